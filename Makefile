@@ -1,0 +1,50 @@
+# Everything the project needs is installed into .venv from requirements.lock (hashes, no addresses).
+# A machine needs Python 3.11 or newer and make.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+PYTHON_SOURCES := layer functions infra tests
+
+.DEFAULT_GOAL := help
+.PHONY: help demo dev test check fix synth lock clean
+
+help:  ## what each target does
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "oncekey needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing into .venv (once, about a minute)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY)  ## play retried, raced, killed and lost requests against the real service, locally
+	@$(BIN)/oncekey demo
+
+dev: $(READY)  ## run the reference service on http://127.0.0.1:8080
+	@$(BIN)/oncekey dev --port 8080
+
+test: $(READY)  ## run the tests
+	$(BIN)/python -m pytest
+
+check: $(READY)  ## lint, format, types; edits nothing
+	$(BIN)/ruff check $(PYTHON_SOURCES)
+	$(BIN)/ruff format --check $(PYTHON_SOURCES)
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+fix: $(READY)  ## apply the linter's fixes and the formatter
+	$(BIN)/ruff check --fix $(PYTHON_SOURCES)
+	$(BIN)/ruff format $(PYTHON_SOURCES)
+
+synth: $(READY)  ## synthesise the CloudFormation templates into cdk.out
+	$(BIN)/python -m infra.app
+
+lock: $(READY)  ## resolve the dependencies again into requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
+		--generate-hashes --no-header --no-annotate --upgrade --quiet -o requirements.lock
+
+clean:  ## remove what make and the tests made
+	rm -rf .venv cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
