@@ -1,0 +1,1 @@
+"""The service's description and the CDK app that deploys it."""

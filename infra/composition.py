@@ -1,0 +1,51 @@
+"""The app: the description's two stacks for one environment.
+
+The packages of the CDK start node as they are imported: call `infra.node.use_packaged_node` first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aws_cdk import App, Tags
+
+from infra.environments import CONTEXT_NAMES, environment_from
+from infra.service import SERVICE
+from infra.service_stack import ServiceStack
+from infra.stateful_stack import StatefulStack
+
+if TYPE_CHECKING:
+    from oncekey_local.description import Service
+
+
+def compose(
+    *, service: Service = SERVICE, context: dict[str, str] | None = None, outdir: str | None = None
+) -> App:
+    """Build the app without calling AWS; `synth()` on it writes the templates to `outdir`.
+
+    Args:
+        service: What to deploy.
+        context: Context values beside those that the CDK's command line hands over.
+        outdir: Where the templates go; a temporary folder by default.
+
+    Raises:
+        ValueError: The context asks for an environment that does not exist; says which do.
+    """
+    # Without the version report the templates are the same whoever synthesises them.
+    app = App(context=context, outdir=outdir, analytics_reporting=False)
+    given = {name: app.node.try_get_context(name) for name in CONTEXT_NAMES}
+    environment = environment_from(
+        {name: value for name, value in given.items() if value is not None}
+    )
+    prefix = f"{service.name}-{environment.stage}"
+    stateful = StatefulStack(app, f"{prefix}-stateful", service=service, environment=environment)
+    ServiceStack(
+        app,
+        f"{prefix}-service",
+        service=service,
+        environment=environment,
+        tables=stateful.tables,
+    )
+    Tags.of(app).add("service", service.name)
+    Tags.of(app).add("stage", environment.stage)
+    return app

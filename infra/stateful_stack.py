@@ -1,0 +1,70 @@
+"""What a deployment must not lose: the tables, in a stack that code changes never touch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aws_cdk import CfnOutput, RemovalPolicy, Stack
+from aws_cdk import aws_dynamodb as dynamodb
+
+if TYPE_CHECKING:
+    from constructs import Construct
+
+    from infra.environments import Environment
+    from oncekey_local.description import Attribute, Service, Table
+
+_TYPES = {"S": dynamodb.AttributeType.STRING, "N": dynamodb.AttributeType.NUMBER}
+
+
+class StatefulStack(Stack):
+    """The tables of a service, by their names in its description."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        service: Service,
+        environment: Environment,
+    ) -> None:
+        super().__init__(scope, construct_id, termination_protection=environment.keeps_data)
+        self.tables: dict[str, dynamodb.Table] = {
+            table.name: self._table(table, environment) for table in service.tables
+        }
+        for name, table in self.tables.items():
+            CfnOutput(self, f"{_pascal(name)}TableName", value=table.table_name)
+
+    def _table(self, table: Table, environment: Environment) -> dynamodb.Table:
+        # `Table`, not `TableV2`: the latter is a global table to CloudFormation, which local
+        # engines ignore. No table name: a retained one would block the next fresh deployment.
+        # Encryption is DynamoDB's default, under a key that AWS owns.
+        created = dynamodb.Table(
+            self,
+            f"{_pascal(table.name)}Table",
+            partition_key=_attribute(table.partition_key),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            time_to_live_attribute=table.ttl_attribute,
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=True
+            ),
+            deletion_protection=environment.keeps_data,
+            removal_policy=(
+                RemovalPolicy.RETAIN if environment.keeps_data else RemovalPolicy.DESTROY
+            ),
+        )
+        for index in table.indexes:
+            created.add_global_secondary_index(
+                index_name=index.name,
+                partition_key=_attribute(index.partition_key),
+                sort_key=_attribute(index.sort_key) if index.sort_key else None,
+                projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+            )
+        return created
+
+
+def _attribute(attribute: Attribute) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=attribute.name, type=_TYPES[attribute.type])
+
+
+def _pascal(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("-"))

@@ -1,0 +1,32 @@
+"""The synthesised app, once for all tests: starting node and synthesising take seconds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.templates import Synthesised, synthesise
+
+PRODUCTION = {
+    "stage": "production",
+    "jwt_issuer": "https://login.example.com/",
+    "jwt_audience": "payments-api",
+}
+
+
+@pytest.fixture(scope="session")
+def dev(tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
+    """The app of stage dev, from no context at all."""
+    return synthesise({}, tmp_path_factory.mktemp("dev"))
+
+
+@pytest.fixture(scope="session")
+def production(tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
+    """The app of stage production."""
+    return synthesise(PRODUCTION, tmp_path_factory.mktemp("production"))
+
+
+@pytest.fixture(scope="session", params=["dev", "production"])
+def app(request: pytest.FixtureRequest) -> Synthesised:
+    """The app of each stage in turn, for what must hold in every one."""
+    synthesised: Synthesised = request.getfixturevalue(request.param)
+    return synthesised

