@@ -1,0 +1,95 @@
+"""`python -m oncekey_local.provider`: the provider as a process, on the loopback interface only."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from oncekey_local.provider.server import create_application
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+HOST = "127.0.0.1"
+# Held calls would otherwise keep a stopped provider alive.
+SHUTDOWN_TIMEOUT_S = 0.1
+_PORT_MAX = 65_535
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until SIGTERM, SIGINT or, if asked for, the end of standard input.
+
+    Returns the exit status.
+    """
+    options = _parser().parse_args(arguments)
+    if not 0 <= options.port <= _PORT_MAX:
+        print(
+            f"oncekey provider: --port must be from 0 to {_PORT_MAX}, not {options.port}",
+            file=sys.stderr,
+        )
+        return 2
+    return asyncio.run(_serve(options.port, exit_with_stdin=options.exit_with_stdin))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m oncekey_local.provider",
+        description="A local payment provider: the part of Stripe's API that a service uses.",
+    )
+    parser.add_argument(
+        "--port", type=int, required=True, help="the port to listen on; 0 picks a free one"
+    )
+    parser.add_argument(
+        "--exit-with-stdin", action="store_true", help="end when standard input ends"
+    )
+    return parser
+
+
+async def _serve(port: int, *, exit_with_stdin: bool) -> int:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+    runner = web.AppRunner(
+        create_application(), access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S
+    )
+    await runner.setup()
+    try:
+        # No reuse: a second provider on the port must fail, not share its calls.
+        await web.TCPSite(runner, HOST, port, reuse_address=True, reuse_port=False).start()
+    except OSError as error:
+        print(
+            f"oncekey provider: cannot listen on {HOST}:{port} ({error.strerror or error}). "
+            "Stop what uses the port, or choose another with --port (0 picks a free one).",
+            file=sys.stderr,
+        )
+        await runner.cleanup()
+        return 1
+    if exit_with_stdin:
+        threading.Thread(
+            target=_read_to_the_end,
+            args=(lambda: loop.call_soon_threadsafe(stop.set),),
+            daemon=True,
+        ).start()
+    print(f"oncekey provider: listening on http://{HOST}:{runner.addresses[0][1]}", flush=True)
+    await stop.wait()
+    await runner.cleanup()
+    return 0
+
+
+def _read_to_the_end(then: Callable[[], object]) -> None:
+    # Straight from the descriptor: a thread in a buffered reader would block the interpreter's end.
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    then()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""The provider's whole state, which a reset replaces."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from oncekey_local.provider.faults import Faults
+from oncekey_local.provider.keys import KeyMemory
+from oncekey_local.provider.ledger import Ledger
+
+
+@dataclass
+class World:
+    """Everything a provider remembers. A call belongs to the world in which it arrived."""
+
+    ledger: Ledger = field(default_factory=Ledger)
+    keys: KeyMemory = field(default_factory=KeyMemory)
+    faults: Faults = field(default_factory=Faults)
+    calls: int = 0
+
+    def counts(self) -> dict[str, int]:
+        """How many calls are held, have arrived, and what they came to."""
+        intents = self.ledger.payment_intents.values()
+        return {
+            "held": self.faults.held,
+            "calls": self.calls,
+            "charges": sum(intent.status == "succeeded" for intent in intents),
+            "refunds": len(self.ledger.refunds),
+        }
+
+
+@dataclass
+class Holder:
+    """The world of now, and the calls under way."""
+
+    world: World = field(default_factory=World)
+    # The loop keeps weak references only; without this a call could vanish half-way.
+    calls: set[asyncio.Future[Any]] = field(default_factory=set[asyncio.Future[Any]])
+
+
+WORLD = web.AppKey("world", Holder)
