@@ -1,13 +1,17 @@
 """What a service consists of: one typed description, read by the CDK app and by the local runtime.
 
-Local and deployed cannot drift, because neither of them states a route, a timeout, a table or a variable of its own.
+Local and deployed cannot drift, because neither of them states a route, a timeout, a table or a
+variable of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Setting(StrEnum):
@@ -56,7 +60,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """A method and a path template as in API Gateway's HTTP API, such as `GET /payments/{payment_id}`."""
+    """A method and a path template as in API Gateway's HTTP API: `GET /payments/{payment_id}`."""
 
     method: str
     path: str
@@ -71,8 +75,8 @@ class Route:
 class Function:
     """A Lambda function: what it is, what calls it, and what it is told.
 
-    `handler` is importable as `module.attribute`, from the root of the project. `reads` and `writes` name the tables
-    (as the description calls them) that the function may touch.
+    `handler` is importable as `module.attribute`, from the root of the project. `reads` and
+    `writes` name the tables (as the description calls them) that the function may touch.
     """
 
     name: str
@@ -98,7 +102,9 @@ class Service:
     def __post_init__(self) -> None:
         faults = [*self._duplicates(), *self._unknown_tables(), *self._timeouts()]
         if faults:
-            raise ValueError(f"the description of service {self.name!r} is wrong: " + "; ".join(faults))
+            raise ValueError(
+                f"the description of service {self.name!r} is wrong: " + "; ".join(faults)
+            )
 
     def _duplicates(self) -> list[str]:
         names = [function.name for function in self.functions]
@@ -121,15 +127,19 @@ class Service:
         ]
 
     def _timeouts(self) -> list[str]:
-        # An HTTP API gives up after 30 s while the function runs on: the client would never see the first answer.
+        # An HTTP API gives up after 30 s while the function runs on: the client would never see the
+        # first answer.
         return [
-            f"function {function.name!r} has routes and a timeout of {function.timeout_s} s: at most 29 behind an HTTP API"
+            f"function {function.name!r} has routes and a timeout of {function.timeout_s} s: "
+            "at most 29 behind an HTTP API"
             for function in self.functions
             if function.routes and function.timeout_s > 29
         ]
 
 
 def _tables_named_by(function: Function) -> list[str]:
-    referenced = [value.table for value in function.environment.values() if isinstance(value, TableName)]
+    referenced = [
+        value.table for value in function.environment.values() if isinstance(value, TableName)
+    ]
     reserved = [function.reserves_in] if function.reserves_in else []
     return sorted({*referenced, *function.reads, *function.writes, *reserved})

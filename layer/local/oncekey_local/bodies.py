@@ -1,0 +1,27 @@
+"""Reads request bodies up to a limit of our own, as they came over the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+
+class TooLarge(Exception):  # noqa: N818 - the name of the answer
+    """The body is longer than its limit. What was not read of it is lost with the connection."""
+
+
+async def read_body(request: web.BaseRequest, *, limit_bytes: int) -> bytes:
+    """The whole body; raises `TooLarge` as soon as it is known to be longer than the limit."""
+    if (request.content_length or 0) > limit_bytes:
+        raise TooLarge
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > limit_bytes:
+            raise TooLarge
+    return bytes(body)

@@ -1,0 +1,133 @@
+"""`oncekey dev` as a process of its own, for whoever plays against it: the demo and the tests."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+from oncekey_local import tokens
+from oncekey_local.dev import READY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Far beyond anything that is not stuck.
+_PATIENCE_S = 60
+
+
+class DevProcess:
+    """A running `oncekey dev`, which ends with the `with` block and leaves nothing behind.
+
+    Creating one returns when the service answers, and raises `RuntimeError`, with what it said, if
+    it ends instead.
+    """
+
+    def __init__(
+        self,
+        *arguments: str,
+        cwd: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "oncekey_local.cli", "dev", "--port", "0", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            cwd=cwd,
+            env={**os.environ, **(environment or {})},
+            text=True,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line.startswith(READY):
+            status = self.stop()
+            raise RuntimeError(
+                f"oncekey dev ended with status {status} before it was ready:\n{self.log()}"
+            )
+        self.url = line.removeprefix(READY).strip()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+        self.close()
+
+    @property
+    def store_url(self) -> str:
+        """The address of the local DynamoDB."""
+        return str(self._server("store")["address"])
+
+    @property
+    def provider_url(self) -> str:
+        """The address of the payment provider."""
+        return str(self._server("provider")["address"])
+
+    def token(self, tenant: str | None, *, subject: str = "user_1") -> str:
+        """An access token that the service accepts."""
+        return tokens.issue(tenant=tenant, subject=subject)
+
+    def processes(self) -> list[dict[str, Any]]:
+        """Every process that `oncekey dev` has started, and what it is doing."""
+        address = urlsplit(self.url)
+        connection = http.client.HTTPConnection(
+            address.hostname or "", address.port, timeout=_PATIENCE_S
+        )
+        with contextlib.closing(connection):
+            connection.request("GET", "/_dev/processes")
+            processes: list[dict[str, Any]] = json.load(connection.getresponse())
+        return processes
+
+    def pids(self, *, role: str | None = None) -> list[int]:
+        """The process ids, of one role or of all."""
+        return [process["pid"] for process in self.processes() if role in {None, process["role"]}]
+
+    def busy(self, function: str) -> list[int]:
+        """The ids of the processes that run a request of this function now."""
+        return [
+            process["pid"]
+            for process in self.processes()
+            if process["busy"] and process["function"] == function
+        ]
+
+    def kill_busy(self, function: str) -> int:
+        """Kills one process in the middle of a request of this function; returns its id.
+
+        Raises if none is busy.
+        """
+        busy = self.busy(function)
+        if not busy:
+            raise RuntimeError(f"no process of function {function!r} is busy")
+        os.kill(busy[0], signal.SIGKILL)
+        return busy[0]
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Sends a signal and returns the exit status."""
+        self.process.send_signal(number)
+        return self.process.wait(timeout=_PATIENCE_S)
+
+    def log(self) -> str:
+        """What it has said on standard error so far."""
+        self._log.seek(0)
+        return self._log.read().decode("utf-8", "replace")
+
+    def close(self) -> None:
+        """Gives back what is left of a process that has ended."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._log.close()
+
+    def _server(self, role: str) -> dict[str, Any]:
+        for process in self.processes():
+            if process["role"] == role:
+                return process
+        raise RuntimeError(f"this service runs without a {role}")

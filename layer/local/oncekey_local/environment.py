@@ -1,0 +1,112 @@
+"""A function's environment: what Lambda sets, the description says, and the developer adds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncekey_local.description import Setting, TableName
+from oncekey_local.http_api_event import ACCOUNT_ID
+from oncekey_local.processes import clean_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from oncekey_local.description import EnvironmentValue, Function, Service
+
+REGION = "us-east-1"
+PROVIDER_API_KEY = "sk_test_local"
+_VERSION = "$LATEST"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What only this run of `oncekey dev` knows."""
+
+    store_url: str
+    provider_url: str | None
+    overrides: Mapping[str, str]
+
+
+def table_name(service: Service, table: str) -> str:
+    """The physical name of a table, here."""
+    return f"{service.name}-local-{table}"
+
+
+def function_name(service: Service, function: Function) -> str:
+    """The physical name of a function, here."""
+    return f"{service.name}-local-{function.name}"
+
+
+def function_arn(service: Service, function: Function) -> str:
+    """The ARN that the function's context shows."""
+    return f"arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:{function_name(service, function)}"
+
+
+def needs_provider(service: Service) -> bool:
+    """Whether any function asks where the payment provider is."""
+    return any(
+        Setting.PROVIDER_URL in function.environment.values() for function in service.functions
+    )
+
+
+def function_environment(service: Service, function: Function, place: Place) -> dict[str, str]:
+    """The whole environment of a function's sandboxes.
+
+    Nothing of the developer's own AWS settings is in it.
+    """
+    described = {
+        name: _resolve(service, value, place) for name, value in function.environment.items()
+    }
+    return (
+        clean_environment()
+        | _aws(place)
+        | _lambda(service, function)
+        | described
+        | dict(place.overrides)
+    )
+
+
+def _resolve(service: Service, value: EnvironmentValue, place: Place) -> str:
+    match value:
+        case TableName(table=table):
+            return table_name(service, table)
+        case Setting.PROVIDER_URL:
+            assert place.provider_url is not None
+            return place.provider_url
+        case Setting.PROVIDER_API_KEY:
+            return PROVIDER_API_KEY
+        case str():
+            return value
+
+
+def _aws(place: Place) -> dict[str, str]:
+    return {
+        "AWS_ENDPOINT_URL": place.store_url,
+        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_SECRET_ACCESS_KEY": "local",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        # The developer's profile would be found in the home directory otherwise.
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def _lambda(service: Service, function: Function) -> dict[str, str]:
+    name = function_name(service, function)
+    return {
+        "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
+        "AWS_LAMBDA_FUNCTION_NAME": name,
+        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_mb),
+        "AWS_LAMBDA_FUNCTION_VERSION": _VERSION,
+        "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+        "AWS_LAMBDA_LOG_GROUP_NAME": f"/aws/lambda/{name}",
+        "AWS_LAMBDA_LOG_STREAM_NAME": "local",
+        "LAMBDA_TASK_ROOT": os.getcwd(),  # noqa: PTH109 - text, for a variable
+        "TZ": ":UTC",
+        "_HANDLER": function.handler,
+    }

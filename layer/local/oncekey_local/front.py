@@ -1,0 +1,161 @@
+"""The HTTP front: what API Gateway's HTTP API does between a client and a function."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from aiohttp import web
+
+from oncekey_local import http_api_response, tokens
+from oncekey_local.bodies import TooLarge, read_body
+from oncekey_local.http_api_event import MAX_PAYLOAD_BYTES, HttpRequest, Reception, event_bytes
+from oncekey_local.identifiers import new_id, new_trace_root, now_ms
+from oncekey_local.routing import Match, Router
+from oncekey_local.runtime_api import Outcome, OutcomeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from oncekey_local.description import Service
+    from oncekey_local.http_api_response import HttpResponse
+
+CONTROL_PREFIX = "/_dev/"
+# API Gateway gives up on a function after this, however long the function may run on.
+INTEGRATION_TIMEOUT_S = 30
+# What the gateway says itself about a request, whatever the client has sent.
+_GATEWAY_HEADERS = frozenset(
+    {"x-amzn-trace-id", "x-forwarded-for", "x-forwarded-port", "x-forwarded-proto"}
+)
+
+_OUTCOMES = {
+    OutcomeKind.TIMED_OUT: http_api_response.SERVICE_UNAVAILABLE,
+    OutcomeKind.FUNCTION_ERROR: http_api_response.INTERNAL_SERVER_ERROR,
+    OutcomeKind.DIED: http_api_response.INTERNAL_SERVER_ERROR,
+    OutcomeKind.NOT_STARTED: http_api_response.INTERNAL_SERVER_ERROR,
+}
+
+
+class Front:
+    """Answers every request to `oncekey dev`."""
+
+    def __init__(
+        self,
+        service: Service,
+        invoke: Mapping[str, Callable[[bytes], Awaitable[Outcome]]],
+        processes: Callable[[], list[dict[str, object]]],
+    ) -> None:
+        self._router = Router(service)
+        self._invoke = invoke
+        self._processes = processes
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answers one request.
+
+        Whatever a client sends, the answer is one that API Gateway could give.
+        """
+        raw_path, raw_query = _target(request)
+        if raw_path.startswith(CONTROL_PREFIX):
+            return self._control(request, raw_path)
+        match = self._router.match(request.method, raw_path)
+        if match is None:
+            return _web_response(http_api_response.NOT_FOUND, {})
+        request_id = new_id()
+        begun = asyncio.get_running_loop().time()
+        answer = await self._answer(request, raw_path, raw_query, match, request_id)
+        elapsed_ms = (asyncio.get_running_loop().time() - begun) * 1000
+        print(
+            f"{match.route.key} {answer.status} {elapsed_ms:.0f} ms {request_id}", file=sys.stderr
+        )
+        return _web_response(answer, {"apigw-requestid": request_id})
+
+    async def _answer(
+        self, request: web.BaseRequest, raw_path: str, raw_query: str, match: Match, request_id: str
+    ) -> HttpResponse:
+        try:
+            claims = tokens.verify(request.headers.get("Authorization"))
+            body = await read_body(request, limit_bytes=MAX_PAYLOAD_BYTES)
+        except tokens.Unauthorized:
+            return http_api_response.UNAUTHORIZED
+        except TooLarge:
+            return http_api_response.TOO_LARGE
+        reception = Reception(
+            route_key=match.route.key,
+            path_parameters=match.parameters,
+            claims=claims,
+            request_id=request_id,
+            time_ms=now_ms(),
+            domain_name=request.host.partition(":")[0],
+        )
+        event = event_bytes(_http_request(request, raw_path, raw_query, body), reception)
+        if len(event) > MAX_PAYLOAD_BYTES:
+            return http_api_response.TOO_LARGE
+        return await self._run(match.function.name, event)
+
+    async def _run(self, function: str, event: bytes) -> HttpResponse:
+        try:
+            async with asyncio.timeout(INTEGRATION_TIMEOUT_S):
+                outcome = await self._invoke[function](event)
+        except TimeoutError:
+            return http_api_response.SERVICE_UNAVAILABLE
+        if outcome.kind is not OutcomeKind.RESULT:
+            return _OUTCOMES[outcome.kind]
+        try:
+            return http_api_response.response(outcome.payload)
+        except http_api_response.InvalidResponse as error:
+            print(f"[{function}] returned no valid response: {error}", file=sys.stderr)
+            return http_api_response.INTERNAL_SERVER_ERROR
+
+    def _control(self, request: web.BaseRequest, path: str) -> web.Response:
+        if request.method == "GET" and path == f"{CONTROL_PREFIX}processes":
+            return web.Response(text=json.dumps(self._processes()), content_type="application/json")
+        return _web_response(http_api_response.NOT_FOUND, {})
+
+
+def _target(request: web.BaseRequest) -> tuple[str, str]:
+    """Path and query as they were sent, in ASCII.
+
+    Bytes that should have been percent-encoded are.
+    """
+    sent = request.raw_path.encode("utf-8", "surrogateescape")
+    path, _, query = quote(sent, safe=bytes(range(0x21, 0x7F))).partition("?")
+    return path, query.partition("#")[0]
+
+
+def _http_request(
+    request: web.BaseRequest, raw_path: str, raw_query: str, body: bytes
+) -> HttpRequest:
+    source_ip = request.remote or ""
+    sent = [
+        (name.decode("latin-1"), value.decode("latin-1")) for name, value in request.raw_headers
+    ]
+    forwarded = [value for name, value in sent if name.lower() == "x-forwarded-for"]
+    headers = [(name, value) for name, value in sent if name.lower() not in _GATEWAY_HEADERS]
+    headers += [
+        ("x-amzn-trace-id", new_trace_root()),
+        ("x-forwarded-for", ", ".join([*forwarded, source_ip])),
+        ("x-forwarded-port", request.host.partition(":")[2] or "80"),
+        ("x-forwarded-proto", "http"),
+    ]
+    return HttpRequest(
+        method=request.method,
+        raw_path=raw_path,
+        raw_query=raw_query,
+        protocol=f"HTTP/{request.version.major}.{request.version.minor}",
+        headers=headers,
+        body=body,
+        source_ip=source_ip,
+    )
+
+
+def _web_response(answer: HttpResponse, extra: Mapping[str, str]) -> web.Response:
+    response = web.Response(status=answer.status, body=answer.body, headers=extra)
+    for name, value in answer.headers:
+        if name == "content-type":
+            response.headers["content-type"] = value
+        else:
+            response.headers.add(name, value)
+    return response

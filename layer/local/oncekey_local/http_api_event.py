@@ -1,0 +1,144 @@
+"""An HTTP request as the event that API Gateway's HTTP API makes of it: payload format 2.0.
+
+Pure: what the function sees is decided here, from values alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ACCOUNT_ID = "123456789012"
+API_ID = "local"
+STAGE = "$default"
+# What Lambda takes in one synchronous invocation, and gives back.
+MAX_PAYLOAD_BYTES = 6 * 1024 * 1024
+
+# The media types whose bodies arrive as text. Everything else, no type at all and forms included,
+# arrives as base64.
+_TEXT_TYPES = frozenset({"application/json", "application/xml", "application/javascript"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpRequest:
+    """A request as it came over the wire.
+
+    Header bytes are read as Latin-1, so that any byte survives.
+    """
+
+    method: str
+    raw_path: str
+    raw_query: str
+    protocol: str
+    headers: Sequence[tuple[str, str]]
+    body: bytes
+    source_ip: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reception:
+    """What the gateway adds to a request: its route, its caller's claims, an id and the time."""
+
+    route_key: str
+    path_parameters: Mapping[str, str]
+    claims: Mapping[str, str]
+    request_id: str
+    time_ms: int
+    domain_name: str
+
+
+def event_bytes(request: HttpRequest, reception: Reception) -> bytes:
+    """The event as the JSON document that the function's runtime reads."""
+    return json.dumps(event(request, reception), separators=(",", ":")).encode()
+
+
+def event(request: HttpRequest, reception: Reception) -> dict[str, Any]:
+    """The event. Members that API Gateway leaves out when they are empty are left out here."""
+    headers, cookies = _headers_and_cookies(request.headers)
+    optional: dict[str, Any] = {
+        "cookies": cookies,
+        "queryStringParameters": _query_parameters(request.raw_query),
+        "pathParameters": dict(reception.path_parameters),
+    }
+    body, is_base64 = _body(request.body, headers.get("content-type", ""))
+    return {
+        "version": "2.0",
+        "routeKey": reception.route_key,
+        "rawPath": request.raw_path,
+        "rawQueryString": request.raw_query,
+        "headers": headers,
+        **{name: value for name, value in optional.items() if value},
+        "requestContext": _request_context(request, reception, headers),
+        **({"body": body} if request.body else {}),
+        "isBase64Encoded": is_base64,
+    }
+
+
+def _request_context(
+    request: HttpRequest, reception: Reception, headers: Mapping[str, str]
+) -> dict[str, Any]:
+    return {
+        "accountId": ACCOUNT_ID,
+        "apiId": API_ID,
+        "authorizer": {"jwt": {"claims": dict(reception.claims), "scopes": None}},
+        "domainName": reception.domain_name,
+        "domainPrefix": reception.domain_name.partition(".")[0],
+        "http": {
+            "method": request.method,
+            "path": request.raw_path,
+            "protocol": request.protocol,
+            "sourceIp": request.source_ip,
+            "userAgent": headers.get("user-agent", ""),
+        },
+        "requestId": reception.request_id,
+        "routeKey": reception.route_key,
+        "stage": STAGE,
+        "time": datetime.fromtimestamp(reception.time_ms / 1000, tz=UTC).strftime(
+            "%d/%b/%Y:%H:%M:%S +0000"
+        ),
+        "timeEpoch": reception.time_ms,
+    }
+
+
+def _headers_and_cookies(lines: Sequence[tuple[str, str]]) -> tuple[dict[str, str], list[str]]:
+    """Lower-case names, repeated lines joined by commas; cookies stand apart, one a piece."""
+    headers: dict[str, str] = {}
+    cookies: list[str] = []
+    for name, value in lines:
+        lower = name.lower()
+        if lower == "cookie":
+            cookies += [cookie for part in value.split(";") if (cookie := part.strip())]
+        else:
+            headers[lower] = f"{headers[lower]},{value}" if lower in headers else value
+    return headers, cookies
+
+
+def _query_parameters(raw_query: str) -> dict[str, str]:
+    """Decoded, repeated names joined by commas."""
+    parameters: dict[str, str] = {}
+    for name, value in parse_qsl(raw_query, keep_blank_values=True):
+        parameters[name] = f"{parameters[name]},{value}" if name in parameters else value
+    return parameters
+
+
+def _body(body: bytes, content_type: str) -> tuple[str, bool]:
+    if not body:
+        return "", False
+    if _is_text(content_type):
+        try:
+            return body.decode("utf-8"), False
+        except UnicodeDecodeError:
+            pass  # said to be text and is not: only base64 brings it over unchanged
+    return base64.b64encode(body).decode("ascii"), True
+
+
+def _is_text(content_type: str) -> bool:
+    media_type = content_type.partition(";")[0].strip().lower()
+    return media_type.startswith("text/") or media_type in _TEXT_TYPES

@@ -1,0 +1,104 @@
+"""The sandboxes of one function, grown on demand, and the queue of what waits for one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+from oncekey_local.processes import StartFailed
+from oncekey_local.runtime_api import Outcome, OutcomeKind
+from oncekey_local.sandboxes import Invocation, Sandbox, SandboxSettings, State
+
+if TYPE_CHECKING:
+    from oncekey_local.runtime_api import RuntimeApi
+
+
+class FunctionPool:
+    """The sandboxes of one function, and the queue of what waits for one."""
+
+    def __init__(self, settings: SandboxSettings, api: RuntimeApi, *, warm: int, most: int) -> None:
+        self.settings = settings
+        self.sandboxes: list[Sandbox] = []
+        self._api = api
+        self._warm = warm
+        self._most = most
+        self._closing = False
+        self._waiting: deque[Invocation] = deque()
+        self._lives: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+
+    async def warm_up(self) -> None:
+        """Returns when the warm sandboxes have asked for work.
+
+        Raises `StartFailed` if one ends before that.
+        """
+        sandboxes = [self._start_sandbox() for _ in range(self._warm)]
+        while not all(sandbox.started for sandbox in sandboxes):
+            self._changed.clear()
+            await self._changed.wait()
+            if any(sandbox.state is State.GONE and not sandbox.started for sandbox in sandboxes):
+                raise StartFailed(
+                    f"function {self.settings.function!r} does not start "
+                    f"({self.settings.handler}): mend what its output above says, and start again"
+                )
+
+    async def invoke(self, event: bytes) -> Outcome:
+        """Runs the function once and returns how it ended.
+
+        Waits while all sandboxes are busy. A caller who is cancelled leaves the queue; a run that
+        has begun goes on.
+        """
+        invocation = Invocation(event)
+        self._waiting.append(invocation)
+        self._dispatch()
+        return await invocation.outcome
+
+    async def close(self) -> None:
+        """Kills every sandbox and returns when they are gone; whatever they ran has died."""
+        self._closing = True
+        while self._waiting:
+            self._waiting.popleft().end(Outcome(kind=OutcomeKind.DIED))
+        for sandbox in self.sandboxes:
+            sandbox.kill()
+        await asyncio.gather(*self._lives)
+
+    def _start_sandbox(self) -> Sandbox:
+        sandbox = Sandbox(self.settings, self._on_change)
+        self.sandboxes.append(sandbox)
+        life = asyncio.create_task(sandbox.live(self._api))
+        self._lives.add(life)
+        life.add_done_callback(self._lives.discard)
+        return sandbox
+
+    def _on_change(self, sandbox: Sandbox) -> None:
+        self._changed.set()
+        if sandbox.state is State.GONE:
+            self.sandboxes.remove(sandbox)
+            if not sandbox.started:
+                self._fail_one()
+        if not self._closing:
+            if sandbox.started and len(self.sandboxes) < self._warm:
+                self._start_sandbox()
+            self._dispatch()
+
+    def _fail_one(self) -> None:
+        """A sandbox that cannot start costs one request its answer.
+
+        Whatever is broken, the queue gets shorter.
+        """
+        while self._waiting:
+            invocation = self._waiting.popleft()
+            if not invocation.outcome.done():
+                invocation.end(Outcome(kind=OutcomeKind.NOT_STARTED))
+                return
+
+    def _dispatch(self) -> None:
+        idle = [sandbox for sandbox in self.sandboxes if sandbox.state is State.IDLE]
+        while self._waiting and (idle or self._waiting[0].outcome.done()):
+            invocation = self._waiting.popleft()
+            if not invocation.outcome.done():
+                idle.pop(0).run(invocation)
+        soon = sum(sandbox.state in {State.STARTING, State.RESTING} for sandbox in self.sandboxes)
+        for _ in range(min(len(self._waiting) - soon, self._most - len(self.sandboxes))):
+            self._start_sandbox()
