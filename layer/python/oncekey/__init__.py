@@ -1,1 +1,27 @@
-"""x"""
+"""oncekey makes a Lambda-backed API safe to retry: every Idempotency-Key takes effect once.
+
+Importing this opens no connection and reads no environment.
+"""
+
+from oncekey.decorator import idempotent
+from oncekey.dynamodb_store import DynamoDBStore
+from oncekey.errors import ConfigurationError, Final, NotExecuted, OncekeyError, StoreError
+from oncekey.operation import Operation, current_operation
+from oncekey.tenants import api_key_id, authorizer_value, iam_principal, jwt_claim, single_tenant
+
+__all__ = [
+    "ConfigurationError",
+    "DynamoDBStore",
+    "Final",
+    "NotExecuted",
+    "OncekeyError",
+    "Operation",
+    "StoreError",
+    "api_key_id",
+    "authorizer_value",
+    "current_operation",
+    "iam_principal",
+    "idempotent",
+    "jwt_claim",
+    "single_tenant",
+]

@@ -1,0 +1,157 @@
+"""Canonical JSON as RFC 8785 describes it, for documents that are I-JSON (RFC 7493); everything
+else is refused.
+
+Two documents have one canonical form only if they say the same: a number that a double cannot hold
+exactly as it was written is refused rather than rounded, because a rounded one would equal a
+different amount.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal, InvalidOperation
+from typing import Any, NoReturn
+
+# The largest integer that every JSON implementation keeps exactly (RFC 7493, section 2.2).
+_LARGEST_INTEGER = 2**53 - 1
+# Deeper documents are refused at this depth on every Python version, rather than wherever its own
+# stack ends.
+MAX_DEPTH = 128
+# No double needs more characters; longer spellings would only cost time.
+_LONGEST_NUMBER = 64
+
+
+class NotCanonical(ValueError):  # noqa: N818 -- a property of a document, not an error of the program
+    """The document has no canonical form: it is not JSON, or not I-JSON."""
+
+
+def canonical_json(document: bytes) -> bytes:
+    """The canonical form of a JSON document in UTF-8.
+
+    Raises:
+        NotCanonical: not JSON; duplicate names; integers beyond 2^53-1; numbers that a double does
+            not hold exactly as written; NaN and infinities; lone surrogates; nesting beyond
+            `MAX_DEPTH`.
+    """
+    try:
+        value = json.loads(
+            document.decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_number,
+            parse_constant=_constant,
+        )
+        if document.count(b"[") + document.count(b"{") > MAX_DEPTH:
+            _check_depth(value)
+        return _serialise(value, document).encode("utf-8")
+    except (ValueError, RecursionError) as error:
+        raise NotCanonical(str(error)) from None
+
+
+def canonical_value(value: Any) -> bytes:
+    """The canonical form of a Python value that is JSON already: what a model or a callable
+    selected.
+
+    Raises:
+        NotCanonical: as for `canonical_json`, or the value has no JSON form.
+    """
+    try:
+        return canonical_json(json.dumps(value, allow_nan=False).encode("utf-8"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotCanonical(str(error)) from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # RFC 8785 sorts by UTF-16 code units, which differs from Python's order only beyond ASCII.
+    ordered = dict(
+        sorted(pairs, key=_utf16_name)
+        if not all(name.isascii() for name, _ in pairs)
+        else sorted(pairs, key=_name)
+    )
+    if len(ordered) != len(pairs):
+        raise ValueError("an object has a duplicate name")
+    return ordered
+
+
+def _name(pair: tuple[str, Any]) -> str:
+    return pair[0]
+
+
+def _utf16_name(pair: tuple[str, Any]) -> bytes:
+    return pair[0].encode("utf-16-be", "surrogatepass")
+
+
+def _integer(text: str) -> int:
+    if len(text) > len(str(-_LARGEST_INTEGER)) or abs(int(text)) > _LARGEST_INTEGER:
+        raise ValueError("an integer is beyond 2^53-1")
+    return int(text)
+
+
+def _number(text: str) -> int | float:
+    number = float(text)
+    if len(text) > _LONGEST_NUMBER or not _is_exact(text, number):
+        raise ValueError("a number is beyond the precision of a double")
+    if number.is_integer() and abs(number) < 1e21:
+        return int(Decimal(repr(number)))
+    return number
+
+
+def _is_exact(text: str, number: float) -> bool:
+    try:
+        return Decimal(text) == Decimal(repr(number))
+    except InvalidOperation:
+        return False
+
+
+def _constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _check_depth(value: Any) -> None:
+    level, depth = [value], 0
+    while level:
+        depth += 1
+        containers = [item for item in level if isinstance(item, dict | list)]
+        if containers and depth > MAX_DEPTH:
+            raise ValueError(f"the document is nested deeper than {MAX_DEPTH}")
+        level = [
+            child
+            for item in containers
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+
+
+def _serialise(value: Any, document: bytes) -> str:
+    # Python and ECMAScript spell a double alike unless it is smaller than 1e-4, which these
+    # spellings all give away.
+    if b"0.0000" in document or b"e-" in document.lower():
+        return _serialise_in_python(value)
+    return _dumps(value)
+
+
+def _serialise_in_python(value: Any) -> str:
+    if isinstance(value, dict):
+        return (
+            "{"
+            + ",".join(
+                f"{_dumps(name)}:{_serialise_in_python(item)}" for name, item in value.items()
+            )
+            + "}"
+        )
+    if isinstance(value, list):
+        return "[" + ",".join(map(_serialise_in_python, value)) + "]"
+    return ecmascript_number(value) if isinstance(value, float) else _dumps(value)
+
+
+def ecmascript_number(number: float) -> str:
+    """A finite double that is no integer below 1e21, as ECMAScript's Number::toString spells it."""
+    shortest = repr(number)
+    if "e-0" not in shortest:
+        return shortest
+    if abs(number) < 1e-6:
+        return shortest.replace("e-0", "e-")
+    return format(Decimal(shortest), "f")
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -1,0 +1,79 @@
+"""A request's claim to run: who asks, for what, under which settings, and until when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from oncekey.record import Due, Effects, Record, Status
+
+if TYPE_CHECKING:
+    from oncekey.identity import Identity
+    from oncekey.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Everything that the engine needs to know of one request.
+
+    `deadline_ms` is when this invocation is killed.
+    """
+
+    identity: Identity
+    fingerprint: str
+    effects: Effects
+    settings: Settings
+    deadline_ms: int
+
+    @property
+    def pk(self) -> str:
+        """The record's partition key."""
+        return self.identity.partition_key()
+
+    def lease_until_ms(self, now_ms: int) -> int:
+        """The end of a lease taken now: the real deadline and the margin for clocks that differ, or `max_lease_ms`."""
+        until_ms = self.deadline_ms + self.settings.lease_margin_ms
+        longest_ms = self.settings.max_lease_ms
+        return until_ms if longest_ms is None else min(until_ms, now_ms + longest_ms)
+
+    def due(self, at_ms: int) -> Due:
+        """The index entry that makes somebody look at the record at `at_ms`."""
+        return Due(shard=self.identity.due_shard(self.settings.due_shards), at_ms=at_ms)
+
+    def due_after_lease(self, lease_until_ms: int) -> Due:
+        """When to look at an attempt that may be dead: after its lease, and after calls of its that are still under way."""
+        return self.due(lease_until_ms + self.settings.reconcile_grace_ms)
+
+    def expires_at_s(self, now_ms: int) -> int:
+        """When a record settled now expires."""
+        return now_ms // 1000 + self.settings.retention_s
+
+    def new_record(self, *, operation_id: str, owner: str, now_ms: int) -> Record:
+        """The record of a first attempt that begins now."""
+        until_ms = self.lease_until_ms(now_ms)
+        return Record(
+            pk=self.pk,
+            status=Status.IN_PROGRESS,
+            rev=1,
+            tenant=self.identity.tenant,
+            principal=self.identity.principal,
+            operation=self.identity.operation,
+            key=self.identity.key,
+            operation_id=operation_id,
+            fingerprint=self.fingerprint,
+            owner=owner,
+            attempt=1,
+            effects=self.effects,
+            created_at_ms=now_ms,
+            lease_until_ms=until_ms,
+            due=self.due_after_lease(until_ms),
+        )
+
+
+def remaining_ms(context: Any) -> int | None:
+    """What is left of this invocation in milliseconds, or None where there is no Lambda context.
+
+    Zero is not None.
+    """
+    ask = getattr(context, "get_remaining_time_in_millis", None)
+    return int(ask()) if callable(ask) else None

@@ -1,0 +1,60 @@
+"""The one door for time, randomness and ids: nothing else in the library reads them.
+
+A simulation replaces this object and thereby owns every choice that is not the caller's.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+import uuid
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Time, randomness and ids."""
+
+    def now_ms(self) -> int:
+        """The wall clock in milliseconds since the epoch; leases and expiry are judged by it."""
+        ...
+
+    def pause(self, duration_ms: int) -> None:
+        """Return after about `duration_ms` milliseconds."""
+        ...
+
+    def random_fraction(self) -> float:
+        """A number in [0, 1), for jitter only."""
+        ...
+
+    def new_owner(self) -> str:
+        """A random token for one attempt: 128 bits, never derived from the request."""
+        ...
+
+    def new_operation_id(self) -> str:
+        """A random UUID for one life of a record."""
+        ...
+
+
+class SystemClock:
+    """The real clock and the operating system's randomness (right after a snapshot is restored, too)."""
+
+    def now_ms(self) -> int:
+        """See `Clock.now_ms`."""
+        return time.time_ns() // 1_000_000
+
+    def pause(self, duration_ms: int) -> None:
+        """See `Clock.pause`."""
+        time.sleep(duration_ms / 1000)  # noqa: TID251 -- the one place
+
+    def random_fraction(self) -> float:
+        """See `Clock.random_fraction`."""
+        return random.random()  # noqa: S311, TID251 -- jitter needs no secrecy
+
+    def new_owner(self) -> str:
+        """See `Clock.new_owner`."""
+        return secrets.token_urlsafe(16)
+
+    def new_operation_id(self) -> str:
+        """See `Clock.new_operation_id`."""
+        return str(uuid.uuid4())  # noqa: TID251 -- the one place

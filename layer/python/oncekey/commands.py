@@ -1,0 +1,87 @@
+"""What the engine asks of the world, as values: so that one flow serves real calls and scheduled interleavings alike."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from oncekey.operation import Operation
+    from oncekey.record import Record
+    from oncekey.store import Refused, Written
+    from oncekey.transitions import Transition
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One conditional write; a `StoreError` is thrown into the flow."""
+
+    transition: Transition
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One strongly consistent read; a `StoreError` is thrown into the flow."""
+
+    pk: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Let about `duration_ms` milliseconds pass."""
+
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke:
+    """Run the handler. Answers `Answered` or `Raised`, and never throws."""
+
+    operation: Operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered(Generic[T]):
+    """The handler ended with `value`, which is stored as `stored`; `is_final` says whether it may be stored at all."""
+
+    value: T
+    stored: str
+    is_final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The handler ended with an exception."""
+
+    error: BaseException
+
+
+Command = Write | Read | Pause | Invoke
+Flow = Generator[Command, Any, R]
+
+
+def write(transition: Transition) -> Flow[Written | Refused]:
+    """Ask for one write."""
+    reply: Written | Refused = yield Write(transition)
+    return reply
+
+
+def read(pk: str) -> Flow[Record | None]:
+    """Ask for one read."""
+    reply: Record | None = yield Read(pk)
+    return reply
+
+
+def pause(duration_ms: int) -> Flow[None]:
+    """Ask for time to pass."""
+    yield Pause(duration_ms)
+
+
+def invoke(operation: Operation) -> Flow[Answered[Any] | Raised]:
+    """Ask for the handler to be run."""
+    reply: Answered[Any] | Raised = yield Invoke(operation)
+    return reply

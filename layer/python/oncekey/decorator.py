@@ -1,0 +1,238 @@
+"""The public decorator: checks its options when it is applied, and does nothing else before the first event."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
+
+from oncekey.clock import SystemClock
+from oncekey.errors import ConfigurationError
+from oncekey.http_key import DEFAULT_MIN_KEY_LENGTH, MAX_KEY_LENGTH
+from oncekey.http_operation import HttpOperation
+from oncekey.record import Effects
+from oncekey.settings import settings_from
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from oncekey.clock import Clock
+    from oncekey.http_event import HttpRequest
+    from oncekey.operation import Operation
+    from oncekey.store import Store
+    from oncekey.tenants import CallerSource
+
+Event = TypeVar("Event")
+Context = TypeVar("Context")
+Result = TypeVar("Result")
+
+
+class Decorator(Protocol):
+    """Keeps a handler's types; the operation object, if it takes one, is supplied."""
+
+    @overload
+    def __call__(
+        self, handler: Callable[[Event, Context, Operation], Result], /
+    ) -> Callable[[Event, Context], Result]: ...
+    @overload
+    def __call__(
+        self, handler: Callable[[Event, Context], Result], /
+    ) -> Callable[[Event, Context], Result]: ...
+
+
+def idempotent(
+    *,
+    operation: str,
+    tenant: CallerSource,
+    principal: CallerSource | None = None,
+    effects: str = "unrecorded",
+    fingerprint: Callable[[HttpRequest], Any] | type[Any] | None = None,
+    methods: Collection[str] = ("POST", "PATCH"),
+    min_key_length: int = DEFAULT_MIN_KEY_LENGTH,
+    not_executed: type[BaseException]
+    | tuple[type[BaseException], ...]
+    | Callable[[BaseException], bool] = (),
+    in_progress: str | None = None,
+    wait_up_to: timedelta | None = None,
+    retention: timedelta | None = None,
+    max_lease: timedelta | None = None,
+    reconcile_grace: timedelta | None = None,
+    problem_base: str | None = None,
+    store: Store | None = None,
+    clock: Clock | None = None,
+) -> Decorator:
+    """Make an HTTP handler safe to retry: every Idempotency-Key takes effect once.
+
+    The handler runs only after its key is durably reserved; when it returns a final answer (2xx,
+    3xx, and 4xx but for 408, 425 and 429) that answer is stored and every repeat gets it, byte for
+    byte. Repeats of a running request, another request under the same key, and requests without a
+    key are answered without running anything. If the process is killed, or the handler raises, a
+    repeat is told that the outcome is unknown, until somebody settles it; nothing runs twice. If
+    the store does not answer, nothing runs at all.
+
+    Decorating opens no connection and needs no environment. The handler is called with the event,
+    the context, and, if it takes a third argument, the `Operation`.
+
+    Args:
+        operation: the name that the key is bound to, by convention method and route template, such
+            as `POST /payments`. Renaming it forgets all its keys; two handlers with one name share
+            their keys.
+        tenant: whose key it is; from the verified request context only. `single_tenant()` if there
+            is only one.
+        principal: narrows the scope of a key within a tenant. effects: `unrecorded` (the handler
+            calls the outside world on its own: what is interrupted is unknown) or `repeatable`
+            (running again is harmless: what is interrupted runs again).
+        fingerprint: what part of the request must be the same in a repeat, in place of the whole
+            body: a callable from the request to a JSON value, or a pydantic model. A body that does
+            not fit the model is refused (400) before anything is written.
+        methods: which methods need a key; others pass through untouched. min_key_length: shorter
+            keys are refused: guessable ones would leak answers. not_executed: exception types, or a
+            predicate, that prove that nothing happened, as raising `NotExecuted` does.
+        in_progress: `conflict` (409 at once, the default) or `wait` (for the first answer, at most
+            `wait_up_to`).
+        wait_up_to: 10 s by default. retention: how long answers are kept, from completion; 24 h by
+            default. A later repeat is a new operation.
+        max_lease: a shorter lease than the Lambda's own deadline; with `repeatable` effects only.
+            reconcile_grace: how long after a dead attempt's lease its calls may still arrive
+            somewhere; 60 s by default.
+        problem_base: what a problem's `type` begins with, such as the address of your
+            documentation.
+        store: where the records are; by default the DynamoDB table that ONCEKEY_TABLE names.
+        clock: the source of time and randomness, for tests.
+
+    Raises:
+        ConfigurationError: an option is wrong; the message names every fault.
+    """
+    rule = not_executed
+    given = _settings_given(
+        in_progress, wait_up_to, retention, max_lease, reconcile_grace, problem_base
+    )
+    faults = [
+        *_name_faults(operation),
+        *_caller_faults(tenant, principal),
+        *_effects_faults(effects, max_lease),
+        *_key_faults(methods, min_key_length),
+        *_settings_faults(given),
+    ]
+    if faults:
+        raise ConfigurationError(f"@idempotent(operation={operation!r})", faults)
+    bound = HttpOperation(
+        name=operation,
+        tenant=tenant,
+        principal=principal,
+        effects=Effects(effects),
+        select=fingerprint,
+        methods=frozenset(method.upper() for method in methods),
+        min_key_length=min_key_length,
+        is_not_executed=_predicate(rule),
+        given_settings=given,
+        store=store,
+        clock=clock or SystemClock(),
+    )
+    return cast("Decorator", functools.partial(_decorate, bound))
+
+
+def _decorate(bound: HttpOperation, handler: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    if inspect.iscoroutinefunction(handler):
+        fault = "async handlers are not supported yet: decorate a plain function"
+        raise ConfigurationError(f"@idempotent(operation={bound.name!r})", [fault])
+    takes_operation = _takes_operation(handler)
+
+    def call(event: Any, context: Any, operation: Operation) -> Any:
+        return handler(event, context, operation) if takes_operation else handler(event, context)
+
+    @functools.wraps(handler)
+    def protected(event: Any, context: Any) -> Any:
+        return bound.answer(call, event, context)
+
+    # Callers see two arguments: the third is ours to give.
+    del protected.__wrapped__  # type: ignore[attr-defined]  # set by functools.wraps
+    return protected
+
+
+def _takes_operation(handler: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(handler).parameters.values()
+    positional = [p for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
+    return len(positional) > 2
+
+
+def _predicate(
+    rule: type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool],
+) -> Callable[[BaseException], bool]:
+    if isinstance(rule, type | tuple):
+        return lambda error: isinstance(error, rule)
+    return rule
+
+
+def _name_faults(operation: object) -> list[str]:
+    if not isinstance(operation, str) or not operation.strip():
+        return [
+            "operation is empty: name it, by convention method and route, such as 'POST /payments'"
+        ]
+    return []
+
+
+def _caller_faults(tenant: object, principal: object) -> list[str]:
+    faults = []
+    if not callable(tenant):
+        faults.append(
+            "tenant is no source: use jwt_claim('tenant_id') or another, or single_tenant() if there is only one"
+        )
+    if principal is not None and not callable(principal):
+        faults.append("principal is no source: use jwt_claim('sub') or another")
+    return faults
+
+
+def _effects_faults(effects: str, max_lease: timedelta | None) -> list[str]:
+    if effects == Effects.RECORDED:
+        return [
+            "effects='recorded' is not supported yet: use 'unrecorded', or 'repeatable' if running again is harmless"
+        ]
+    if effects not in set(Effects):
+        return [f"effects is {effects!r}: one of 'unrecorded', 'repeatable' is needed"]
+    if max_lease is not None and effects != Effects.REPEATABLE:
+        return [
+            "max_lease needs effects='repeatable': a lease shorter than the Lambda's deadline lets two attempts overlap"
+        ]
+    return []
+
+
+def _key_faults(methods: Collection[str], min_key_length: int) -> list[str]:
+    faults = []
+    if isinstance(methods, str) or not methods:
+        faults.append("methods is a collection such as ('POST', 'PATCH')")
+    if not 1 <= min_key_length <= MAX_KEY_LENGTH:
+        faults.append(f"min_key_length is {min_key_length}: 1 to {MAX_KEY_LENGTH} is possible")
+    return faults
+
+
+def _settings_given(
+    in_progress: str | None,
+    wait_up_to: timedelta | None,
+    retention: timedelta | None,
+    max_lease: timedelta | None,
+    reconcile_grace: timedelta | None,
+    problem_base: str | None,
+) -> dict[str, int | str]:
+    given: dict[str, int | str | None] = {
+        "in_progress": in_progress,
+        "wait_up_to_ms": _milliseconds(wait_up_to),
+        "retention_s": None if retention is None else int(retention.total_seconds()),
+        "max_lease_ms": _milliseconds(max_lease),
+        "reconcile_grace_ms": _milliseconds(reconcile_grace),
+        "problem_base": problem_base,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _milliseconds(duration: timedelta | None) -> int | None:
+    return None if duration is None else duration // timedelta(milliseconds=1)
+
+
+def _settings_faults(given: dict[str, int | str]) -> list[str]:
+    try:
+        settings_from({}, given)
+    except ConfigurationError as error:
+        return error.faults
+    return []

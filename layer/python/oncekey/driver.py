@@ -1,0 +1,56 @@
+"""Carries out a flow's commands, one after the other, in the calling thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from oncekey.commands import Answered, Command, Flow, Invoke, Pause, Raised, Read, Write
+from oncekey.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey.clock import Clock
+    from oncekey.operation import Operation
+    from oncekey.store import Store
+
+R = TypeVar("R")
+
+
+def drive(
+    flow: Flow[R],
+    *,
+    store: Store,
+    clock: Clock,
+    invocation: Callable[[Operation], Answered[Any] | Raised],
+) -> R:
+    """Run `flow` to its end and return its result. What the flow raises is raised."""
+    try:
+        command = next(flow)
+        while True:
+            try:
+                reply = _perform(command, store, clock, invocation)
+            except StoreError as error:
+                command = flow.throw(error)
+            else:
+                command = flow.send(reply)
+    except StopIteration as end:
+        result: R = end.value
+        return result
+
+
+def _perform(
+    command: Command,
+    store: Store,
+    clock: Clock,
+    invocation: Callable[[Operation], Answered[Any] | Raised],
+) -> object:
+    match command:
+        case Write():
+            return store.write(command.transition)
+        case Read():
+            return store.read(command.pk)
+        case Pause():
+            return clock.pause(command.duration_ms)
+        case Invoke():
+            return invocation(command.operation)

@@ -1,0 +1,108 @@
+"""Our own DynamoDB client, and what its failures mean."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from oncekey.errors import StoreError
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_logger = logging.getLogger("oncekey")
+
+# A healthy call within a Region takes single-digit milliseconds. One that has not answered after
+# this long is better sent again, which is safe: conditions make every write repeatable.
+CALL_TIMEOUT_MS = 1_500
+# Above these a client of the user's own can outlive the function, so that a reserve or a completion
+# never returns.
+_LONGEST_SENSIBLE_TIMEOUT_S = 5
+_MOST_SENSIBLE_ATTEMPTS = 3
+
+# Errors after which the same request may succeed.
+# https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
+_TRANSIENT_CODES = frozenset(
+    {
+        "InternalServerError",
+        "ItemCollectionSizeLimitExceededException",
+        "LimitExceededException",
+        "ProvisionedThroughputExceededException",
+        "ReplicatedWriteConflictException",
+        "RequestLimitExceeded",
+        "ServiceUnavailable",
+        "ThrottlingException",
+        "TransactionConflictException",
+        "TransactionInProgressException",
+    }
+)
+
+
+def own_client(call_timeout_ms: int) -> DynamoDBClient:
+    """A client with short timeouts and no retries of its own: the engine retries, within the time
+    that is left.
+
+    Nothing is sent until the first call. The Region and the credentials are boto3's business.
+    """
+    # boto3 is imported here, so that importing the library costs nothing and needs nothing.
+    import boto3  # noqa: PLC0415
+    from botocore.config import Config  # noqa: PLC0415
+
+    timeout_s = call_timeout_ms / 1000
+    config = Config(
+        connect_timeout=timeout_s,
+        read_timeout=timeout_s,
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        # We build every parameter ourselves and test them against botocore's validation; at run
+        # time it is a tenth of a call.
+        parameter_validation=False,
+        tcp_keepalive=True,
+        user_agent_extra="oncekey",
+    )
+    client: DynamoDBClient = boto3.client("dynamodb", config=config)
+    return client
+
+
+def warn_about(client: Any) -> None:
+    """Log a warning if a client passed in by the user could outlive the function on one stalled call."""
+    config = client.meta.config
+    faults: list[str] = []
+    if (config.read_timeout or 60) > _LONGEST_SENSIBLE_TIMEOUT_S:
+        faults.append(f"read_timeout is {config.read_timeout} s")
+    if (config.connect_timeout or 60) > _LONGEST_SENSIBLE_TIMEOUT_S:
+        faults.append(f"connect_timeout is {config.connect_timeout} s")
+    attempts = (config.retries or {}).get("total_max_attempts")
+    if attempts is None or attempts > _MOST_SENSIBLE_ATTEMPTS:
+        faults.append(f"retries allow {attempts or 'the default number of'} attempts")
+    if faults:
+        _logger.warning(
+            "oncekey: the DynamoDB client passed in can outlive the function on one stalled call (%s);"
+            " use at most %s s and %s attempts",
+            ", ".join(faults),
+            _LONGEST_SENSIBLE_TIMEOUT_S,
+            _MOST_SENSIBLE_ATTEMPTS,
+        )
+
+
+def longest_call_ms(client: Any) -> int:
+    """How long one call of `client` can take, its own retries included, back-off not."""
+    config = client.meta.config
+    attempts = (config.retries or {}).get("total_max_attempts") or 1
+    return int(1000 * attempts * ((config.connect_timeout or 60) + (config.read_timeout or 60)))
+
+
+def store_error(error: Exception) -> StoreError:
+    """What a failure of the client means. The message names the kind of failure, never a value."""
+    response: dict[str, Any] | None = getattr(error, "response", None)
+    if response is None:
+        # No answer: refused, reset, timed out. Missing credentials or Region will not come by
+        # waiting.
+        name = type(error).__name__
+        return StoreError(
+            name,
+            transient=name
+            not in {"NoCredentialsError", "NoRegionError", "PartialCredentialsError"},
+        )
+    code = str(response.get("Error", {}).get("Code", "unknown"))
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return StoreError(code, transient=code in _TRANSIENT_CODES or status >= 500)

@@ -1,0 +1,51 @@
+"""How an attempt ends: the promise of each kind of effects, as one pure decision."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from oncekey.commands import Answered, Raised
+from oncekey.errors import NotExecuted
+from oncekey.record import Effects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Fate(StrEnum):
+    """What is recorded of an attempt that has ended."""
+
+    COMPLETED = "completed"
+    RETRYABLE = "retryable"
+    UNKNOWN = "unknown"
+
+
+def decide(
+    result: Answered[Any] | Raised,
+    effects: Effects,
+    is_not_executed: Callable[[BaseException], bool],
+) -> Fate:
+    """The fate of an attempt that ended with `result`.
+
+    A final answer completes. Otherwise only what is proven not to have been executed, or declared
+    harmless to repeat, may run again; everything else is unknown: an exception proves nothing about
+    what was done before it.
+    """
+    if isinstance(result, Answered) and result.is_final:
+        return Fate.COMPLETED
+    if effects is Effects.REPEATABLE:
+        return Fate.RETRYABLE
+    if isinstance(result, Raised) and is_proof(result.error, is_not_executed):
+        return Fate.RETRYABLE
+    return Fate.UNKNOWN
+
+
+def is_proof(error: BaseException, is_not_executed: Callable[[BaseException], bool]) -> bool:
+    """Whether `error` states that nothing happened: `NotExecuted`, or one that the author's rule accepts."""
+    return isinstance(error, NotExecuted) or is_not_executed(error)
+
+
+def reason(result: Answered[Any] | Raised) -> str:
+    """Why an attempt did not complete, for the record: the kind of error, never its text, which may hold a payload."""
+    return type(result.error).__name__ if isinstance(result, Raised) else "answer-not-final"

@@ -1,0 +1,122 @@
+"""The fingerprint of a request: what was asked, hashed, so that a key cannot be reused for something else."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Protocol, cast
+from urllib.parse import unquote_to_bytes
+
+from oncekey.canonical import NotCanonical, canonical_json, canonical_value
+from oncekey.errors import ConfigurationError, RequestRefused
+from oncekey.identity import digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from oncekey.http_event import HttpRequest
+
+# The algorithm's version. A stored fingerprint is compared by the algorithm that it names.
+VERSION = "f1:"
+
+
+class Model(Protocol):
+    """A class that validates a JSON document and dumps what it understood of it, as pydantic's models do."""
+
+    @classmethod
+    def model_validate_json(cls, json_data: bytes, /) -> Any:
+        """An instance; raises `ValueError` if the document does not fit."""
+        ...
+
+
+def fingerprint(
+    request: HttpRequest, select: Callable[[HttpRequest], Any] | type[Any] | None = None
+) -> str:
+    """`f1:` and the hash over method, concrete path, query and canonical body of `request`.
+
+    A JSON body is canonicalised (RFC 8785), so key order, white space and the spelling of numbers
+    do not matter; what has no canonical form is hashed byte for byte with its media type. The query
+    counts as decoded pairs, sorted by name; the values of one name keep their order. With `select`,
+    what it returns stands in place of the body.
+
+    Raises:
+        RequestRefused: the body does not fit the model given as `select` (`request-invalid`).
+    """
+    kind, body = _body(request) if select is None else _selected(request, select)
+    query = digest(*_flat(query_pairs(request)))
+    return VERSION + digest(request.method, request.path, query, kind, body)
+
+
+def _body(request: HttpRequest) -> tuple[str, bytes]:
+    if _may_be_json(request):
+        try:
+            return "json", canonical_json(request.body)
+        except NotCanonical:
+            pass
+    return f"bytes {request.media_type}", request.body
+
+
+def _may_be_json(request: HttpRequest) -> bool:
+    # "1.0" and "1" are the same JSON, but not the same line of text; an object or an array is JSON
+    # under any name, and clients do mislabel it.
+    declared = request.media_type in {"", "application/json"} or request.media_type.endswith(
+        "+json"
+    )
+    return declared or request.body.lstrip()[:1] in {b"{", b"["}
+
+
+def _selected(
+    request: HttpRequest, select: Callable[[HttpRequest], Any] | type[Any]
+) -> tuple[str, bytes]:
+    value = _validated(request.body, select) if isinstance(select, type) else select(request)
+    try:
+        return "selected", canonical_value(value)
+    except NotCanonical:
+        # Integers beyond 2^53-1 and the like: exact all the same, only not in the form that other
+        # languages agree on.
+        return "selected exactly", _dumped(value)
+
+
+def _dumped(value: Any) -> bytes:
+    try:
+        return json.dumps(value, sort_keys=True).encode("ascii")
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError("fingerprint", [f"must select a JSON value: {error}"]) from error
+
+
+def _validated(body: bytes, model: type[Any]) -> Any:
+    try:
+        instance = cast("type[Model]", model).model_validate_json(body)
+    except ValueError as error:
+        raise RequestRefused(
+            "request-invalid", f"The body is not a valid {model.__name__}: {_reasons(error)}."
+        ) from error
+    # A field that has its default counts as one left out: both ask for the same, and a release may
+    # add such fields.
+    return instance.model_dump(mode="json", exclude_defaults=True)
+
+
+def _reasons(error: ValueError) -> str:
+    # pydantic's errors name the field and the rule; the value itself stays out, in answers as in
+    # logs.
+    errors = getattr(error, "errors", None)
+    if errors is None:
+        return "it does not fit the model"
+    found = errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(
+        f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}" for fault in found
+    )
+
+
+def query_pairs(request: HttpRequest) -> Sequence[tuple[bytes, bytes]]:
+    """The query as decoded pairs of bytes, sorted by name; the values of one name stay in order."""
+    pairs = [piece.partition("=") for piece in request.raw_query.split("&") if piece]
+    decoded = [(_decoded(name), _decoded(value)) for name, _, value in pairs]
+    return sorted(decoded, key=lambda pair: pair[0])
+
+
+def _decoded(text: str) -> bytes:
+    return unquote_to_bytes(text.replace("+", " "))
+
+
+def _flat(pairs: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+    return [part for pair in pairs for part in pair]

@@ -1,0 +1,136 @@
+"""A handler's HTTP answer: what is stored of it, and what is added when it is given.
+
+What the first caller gets is decoded from what is stored, so that a replay cannot differ from it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from oncekey.http_event import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from oncekey.errors import Final
+
+Answer = dict[str, Any]
+
+# Of the 4xx these say "not now" rather than "no": RFC 9110 section 15.5.9, RFC 8470 section 5.2,
+# RFC 6585 section 4.
+_NOT_FINAL = frozenset({408, 425, 429})
+
+
+def stored_form(returned: Any, shape: Shape) -> str:
+    """What `returned` is stored as: compact JSON of the whole answer.
+
+    A handler behind payload 2.0 may return a bare value, which API Gateway sends as 200 with a JSON
+    body
+    (https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html#http-api-develop-integrations-lambda.v2);
+    it is made explicit here, so that the headers of the replay have somewhere to stand.
+
+    Raises:
+        TypeError: it is no HTTP answer, or holds something that has no JSON form. The message names
+            it, without a value.
+    """
+    answer = _explicit(returned, shape)
+    status_code(answer)
+    _check_body(answer)
+    try:
+        return json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"oncekey: the handler's answer cannot be sent as JSON: {error}") from error
+
+
+def final_answer(final: Final) -> Answer:
+    """The answer that a raised `Final` stands for."""
+    if isinstance(final.body, str):
+        return {"statusCode": final.status, "headers": dict(final.headers), "body": final.body}
+    if final.body is None:
+        return {"statusCode": final.status, "headers": dict(final.headers), "body": ""}
+    headers = {"Content-Type": "application/json", **final.headers}
+    return {"statusCode": final.status, "headers": headers, "body": _json(final.body)}
+
+
+def answer_from(stored: str) -> Answer:
+    """The answer that was stored."""
+    answer: Answer = json.loads(stored)
+    return answer
+
+
+def status_code(answer: Mapping[str, Any]) -> int:
+    """The status of `answer`.
+
+    Raises:
+        TypeError: it is not a whole number from 100 to 599.
+    """
+    status = answer.get("statusCode")
+    if isinstance(status, str) and status.isdecimal():
+        status = int(status)
+    if isinstance(status, bool) or not isinstance(status, int) or not 100 <= status <= 599:
+        raise TypeError("oncekey: the handler's answer needs a statusCode from 100 to 599")
+    return status
+
+
+def is_final(answer: Mapping[str, Any]) -> bool:
+    """Whether the answer says what became of the request: 2xx, 3xx, and 4xx but for those that say "not now"."""
+    status = status_code(answer)
+    return 200 <= status < 500 and status not in _NOT_FINAL
+
+
+def with_headers(answer: Answer, added: Mapping[str, str], shape: Shape) -> Answer:
+    """A copy of `answer` with the headers `added`, in place of any of the same name, where `shape` wants them."""
+    multi_value = shape is Shape.LOAD_BALANCER_MULTI_VALUE
+    names = {name.lower() for name in added}
+    copy = dict(answer)
+    for field in ("headers", "multiValueHeaders"):
+        if copy.get(field):
+            copy[field] = {
+                name: value for name, value in copy[field].items() if name.lower() not in names
+            }
+    if multi_value:
+        # A load balancer with multi-value headers switched on reads these only, and a copy of the
+        # others with them.
+        plain = {name: [str(value)] for name, value in (copy.pop("headers", None) or {}).items()}
+        many = copy.get("multiValueHeaders") or {}
+        copy["multiValueHeaders"] = {
+            **plain,
+            **many,
+            **{name: [value] for name, value in added.items()},
+        }
+    else:
+        copy["headers"] = {**(copy.get("headers") or {}), **added}
+    return copy
+
+
+def _explicit(returned: Any, shape: Shape) -> Answer:
+    if isinstance(returned, dict) and "statusCode" in returned:
+        return dict(returned)
+    if shape is not Shape.PAYLOAD_2:
+        raise TypeError(f"oncekey: a handler behind {shape.value} returns a dict with a statusCode")
+    body = returned if isinstance(returned, str) else _json(returned)
+    return {
+        "statusCode": 200,
+        "headers": {"Content-Type": "application/json"},
+        "body": body,
+        "isBase64Encoded": False,
+    }
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"oncekey: the handler's answer cannot be sent as JSON: {error}") from error
+
+
+def _check_body(answer: Mapping[str, Any]) -> None:
+    body = answer.get("body")
+    if body is not None and not isinstance(body, str):
+        raise TypeError(
+            f"oncekey: the body of the handler's answer is text, not {type(body).__name__}: use json.dumps"
+        )
+    for field in ("headers", "multiValueHeaders"):
+        if not isinstance(answer.get(field) or {}, dict):
+            raise TypeError(f"oncekey: {field} of the handler's answer is a dict")

@@ -1,0 +1,140 @@
+"""HTTP requests as Lambda receives them, in all four shapes.
+
+HTTP API (payload 2.0), REST API (payload 1.0), Application Load Balancer, and Function URL (payload
+2.0).
+https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html
+https://docs.aws.amazon.com/elasticloadbalancing/latest/application/lambda-functions.html
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from oncekey.errors import RequestRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Shape(StrEnum):
+    """How the event is laid out, and how its answer must be."""
+
+    PAYLOAD_2 = "payload-2.0"  # HTTP API and Function URL
+    REST = "payload-1.0"
+    LOAD_BALANCER = "alb"
+    LOAD_BALANCER_MULTI_VALUE = "alb-multi-value"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """A request, read once, before the handler can touch the event.
+
+    `path` is concrete, `raw_query` still percent-encoded, `headers` are pairs in lower case with
+    one entry a line, `context` is the event's request context: what the gateway and its authorizer
+    state about the caller.
+    """
+
+    shape: Shape
+    method: str
+    path: str
+    raw_query: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    context: Mapping[str, Any]
+
+    def header_lines(self, name: str) -> list[str]:
+        """The values of the header `name` (in lower case), one a line as far as the gateway tells lines apart."""
+        return [value for header, value in self.headers if header == name]
+
+    @property
+    def media_type(self) -> str:
+        """The body's media type without parameters, in lower case; empty if it is not stated."""
+        return next(iter(self.header_lines("content-type")), "").partition(";")[0].strip().lower()
+
+
+def read_request(event: Mapping[str, Any]) -> HttpRequest:
+    """Read `event`.
+
+    Raises:
+        RequestRefused: the body is said to be base64 and is not (`request-invalid`).
+        TypeError: the event is not an HTTP request of any of the four shapes.
+    """
+    shape = _shape(event)
+    context: Mapping[str, Any] = event.get("requestContext") or {}
+    if shape is Shape.PAYLOAD_2:
+        method, path, raw_query = (
+            context["http"]["method"],
+            event["rawPath"],
+            event.get("rawQueryString") or "",
+        )
+    else:
+        method, path, raw_query = event["httpMethod"], event["path"], _raw_query(event, shape)
+    return HttpRequest(
+        shape=shape,
+        method=str(method).upper(),
+        path=str(path),
+        raw_query=raw_query,
+        headers=tuple(_headers(event)),
+        body=_body(event),
+        context=context,
+    )
+
+
+def _shape(event: Mapping[str, Any]) -> Shape:
+    if not hasattr(event, "get"):
+        raise TypeError(f"oncekey: an HTTP event is a dict, not {type(event).__name__}")
+    context: Any = event.get("requestContext")
+    if isinstance(context, dict):
+        if "http" in context and "rawPath" in event:
+            return Shape.PAYLOAD_2
+        if "httpMethod" in event and "path" in event:
+            if "elb" not in context:
+                return Shape.REST
+            multi_value = event.get("multiValueHeaders") is not None
+            return Shape.LOAD_BALANCER_MULTI_VALUE if multi_value else Shape.LOAD_BALANCER
+    raise TypeError(
+        "oncekey: the event is no HTTP request of API Gateway (HTTP or REST API), an Application Load Balancer or a Function URL;"
+        " a handler of other events is decorated with @idempotent_function"
+    )
+
+
+def _headers(event: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    many: Mapping[str, Any] | None = event.get("multiValueHeaders")
+    if many is not None:
+        return [
+            (name.lower(), str(value)) for name, values in many.items() for value in values or []
+        ]
+    single: Mapping[str, Any] = event.get("headers") or {}
+    return [(name.lower(), str(value)) for name, value in single.items() if value is not None]
+
+
+def _raw_query(event: Mapping[str, Any], shape: Shape) -> str:
+    many: Mapping[str, list[str]] | None = event.get("multiValueQueryStringParameters")
+    single: Mapping[str, str] = event.get("queryStringParameters") or {}
+    pairs = (
+        [(name, value) for name, values in many.items() for value in values or [""]]
+        if many is not None
+        else list(single.items())
+    )
+    # A REST API decodes the query; a load balancer hands it on as it came.
+    encode = quote if shape is Shape.REST else str
+    return "&".join(f"{encode(name)}={encode(value)}" for name, value in pairs)
+
+
+def _body(event: Mapping[str, Any]) -> bytes:
+    body = event.get("body")
+    if body is None:
+        return b""
+    if not event.get("isBase64Encoded"):
+        return str(body).encode("utf-8", "surrogatepass")
+    try:
+        return base64.b64decode(body, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise RequestRefused(
+            "request-invalid", "The body is marked as base64 and is not."
+        ) from error

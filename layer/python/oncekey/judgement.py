@@ -1,0 +1,70 @@
+"""What an existing record means for a request: one pure decision, whichever path produced the record."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from oncekey.record import Effects, Status
+
+if TYPE_CHECKING:
+    from oncekey.record import Record
+
+
+class Verdict(StrEnum):
+    """What may happen to this record now."""
+
+    EXPIRED = "expired"  # as if absent: reserve afresh
+    OURS = "ours"  # our own write landed and its answer was lost: we hold the lease
+    KEY_REUSED = "key-reused"  # the same key with another request
+    REPLAY = "replay"
+    RESUME = "resume"  # ended, and safe to run again
+    RUNNING = "running"
+    TAKE_OVER = "take-over"  # the lease is over, and running again is harmless
+    LEASE_EXPIRED = "lease-expired"  # the lease is over, and what happened is not known: mark it so
+    UNKNOWN = "unknown"
+
+
+def judge(
+    record: Record, *, owner: str, fingerprint: str, effects: Effects, now_ms: int
+) -> Verdict:
+    """Judge `record` for a request by `owner`, in this fixed order: expired, our own owner,
+    fingerprint, state.
+
+    `effects` is what the handler that would run declares. A dead attempt is only run again where
+    the author of *that* attempt declared it harmless (the record says so) and the author of the
+    present one still does.
+    """
+    if record.is_expired(now_ms):
+        return Verdict.EXPIRED
+    if _holds_open_lease(record, owner, now_ms):
+        return Verdict.OURS
+    if record.fingerprint != fingerprint:
+        return Verdict.KEY_REUSED
+    match record.status:
+        case Status.COMPLETED:
+            return Verdict.REPLAY
+        case Status.FAILED_RETRYABLE:
+            return Verdict.RESUME
+        case Status.UNKNOWN:
+            return Verdict.UNKNOWN
+        case Status.IN_PROGRESS:
+            return _judge_in_progress(record, effects, now_ms)
+
+
+def _holds_open_lease(record: Record, owner: str, now_ms: int) -> bool:
+    # After its lease, or once marked unknown, a record is no longer ours to run, even under our own
+    # owner: the write that landed late may already have been judged by somebody else.
+    return (
+        record.status is Status.IN_PROGRESS
+        and record.owner == owner
+        and not record.is_lease_over(now_ms)
+    )
+
+
+def _judge_in_progress(record: Record, effects: Effects, now_ms: int) -> Verdict:
+    if not record.is_lease_over(now_ms):
+        return Verdict.RUNNING
+    if record.effects is Effects.REPEATABLE and effects is Effects.REPEATABLE:
+        return Verdict.TAKE_OVER
+    return Verdict.LEASE_EXPIRED

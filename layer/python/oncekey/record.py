@@ -1,0 +1,86 @@
+"""The record of one operation: what is known about one key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+RESPONSE_VERSION = 1
+
+
+class Status(StrEnum):
+    """The stored states. Expired is derived from the time, never stored."""
+
+    IN_PROGRESS = "IN_PROGRESS"
+    COMPLETED = "COMPLETED"
+    FAILED_RETRYABLE = "FAILED_RETRYABLE"
+    UNKNOWN = "UNKNOWN"
+
+
+class Effects(StrEnum):
+    """What the author of a handler declares about its effects on the outside world."""
+
+    UNRECORDED = "unrecorded"
+    REPEATABLE = "repeatable"
+    RECORDED = "recorded"
+
+
+# Only these may carry an expiry: nothing in doubt is ever evicted.
+SETTLED = frozenset({Status.COMPLETED, Status.FAILED_RETRYABLE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """When and under which index partition somebody must look at a record."""
+
+    shard: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record. Times are epoch milliseconds, but for `expires_at_s`, which DynamoDB's TTL reads
+    in seconds.
+
+    `rev` grows with every write. `owner` is the fencing token of the attempt that may write next;
+    `operation_id` stays the same over all attempts of this life of the record.
+    """
+
+    pk: str
+    status: Status
+    rev: int
+    tenant: str
+    operation: str
+    key: str
+    operation_id: str
+    fingerprint: str
+    owner: str
+    attempt: int
+    effects: Effects
+    created_at_ms: int
+    principal: str = ""
+    lease_until_ms: int | None = None
+    completed_at_ms: int | None = None
+    expires_at_s: int | None = None
+    due: Due | None = None
+    response: str | None = None
+    response_version: int | None = None
+    reconcile_attempts: int = 0
+    last_error: str | None = None
+    escalated_at_ms: int | None = None
+
+    def is_expired(self, now_ms: int) -> bool:
+        """Whether the record counts as absent, though DynamoDB may not have deleted it yet."""
+        settled_until_s = self.expires_at_s if self.status in SETTLED else None
+        return settled_until_s is not None and settled_until_s <= now_ms // 1000
+
+    def is_lease_over(self, now_ms: int) -> bool:
+        """Whether the owner's right to run has ended. An absent lease never means that it has."""
+        return self.lease_until_ms is not None and self.lease_until_ms < now_ms
+
+    def __repr__(self) -> str:
+        """The identity and the state, without key, answer or fingerprint."""
+        return (
+            f"Record(operation={self.operation!r}, operation_id={self.operation_id!r}, status={self.status},"
+            f" rev={self.rev}, attempt={self.attempt}, owner={self.owner!r})"
+        )

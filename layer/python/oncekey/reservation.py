@@ -1,0 +1,202 @@
+"""Reserving a key: the decision made from each record that stands in the way, and the writes that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, assert_never
+
+from oncekey import commands, retry, telemetry
+from oncekey.judgement import Verdict, judge
+from oncekey.store import Refused
+from oncekey.transitions import Doubt, ExpireLease, Lease, Reserve, Resume, TakeOver, applied, seen
+
+if TYPE_CHECKING:
+    from oncekey.claim import Claim
+    from oncekey.clock import Clock
+    from oncekey.commands import Flow
+    from oncekey.record import Due, Record
+    from oncekey.retry import Budget
+
+# Each round after the first means that the record changed between our write and its refusal;
+# nothing changes it this often.
+_MOST_ROUNDS = 8
+# What is kept of an invocation's time to give the answer in.
+ANSWER_MARGIN_MS = 250
+_FIRST_POLL_MS = 50
+_LONGEST_POLL_MS = 1_000
+# A client that comes back sooner only finds the same; later, and it waits for nothing.
+_SHORTEST_RETRY_AFTER_MS = 1_000
+_LONGEST_RETRY_AFTER_RUNNING_MS = 5_000
+_LONGEST_RETRY_AFTER_UNKNOWN_MS = 60_000
+
+
+class Reason(StrEnum):
+    """Why a request was refused."""
+
+    KEY_REUSED = "key-reused"
+    RUNNING = "request-in-progress"
+    OUTCOME_UNKNOWN = "outcome-unknown"
+    STORE_UNAVAILABLE = "store-unavailable"
+    NOT_EXECUTED = "not-executed"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """We hold the lease of `record`, and the handler may run."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The operation is complete; `record` has its answer."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Nothing ran. `retry_after_ms` is None where sending the same request again is pointless."""
+
+    reason: Reason
+    record: Record | None = None
+    retry_after_ms: int | None = None
+
+
+Decision = Held | Replayed | Refusal
+_Write = Reserve | Resume | TakeOver | ExpireLease
+
+
+def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Decision]:
+    """Reserve the key for `owner`, in one round trip where nothing stands in the way.
+
+    When it returns `Held`, the lease is durable and ours, whatever answers were lost on the way.
+
+    Raises:
+        StoreError: the store did not answer within `budget`; a write may have been applied or may
+            still be.
+    """
+    wait_until_ms = (
+        clock.now_ms() + claim.settings.wait_up_to_ms if claim.settings.in_progress == "wait" else 0
+    )
+    met: Record | None = None
+    decision = _decide(met, claim, owner, clock)
+    polls = 0
+    for _ in range(_MOST_ROUNDS):
+        while (
+            _is_running(decision) and (left_ms := _time_to_wait_ms(claim, wait_until_ms, clock)) > 0
+        ):
+            yield from commands.pause(min(left_ms, _poll_delay_ms(polls)))
+            polls += 1
+            met = yield from retry.read(claim.pk, budget, clock)
+            decision = _decide(met, claim, owner, clock)
+        if isinstance(decision, Held | Replayed | Refusal):
+            return decision
+        reply = yield from retry.write(decision, budget, clock)
+        if not isinstance(reply, Refused):
+            return _won(decision, met, clock)
+        met = reply.record
+        decision = _decide(met, claim, owner, clock)
+    return (
+        decision
+        if isinstance(decision, Held | Replayed | Refusal)
+        else Refusal(reason=Reason.RUNNING, record=met)
+    )
+
+
+def running(record: Record, now_ms: int) -> Refusal:
+    """The refusal that `record` in progress means: come back in a moment, or when its lease is over if that is sooner."""
+    left_ms = (
+        record.lease_until_ms - now_ms
+        if record.lease_until_ms is not None
+        else _LONGEST_RETRY_AFTER_RUNNING_MS
+    )
+    retry_after_ms = _clamped(left_ms, _LONGEST_RETRY_AFTER_RUNNING_MS)
+    return Refusal(reason=Reason.RUNNING, record=record, retry_after_ms=retry_after_ms)
+
+
+def outcome_unknown(record: Record, now_ms: int) -> Refusal:
+    """The refusal that an unknown outcome means: come back when somebody has looked at it."""
+    left_ms = record.due.at_ms - now_ms if record.due is not None else 0
+    retry_after_ms = _clamped(left_ms, _LONGEST_RETRY_AFTER_UNKNOWN_MS)
+    return Refusal(reason=Reason.OUTCOME_UNKNOWN, record=record, retry_after_ms=retry_after_ms)
+
+
+def _clamped(duration_ms: int, longest_ms: int) -> int:
+    return max(_SHORTEST_RETRY_AFTER_MS, min(duration_ms, longest_ms))
+
+
+def _decide(record: Record | None, claim: Claim, owner: str, clock: Clock) -> Decision | _Write:
+    now_ms = clock.now_ms()
+    if record is None:
+        return _fresh(claim, owner, clock)
+    verdict = judge(
+        record, owner=owner, fingerprint=claim.fingerprint, effects=claim.effects, now_ms=now_ms
+    )
+    match verdict:
+        case Verdict.EXPIRED:
+            return _fresh(claim, owner, clock)
+        case Verdict.OURS:
+            return Held(record)
+        case Verdict.KEY_REUSED:
+            return Refusal(reason=Reason.KEY_REUSED, record=record)
+        case Verdict.REPLAY:
+            return Replayed(record)
+        case Verdict.RESUME:
+            return Resume(pk=record.pk, seen=seen(record), lease=_lease(claim, owner, now_ms))
+        case Verdict.RUNNING:
+            return running(record, now_ms)
+        case Verdict.TAKE_OVER:
+            telemetry.lease_expired(record, now_ms)
+            return TakeOver(
+                pk=record.pk, seen=seen(record), lease=_lease(claim, owner, now_ms), now_ms=now_ms
+            )
+        case Verdict.LEASE_EXPIRED:
+            telemetry.lease_expired(record, now_ms)
+            doubt = Doubt(reason="lease-expired", due=_due_of_dead(record, claim, now_ms))
+            return ExpireLease(pk=record.pk, seen=seen(record), now_ms=now_ms, to=doubt)
+        case Verdict.UNKNOWN:
+            return outcome_unknown(record, now_ms)
+        case _:
+            assert_never(verdict)
+
+
+def _fresh(claim: Claim, owner: str, clock: Clock) -> Reserve:
+    now_ms = clock.now_ms()
+    record = claim.new_record(operation_id=clock.new_operation_id(), owner=owner, now_ms=now_ms)
+    return Reserve(record=record, now_ms=now_ms)
+
+
+def _lease(claim: Claim, owner: str, now_ms: int) -> Lease:
+    until_ms = claim.lease_until_ms(now_ms)
+    return Lease(
+        owner=owner, until_ms=until_ms, due=claim.due_after_lease(until_ms), effects=claim.effects
+    )
+
+
+def _due_of_dead(record: Record, claim: Claim, now_ms: int) -> Due:
+    # A call that the dead owner sent may arrive until the grace has passed; nobody need look
+    # before.
+    lease_until_ms = record.lease_until_ms if record.lease_until_ms is not None else now_ms
+    return claim.due(max(now_ms, lease_until_ms + claim.settings.reconcile_grace_ms))
+
+
+def _won(write: _Write, met: Record | None, clock: Clock) -> Decision:
+    record = applied(write, met)
+    if isinstance(write, ExpireLease):
+        return outcome_unknown(record, clock.now_ms())
+    return Held(record)
+
+
+def _is_running(decision: Decision | _Write) -> bool:
+    return isinstance(decision, Refusal) and decision.reason is Reason.RUNNING
+
+
+def _time_to_wait_ms(claim: Claim, wait_until_ms: int, clock: Clock) -> int:
+    # Whoever has waited must still have time to answer.
+    return min(wait_until_ms, claim.deadline_ms - ANSWER_MARGIN_MS) - clock.now_ms()
+
+
+def _poll_delay_ms(polls: int) -> int:
+    return min(_LONGEST_POLL_MS, _FIRST_POLL_MS * 2 ** min(polls, 10))

@@ -1,0 +1,79 @@
+"""Asking the store again: when, how often, and until when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from oncekey import commands
+from oncekey.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey.clock import Clock
+    from oncekey.commands import Flow
+    from oncekey.record import Record
+    from oncekey.store import Refused, Written
+    from oncekey.transitions import Transition
+
+R = TypeVar("R")
+
+_FIRST_DELAY_MS = 50
+_LONGEST_DELAY_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How long and how often a call to the store may be tried.
+
+    No try begins that could still be under way at `until_ms`, given that one takes at most
+    `call_timeout_ms`; but the first is always made. `max_attempts` is None where only the time
+    counts.
+    """
+
+    until_ms: int
+    call_timeout_ms: int
+    max_attempts: int | None
+
+    def allows(self, attempts_made: int, next_at_ms: int) -> bool:
+        """Whether one more try may begin at `next_at_ms`."""
+        attempts_left = self.max_attempts is None or attempts_made < self.max_attempts
+        return attempts_left and next_at_ms + self.call_timeout_ms <= self.until_ms
+
+
+def delay_ms(attempts_made: int, random_fraction: float) -> int:
+    """The pause after `attempts_made` failed tries: doubling, capped, between half and all of it by chance."""
+    longest = min(_LONGEST_DELAY_MS, _FIRST_DELAY_MS * 2 ** min(attempts_made - 1, 10))
+    return int(longest * (1 + random_fraction) / 2)
+
+
+def write(transition: Transition, budget: Budget, clock: Clock) -> Flow[Written | Refused]:
+    """Apply `transition`, sent again unchanged after a transient failure, within `budget`.
+
+    Raises:
+        StoreError: the last failure. The transition may have been applied.
+    """
+    return (yield from _repeated(lambda: commands.write(transition), budget, clock))
+
+
+def read(pk: str, budget: Budget, clock: Clock) -> Flow[Record | None]:
+    """Read a record, again after a transient failure, within `budget`.
+
+    Raises:
+        StoreError: the last failure.
+    """
+    return (yield from _repeated(lambda: commands.read(pk), budget, clock))
+
+
+def _repeated(call: Callable[[], Flow[R]], budget: Budget, clock: Clock) -> Flow[R]:
+    attempts_made = 0
+    while True:
+        try:
+            return (yield from call())
+        except StoreError as error:
+            attempts_made += 1
+            delay = delay_ms(attempts_made, clock.random_fraction())
+            if not error.transient or not budget.allows(attempts_made, clock.now_ms() + delay):
+                raise
+        yield from commands.pause(delay)

@@ -1,0 +1,159 @@
+"""Settings: from keyword arguments, else from the environment; frozen, and checked on creation with all faults at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncekey.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+IN_PROGRESS_POLICIES = ("conflict", "wait")
+
+# Clocks of Lambda hosts agree within milliseconds (Amazon Time Sync); five seconds also cover a
+# host that lost its source for a while. The margin is time that a client waits longer after a
+# crash, nothing else.
+LEASE_MARGIN_MS = 5_000
+# Outside Lambda nobody kills a handler: what holds there is the author's word that it ends within
+# this time.
+DEFAULT_LEASE_MS = 60_000
+# How long after a dead owner's lease a call that it sent may still arrive at a provider.
+RECONCILE_GRACE_MS = 60_000
+# Clients such as Stripe's keep a key for at least a day; a retry after the record's end would run
+# again.
+RETENTION_S = 24 * 3600
+# Below the 29 s after which API Gateway gives up.
+WAIT_UP_TO_MS = 10_000
+DUE_SHARDS = 16
+STORE_TIMEOUT_MS = 1_500
+PROBLEM_BASE = "urn:oncekey:problem:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How one operation behaves.
+
+    Args:
+        lease_margin_ms: added to the Lambda's real deadline; must exceed the difference between any
+            two hosts' clocks.
+        default_lease_ms: the lease where there is no Lambda context.
+        max_lease_ms: shortens the lease; only where running again is harmless.
+        reconcile_grace_ms: how long after the lease a resolver may be asked.
+        retention_s: how long an answer is kept, from its completion.
+        in_progress: what a repeat of a running request gets: `conflict` (409 at once) or `wait`.
+        wait_up_to_ms: how long `wait` waits before it answers 409.
+        due_shards: over how many partitions the `due` index is spread.
+        store_timeout_ms: the connect and the read time-out of one call of our own client.
+        problem_base: what a problem's `type` begins with; its stable code follows.
+    """
+
+    lease_margin_ms: int = LEASE_MARGIN_MS
+    default_lease_ms: int = DEFAULT_LEASE_MS
+    max_lease_ms: int | None = None
+    reconcile_grace_ms: int = RECONCILE_GRACE_MS
+    retention_s: int = RETENTION_S
+    in_progress: str = "conflict"
+    wait_up_to_ms: int = WAIT_UP_TO_MS
+    due_shards: int = DUE_SHARDS
+    store_timeout_ms: int = STORE_TIMEOUT_MS
+    problem_base: str = PROBLEM_BASE
+
+    def __post_init__(self) -> None:
+        faults = [
+            f"{name} is {value}: at least {least} is needed"
+            for name, value, least in (
+                ("lease_margin_ms", self.lease_margin_ms, 0),
+                ("default_lease_ms", self.default_lease_ms, 1),
+                ("max_lease_ms", 1 if self.max_lease_ms is None else self.max_lease_ms, 1),
+                ("reconcile_grace_ms", self.reconcile_grace_ms, 0),
+                ("retention_s", self.retention_s, 1),
+                ("wait_up_to_ms", self.wait_up_to_ms, 0),
+                ("due_shards", self.due_shards, 1),
+                ("store_timeout_ms", self.store_timeout_ms, 1),
+            )
+            if value < least
+        ]
+        if self.in_progress not in IN_PROGRESS_POLICIES:
+            faults.append(
+                f"in_progress is {self.in_progress!r}: one of {', '.join(IN_PROGRESS_POLICIES)} is needed"
+            )
+        if faults:
+            raise ConfigurationError("oncekey settings", faults)
+
+    @property
+    def retention_ms(self) -> int:
+        """The retention in milliseconds."""
+        return self.retention_s * 1000
+
+
+# Environment variable → field.
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
+_NUMBERS = {
+    "ONCEKEY_LEASE_MARGIN_MS": "lease_margin_ms",
+    "ONCEKEY_DEFAULT_LEASE_MS": "default_lease_ms",
+    "ONCEKEY_RECONCILE_GRACE_MS": "reconcile_grace_ms",
+    "ONCEKEY_RETENTION_S": "retention_s",
+    "ONCEKEY_WAIT_UP_TO_MS": "wait_up_to_ms",
+    "ONCEKEY_DUE_SHARDS": "due_shards",
+    "ONCEKEY_STORE_TIMEOUT_MS": "store_timeout_ms",
+}
+_TEXTS = {"ONCEKEY_IN_PROGRESS": "in_progress", "ONCEKEY_PROBLEM_BASE": "problem_base"}
+_SWITCHES = {"1": True, "true": True, "0": False, "false": False, "": False}
+
+
+def settings_from(environment: Mapping[str, str], given: Mapping[str, int | str]) -> Settings:
+    """Settings from what was `given` as keyword arguments, else from `environment`, else the
+    defaults.
+
+    Raises:
+        ConfigurationError: with every fault found, in one message.
+    """
+    faults: list[str] = []
+    fields: dict[str, int | str] = {
+        field: environment[name] for name, field in _TEXTS.items() if name in environment
+    }
+    for name, field in _NUMBERS.items():
+        if name in environment:
+            try:
+                fields[field] = int(environment[name])
+            except ValueError:
+                faults.append(f"{name} is {environment[name]!r}: a whole number is needed")
+    try:
+        settings = Settings(**{**fields, **given})  # type: ignore[arg-type]  # each field has its own type, checked above
+    except ConfigurationError as error:
+        faults += error.faults
+    else:
+        if not faults:
+            return settings
+    raise ConfigurationError("oncekey settings", faults)
+
+
+def is_disabled(environment: Mapping[str, str]) -> bool:
+    """Whether ONCEKEY_DISABLED switches the library off, so that handlers run bare (for unit
+    tests).
+
+    Raises:
+        ConfigurationError: the variable is neither 1/true nor 0/false. Guessing could switch the
+            protection off.
+    """
+    value = environment.get("ONCEKEY_DISABLED", "").strip().lower()
+    if value not in _SWITCHES:
+        raise ConfigurationError(
+            "oncekey settings", [f"ONCEKEY_DISABLED is {value!r}: 1 or 0 is needed"]
+        )
+    return _SWITCHES[value]
+
+
+def table_name(environment: Mapping[str, str]) -> str:
+    """The idempotency table that ONCEKEY_TABLE names.
+
+    Raises:
+        ConfigurationError: it names none.
+    """
+    name = environment.get("ONCEKEY_TABLE", "").strip()
+    if not name:
+        fault = "ONCEKEY_TABLE is not set: name the idempotency table, or pass store=DynamoDBStore(table)"
+        raise ConfigurationError("oncekey settings", [fault])
+    return name

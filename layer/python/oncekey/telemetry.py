@@ -1,0 +1,91 @@
+"""What is logged, one function an event. Never a key, a payload or an answer."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oncekey.errors import StoreError
+    from oncekey.record import Record
+
+_logger = logging.getLogger("oncekey")
+
+
+def _fields(event: str, record: Record, now_ms: int) -> dict[str, object]:
+    return {
+        "oncekey_event": event,
+        "operation": record.operation,
+        "operation_id": record.operation_id,
+        "attempt": record.attempt,
+        "owner": record.owner,
+        "age_ms": now_ms - record.created_at_ms,
+    }
+
+
+def _say(level: int, event: str, record: Record, now_ms: int, remark: str = "") -> None:
+    fields = _fields(event, record, now_ms)
+    _logger.log(
+        level,
+        "oncekey %s: %s %s attempt %s%s",
+        event,
+        record.operation,
+        record.operation_id,
+        record.attempt,
+        f": {remark}" if remark else "",
+        extra=fields,
+    )
+
+
+def reserved(record: Record, now_ms: int) -> None:
+    """An attempt begins."""
+    _say(logging.DEBUG, "reserved", record, now_ms)
+
+
+def replayed(record: Record, now_ms: int) -> None:
+    """A stored answer is given again."""
+    _say(logging.DEBUG, "replayed", record, now_ms)
+
+
+def refused(reason: str, record: Record, now_ms: int) -> None:
+    """A request met a record that stands in its way."""
+    _say(logging.INFO, "refused", record, now_ms, reason)
+
+
+def lease_expired(record: Record, now_ms: int) -> None:
+    """A record was met whose owner is gone: the attempt was killed, or its lease was too short."""
+    _say(logging.WARNING, "lease-expired", record, now_ms)
+
+
+def outcome_unknown(record: Record, now_ms: int, reason: str) -> None:
+    """An attempt ended, and what it did is not known."""
+    _say(logging.WARNING, "outcome-unknown", record, now_ms, reason)
+
+
+def not_executed(record: Record, now_ms: int, reason: str) -> None:
+    """An attempt ended without an effect, and may run again."""
+    _say(logging.INFO, "not-executed", record, now_ms, reason)
+
+
+def answer_not_recorded(record: Record, now_ms: int, error: StoreError) -> None:
+    """The work is done and its caller is told, but the record could not be written; the reconciler settles it."""
+    _say(logging.ERROR, "answer-not-recorded", record, now_ms, error.reason)
+
+
+def ownership_lost(record: Record, now_ms: int) -> None:
+    """An attempt ended after its record had been taken over or settled by somebody else."""
+    _say(logging.ERROR, "ownership-lost", record, now_ms)
+
+
+def store_unavailable(operation: str, error: StoreError) -> None:
+    """A request was refused because the store did not answer; its handler did not run."""
+    _logger.error(
+        "oncekey store-unavailable: %s: %s",
+        operation,
+        error.reason,
+        extra={
+            "oncekey_event": "store-unavailable",
+            "operation": operation,
+            "reason": error.reason,
+        },
+    )

@@ -1,0 +1,68 @@
+"""Where the tenant and the principal come from: the verified request context, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+# Receives the event's `requestContext`: neither headers nor body, which a client can write at will.
+# Returns None where the caller cannot be told, and the request is then refused.
+CallerSource = Callable[[Mapping[str, Any]], str | None]
+
+_SINGLE_TENANT = "single-tenant"
+
+
+def jwt_claim(name: str) -> CallerSource:
+    """The claim `name` of the token that API Gateway's JWT authorizer (HTTP API) or Cognito authorizer (REST API) verified."""
+
+    def source(context: Mapping[str, Any]) -> str | None:
+        authorizer = _mapping(context.get("authorizer"))
+        claims = _mapping(_mapping(authorizer.get("jwt")).get("claims")) or _mapping(
+            authorizer.get("claims")
+        )
+        return _text(claims.get(name))
+
+    return source
+
+
+def authorizer_value(name: str) -> CallerSource:
+    """The value `name` that your own Lambda authorizer put into the request context (HTTP API and REST API)."""
+
+    def source(context: Mapping[str, Any]) -> str | None:
+        authorizer = _mapping(context.get("authorizer"))
+        return _text(_mapping(authorizer.get("lambda")).get(name)) or _text(authorizer.get(name))
+
+    return source
+
+
+def iam_principal() -> CallerSource:
+    """The ARN of the caller whose IAM signature was verified (HTTP API, REST API, Function URL)."""
+
+    def source(context: Mapping[str, Any]) -> str | None:
+        iam = _mapping(_mapping(context.get("authorizer")).get("iam"))
+        return _text(iam.get("userArn")) or _text(_mapping(context.get("identity")).get("userArn"))
+
+    return source
+
+
+def api_key_id() -> CallerSource:
+    """The id (not the secret value) of the API key that a REST API's usage plan accepted."""
+
+    def source(context: Mapping[str, Any]) -> str | None:
+        return _text(_mapping(context.get("identity")).get("apiKeyId"))
+
+    return source
+
+
+def single_tenant() -> CallerSource:
+    """Every caller shares one set of keys: any of them can read the answer to a key it knows."""
+    return lambda _context: _SINGLE_TENANT
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str | None:
+    # An empty claim, a list or a flag names nobody.
+    return value if isinstance(value, str) and value.strip() else None

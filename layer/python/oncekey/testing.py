@@ -1,0 +1,76 @@
+"""For tests, ours and yours: a store in memory, a clock that moves when it is told to, and ids in sequence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncekey.store import Refused, Written
+from oncekey.transitions import applied, permitted
+
+if TYPE_CHECKING:
+    from oncekey.record import Record
+    from oncekey.transitions import Transition
+
+
+class MemoryStore:
+    """A store in memory: the transitions as they are defined, with nothing between.
+
+    It serves one process and forgets everything at its end; it is the reference that the DynamoDB
+    store is tested against.
+    """
+
+    call_timeout_ms = 0
+
+    def __init__(self) -> None:
+        self.records: dict[str, Record] = {}
+
+    def write(self, transition: Transition) -> Written | Refused:
+        """See `oncekey.store.Store.write`."""
+        record = self.records.get(transition.pk)
+        if not permitted(transition, record):
+            return Refused(record)
+        self.records[transition.pk] = applied(transition, record)
+        return Written()
+
+    def read(self, pk: str) -> Record | None:
+        """See `oncekey.store.Store.read`."""
+        return self.records.get(pk)
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({len(self.records)} records)"
+
+
+class ManualClock:
+    """A clock that moves when `advance` is called or somebody pauses, with owners and operation ids in sequence."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = now_ms
+        self._drawn = 0
+
+    def advance(self, duration_ms: int) -> None:
+        """Let `duration_ms` milliseconds pass."""
+        self._now_ms += duration_ms
+
+    def now_ms(self) -> int:
+        """See `oncekey.clock.Clock.now_ms`."""
+        return self._now_ms
+
+    def pause(self, duration_ms: int) -> None:
+        """Let the time pass, without waiting."""
+        self.advance(duration_ms)
+
+    def random_fraction(self) -> float:
+        """Always a half."""
+        return 0.5
+
+    def new_owner(self) -> str:
+        """`owner-1`, `owner-2`, ..."""
+        return f"owner-{self._next()}"
+
+    def new_operation_id(self) -> str:
+        """UUIDs that end in the number drawn."""
+        return f"00000000-0000-4000-8000-{self._next():012d}"
+
+    def _next(self) -> int:
+        self._drawn += 1
+        return self._drawn
