@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 KIND = "AWS::DynamoDB::Table"
 
 
+@pytest.mark.case(48)
 def test_the_ttl_attribute_is_frozen(app: Synthesised) -> None:
-    """The idempotency table expires on `expires_at`, for ever: it cannot be renamed in place."""
+    """The idempotency table expires on `expires_at`, for ever: it cannot be renamed in place.
+
+    Red when the description gives the attribute another name or none, or the stack drops it.
+    """
     app.stateful.has_resource_properties(
         KIND, {"TimeToLiveSpecification": {"AttributeName": "expires_at", "Enabled": True}}
     )
