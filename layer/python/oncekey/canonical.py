@@ -1,5 +1,6 @@
-"""Canonical JSON as RFC 8785 describes it, for documents that are I-JSON (RFC 7493); everything
-else is refused.
+"""Canonical JSON as RFC 8785 describes it, for documents that are I-JSON (RFC 7493).
+
+Everything else is refused.
 
 Two documents have one canonical form only if they say the same: a number that a double cannot hold
 exactly as it was written is refused rather than rounded, because a rounded one would equal a
@@ -49,8 +50,7 @@ def canonical_json(document: bytes) -> bytes:
 
 
 def canonical_value(value: Any) -> bytes:
-    """The canonical form of a Python value that is JSON already: what a model or a callable
-    selected.
+    """The canonical form of a JSON value, such as a model or a callable selected.
 
     Raises:
         NotCanonical: as for `canonical_json`, or the value has no JSON form.

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from oncekey.record import Due, Effects, Record, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oncekey.identity import Identity
     from oncekey.settings import Settings
 
@@ -31,7 +33,10 @@ class Claim:
         return self.identity.partition_key()
 
     def lease_until_ms(self, now_ms: int) -> int:
-        """The end of a lease taken now: the real deadline and the margin for clocks that differ, or `max_lease_ms`."""
+        """The end of a lease taken now.
+
+        The real deadline and the margin for clocks that differ, or `max_lease_ms`.
+        """
         until_ms = self.deadline_ms + self.settings.lease_margin_ms
         longest_ms = self.settings.max_lease_ms
         return until_ms if longest_ms is None else min(until_ms, now_ms + longest_ms)
@@ -41,7 +46,10 @@ class Claim:
         return Due(shard=self.identity.due_shard(self.settings.due_shards), at_ms=at_ms)
 
     def due_after_lease(self, lease_until_ms: int) -> Due:
-        """When to look at an attempt that may be dead: after its lease, and after calls of its that are still under way."""
+        """When to look at an attempt that may be dead.
+
+        After its lease, and after calls of its that are still under way.
+        """
         return self.due(lease_until_ms + self.settings.reconcile_grace_ms)
 
     def expires_at_s(self, now_ms: int) -> int:
@@ -71,9 +79,9 @@ class Claim:
 
 
 def remaining_ms(context: Any) -> int | None:
-    """What is left of this invocation in milliseconds, or None where there is no Lambda context.
+    """What is left of this invocation in milliseconds; None without a Lambda context.
 
-    Zero is not None.
+    Zero is not None: it means that the time is up.
     """
-    ask = getattr(context, "get_remaining_time_in_millis", None)
-    return int(ask()) if callable(ask) else None
+    ask: Callable[[], int] | None = getattr(context, "get_remaining_time_in_millis", None)
+    return None if ask is None else int(ask())

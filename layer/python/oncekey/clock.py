@@ -37,7 +37,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The real clock and the operating system's randomness (right after a snapshot is restored, too)."""
+    """The real clock and the operating system's randomness, fresh after a restore too."""
 
     def now_ms(self) -> int:
         """See `Clock.now_ms`."""

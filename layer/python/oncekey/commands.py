@@ -1,4 +1,7 @@
-"""What the engine asks of the world, as values: so that one flow serves real calls and scheduled interleavings alike."""
+"""What the engine asks of the world, as values.
+
+One flow can thus serve real calls and scheduled interleavings alike.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ class Invoke:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Generic[T]):
-    """The handler ended with `value`, which is stored as `stored`; `is_final` says whether it may be stored at all."""
+    """The handler ended with `value`, which is stored as `stored`.
+
+    `is_final` says whether it may be stored at all.
+    """
 
     value: T
     stored: str

@@ -1,4 +1,7 @@
-"""The public decorator: checks its options when it is applied, and does nothing else before the first event."""
+"""The public decorator.
+
+Checks its options when it is applied, and does nothing else before the first event.
+"""
 
 from __future__ import annotations
 
@@ -78,33 +81,35 @@ def idempotent(
         operation: the name that the key is bound to, by convention method and route template, such
             as `POST /payments`. Renaming it forgets all its keys; two handlers with one name share
             their keys.
-        tenant: whose key it is; from the verified request context only. `single_tenant()` if there
+        tenant: whose key it is, from the verified request context only. `single_tenant()` if there
             is only one.
-        principal: narrows the scope of a key within a tenant. effects: `unrecorded` (the handler
-            calls the outside world on its own: what is interrupted is unknown) or `repeatable`
-            (running again is harmless: what is interrupted runs again).
+        principal: narrows the scope of a key within a tenant.
+        effects: what the handler does to the outside world. With `unrecorded` what is interrupted
+            is unknown; with `repeatable` running again is harmless, and what is interrupted runs
+            again.
         fingerprint: what part of the request must be the same in a repeat, in place of the whole
-            body: a callable from the request to a JSON value, or a pydantic model. A body that does
-            not fit the model is refused (400) before anything is written.
-        methods: which methods need a key; others pass through untouched. min_key_length: shorter
-            keys are refused: guessable ones would leak answers. not_executed: exception types, or a
-            predicate, that prove that nothing happened, as raising `NotExecuted` does.
-        in_progress: `conflict` (409 at once, the default) or `wait` (for the first answer, at most
-            `wait_up_to`).
-        wait_up_to: 10 s by default. retention: how long answers are kept, from completion; 24 h by
-            default. A later repeat is a new operation.
-        max_lease: a shorter lease than the Lambda's own deadline; with `repeatable` effects only.
-            reconcile_grace: how long after a dead attempt's lease its calls may still arrive
-            somewhere; 60 s by default.
+            body. This is a callable from the request to a JSON value, or a pydantic model; a body
+            that does not fit the model is refused (400) before anything is written.
+        methods: which methods need a key. Others pass through untouched.
+        min_key_length: shorter keys are refused, because guessable ones would leak answers.
+        not_executed: exception types, or a predicate, that prove that nothing happened, as raising
+            `NotExecuted` does.
+        in_progress: `conflict` (409 at once, the default), or `wait` for the first answer, at most
+            `wait_up_to`.
+        wait_up_to: 10 s by default.
+        retention: how long answers are kept, from completion, 24 h by default. A later repeat is a
+            new operation.
+        max_lease: a shorter lease than the Lambda's own deadline, with `repeatable` effects only.
+        reconcile_grace: how long after a dead attempt's lease its calls may still arrive somewhere,
+            60 s by default.
         problem_base: what a problem's `type` begins with, such as the address of your
             documentation.
-        store: where the records are; by default the DynamoDB table that ONCEKEY_TABLE names.
+        store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
         clock: the source of time and randomness, for tests.
 
     Raises:
         ConfigurationError: an option is wrong; the message names every fault.
     """
-    rule = not_executed
     given = _settings_given(
         in_progress, wait_up_to, retention, max_lease, reconcile_grace, problem_base
     )
@@ -125,7 +130,7 @@ def idempotent(
         select=fingerprint,
         methods=frozenset(method.upper() for method in methods),
         min_key_length=min_key_length,
-        is_not_executed=_predicate(rule),
+        is_not_executed=_predicate(not_executed),
         given_settings=given,
         store=store,
         clock=clock or SystemClock(),
@@ -147,7 +152,7 @@ def _decorate(bound: HttpOperation, handler: Callable[..., Any]) -> Callable[[An
         return bound.answer(call, event, context)
 
     # Callers see two arguments: the third is ours to give.
-    del protected.__wrapped__  # type: ignore[attr-defined]  # set by functools.wraps
+    del protected.__wrapped__
     return protected
 
 
@@ -174,10 +179,11 @@ def _name_faults(operation: object) -> list[str]:
 
 
 def _caller_faults(tenant: object, principal: object) -> list[str]:
-    faults = []
+    faults: list[str] = []
     if not callable(tenant):
         faults.append(
-            "tenant is no source: use jwt_claim('tenant_id') or another, or single_tenant() if there is only one"
+            "tenant is no source: use jwt_claim('tenant_id') or another,"
+            " or single_tenant() if there is only one"
         )
     if principal is not None and not callable(principal):
         faults.append("principal is no source: use jwt_claim('sub') or another")
@@ -186,20 +192,18 @@ def _caller_faults(tenant: object, principal: object) -> list[str]:
 
 def _effects_faults(effects: str, max_lease: timedelta | None) -> list[str]:
     if effects == Effects.RECORDED:
-        return [
-            "effects='recorded' is not supported yet: use 'unrecorded', or 'repeatable' if running again is harmless"
-        ]
+        fault = "effects='recorded' is not supported yet: use 'unrecorded' or 'repeatable'"
+        return [fault]
     if effects not in set(Effects):
         return [f"effects is {effects!r}: one of 'unrecorded', 'repeatable' is needed"]
     if max_lease is not None and effects != Effects.REPEATABLE:
-        return [
-            "max_lease needs effects='repeatable': a lease shorter than the Lambda's deadline lets two attempts overlap"
-        ]
+        fault = "max_lease needs effects='repeatable': with it two attempts can overlap"
+        return [fault]
     return []
 
 
 def _key_faults(methods: Collection[str], min_key_length: int) -> list[str]:
-    faults = []
+    faults: list[str] = []
     if isinstance(methods, str) or not methods:
         faults.append("methods is a collection such as ('POST', 'PATCH')")
     if not 1 <= min_key_length <= MAX_KEY_LENGTH:

@@ -51,6 +51,7 @@ def _perform(
         case Read():
             return store.read(command.pk)
         case Pause():
-            return clock.pause(command.duration_ms)
+            clock.pause(command.duration_ms)
+            return None
         case Invoke():
             return invocation(command.operation)

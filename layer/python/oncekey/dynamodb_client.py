@@ -39,8 +39,9 @@ _TRANSIENT_CODES = frozenset(
 
 
 def own_client(call_timeout_ms: int) -> DynamoDBClient:
-    """A client with short timeouts and no retries of its own: the engine retries, within the time
-    that is left.
+    """A client with short timeouts and no retries of its own.
+
+    The engine retries, within the time that is left.
 
     Nothing is sent until the first call. The Region and the credentials are boto3's business.
     """
@@ -64,7 +65,7 @@ def own_client(call_timeout_ms: int) -> DynamoDBClient:
 
 
 def warn_about(client: Any) -> None:
-    """Log a warning if a client passed in by the user could outlive the function on one stalled call."""
+    """Log a warning if one stalled call of a user's own client could outlive the function."""
     config = client.meta.config
     faults: list[str] = []
     if (config.read_timeout or 60) > _LONGEST_SENSIBLE_TIMEOUT_S:
@@ -76,8 +77,8 @@ def warn_about(client: Any) -> None:
         faults.append(f"retries allow {attempts or 'the default number of'} attempts")
     if faults:
         _logger.warning(
-            "oncekey: the DynamoDB client passed in can outlive the function on one stalled call (%s);"
-            " use at most %s s and %s attempts",
+            "oncekey: one stalled call of the DynamoDB client passed in can outlive the function"
+            " (%s); use at most %s s and %s attempts",
             ", ".join(faults),
             _LONGEST_SENSIBLE_TIMEOUT_S,
             _MOST_SENSIBLE_ATTEMPTS,

@@ -101,7 +101,10 @@ class DynamoDBStore:
         return self._longest_call_ms
 
     def write(self, transition: Transition) -> Written | Refused:
-        """See `oncekey.store.Store.write`: one PutItem for a reserve, one UpdateItem for everything else."""
+        """See `oncekey.store.Store.write`.
+
+        One PutItem for a reserve, one UpdateItem for everything else.
+        """
         try:
             if isinstance(transition, Reserve):
                 self._connected().put_item(**put_parameters(self._table, transition))
@@ -140,7 +143,10 @@ class DynamoDBStore:
 
 
 def put_parameters(table: str, transition: Reserve) -> dict[str, Any]:
-    """The PutItem of a reserve: it creates the record, or returns the one that stands there, in one round trip."""
+    """The PutItem of a reserve.
+
+    It creates the record, or returns the one that stands there, in one round trip.
+    """
     values = {":now_s": {"N": str(transition.now_ms // 1000)}}
     return {
         "TableName": table,

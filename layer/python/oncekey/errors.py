@@ -40,9 +40,9 @@ class NotExecuted(OncekeyError):  # noqa: N818 -- a statement about the world, r
 
 
 class Final(OncekeyError):  # noqa: N818 -- an answer, not an error
-    """Raised anywhere below a handler to end its operation with this answer, which is stored
-    whatever its status.
+    """Raised anywhere below a handler to end its operation with this answer.
 
+    It is stored, whatever its status.
     `body` is sent as it is if it is text, and as JSON otherwise. `headers` come on top of its
     content type.
     """

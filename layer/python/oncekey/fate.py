@@ -42,10 +42,16 @@ def decide(
 
 
 def is_proof(error: BaseException, is_not_executed: Callable[[BaseException], bool]) -> bool:
-    """Whether `error` states that nothing happened: `NotExecuted`, or one that the author's rule accepts."""
+    """Whether `error` proves that nothing happened.
+
+    That is `NotExecuted`, or one that the author's rule accepts.
+    """
     return isinstance(error, NotExecuted) or is_not_executed(error)
 
 
 def reason(result: Answered[Any] | Raised) -> str:
-    """Why an attempt did not complete, for the record: the kind of error, never its text, which may hold a payload."""
+    """Why an attempt did not complete, for the record.
+
+    This is the kind of error and never its text, which may hold a payload.
+    """
     return type(result.error).__name__ if isinstance(result, Raised) else "answer-not-final"

@@ -1,4 +1,4 @@
-"""The fingerprint of a request: what was asked, hashed, so that a key cannot be reused for something else."""
+"""The fingerprint of a request: what was asked, hashed, so that a key serves one request only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSION = "f1:"
 
 
 class Model(Protocol):
-    """A class that validates a JSON document and dumps what it understood of it, as pydantic's models do."""
+    """A class that validates JSON and dumps what it understood, as pydantic's models do."""
 
     @classmethod
     def model_validate_json(cls, json_data: bytes, /) -> Any:

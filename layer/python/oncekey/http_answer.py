@@ -74,13 +74,19 @@ def status_code(answer: Mapping[str, Any]) -> int:
 
 
 def is_final(answer: Mapping[str, Any]) -> bool:
-    """Whether the answer says what became of the request: 2xx, 3xx, and 4xx but for those that say "not now"."""
+    """Whether the answer is the last word on its request.
+
+    That is 2xx, 3xx, and 4xx but for those that say "not now".
+    """
     status = status_code(answer)
     return 200 <= status < 500 and status not in _NOT_FINAL
 
 
 def with_headers(answer: Answer, added: Mapping[str, str], shape: Shape) -> Answer:
-    """A copy of `answer` with the headers `added`, in place of any of the same name, where `shape` wants them."""
+    """A copy of `answer` with the headers `added`, in place of any of the same name.
+
+    They stand where `shape` wants them.
+    """
     multi_value = shape is Shape.LOAD_BALANCER_MULTI_VALUE
     names = {name.lower() for name in added}
     copy = dict(answer)
@@ -129,7 +135,8 @@ def _check_body(answer: Mapping[str, Any]) -> None:
     body = answer.get("body")
     if body is not None and not isinstance(body, str):
         raise TypeError(
-            f"oncekey: the body of the handler's answer is text, not {type(body).__name__}: use json.dumps"
+            f"oncekey: the body of the handler's answer is text, not {type(body).__name__}:"
+            " use json.dumps"
         )
     for field in ("headers", "multiValueHeaders"):
         if not isinstance(answer.get(field) or {}, dict):

@@ -48,7 +48,10 @@ class HttpRequest:
     context: Mapping[str, Any]
 
     def header_lines(self, name: str) -> list[str]:
-        """The values of the header `name` (in lower case), one a line as far as the gateway tells lines apart."""
+        """The values of the header `name` (given in lower case).
+
+        There is one for each line, as far as the gateway tells lines apart.
+        """
         return [value for header, value in self.headers if header == name]
 
     @property
@@ -98,8 +101,8 @@ def _shape(event: Mapping[str, Any]) -> Shape:
             multi_value = event.get("multiValueHeaders") is not None
             return Shape.LOAD_BALANCER_MULTI_VALUE if multi_value else Shape.LOAD_BALANCER
     raise TypeError(
-        "oncekey: the event is no HTTP request of API Gateway (HTTP or REST API), an Application Load Balancer or a Function URL;"
-        " a handler of other events is decorated with @idempotent_function"
+        "oncekey: the event is no HTTP request of API Gateway (HTTP or REST API),"
+        " an Application Load Balancer or a Function URL"
     )
 
 

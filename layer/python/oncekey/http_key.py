@@ -33,18 +33,19 @@ def idempotency_key(lines: list[str], min_length: int = DEFAULT_MIN_KEY_LENGTH) 
     if not distinct:
         raise RequestRefused(
             "key-missing",
-            "This operation needs an Idempotency-Key header: a value that the client draws at random for each new operation,"
-            " such as a UUID, and sends again with every retry.",
+            "This operation needs an Idempotency-Key header: a value that the client draws at"
+            " random for each new operation, such as a UUID, and sends again with every retry.",
         )
     if len(distinct) > 1:
         raise _invalid(
-            "The Idempotency-Key header was sent more than once, with different values: send one key."
+            "The Idempotency-Key header was sent more than once, with different values:"
+            " send one key."
         )
     key = _unquoted(distinct.pop())
     if not max(1, min_length) <= len(key) <= MAX_KEY_LENGTH:
         raise _invalid(
-            f"The Idempotency-Key has {len(key)} characters: {max(1, min_length)} to {MAX_KEY_LENGTH} are allowed."
-            " A random UUID is a good key."
+            f"The Idempotency-Key has {len(key)} characters:"
+            f" {max(1, min_length)} to {MAX_KEY_LENGTH} are allowed. A random UUID is a good key."
         )
     return key
 
@@ -53,14 +54,15 @@ def _unquoted(value: str) -> str:
     if not value.startswith('"'):
         if value and not _BARE.fullmatch(value):
             raise _invalid(
-                "The Idempotency-Key may contain visible ASCII characters only, and without quotes no comma, semicolon or"
-                " quote: send one key, without parameters."
+                "The Idempotency-Key may contain visible ASCII characters only, and without quotes"
+                " no comma, semicolon or quote: send one key, without parameters."
             )
         return value
     quoted = _QUOTED.fullmatch(value)
     if quoted is None:
         raise _invalid(
-            "The Idempotency-Key is not one quoted string of visible ASCII characters: send one key, without parameters."
+            "The Idempotency-Key is not one quoted string of visible ASCII characters:"
+            " send one key, without parameters."
         )
     return _ESCAPE.sub(r"\1", quoted[1])
 

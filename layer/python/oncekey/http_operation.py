@@ -1,4 +1,4 @@
-"""One HTTP operation: what its handler is called with, when it is not called, and what its caller is answered."""
+"""One HTTP operation: when its handler is called, and what the caller is answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The identity of a record: (tenant, principal or empty, operation, key), hashed so that no delimiter can be forged."""
+"""The identity of a record: a hash of (tenant, principal or empty, operation, key)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ class Identity:
     principal: str = ""
 
     def partition_key(self) -> str:
-        """`v1#` and the unpadded base64url of SHA-256 over the parts, each preceded by its length
-        in UTF-8 bytes.
+        """`v1#` and the unpadded base64url of SHA-256 over the parts.
 
-        The lengths make the composition unambiguous; the hash spreads keys evenly over DynamoDB's
+        Each part is preceded by its length in UTF-8 bytes, so that no delimiter can be forged.
+
+        The hash spreads keys evenly over DynamoDB's
         partitions. Tables in use hold this value: golden vectors pin it.
         """
         return _VERSION + digest(self.tenant, self.principal, self.operation, self.key)
 
     def due_shard(self, shards: int) -> str:
-        """The partition of the `due` index that this record belongs to, out of `shards`; from the hash, so evenly spread."""
+        """The partition of the `due` index that this record belongs to, out of `shards`.
+
+        It comes from the hash, so records spread evenly.
+        """
         pk = self.partition_key()
         return str(
             int.from_bytes(base64.urlsafe_b64decode(pk[len(_VERSION) :] + "=")[:4], "big") % shards
@@ -36,8 +40,9 @@ class Identity:
 
 
 def digest(*parts: str | bytes) -> str:
-    """The unpadded base64url of SHA-256 over `parts`, each as `<length in bytes>:<bytes>`. Text is
-    UTF-8.
+    """The unpadded base64url of SHA-256 over `parts`, each as `<length in bytes>:<bytes>`.
+
+    Text is UTF-8.
 
     Lone surrogates, which some JSON parsers let through, are hashed as they are rather than refused
     or replaced.

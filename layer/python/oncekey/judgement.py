@@ -1,4 +1,7 @@
-"""What an existing record means for a request: one pure decision, whichever path produced the record."""
+"""What an existing record means for a request.
+
+One pure decision, whichever path produced the record.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,9 @@ class Verdict(StrEnum):
 def judge(
     record: Record, *, owner: str, fingerprint: str, effects: Effects, now_ms: int
 ) -> Verdict:
-    """Judge `record` for a request by `owner`, in this fixed order: expired, our own owner,
-    fingerprint, state.
+    """Judge `record` for a request by `owner`.
+
+    The order is fixed: expired; our own owner; fingerprint; state.
 
     `effects` is what the handler that would run declares. A dead attempt is only run again where
     the author of *that* attempt declared it harmless (the record says so) and the author of the

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +30,9 @@ class Operation:
     protected: bool = True
 
     def downstream_key(self, name: str) -> str:
-        """The idempotency key to send to a provider for the call `name`: a UUID, the same over
-        every attempt.
+        """The idempotency key to send to a provider for the call `name`.
+
+        It is a UUID, the same over every attempt.
 
         Send it with every outside call, so that the provider can refuse one that arrives after its
         owner is dead.
@@ -53,13 +54,14 @@ def current_operation() -> Operation:
     operation = _current.get()
     if operation is None:
         raise LookupError(
-            "no oncekey operation is running here: call this below a handler decorated with @idempotent"
+            "no oncekey operation is running here:"
+            " call this below a handler decorated with @idempotent"
         )
     return operation
 
 
 @contextmanager
-def running(operation: Operation) -> Iterator[None]:
+def running(operation: Operation) -> Generator[None]:
     """Make `operation` the current one until the block is left."""
     token = _current.set(operation)
     try:

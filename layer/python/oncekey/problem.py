@@ -63,13 +63,15 @@ PROBLEMS: dict[str, Problem] = {
     "request-in-progress": Problem(
         status=409,
         title="A request is outstanding for this Idempotency-Key",
-        detail=f"The first request with this key is still running. {_AGAIN} A new key would run it twice.",
+        detail=f"The first request with this key is still running. {_AGAIN}"
+        " A new key would run it twice.",
         retryable=True,
     ),
     "outcome-unknown": Problem(
         status=409,
         title="The outcome of this Idempotency-Key is not known yet",
-        detail=f"The first request with this key was interrupted and may have taken effect. {_AGAIN}"
+        detail="The first request with this key was interrupted and may have taken effect."
+        f" {_AGAIN}"
         " A new key could run it twice.",
         retryable=True,
     ),

@@ -39,8 +39,9 @@ class Due:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One record. Times are epoch milliseconds, but for `expires_at_s`, which DynamoDB's TTL reads
-    in seconds.
+    """One record.
+
+    Times are epoch milliseconds, but for `expires_at_s`, which DynamoDB's TTL reads in seconds.
 
     `rev` grows with every write. `owner` is the fencing token of the attempt that may write next;
     `operation_id` stays the same over all attempts of this life of the record.
@@ -81,6 +82,6 @@ class Record:
     def __repr__(self) -> str:
         """The identity and the state, without key, answer or fingerprint."""
         return (
-            f"Record(operation={self.operation!r}, operation_id={self.operation_id!r}, status={self.status},"
-            f" rev={self.rev}, attempt={self.attempt}, owner={self.owner!r})"
+            f"Record(operation={self.operation!r}, operation_id={self.operation_id!r},"
+            f" status={self.status}, rev={self.rev}, attempt={self.attempt}, owner={self.owner!r})"
         )

@@ -1,4 +1,4 @@
-"""Reserving a key: the decision made from each record that stands in the way, and the writes that follow from it."""
+"""Reserving a key: what follows from each record that stands in the way."""
 
 from __future__ import annotations
 
@@ -106,7 +106,10 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
 
 
 def running(record: Record, now_ms: int) -> Refusal:
-    """The refusal that `record` in progress means: come back in a moment, or when its lease is over if that is sooner."""
+    """The refusal that `record` in progress means: come back.
+
+    That is in a moment, or when its lease is over if that is sooner.
+    """
     left_ms = (
         record.lease_until_ms - now_ms
         if record.lease_until_ms is not None
@@ -199,4 +202,4 @@ def _time_to_wait_ms(claim: Claim, wait_until_ms: int, clock: Clock) -> int:
 
 
 def _poll_delay_ms(polls: int) -> int:
-    return min(_LONGEST_POLL_MS, _FIRST_POLL_MS * 2 ** min(polls, 10))
+    return min(_LONGEST_POLL_MS, _FIRST_POLL_MS << min(polls, 10))

@@ -43,8 +43,11 @@ class Budget:
 
 
 def delay_ms(attempts_made: int, random_fraction: float) -> int:
-    """The pause after `attempts_made` failed tries: doubling, capped, between half and all of it by chance."""
-    longest = min(_LONGEST_DELAY_MS, _FIRST_DELAY_MS * 2 ** min(attempts_made - 1, 10))
+    """The pause after `attempts_made` failed tries.
+
+    It doubles up to a cap; chance takes it to between half and all of that.
+    """
+    longest = min(_LONGEST_DELAY_MS, _FIRST_DELAY_MS << min(attempts_made - 1, 10))
     return int(longest * (1 + random_fraction) / 2)
 
 

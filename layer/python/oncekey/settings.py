@@ -1,4 +1,4 @@
-"""Settings: from keyword arguments, else from the environment; frozen, and checked on creation with all faults at once."""
+"""Settings: from keyword arguments, else from the environment, else the defaults."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ class Settings:
         ]
         if self.in_progress not in IN_PROGRESS_POLICIES:
             faults.append(
-                f"in_progress is {self.in_progress!r}: one of {', '.join(IN_PROGRESS_POLICIES)} is needed"
+                f"in_progress is {self.in_progress!r}:"
+                f" one of {', '.join(IN_PROGRESS_POLICIES)} is needed"
             )
         if faults:
             raise ConfigurationError("oncekey settings", faults)
@@ -104,8 +105,9 @@ _SWITCHES = {"1": True, "true": True, "0": False, "false": False, "": False}
 
 
 def settings_from(environment: Mapping[str, str], given: Mapping[str, int | str]) -> Settings:
-    """Settings from what was `given` as keyword arguments, else from `environment`, else the
-    defaults.
+    """Settings from what was `given` as keyword arguments, else from `environment`.
+
+    What neither names has its default.
 
     Raises:
         ConfigurationError: with every fault found, in one message.
@@ -131,8 +133,7 @@ def settings_from(environment: Mapping[str, str], given: Mapping[str, int | str]
 
 
 def is_disabled(environment: Mapping[str, str]) -> bool:
-    """Whether ONCEKEY_DISABLED switches the library off, so that handlers run bare (for unit
-    tests).
+    """Whether ONCEKEY_DISABLED switches the library off, so that handlers run bare in unit tests.
 
     Raises:
         ConfigurationError: the variable is neither 1/true nor 0/false. Guessing could switch the
@@ -154,6 +155,9 @@ def table_name(environment: Mapping[str, str]) -> str:
     """
     name = environment.get("ONCEKEY_TABLE", "").strip()
     if not name:
-        fault = "ONCEKEY_TABLE is not set: name the idempotency table, or pass store=DynamoDBStore(table)"
+        fault = (
+            "ONCEKEY_TABLE is not set: name the idempotency table,"
+            " or pass store=DynamoDBStore(table)"
+        )
         raise ConfigurationError("oncekey settings", [fault])
     return name

@@ -17,7 +17,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The transition was not permitted and nothing was written; `record` is what stood in its way (`None`: nothing there)."""
+    """The transition was not permitted and nothing was written.
+
+    `record` is what stood in its way (`None`: nothing there).
+    """
 
     record: Record | None
 
@@ -34,9 +37,9 @@ class Store(Protocol):
         ...
 
     def write(self, transition: Transition) -> Written | Refused:
-        """Apply `transition` if `oncekey.transitions.permitted` says so of what is stored now,
-        atomically, in one call.
+        """Apply `transition`, atomically, if what is stored now permits it.
 
+        `oncekey.transitions.permitted` says when it does.
         When it returns, the answer is certain. When it raises `StoreError`, or never returns (the
         process was killed), the transition may or may not have been applied, now or later; asking
         again is safe, because every condition names the version or the owner that it was made for.

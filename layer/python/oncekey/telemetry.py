@@ -68,7 +68,10 @@ def not_executed(record: Record, now_ms: int, reason: str) -> None:
 
 
 def answer_not_recorded(record: Record, now_ms: int, error: StoreError) -> None:
-    """The work is done and its caller is told, but the record could not be written; the reconciler settles it."""
+    """The work is done and its caller is told, but the record could not be written.
+
+    The reconciler settles it.
+    """
     _say(logging.ERROR, "answer-not-recorded", record, now_ms, error.reason)
 
 

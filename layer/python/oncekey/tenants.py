@@ -13,7 +13,10 @@ _SINGLE_TENANT = "single-tenant"
 
 
 def jwt_claim(name: str) -> CallerSource:
-    """The claim `name` of the token that API Gateway's JWT authorizer (HTTP API) or Cognito authorizer (REST API) verified."""
+    """The claim `name` of a verified token.
+
+    It was verified by API Gateway's JWT authorizer (HTTP API) or Cognito authorizer (REST API).
+    """
 
     def source(context: Mapping[str, Any]) -> str | None:
         authorizer = _mapping(context.get("authorizer"))
@@ -26,7 +29,7 @@ def jwt_claim(name: str) -> CallerSource:
 
 
 def authorizer_value(name: str) -> CallerSource:
-    """The value `name` that your own Lambda authorizer put into the request context (HTTP API and REST API)."""
+    """The value `name` that your own Lambda authorizer returned (HTTP API and REST API)."""
 
     def source(context: Mapping[str, Any]) -> str | None:
         authorizer = _mapping(context.get("authorizer"))

@@ -1,4 +1,4 @@
-"""For tests, ours and yours: a store in memory, a clock that moves when it is told to, and ids in sequence."""
+"""For tests, ours and yours: a store in memory, and a clock that moves when it is told to."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ class MemoryStore:
 
 
 class ManualClock:
-    """A clock that moves when `advance` is called or somebody pauses, with owners and operation ids in sequence."""
+    """A clock that moves when `advance` is called or somebody pauses.
+
+    It draws owners and operation ids in sequence.
+    """
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms

@@ -91,7 +91,10 @@ class Resume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeOver:
-    """IN_PROGRESS with its lease over → IN_PROGRESS, with a new owner and the next attempt; repeatable effects only."""
+    """IN_PROGRESS with its lease over → IN_PROGRESS, with a new owner and the next attempt.
+
+    Repeatable effects only.
+    """
 
     pk: str
     seen: Seen
@@ -101,8 +104,9 @@ class TakeOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireLease:
-    """IN_PROGRESS with its lease over → UNKNOWN, or FAILED_RETRYABLE where running again is
-    harmless.
+    """IN_PROGRESS with its lease over → UNKNOWN, or FAILED_RETRYABLE.
+
+    The latter only where running again is harmless.
 
     The owner stays.
     """
@@ -124,7 +128,10 @@ class Complete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """IN_PROGRESS → FAILED_RETRYABLE, by its own owner: proven not executed, or harmless to repeat."""
+    """IN_PROGRESS → FAILED_RETRYABLE, by its own owner.
+
+    Proven not executed, or harmless to repeat.
+    """
 
     pk: str
     owner: str
