@@ -48,6 +48,7 @@ def create_payment_intent(params: Parameters) -> Command:
     confirm = params.flag("confirm")
     params.ignore(
         "automatic_payment_methods",
+        "error_on_requires_action",
         "expand",
         "off_session",
         "payment_method_types",
@@ -68,7 +69,7 @@ def create_payment_intent(params: Parameters) -> Command:
 def confirm_payment_intent(params: Parameters, identifier: str) -> Command:
     """`POST /v1/payment_intents/{id}/confirm`."""
     payment_method = _payment_method(params)
-    params.ignore("expand", "off_session", "payment_method_types", "receipt_email", "return_url")
+    params.ignore("error_on_requires_action", "expand", "off_session", "return_url")
     params.finish()
     return lambda ledger, decline: ledger.confirm(identifier, payment_method, decline=decline)
 
