@@ -39,7 +39,7 @@ class Store(Protocol):
     def write(self, transition: Transition) -> Written | Refused:
         """Apply `transition`, atomically, if what is stored now permits it.
 
-        `oncekey.transitions.permitted` says when it does.
+        `oncekey.transition_rules.permitted` says when it does.
         When it returns, the answer is certain. When it raises `StoreError`, or never returns (the
         process was killed), the transition may or may not have been applied, now or later; asking
         again is safe, because every condition names the version or the owner that it was made for.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncekey.store import Refused, Written
-from oncekey.transitions import applied, permitted
+from oncekey.transition_rules import applied, permitted
 
 if TYPE_CHECKING:
     from oncekey.record import Record
