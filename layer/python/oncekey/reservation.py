@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 from oncekey import commands, retry, telemetry
 from oncekey.judgement import Verdict, judge
 from oncekey.store import Refused
+from oncekey.transition_rules import applied
 from oncekey.transitions import Doubt, ExpireLease, Lease, Reserve, Resume, TakeOver, seen
 
 if TYPE_CHECKING:
