@@ -6,15 +6,20 @@ import contextlib
 import http.client
 import json
 import os
+import queue
+import select
+import threading
 from dataclasses import dataclass
+from multiprocessing.connection import Listener
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from oncekey_local.dev_process import DevProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from multiprocessing.connection import Connection
 
 ROOT = Path(__file__).parents[2]
 SAMPLE_SERVICE = "tests.support.sample_service:SERVICE"
@@ -83,6 +88,74 @@ def send(
         connection.request(method, path, body=body, headers={**sent, **(headers or {})})
         response = connection.getresponse()
         return Answer(response.status, tuple(response.getheaders()), response.read())
+
+
+class Meeting:
+    """Where the handlers `meet` and `spin` come to say that they run, and wait to be let go.
+
+    Several can be here at once, so a test holds requests side by side without measuring time.
+    """
+
+    def __init__(self) -> None:
+        self._listener = Listener(("127.0.0.1", 0), authkey=b"test")
+        vars(self._listener)["_listener"]._socket.settimeout(_PATIENCE_S)
+        self._threads: list[threading.Thread] = []
+        self._answers: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
+        self.port = int(self._listener.address[1])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._listener.close()
+        for thread in self._threads:
+            thread.join()
+
+    def call(self, dev: DevProcess, path: str = "/meet") -> None:
+        """Sends a request that comes here, without waiting for its answer."""
+        thread = threading.Thread(target=self._call, args=(dev, path))
+        self._threads.append(thread)
+        thread.start()
+
+    def arrival(self) -> tuple[int, Connection]:
+        """The process id of the next handler that comes, and the line to let it go by."""
+        connection = self._listener.accept()
+        return connection.recv(), connection
+
+    def answer(self) -> Answer:
+        """The next answer to a call, or the error that a call has met."""
+        answer = self._answers.get(timeout=_PATIENCE_S)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _call(self, dev: DevProcess, path: str) -> None:
+        try:
+            self._answers.put(
+                send(dev.url, "POST", f"{path}?port={self.port}", token=dev.token("acme"))
+            )
+        except (OSError, http.client.HTTPException) as error:
+            self._answers.put(error)
+
+
+@contextlib.contextmanager
+def watched(pids: Iterable[int]) -> Iterator[Callable[[], None]]:
+    """Watches processes; the block is given what returns as soon as all of them have ended.
+
+    It holds on to the processes themselves, so a reused process id does not confuse it.
+    """
+    descriptors = [os.pidfd_open(pid) for pid in pids]
+
+    def wait() -> None:
+        for descriptor in descriptors:
+            ended, _, _ = select.select([descriptor], [], [], _PATIENCE_S)
+            assert ended, "a process is still there"
+
+    try:
+        yield wait
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def is_alive(pid: int) -> bool:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from oncekey_local.description import Attribute, Function, Index, Route, Service, Table, TableName
+from oncekey_local.description import (
+    Attribute,
+    Function,
+    Index,
+    Route,
+    Service,
+    Setting,
+    Table,
+    TableName,
+)
 
 _HERE = "tests.support.sample_functions"
 
@@ -37,7 +46,12 @@ SERVICE = Service(
                 Route(method="GET", path="/echo/{name}"),
                 Route(method="ANY", path="/files/{path+}"),
             ),
-            environment={"THINGS_TABLE": TableName("things"), "GREETING": "hello"},
+            environment={
+                "THINGS_TABLE": TableName("things"),
+                "GREETING": "hello",
+                "PROVIDER_URL": Setting.PROVIDER_URL,
+                "PROVIDER_API_KEY": Setting.PROVIDER_API_KEY,
+            },
         ),
         _function("meet", Route(method="POST", path="/meet")),
     ),

@@ -127,7 +127,8 @@ class LocalService:
         call = (
             f"  curl -i {url}{posts[0]} \\\n"
             '    -H "Authorization: Bearer $(oncekey dev token --tenant acme)" \\\n'
-            '    -H "Idempotency-Key: $(uuidgen)" -H "Content-Type: application/json" -d \'{}\''
+            '    -H "Idempotency-Key: try-me-once-0001" \\\n'
+            "    -H \"Content-Type: application/json\" -d '{}'"
         )
         return "\n".join(
             [

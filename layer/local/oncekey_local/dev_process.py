@@ -49,9 +49,10 @@ class DevProcess:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line.startswith(READY):
-            status = self.stop()
+            status, said = self.stop(), self.log()
+            self.close()
             raise RuntimeError(
-                f"oncekey dev ended with status {status} before it was ready:\n{self.log()}"
+                f"oncekey dev ended with status {status} before it was ready:\n{said}"
             )
         self.url = line.removeprefix(READY).strip()
 

@@ -97,7 +97,8 @@ class Sandbox:
             self._report(f"cannot be started: {error}")
         finally:
             self._timer.cancel()
-            self.kill()
+            if self._child:
+                self._child.kill()  # and whatever it has started
             if endpoint:
                 await api.close(endpoint)
         self._end(status)

@@ -1,0 +1,49 @@
+"""What a function finds in its environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncekey_local.description import Setting, TableName
+from oncekey_local.environment import Place, function_environment, needs_provider
+from tests.support.sample_service import FAILING, SERVICE
+
+if TYPE_CHECKING:
+    import pytest
+
+PLACE = Place(store_url="http://store", provider_url="http://provider", overrides={})
+ECHO = SERVICE.functions[0]
+
+
+def test_description_is_resolved() -> None:
+    """Table names and settings of the description have their local values."""
+    assert ECHO.environment["THINGS_TABLE"] == TableName("things")
+    assert ECHO.environment["PROVIDER_URL"] is Setting.PROVIDER_URL
+    environment = function_environment(SERVICE, ECHO, PLACE)
+    assert environment["THINGS_TABLE"] == "sample-local-things"
+    assert environment["PROVIDER_URL"] == "http://provider"
+    assert environment["PROVIDER_API_KEY"] == "sk_test_local"
+    assert environment["GREETING"] == "hello"
+    assert environment["AWS_ENDPOINT_URL"] == "http://store"
+
+
+def test_overrides_win() -> None:
+    """A variable of the command line wins over the description's."""
+    place = Place(store_url="", provider_url="", overrides={"GREETING": "bye", "NEW": "1"})
+    environment = function_environment(SERVICE, ECHO, place)
+    assert (environment["GREETING"], environment["NEW"]) == ("bye", "1")
+
+
+def test_the_developers_own_settings_stay_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No AWS setting, proxy or secret of the developer's reaches a function."""
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "HTTPS_PROXY", "TOKEN"):
+        monkeypatch.setenv(name, "private")
+    environment = function_environment(SERVICE, ECHO, PLACE)
+    assert "private" not in environment.values()
+    assert environment["AWS_ACCESS_KEY_ID"] == "local"
+
+
+def test_provider_only_where_it_is_asked_for() -> None:
+    """A service of which no function asks for the provider runs without one."""
+    assert needs_provider(SERVICE)
+    assert not needs_provider(FAILING)
