@@ -105,6 +105,16 @@ def test_absent_and_foreign_payments_look_alike() -> None:
     assert [answer == answers[0] for answer in answers] == [True] * 4
 
 
+@pytest.mark.parametrize("payment_id", ["nonsense", "", "x" * 3000, "pay_" + "0" * 32 + "\n"])
+def test_what_is_no_payment_id_is_not_looked_up(
+    monkeypatch: pytest.MonkeyPatch, payment_id: str
+) -> None:
+    """An id that no payment can have is absent without a question to the table."""
+    monkeypatch.delenv("PAYMENTS_TABLE", raising=False)
+
+    assert handler(get(payment_id), None)["statusCode"] == 404
+
+
 def test_reading_without_a_tenant_is_refused() -> None:
     """A token without the tenant's claim reads nothing."""
     answer = handler(get("pay_" + "0" * 32, tenant=None), None)

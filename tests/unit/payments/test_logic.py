@@ -122,6 +122,7 @@ def test_a_call_that_is_still_running_leaves_the_outcome_unknown(
 
     with pytest.raises(stripe.StripeError) as raised:
         logic.create_payment(REQUEST, operation())
+    provider.wait_held(1)
     provider.arm(hold=False)
 
     assert isinstance(raised.value, stripe.APIConnectionError | stripe.APIError)

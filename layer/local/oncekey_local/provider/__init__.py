@@ -2,5 +2,13 @@
 
 It runs in its own process (`python -m oncekey_local.provider`), keeps its state in memory,
 remembers idempotency keys like Stripe, and can be told to be slow, to fail, to lose an answer or to
-let a call arrive late.
+let a call arrive late:
+
+    POST /_faults  {"delay_ms": 0, "fail": 0, "lose_answer": 0, "decline": 0, "hold": false}
+    GET  /_faults  what is armed
+    GET  /_state   {"held": 0, "calls": 0, "charges": 0, "refunds": 0}
+    POST /_wait    {"held": 1, "timeout_ms": 1000}: 200 once so many calls are held, else 408
+    POST /_reset   forget everything
+
+`Faults` says what each fault does. Any key that starts with `sk_test_` opens the API under `/v1`.
 """

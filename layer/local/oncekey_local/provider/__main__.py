@@ -57,8 +57,12 @@ async def _serve(port: int, *, exit_with_stdin: bool) -> int:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
+    # A call that has arrived takes effect whether or not its caller is still there.
     runner = web.AppRunner(
-        create_application(), access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT_S
+        create_application(),
+        access_log=None,
+        handler_cancellation=False,
+        shutdown_timeout=SHUTDOWN_TIMEOUT_S,
     )
     await runner.setup()
     try:

@@ -90,12 +90,7 @@ def _authenticate(header: str | None) -> None:
 
 def _changes(check: Check) -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
-        body = await request.text()
-        # A call that has arrived takes effect whether or not its caller is still there.
-        call = asyncio.ensure_future(_call(request, body, check))
-        request.app[WORLD].calls.add(call)
-        call.add_done_callback(request.app[WORLD].calls.discard)
-        answer = await asyncio.shield(call)
+        answer = await _call(request, await request.text(), check)
         if answer is None and request.transport is not None:
             request.transport.close()
         return web.Response() if answer is None else answer

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
-from typing import Any
 
 from aiohttp import web
 
@@ -35,11 +33,9 @@ class World:
 
 @dataclass
 class Holder:
-    """The world of now, and the calls under way."""
+    """The world of now."""
 
     world: World = field(default_factory=World)
-    # The loop keeps weak references only; without this a call could vanish half-way.
-    calls: set[asyncio.Future[Any]] = field(default_factory=set[asyncio.Future[Any]])
 
 
 WORLD = web.AppKey("world", Holder)
