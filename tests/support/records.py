@@ -1,0 +1,64 @@
+"""Records in every state, for tests of the pure decisions."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from oncekey.record import Due, Effects, Record, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOW_MS = 1_700_000_000_000
+NOW_S = NOW_MS // 1000
+
+# A record's lease and expiry, as they stand to NOW_MS.
+LEASES: dict[str, int | None] = {
+    "absent": None,
+    "open": NOW_MS + 1,
+    "exactly at its end": NOW_MS,
+    "over": NOW_MS - 1,
+}
+EXPIRIES: dict[str, int | None] = {
+    "none": None,
+    "future": NOW_S + 1,
+    "exactly now": NOW_S,
+    "past": NOW_S - 1,
+}
+
+
+def record(**changes: Any) -> Record:
+    """A record in progress, of unrecorded effects, with every field that it can have; changed."""
+    return replace(_IN_PROGRESS, **changes)
+
+
+_IN_PROGRESS = Record(
+    pk="v1#record",
+    status=Status.IN_PROGRESS,
+    rev=7,
+    tenant="tenant-1",
+    principal="user-1",
+    operation="POST /payments",
+    key="secret-key-0123456789",
+    operation_id="0f8fad5b-d9cb-469f-a165-70867728950e",
+    fingerprint="f1:asked",
+    owner="owner-1",
+    attempt=3,
+    effects=Effects.UNRECORDED,
+    created_at_ms=NOW_MS - 90_000,
+    lease_until_ms=NOW_MS + 1,
+    due=Due(shard="5", at_ms=NOW_MS + 60_001),
+    reconcile_attempts=2,
+    last_error="TimeoutError",
+    escalated_at_ms=NOW_MS - 10_000,
+)
+
+
+def every_record() -> Iterator[Record]:
+    """Every status with every lease, expiry and kind of effects, also those that cannot arise."""
+    for status, lease, expiry, effects in itertools.product(
+        Status, LEASES.values(), EXPIRIES.values(), Effects
+    ):
+        yield record(status=status, lease_until_ms=lease, expires_at_s=expiry, effects=effects)

@@ -1,0 +1,189 @@
+"""What an existing record means for a request, over every combination."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from oncekey.judgement import Verdict, judge
+from oncekey.record import Effects, Record, Status
+from tests.support.records import EXPIRIES, LEASES, NOW_MS, record
+
+OURS, OTHER = "owner-1", "owner-2"
+SAME, DIFFERENT = "f1:asked", "f1:else"
+
+COMBINATIONS = list(
+    itertools.product(Status, LEASES, EXPIRIES, (SAME, DIFFERENT), (OURS, OTHER), Effects, Effects)
+)
+
+
+def judged(stored: Record, *, owner: str = OTHER, fingerprint: str = SAME) -> Verdict:
+    """The verdict for a request of a handler that declares what the record declares."""
+    return judge(
+        stored, owner=owner, fingerprint=fingerprint, effects=stored.effects, now_ms=NOW_MS
+    )
+
+
+def expected(
+    status: str, lease: str, expiry: str, fingerprint: str, owner: str, both_repeatable: bool
+) -> str:
+    """The rules in the order of the contract, in names alone: expired, ours, other request, state.
+
+    No step of recorded effects is on any record yet, so a dead attempt of theirs is in doubt.
+    """
+    settled = status in {"COMPLETED", "FAILED_RETRYABLE"}
+    if settled and expiry in {"exactly now", "past"}:
+        return "expired"
+    if status == "IN_PROGRESS" and owner == OURS and lease != "over":
+        return "ours"
+    if fingerprint == DIFFERENT:
+        return "key-reused"
+    if status != "IN_PROGRESS":
+        return {"COMPLETED": "replay", "FAILED_RETRYABLE": "resume", "UNKNOWN": "unknown"}[status]
+    if lease != "over":
+        return "running"
+    return "take-over" if both_repeatable else "lease-expired"
+
+
+@pytest.mark.requirement("D1")
+def test_every_combination_has_the_verdict_of_the_contract() -> None:
+    """Every combination is judged as the contract orders: expired, ours, other request, state.
+
+    Red when the order of two questions in `judge` is swapped, or any one of them is left out.
+    """
+    wrong = []
+    for status, lease, expiry, fingerprint, owner, stored, declared in COMBINATIONS:
+        found = judge(
+            record(
+                status=status,
+                lease_until_ms=LEASES[lease],
+                expires_at_s=EXPIRIES[expiry],
+                effects=stored,
+            ),
+            owner=owner,
+            fingerprint=fingerprint,
+            effects=declared,
+            now_ms=NOW_MS,
+        )
+        both_repeatable = stored == declared == Effects.REPEATABLE
+        right = expected(status, lease, expiry, fingerprint, owner, both_repeatable)
+        if found != right:
+            wrong.append((status, lease, expiry, fingerprint, owner, stored, declared, found))
+
+    assert len(COMBINATIONS) == 4 * 4 * 4 * 2 * 2 * 3 * 3
+    assert wrong == []
+
+
+def test_every_verdict_is_reached() -> None:
+    """No verdict is dead: each is the right one for some combination."""
+    reached = {
+        expected(status, lease, expiry, fingerprint, owner, stored == declared == "repeatable")
+        for status, lease, expiry, fingerprint, owner, stored, declared in COMBINATIONS
+    }
+
+    assert reached == set(Verdict)
+
+
+@pytest.mark.requirement("D4")
+@pytest.mark.parametrize("effects", [Effects.UNRECORDED, Effects.RECORDED])
+def test_an_expired_lease_is_no_permission_to_run_again(effects: Effects) -> None:
+    """The lease of an attempt with effects is over: what happened is unknown, whoever asks.
+
+    Red when `_judge_in_progress` takes over without asking what the dead attempt declared.
+    """
+    dead = record(effects=effects, lease_until_ms=NOW_MS - 1)
+
+    for declared in Effects:
+        verdict = judge(dead, owner=OTHER, fingerprint=SAME, effects=declared, now_ms=NOW_MS)
+        assert verdict is Verdict.LEASE_EXPIRED
+
+
+@pytest.mark.requirement("D4")
+def test_a_handler_that_is_no_longer_repeatable_takes_nothing_over() -> None:
+    """A dead repeatable attempt is in doubt when the handler's present author declares effects.
+
+    Red when `_judge_in_progress` looks at the record's declaration alone.
+    """
+    dead = record(effects=Effects.REPEATABLE, lease_until_ms=NOW_MS - 1)
+
+    verdict = judge(dead, owner=OTHER, fingerprint=SAME, effects=Effects.UNRECORDED, now_ms=NOW_MS)
+
+    assert verdict is Verdict.LEASE_EXPIRED
+
+
+@pytest.mark.case(3)
+def test_an_absent_lease_never_means_that_it_is_over() -> None:
+    """A record in progress without a lease is still running, however old it is.
+
+    Red when `is_lease_over` reads an absent lease as 0.
+    """
+    stored = record(lease_until_ms=None, effects=Effects.REPEATABLE, created_at_ms=0)
+
+    assert judged(stored) is Verdict.RUNNING
+
+
+@pytest.mark.case(29)
+@pytest.mark.parametrize("status", Status)
+def test_another_request_is_told_so_in_every_state(status: Status) -> None:
+    """The same key with another request is refused whatever the record's state.
+
+    Red when `judge` asks for the state before the fingerprint.
+    """
+    stored = record(status=status, lease_until_ms=NOW_MS - 1)
+
+    assert judged(stored, fingerprint=DIFFERENT) is Verdict.KEY_REUSED
+
+
+@pytest.mark.case(46)
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED_RETRYABLE])
+def test_an_expired_record_counts_as_absent_though_it_is_still_there(status: Status) -> None:
+    """A settled record past its expiry is as if absent, even for another request.
+
+    Red when `judge` leaves expiry to the table's own deletion.
+    """
+    stored = record(status=status, lease_until_ms=None, expires_at_s=NOW_MS // 1000)
+
+    assert judged(stored) is Verdict.EXPIRED
+    assert judged(stored, fingerprint=DIFFERENT) is Verdict.EXPIRED
+
+
+@pytest.mark.case(6)
+def test_two_identical_requests_do_not_both_hold_the_lease() -> None:
+    """The same fingerprint does not make an attempt the owner; only its own token does.
+
+    Red when `_holds_open_lease` compares fingerprints in place of owners.
+    """
+    stored = record()
+
+    assert judged(stored, owner=OTHER, fingerprint=SAME) is Verdict.RUNNING
+    assert judged(stored, owner=OURS, fingerprint=SAME) is Verdict.OURS
+
+
+@pytest.mark.case(9)
+def test_our_own_write_is_recognised_when_its_answer_was_lost() -> None:
+    """A record in progress under our owner with an open lease is ours: we hold it.
+
+    Red when `judge` no longer compares the owner.
+    """
+    assert judged(record(), owner=OURS) is Verdict.OURS
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict"),
+    [
+        (Status.UNKNOWN, Verdict.UNKNOWN),
+        (Status.COMPLETED, Verdict.REPLAY),
+        (Status.FAILED_RETRYABLE, Verdict.RESUME),
+    ],
+)
+def test_our_owner_gives_no_right_outside_progress(status: Status, verdict: Verdict) -> None:
+    """Once somebody has judged a record, its owner's late write is no permission to run."""
+    assert judged(record(status=status), owner=OURS) is verdict
+
+
+def test_our_owner_gives_no_right_after_the_lease() -> None:
+    """A reserve of ours that landed after its own lease is in doubt like anybody else's."""
+    late = record(lease_until_ms=NOW_MS - 1)
+
+    assert judged(late, owner=OURS) is Verdict.LEASE_EXPIRED
