@@ -1,0 +1,21 @@
+"""What every test runs with: made-up credentials, and none of the machine's settings."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def made_up_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No real account can be reached, and no setting of the machine changes a result."""
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "ONCEKEY_")) and name != "ONCEKEY_SIMULATION_SEED":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)

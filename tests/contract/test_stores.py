@@ -1,0 +1,274 @@
+"""What every store must do, and that the DynamoDB store does exactly what the reference does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncekey import DynamoDBStore, StoreError
+from oncekey.dynamodb_codec import ATTRIBUTE_NAMES, attribute_values, record_from_item
+from oncekey.dynamodb_expressions import put_parameters, update_parameters
+from oncekey.record import Effects, Status
+from oncekey.store import Refused, Store, Written
+from oncekey.testing import MemoryStore
+from oncekey.transitions import Reserve, Transition
+from tests.support.dynamodb import TABLE, Recorder, dynamodb_table, items, store_on
+from tests.support.every_record import NOW_MS, PK, all_records, all_transitions, record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from oncekey.record import Record
+
+# The attribute names are a contract with tables already in use.
+NAMES = frozenset(
+    {
+        *("pk", "status", "rev", "tenant", "principal", "operation", "key", "operation_id"),
+        *("fingerprint", "owner", "attempt", "effects", "created_at", "lease_until"),
+        *("completed_at", "expires_at", "due_shard", "due_at", "response", "response_version"),
+        *("reconcile_attempts", "last_error", "escalated_at"),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[DynamoDBClient]:
+    """A client of a table that each test fills by itself."""
+    with dynamodb_table() as client:
+        yield client
+
+
+@pytest.fixture(params=["memory", "dynamodb"])
+def store(request: pytest.FixtureRequest, client: DynamoDBClient) -> Store:
+    """An empty store of either kind."""
+    if request.param == "memory":
+        return MemoryStore()
+    client.delete_item(TableName=TABLE, Key={"pk": {"S": PK}})
+    return store_on(client)
+
+
+@pytest.mark.parametrize(
+    "transition", [pytest.param(change, id=name) for name, change in all_transitions()]
+)
+def test_dynamodb_and_the_reference_agree_on_every_transition_of_every_record(
+    client: DynamoDBClient, transition: Transition
+) -> None:
+    """A transition is permitted by DynamoDB's condition exactly when the rules permit it, and
+    leaves exactly what they say.
+
+    Over every status, lease, expiry and kind of effects, and over an absent record.
+    """
+    reference, dynamodb = MemoryStore(), store_on(client)
+    names = {}
+    for number, (name, before) in enumerate([("absent", None), *all_records()]):
+        names[f"v1#record-{number}"] = name
+        if before is not None:
+            reference.records[f"v1#record-{number}"] = replace(before, pk=f"v1#record-{number}")
+    fill(client, reference)
+
+    expected = {name: reference.write(on(transition, pk)) for pk, name in names.items()}
+    actual = {name: dynamodb.write(on(transition, pk)) for pk, name in names.items()}
+
+    assert actual == expected
+    assert {item["pk"]["S"]: record_from_item(item) for item in items(client)} == reference.records
+
+
+def fill(client: DynamoDBClient, reference: MemoryStore) -> None:
+    """Make the table hold what `reference` holds and nothing else."""
+    for item in items(client):
+        client.delete_item(TableName=TABLE, Key={"pk": item["pk"]})
+    puts: list[Any] = [
+        {"PutRequest": {"Item": attribute_values(record)}} for record in reference.records.values()
+    ]
+    for start in range(0, len(puts), 25):
+        client.batch_write_item(RequestItems={TABLE: puts[start : start + 25]})
+
+
+def on(transition: Transition, pk: str) -> Transition:
+    """The same transition of another record."""
+    if isinstance(transition, Reserve):
+        return replace(transition, record=replace(transition.record, pk=pk))
+    return replace(transition, pk=pk)
+
+
+def test_some_transition_is_permitted_and_some_is_refused_for_every_status() -> None:
+    """The comparison of the two stores is not empty: each status is left by a transition."""
+    permitted = set()
+    for _, before in all_records():
+        for _, transition in all_transitions():
+            reference = MemoryStore()
+            reference.records[PK] = before
+            if isinstance(reference.write(transition), Written):
+                permitted.add((before.status, type(transition).__name__))
+
+    assert permitted == {
+        (Status.COMPLETED, "Reserve"),
+        (Status.FAILED_RETRYABLE, "Reserve"),
+        (Status.FAILED_RETRYABLE, "Resume"),
+        (Status.FAILED_RETRYABLE, "LateEffect"),
+        (Status.IN_PROGRESS, "TakeOver"),
+        (Status.IN_PROGRESS, "ExpireLease"),
+        (Status.IN_PROGRESS, "Complete"),
+        (Status.IN_PROGRESS, "Release"),
+        (Status.IN_PROGRESS, "MarkUnknown"),
+        (Status.UNKNOWN, "Complete"),
+        (Status.UNKNOWN, "Settle"),
+    }
+
+
+def test_a_reserve_creates_the_record(store: Store) -> None:
+    """What is reserved can be read back, whole."""
+    fresh = record(lease_until_ms=NOW_MS + 1)
+
+    assert store.write(Reserve(record=fresh, now_ms=NOW_MS)) == Written()
+    assert store.read(PK) == fresh
+
+
+def test_a_refused_write_returns_what_stands_in_its_way_and_writes_nothing(store: Store) -> None:
+    """The loser of a reserve gets the winner's record with the refusal, in the same call."""
+    first = record(lease_until_ms=NOW_MS + 1)
+    second = record(lease_until_ms=NOW_MS + 2, owner="second")
+    store.write(Reserve(record=first, now_ms=NOW_MS))
+
+    assert store.write(Reserve(record=second, now_ms=NOW_MS)) == Refused(first)
+    assert store.read(PK) == first
+
+
+def test_an_absent_record_reads_as_none(store: Store) -> None:
+    """Nothing under a key is None, not an error."""
+    assert store.read("v1#nothing-here") is None
+
+
+@pytest.mark.requirement("E9")
+def test_a_reserve_is_one_conditional_write_on_the_primary_key(client: DynamoDBClient) -> None:
+    """A reserve sends one PutItem with a condition on its primary key, won or lost.
+
+    Red when the reserve is preceded by a read, or the refused one is followed by one.
+    """
+    client.delete_item(TableName=TABLE, Key={"pk": {"S": PK}})
+    recorder = Recorder(client)
+    store = store_on(client)
+    reserve = Reserve(record=record(lease_until_ms=NOW_MS + 1), now_ms=NOW_MS)
+
+    assert isinstance(store.write(reserve), Written)
+    assert isinstance(store.write(reserve), Refused)
+    assert recorder.operations == ["PutItem", "PutItem"]
+    assert all(
+        "attribute_not_exists(#pk)" in call["ConditionExpression"] for _, call in recorder.calls
+    )
+    assert all(
+        call["ReturnValuesOnConditionCheckFailure"] == "ALL_OLD" for _, call in recorder.calls
+    )
+
+
+def test_every_transition_is_one_write_that_dynamodb_validates(client: DynamoDBClient) -> None:
+    """Each transition's parameters pass botocore's validation and are one request.
+
+    The library's own client leaves that validation out.
+    """
+    recorder = Recorder(client)
+    store = store_on(client)
+    for _, transition in all_transitions():
+        store.write(transition)
+
+    assert len(recorder.calls) == len(list(all_transitions()))
+    assert set(recorder.operations) == {"PutItem", "UpdateItem"}
+
+
+def test_no_expression_declares_a_name_or_value_that_it_does_not_use() -> None:
+    """DynamoDB refuses unused names and values, which moto lets pass."""
+    for name, transition in all_transitions():
+        parameters = (
+            put_parameters(TABLE, transition)
+            if isinstance(transition, Reserve)
+            else update_parameters(TABLE, transition)
+        )
+        text = f"{parameters['ConditionExpression']} {parameters.get('UpdateExpression', '')}"
+        words = set(text.replace("(", " ").replace(")", " ").replace(",", " ").split())
+        declared = {
+            *parameters["ExpressionAttributeNames"],
+            *parameters["ExpressionAttributeValues"],
+        }
+
+        assert declared == {word for word in words if word[0] in "#:"}, name
+
+
+@pytest.mark.parametrize(
+    "before", [pytest.param(before, id=name) for name, before in list(all_records())[::7]]
+)
+def test_a_record_survives_its_item(before: Record) -> None:
+    """A record is read back as it was written."""
+    assert record_from_item(attribute_values(before)) == before
+
+
+def test_attribute_names_are_the_contract() -> None:
+    """No attribute is renamed: tables in use hold these names."""
+    assert ATTRIBUTE_NAMES == NAMES
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [("status", {"S": "A_NEWER_STATE"}), ("effects", {"S": "magic"}), ("operation", {"N": "7"})],
+)
+def test_an_item_of_a_newer_release_is_an_error_and_never_a_run(
+    client: DynamoDBClient, attribute: str, value: dict[str, str]
+) -> None:
+    """An item that cannot be understood fails the call, and asking again is not suggested."""
+    item = attribute_values(record()) | {attribute: value}
+    client.put_item(TableName=TABLE, Item=item)
+
+    with pytest.raises(StoreError, match="cannot be read") as failure:
+        store_on(client).write(Reserve(record=record(), now_ms=NOW_MS))
+    assert not failure.value.transient
+
+
+def test_an_item_of_somebody_else_is_an_error(client: DynamoDBClient) -> None:
+    """An item without our attributes is not taken for an absent record."""
+    client.put_item(TableName=TABLE, Item={"pk": {"S": PK}})
+
+    with pytest.raises(StoreError, match="cannot be read"):
+        store_on(client).write(Reserve(record=record(), now_ms=NOW_MS))
+
+
+def test_a_record_without_optional_attributes_is_small() -> None:
+    """A record of a usual request stays within the 1 KB that one write unit covers."""
+    item = attribute_values(record(lease_until_ms=NOW_MS + 1))
+    size = sum(len(name) + len(str(next(iter(value.values())))) for name, value in item.items())
+
+    assert size < 600
+
+
+def test_a_store_can_be_made_without_a_region_or_credentials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Making a store needs nothing; the first call without a Region is a store failure that no
+    waiting helps.
+    """
+    for name in ("AWS_DEFAULT_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    store = DynamoDBStore("a-table")
+
+    with pytest.raises(StoreError, match="NoRegionError") as failure:
+        store.read("v1#")
+    assert not failure.value.transient
+
+
+def test_a_missing_table_is_a_failure_that_no_waiting_helps(client: DynamoDBClient) -> None:
+    """A call to a table that does not exist is a store failure, named, and not transient."""
+    with pytest.raises(StoreError, match="ResourceNotFoundException") as failure:
+        DynamoDBStore("no-such-table", client=client).read("v1#")
+    assert not failure.value.transient
+
+
+def test_repr_names_the_table_and_no_secret() -> None:
+    """A store shows what it is, for logs."""
+    assert repr(DynamoDBStore("a-table")) == "DynamoDBStore(table='a-table')"
+
+
+def test_effects_differ_between_records() -> None:
+    """The records compared cover every kind of effects."""
+    assert {before.effects for _, before in all_records()} == set(Effects)
