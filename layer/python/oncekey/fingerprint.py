@@ -47,21 +47,20 @@ def fingerprint(
 
 
 def _body(request: HttpRequest) -> tuple[str, bytes]:
-    if _may_be_json(request):
+    body = request.body
+    if _may_be_json(request.media_type, body):
         try:
-            return "json", canonical_json(request.body)
+            return "json", canonical_json(body)
         except NotCanonical:
             pass
-    return f"bytes {request.media_type}", request.body
+    return f"bytes {request.media_type}", body
 
 
-def _may_be_json(request: HttpRequest) -> bool:
+def _may_be_json(media_type: str, body: bytes) -> bool:
     # "1.0" and "1" are the same JSON, but not the same line of text; an object or an array is JSON
     # under any name, and clients do mislabel it.
-    declared = request.media_type in {"", "application/json"} or request.media_type.endswith(
-        "+json"
-    )
-    return declared or request.body.lstrip()[:1] in {b"{", b"["}
+    declared = media_type in {"", "application/json"} or media_type.endswith("+json")
+    return declared or body.lstrip()[:1] in {b"{", b"["}
 
 
 def _selected(

@@ -9,7 +9,6 @@ https://docs.aws.amazon.com/elasticloadbalancing/latest/application/lambda-funct
 from __future__ import annotations
 
 import base64
-import binascii
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -44,8 +43,24 @@ class HttpRequest:
     path: str
     raw_query: str
     headers: tuple[tuple[str, str], ...]
-    body: bytes
+    text: str
+    is_base64: bool
     context: Mapping[str, Any]
+
+    @property
+    def body(self) -> bytes:
+        """The body, decoded.
+
+        Raises:
+            RequestRefused: it is said to be base64 and is not (`request-invalid`).
+        """
+        if not self.is_base64:
+            return self.text.encode("utf-8", "surrogatepass")
+        try:
+            return base64.b64decode(self.text, validate=True)
+        except ValueError as error:
+            detail = "The body is marked as base64 and is not."
+            raise RequestRefused("request-invalid", detail) from error
 
     def header_lines(self, name: str) -> list[str]:
         """The values of the header `name` (given in lower case).
@@ -64,7 +79,6 @@ def read_request(event: Mapping[str, Any]) -> HttpRequest:
     """Read `event`.
 
     Raises:
-        RequestRefused: the body is said to be base64 and is not (`request-invalid`).
         TypeError: the event is not an HTTP request of any of the four shapes.
     """
     shape = _shape(event)
@@ -83,9 +97,16 @@ def read_request(event: Mapping[str, Any]) -> HttpRequest:
         path=str(path),
         raw_query=raw_query,
         headers=tuple(_headers(event)),
-        body=_body(event),
+        text=str(event.get("body") or ""),
+        is_base64=bool(event.get("isBase64Encoded")),
         context=context,
     )
+
+
+def request_context(event: object) -> Mapping[str, Any]:
+    """What `event` states about its caller; empty if it is no HTTP request."""
+    context: object = event.get("requestContext") if isinstance(event, dict) else None
+    return context if isinstance(context, dict) else {}
 
 
 def _shape(event: Mapping[str, Any]) -> Shape:
@@ -127,17 +148,3 @@ def _raw_query(event: Mapping[str, Any], shape: Shape) -> str:
     # A REST API decodes the query; a load balancer hands it on as it came.
     encode = quote if shape is Shape.REST else str
     return "&".join(f"{encode(name)}={encode(value)}" for name, value in pairs)
-
-
-def _body(event: Mapping[str, Any]) -> bytes:
-    body = event.get("body")
-    if body is None:
-        return b""
-    if not event.get("isBase64Encoded"):
-        return str(body).encode("utf-8", "surrogatepass")
-    try:
-        return base64.b64decode(body, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise RequestRefused(
-            "request-invalid", "The body is marked as base64 and is not."
-        ) from error

@@ -24,7 +24,7 @@ from oncekey.http_answer import (
     stored_form,
     with_headers,
 )
-from oncekey.http_event import HttpRequest, read_request
+from oncekey.http_event import HttpRequest, read_request, request_context
 from oncekey.http_key import HEADER, idempotency_key
 from oncekey.identity import Identity
 from oncekey.operation import Operation, running
@@ -75,20 +75,21 @@ class HttpOperation:
         been written first.
         """
         if is_disabled(os.environ):
-            return self._run_bare(handler, event, context, tenant="")
+            return self._run_bare(handler, event, context)
         settings = _settings(os.environ, self.given_settings)
         store = self.store or _default_store(
             table_name(os.environ), settings.store_timeout_ms, _connection()
         )
+        request = read_request(event)
+        if request.method not in self.methods:
+            return self._run_bare(handler, event, context)
         try:
-            request = read_request(event)
-            if request.method not in self.methods:
-                return self._run_bare(
-                    handler, event, context, tenant=self.tenant(request.context) or ""
-                )
             claim = self._claim(request, context, settings)
         except RequestRefused as refused:
-            return problem_answer(refused.code, base=settings.problem_base, detail=refused.detail)
+            problem = problem_answer(
+                refused.code, base=settings.problem_base, detail=refused.detail
+            )
+            return with_headers(problem, {}, request.shape)
         flow = attempt(
             claim,
             self.clock,
@@ -118,10 +119,15 @@ class HttpOperation:
             deadline_ms=deadline_ms,
         )
 
-    def _run_bare(self, handler: Handler, event: Any, context: Any, tenant: str) -> Any:
-        operation_id = self.clock.new_operation_id()
+    def _run_bare(self, handler: Handler, event: Any, context: Any) -> Any:
+        caller = request_context(event)
         operation = Operation(
-            name=self.name, operation_id=operation_id, attempt=1, tenant=tenant, protected=False
+            name=self.name,
+            operation_id=self.clock.new_operation_id(),
+            attempt=1,
+            tenant=self.tenant(caller) or "",
+            principal=(self.principal(caller) or "") if self.principal else "",
+            protected=False,
         )
         with running(operation):
             try:
