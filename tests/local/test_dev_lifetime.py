@@ -59,6 +59,7 @@ def test_signal(number: signal.Signals) -> None:
         connection.send("go")
         pids = dev.pids()
         assert len(dev.busy("spin")) == 1
+        assert all(os.getsid(pid) == pid for pid in pids)  # a terminal reaches only the parent
         assert dev.stop(number) == 0
         assert [pid for pid in pids if is_alive(pid)] == []
 

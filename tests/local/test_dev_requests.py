@@ -209,6 +209,8 @@ def test_queue() -> None:
             assert next_pid == pid
         connection.send("done")
         assert meeting.answer().body == b"done"
+        started = [process for process in dev.processes() if process["function"] == "meet"]
+        assert [process["pid"] for process in started] == [pid]
 
 
 def test_killed_in_the_middle(dev: DevProcess) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import subprocess
@@ -11,12 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import aiohttp
 import boto3
 import pytest
+from aiohttp.test_utils import RawTestServer as TestServer
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-from oncekey_local.store import READY
+from oncekey_local.store import READY, Store
 from tests.support.dev_service import ROOT, send
 
 if TYPE_CHECKING:
@@ -188,6 +191,40 @@ def test_down_spares_what_is_inside(url: str, client: DynamoDBClient) -> None:
     connection.close()
     set_faults(url, down=False)
     assert has(client, "inside")
+
+
+class Meeting:
+    """A WSGI application that notices when two requests are in it at the same time."""
+
+    def __init__(self) -> None:
+        self.overlapped = False
+        self._both = threading.Barrier(2)
+
+    def __call__(self, _environ: Any, start_response: Any) -> list[bytes]:
+        """Waits a moment for company, then answers."""
+        try:
+            self._both.wait(timeout=0.2)
+        except threading.BrokenBarrierError:
+            self._both.reset()
+        else:
+            self.overlapped = True
+        start_response("200 OK", [])
+        return []
+
+
+def test_one_request_at_a_time() -> None:
+    """The store's engine never has two requests inside, however many arrive at once."""
+    engine = Meeting()
+
+    async def ask_twice() -> None:
+        store = Store(engine)
+        async with TestServer(store.handle) as server, aiohttp.ClientSession() as session:
+            url = server.make_url("/")
+            answers = await asyncio.gather(session.post(url), session.post(url))
+            assert [answer.status for answer in answers] == [200, 200]
+
+    asyncio.run(ask_twice())
+    assert not engine.overlapped
 
 
 def test_one_winner(client: DynamoDBClient) -> None:

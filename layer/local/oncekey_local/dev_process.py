@@ -112,9 +112,16 @@ class DevProcess:
         return busy[0]
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Sends a signal and returns the exit status."""
+        """Sends a signal and returns the exit status; raises `RuntimeError` if that does not end it."""
         self.process.send_signal(number)
-        return self.process.wait(timeout=_PATIENCE_S)
+        try:
+            return self.process.wait(timeout=_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise RuntimeError(
+                f"oncekey dev did not end within {_PATIENCE_S} s of {number.name}"
+            ) from None
 
     def log(self) -> str:
         """What it has said on standard error so far."""

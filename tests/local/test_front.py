@@ -1,0 +1,41 @@
+"""The HTTP front by itself, with a function that the test plays."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import aiohttp
+from aiohttp.test_utils import RawTestServer as Server
+
+from oncekey_local import front, tokens
+from oncekey_local.front import Front
+from tests.support.sample_service import FAILING
+
+if TYPE_CHECKING:
+    import pytest
+
+    from oncekey_local.runtime_api import Outcome
+
+
+def test_integration_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that takes longer than the gateway waits costs the client a 503."""
+    monkeypatch.setattr(front, "INTEGRATION_TIMEOUT_S", 0.01)
+    cancelled: list[bytes] = []
+
+    async def invoke(event: bytes) -> Outcome:
+        try:
+            return await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            cancelled.append(event)  # the pool's cue to take it out of its queue
+            raise
+
+    async def call() -> tuple[int, bytes]:
+        gateway = Front(FAILING, {"fail": invoke}, list)
+        headers = {"Authorization": tokens.issue(tenant="acme")}
+        async with Server(gateway.handle) as server, aiohttp.ClientSession() as session:
+            answer = await session.post(server.make_url("/fail"), headers=headers)
+            return answer.status, await answer.read()
+
+    assert asyncio.run(call()) == (503, b'{"message":"Service Unavailable"}')
+    assert len(cancelled) == 1
