@@ -24,8 +24,9 @@ def test_integration_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     cancelled: list[bytes] = []
 
     async def invoke(event: bytes) -> Outcome:
+        never: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         try:
-            return await asyncio.get_running_loop().create_future()
+            return await never
         except asyncio.CancelledError:
             cancelled.append(event)  # the pool's cue to take it out of its queue
             raise

@@ -112,7 +112,7 @@ class DevProcess:
         return busy[0]
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Sends a signal and returns the exit status; raises `RuntimeError` if that does not end it."""
+        """Sends a signal and returns the exit status; raises `RuntimeError` if it does not end."""
         self.process.send_signal(number)
         try:
             return self.process.wait(timeout=_PATIENCE_S)
