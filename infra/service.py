@@ -41,9 +41,9 @@ SERVICE = Service(
         Function(
             name="payments",
             handler="functions.payments.handler.handler",
-            # A charge takes the provider about 2 s. Ten leave room for its SDK's two retries, and
-            # end before the 29 s at which the API would give up and leave the run without a reader.
-            timeout_s=10,
+            # A charge takes the provider about 2 s, and at worst the two tries of 8 s that the logic
+            # allows it. The API would give up at 29 s and leave the run without a reader.
+            timeout_s=20,
             routes=(
                 Route(method="POST", path="/payments"),
                 Route(method="GET", path="/payments/{payment_id}"),

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 DECLINED = "declined"
 
-# The function has 10 s. A charge is tried twice and the row written or read at most twice, so the
-# worst case is 2 x (0.5 + 2.5) + 2 x (0.3 + 0.7) = 8 s: what goes wrong is still reported in time.
-_PROVIDER_TIMEOUT_S = (0.5, 2.5)
+# The function has 20 s. A charge is tried twice and the row written at most twice, so the worst
+# case is 2 x (1 + 7) + 2 x (0.3 + 0.7) = 18 s: what goes wrong is still reported in time.
+_PROVIDER_TIMEOUT_S = (1.0, 7.0)
 _TABLE_CONFIG = Config(
     connect_timeout=0.3,
     read_timeout=0.7,
