@@ -64,6 +64,8 @@ class Route:
 
     method: str
     path: str
+    # A JSON body that the route accepts, for whoever tries it by hand.
+    example_body: str = "{}"
 
     @property
     def key(self) -> str:

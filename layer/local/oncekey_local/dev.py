@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 import signal
 import sys
 from dataclasses import dataclass, field
@@ -88,9 +89,10 @@ class LocalService:
     async def stop(self) -> None:
         """Returns when no process is left. Nothing is saved, so everything is killed."""
         for pool in self._pools.values():
-            await pool.close()
+            pool.kill()
         for server in self.servers:
             server.child.kill()
+        await asyncio.gather(*(pool.gone() for pool in self._pools.values()))
         await asyncio.gather(*(server.ended for server in self.servers))
         if self._front:
             await self._front.cleanup()
@@ -117,27 +119,19 @@ class LocalService:
 
     def notes(self, url: str) -> str:
         """What a person wants to know once everything answers."""
-        addresses = [f"  {server.role:<10} {server.url}" for server in self.servers]
-        posts = [
-            route.path
-            for function in self._service.functions
-            for route in function.routes
-            if route.method == "POST"
-        ]
-        call = (
-            f"  curl -i {url}{posts[0]} \\\n"
-            '    -H "Authorization: Bearer $(oncekey dev token --tenant acme)" \\\n'
-            '    -H "Idempotency-Key: try-me-once-0001" \\\n'
-            "    -H \"Content-Type: application/json\" -d '{}'"
-        )
-        return "\n".join(
-            [
-                f"service {self._service.name!r}: Ctrl-C stops it, and nothing is kept",
-                *addresses,
-                f"  processes  {url}{CONTROL_PREFIX}processes",
-                *(["a request, to be sent twice:", call] if posts else []),
+        lines = [f"service {self._service.name!r}: Ctrl-C stops it, and nothing is kept"]
+        lines += [f"  {server.role:<10} {server.url}" for server in self.servers]
+        lines += [f"  processes  {url}{CONTROL_PREFIX}processes"]
+        routes = [route for function in self._service.functions for route in function.routes]
+        for route in [route for route in routes if route.method == "POST"][:1]:
+            lines += [
+                "a request, to be sent twice:",
+                f"  curl -i {url}{route.path} \\",
+                '    -H "Authorization: Bearer $(oncekey dev token --tenant acme)" \\',
+                '    -H "Idempotency-Key: try-me-once-0001" -H "Content-Type: application/json" \\',
+                f"    -d {shlex.quote(route.example_body)}",
             ]
-        )
+        return "\n".join(lines)
 
     async def _start_servers(self, store_port: int, provider_port: int) -> Place:
         self.servers.append(

@@ -54,13 +54,16 @@ class FunctionPool:
         self._dispatch()
         return await invocation.outcome
 
-    async def close(self) -> None:
-        """Kills every sandbox and returns when they are gone; whatever they ran has died."""
+    def kill(self) -> None:
+        """Sends SIGKILL to every sandbox, and starts no more; what waits has died."""
         self._closing = True
         while self._waiting:
             self._waiting.popleft().end(Outcome(kind=OutcomeKind.DIED))
         for sandbox in self.sandboxes:
             sandbox.kill()
+
+    async def gone(self) -> None:
+        """Returns when every sandbox has gone, and whatever they ran has its outcome."""
         await asyncio.gather(*self._lives)
 
     def _start_sandbox(self) -> Sandbox:
