@@ -84,7 +84,8 @@ class DynamoDBStore:
         return self._client
 
     def _refused(self, error: Exception) -> Refused:
-        response: dict[str, Any] = getattr(error, "response", {})
+        # botocore's connection errors have a response too: None.
+        response: dict[str, Any] = getattr(error, "response", None) or {}
         if response.get("Error", {}).get("Code") != "ConditionalCheckFailedException":
             raise store_error(error) from error
         item: Item | None = response.get("Item")

@@ -11,7 +11,7 @@ from oncekey.errors import ConfigurationError, RequestRefused
 from oncekey.identity import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from oncekey.http_event import HttpRequest
 
@@ -78,7 +78,7 @@ def _selected(
 def _dumped(value: Any) -> bytes:
     try:
         return json.dumps(value, sort_keys=True).encode("ascii")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ConfigurationError("fingerprint", [f"must select a JSON value: {error}"]) from error
 
 
@@ -89,9 +89,21 @@ def _validated(body: bytes, model: type[Any]) -> Any:
         raise RequestRefused(
             "request-invalid", f"The body is not a valid {model.__name__}: {_reasons(error)}."
         ) from error
-    # A field that has its default counts as one left out: both ask for the same, and a release may
-    # add such fields.
-    return instance.model_dump(mode="json", exclude_defaults=True)
+    # What the client left out stays out: a release may add fields, and a default may be drawn anew
+    # each time. What it sent counts, also a default: in a union that may be all that tells the
+    # alternatives apart.
+    dumped = instance.model_dump(mode="json", exclude_unset=True)
+    secrets = list(_secrets(instance.model_dump(exclude_unset=True)))
+    return [dumped, secrets] if secrets else dumped
+
+
+def _secrets(value: Any) -> Iterator[str]:
+    # JSON dumps mask a SecretStr, so that two different ones would look the same.
+    if hasattr(value, "get_secret_value"):
+        yield repr(value.get_secret_value())
+    elif isinstance(value, dict | list | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _secrets(item)
 
 
 def _reasons(error: ValueError) -> str:
@@ -114,7 +126,7 @@ def query_pairs(request: HttpRequest) -> Sequence[tuple[bytes, bytes]]:
 
 
 def _decoded(text: str) -> bytes:
-    return unquote_to_bytes(text.replace("+", " "))
+    return unquote_to_bytes(text.replace("+", " ").encode("utf-8", "surrogatepass"))
 
 
 def _flat(pairs: Sequence[tuple[bytes, bytes]]) -> list[bytes]:

@@ -126,7 +126,7 @@ def _explicit(returned: Any, shape: Shape) -> Answer:
 
 def _json(value: Any) -> str:
     try:
-        return json.dumps(value)
+        return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise TypeError(f"oncekey: the handler's answer cannot be sent as JSON: {error}") from error
 

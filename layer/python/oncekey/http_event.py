@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -146,5 +147,5 @@ def _raw_query(event: Mapping[str, Any], shape: Shape) -> str:
         else list(single.items())
     )
     # A REST API decodes the query; a load balancer hands it on as it came.
-    encode = quote if shape is Shape.REST else str
+    encode = partial(quote, errors="surrogatepass") if shape is Shape.REST else str
     return "&".join(f"{encode(name)}={encode(value)}" for name, value in pairs)

@@ -1,0 +1,153 @@
+"""How long the store may take: time-outs, tries, and what is left of the invocation."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from oncekey import DynamoDBStore, idempotent, single_tenant
+from oncekey.clock import SystemClock
+from oncekey.dynamodb_client import CALL_TIMEOUT_MS, own_client
+from tests.support.events import load
+from tests.support.protected import problem_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+POST = load("apigw_http_v2_post")
+
+
+class CountedClock(SystemClock):
+    """The real clock, which remembers how long it was asked to pause and does not."""
+
+    def __init__(self) -> None:
+        self.paused_ms = 0
+
+    def pause(self, duration_ms: int) -> None:
+        """Remember."""
+        self.paused_ms += duration_ms
+
+
+@contextlib.contextmanager
+def server_that_never_answers() -> Iterator[tuple[str, list[socket.socket]]]:
+    """The address of a server that accepts connections and says nothing; and those connections."""
+    accepted: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    accepted.append(listener.accept()[0])
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", accepted
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    for connection in accepted:
+        connection.close()
+
+
+@pytest.mark.case(21)
+def test_our_own_client_has_short_timeouts_and_makes_one_try() -> None:
+    """Our client waits 1.5 s for a connection and for an answer, and never retries by itself.
+
+    Red when the defaults of botocore (60 s, five attempts) come back.
+    """
+    config: Any = own_client(CALL_TIMEOUT_MS).meta.config
+
+    assert CALL_TIMEOUT_MS == 1_500
+    assert (config.connect_timeout, config.read_timeout) == (1.5, 1.5)
+    assert config.retries["total_max_attempts"] == 1
+    assert DynamoDBStore("a-table").call_timeout_ms == 3_000
+
+
+@pytest.mark.case(21)
+@pytest.mark.requirement("C9")
+def test_a_server_that_accepts_and_never_answers_costs_three_tries_and_no_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stalled DynamoDB: three tries of one connection each, then 503; the handler never starts.
+
+    Red when a stalled call can outlive the function, or lets the handler run.
+    """
+    runs = []
+    clock = CountedClock()
+    with server_that_never_answers() as (address, accepted):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        monkeypatch.setenv("ONCEKEY_TABLE", "a-table")
+        monkeypatch.setenv("ONCEKEY_STORE_TIMEOUT_MS", "100")
+
+        @idempotent(operation="POST /payments", tenant=single_tenant(), clock=clock)
+        def handler(event: dict[str, object], _context: object) -> dict[str, object]:
+            runs.append(event)
+            return {"statusCode": 200}
+
+        answer = handler(POST, None)
+
+    assert problem_of(answer) == (503, "store-unavailable", True)
+    assert runs == []
+    assert len(accepted) == 3
+    assert 0 < clock.paused_ms <= 150
+
+
+def test_no_try_begins_that_could_outlive_the_invocation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With little time left a stalled call is not repeated, so that the refusal is still given."""
+
+    class ShortContext:
+        @staticmethod
+        def get_remaining_time_in_millis() -> int:
+            return 1_000
+
+    with server_that_never_answers() as (address, accepted):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        monkeypatch.setenv("ONCEKEY_TABLE", "a-table")
+        monkeypatch.setenv("ONCEKEY_STORE_TIMEOUT_MS", "400")
+
+        @idempotent(operation="POST /payments", tenant=single_tenant(), clock=CountedClock())
+        def handler(_event: dict[str, object], _context: object) -> dict[str, object]:
+            return {"statusCode": 200}
+
+        answer = handler(POST, ShortContext())
+
+    assert problem_of(answer)[1] == "store-unavailable"
+    assert len(accepted) == 1
+
+
+@pytest.mark.case(21)
+def test_a_users_client_that_could_outlive_the_function_is_warned_about(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A client with botocore's defaults is used as it is, with a warning that names what is long.
+
+    Red when a client passed in is not looked at.
+    """
+    with caplog.at_level(logging.WARNING, "oncekey"):
+        DynamoDBStore("a-table", client=boto3.client("dynamodb"))
+
+    (record,) = caplog.records
+    assert "read_timeout is 60 s" in record.getMessage()
+    assert "connect_timeout is 60 s" in record.getMessage()
+
+
+def test_a_users_client_with_short_timeouts_is_used_in_silence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A client with short time-outs and few tries draws no remark."""
+    config = Config(
+        connect_timeout=1, read_timeout=2, retries={"total_max_attempts": 2, "mode": "standard"}
+    )
+
+    store = DynamoDBStore("a-table", client=boto3.client("dynamodb", config=config))
+
+    assert caplog.records == []
+    assert store.call_timeout_ms == 6_000

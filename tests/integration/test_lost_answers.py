@@ -1,0 +1,285 @@
+"""Answers of DynamoDB that are lost on their way, and a DynamoDB that is down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncekey import NotExecuted
+from oncekey.record import Status
+from tests.support.dynamodb import LossyTransport, Recorder, dynamodb_table, items, store_on
+from tests.support.events import load
+from tests.support.protected import Protected, headers_of, problem_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+POST = load("apigw_http_v2_post")
+
+
+@pytest.fixture
+def client() -> Iterator[DynamoDBClient]:
+    """A client of an empty table."""
+    with dynamodb_table() as client:
+        yield client
+
+
+@pytest.fixture
+def transport(client: DynamoDBClient) -> LossyTransport:
+    """What loses the answers of `client`."""
+    return LossyTransport(client)
+
+
+@pytest.fixture
+def service(client: DynamoDBClient) -> Protected:
+    """A handler on that table, with time for retries."""
+    store = store_on(client)
+    # The store thinks of the client's own long time-outs; nothing takes time here.
+    store._longest_call_ms = 0
+    return Protected(store=store)
+
+
+def status_of(client: DynamoDBClient) -> str:
+    """The status of the only record."""
+    (item,) = items(client)
+    status: str = item["status"]["S"]
+    return status
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+@pytest.mark.case(9)
+def test_a_reserve_that_was_applied_is_recognised_when_its_answer_is_lost(
+    service: Protected, transport: LossyTransport, client: DynamoDBClient, lost: int
+) -> None:
+    """A PutItem that is applied and whose answer is dropped: the handler runs once, and the caller
+    is answered as if nothing had happened.
+
+    Red when the owner of the record that stands in the way is not compared with one's own.
+    """
+    transport.lose("PutItem", lost)
+
+    answer = service.send(POST)
+
+    assert answer["statusCode"] == 201
+    assert len(service.runs) == 1
+    assert status_of(client) == Status.COMPLETED
+    assert service.send(POST)["body"] == answer["body"]
+
+
+@pytest.mark.parametrize("lost", [1, 2, 5])
+@pytest.mark.case(9)
+def test_a_completion_that_was_applied_is_recognised_when_its_answer_is_lost(
+    service: Protected, transport: LossyTransport, lost: int
+) -> None:
+    """An UpdateItem that is applied and whose answer is dropped: the answer is the handler's, with
+    its expiry, and not a replay.
+
+    Red when a completion that is refused because it has landed already counts as lost.
+    """
+    transport.lose("UpdateItem", lost)
+
+    answer = service.send(POST)
+
+    assert answer["statusCode"] == 201
+    assert "idempotency-expires" in headers_of(answer)
+    assert "idempotent-replayed" not in headers_of(answer)
+    assert headers_of(service.send(POST))["idempotent-replayed"] == "true"
+    assert len(service.runs) == 1
+
+
+@pytest.mark.parametrize("operation", ["PutItem", "UpdateItem"])
+def test_a_request_that_did_not_arrive_is_sent_again(
+    service: Protected, transport: LossyTransport, operation: str
+) -> None:
+    """One broken connection costs a retry and nothing else."""
+    transport.refuse(operation)
+
+    assert service.send(POST)["statusCode"] == 201
+    assert len(service.runs) == 1
+
+
+def test_a_resume_whose_answer_is_lost_is_ours(
+    service: Protected, transport: LossyTransport, client: DynamoDBClient
+) -> None:
+    """The second attempt after `NotExecuted` holds its lease though the answer was lost."""
+
+    def fails(_event: object, _op: object) -> None:
+        service.then = None
+        raise NotExecuted
+
+    service.then = fails
+    service.send(POST)
+    transport.lose("UpdateItem")
+
+    assert service.send(POST)["statusCode"] == 201
+    assert [run.attempt for run in service.runs] == [1, 2]
+    assert status_of(client) == Status.COMPLETED
+
+
+@pytest.mark.requirement("C9")
+def test_a_store_that_is_down_refuses_before_anything_runs(
+    service: Protected, transport: LossyTransport, client: DynamoDBClient
+) -> None:
+    """Store down: 503 `store-unavailable` with Retry-After, retryable; the handler does not run.
+
+    Red when the handler runs unprotected.
+    """
+    transport.refuse("PutItem", 1000)
+
+    answer = service.send(POST)
+
+    assert problem_of(answer) == (503, "store-unavailable", True)
+    assert int(headers_of(answer)["retry-after"]) >= 1
+    assert service.runs == []
+    transport.refuse("PutItem", 0)
+    assert service.send(POST)["statusCode"] == 201
+    assert len(items(client)) == 1
+
+
+def test_a_reserve_is_tried_three_times(
+    service: Protected, transport: LossyTransport, client: DynamoDBClient
+) -> None:
+    """A caller is refused after three tries rather than kept waiting."""
+    recorder = Recorder(client)
+    transport.refuse("PutItem", 1000)
+
+    service.send(POST)
+
+    assert recorder.operations == ["PutItem"] * 3
+
+
+def test_a_store_that_is_down_at_completion_costs_the_record_and_not_the_answer(
+    service: Protected, transport: LossyTransport, client: DynamoDBClient
+) -> None:
+    """The work is done: its caller gets the true answer without `Idempotency-Expires`, after tries
+    up to the deadline; a repeat is told to wait, then that the outcome is unknown; nothing runs
+    twice.
+    """
+    transport.refuse("UpdateItem", 1000)
+    deadline_ms = service.clock.now_ms() + 10_000
+
+    answer = service.send(POST)
+
+    assert (answer["statusCode"], answer["body"]) == (201, '{"run": 1}')
+    assert "idempotency-expires" not in headers_of(answer)
+    assert deadline_ms - 2_000 < service.clock.now_ms() <= deadline_ms - 250
+    transport.refuse("UpdateItem", 0)
+    assert problem_of(service.send(POST))[1] == "request-in-progress"
+    service.clock.advance(20_000)
+    assert problem_of(service.send(POST))[1] == "outcome-unknown"
+    assert status_of(client) == Status.UNKNOWN
+    assert len(service.runs) == 1
+
+
+@pytest.mark.case(25)
+@pytest.mark.parametrize("text", ["x" * 500_000, "ä" * 250_000])
+def test_an_answer_that_no_item_can_hold_is_given_and_never_run_again(
+    service: Protected, client: DynamoDBClient, text: str
+) -> None:
+    """A 500 KB answer reaches its caller; its key is not released, and the record says why.
+
+    Red when the failure to store the answer releases the key.
+    """
+    service.then = lambda _event, _op: {"statusCode": 201, "body": text}
+
+    answer = service.send(POST)
+
+    assert answer["body"] == text
+    assert "idempotency-expires" not in headers_of(answer)
+    assert problem_of(service.send(POST))[1] == "outcome-unknown"
+    (item,) = items(client)
+    assert item["last_error"]["S"] == "answer-too-large"
+    assert "expires_at" not in item
+
+
+@pytest.mark.parametrize("size", [1, 20_000, 375_000])
+def test_an_answer_that_an_item_holds_is_stored(service: Protected, size: int) -> None:
+    """Answers up to about 380 KB are replayed."""
+    service.then = lambda _event, _op: {"statusCode": 201, "body": "x" * size}
+    service.send(POST)
+
+    replay = service.send(POST)
+
+    assert replay["body"] == "x" * size
+    assert headers_of(replay)["idempotent-replayed"] == "true"
+
+
+@pytest.mark.case(23)
+@pytest.mark.parametrize(
+    "returned",
+    [
+        pytest.param({"statusCode": 200, "body": b"bytes"}, id="bytes"),
+        pytest.param({"statusCode": 200, "body": {"a": 1}}, id="a dict as body"),
+        pytest.param({"statusCode": 200, "headers": {"X": {1, 2}}, "body": ""}, id="a set"),
+        pytest.param({"statusCode": 99}, id="no status"),
+    ],
+)
+def test_a_result_that_is_no_answer_is_told_to_its_author_and_never_run_again(
+    service: Protected, client: DynamoDBClient, returned: dict[str, Any]
+) -> None:
+    """What cannot be stored cannot be sent either: the author gets a TypeError that names it, and
+    the key is not released.
+
+    Red when the failure to encode releases the key.
+    """
+    service.then = lambda _event, _op: returned
+
+    with pytest.raises(TypeError, match=r"oncekey: .* answer"):
+        service.send(POST)
+
+    assert problem_of(service.send(POST))[1] == "outcome-unknown"
+    assert len(service.runs) == 1
+    assert status_of(client) == Status.UNKNOWN
+
+
+def test_a_stored_answer_that_cannot_be_read_is_an_error_and_never_a_second_run(
+    service: Protected, client: DynamoDBClient
+) -> None:
+    """A record whose answer is missing, or of a newer version, refuses: 503, nothing runs."""
+    service.send(POST)
+    (item,) = items(client)
+    for damage in ({"response_version": {"N": "99"}}, {"response": None}):
+        damaged = {name: value for name, value in (item | damage).items() if value is not None}
+        client.put_item(TableName="idempotency-under-test", Item=damaged)
+
+        assert problem_of(service.send(POST)) == (503, "store-unavailable", True)
+    assert len(service.runs) == 1
+
+
+def test_requests_of_a_first_call_and_of_a_replay(
+    service: Protected, client: DynamoDBClient
+) -> None:
+    """A first call costs two requests, a replay and a refused duplicate one each."""
+    recorder = Recorder(client)
+    service.send(POST)
+    assert recorder.operations == ["PutItem", "UpdateItem"]
+
+    service.send(POST)
+    assert recorder.operations[2:] == ["PutItem"]
+
+
+@pytest.mark.case(30)
+def test_a_completion_keeps_every_other_attribute(
+    service: Protected, client: DynamoDBClient
+) -> None:
+    """Completion names what it changes; fingerprint, key and identity stay.
+
+    Red when a completion rewrites the item.
+    """
+    seen: list[dict[str, Any]] = []
+
+    def handler(_event: object, _op: object) -> dict[str, Any]:
+        seen.extend(items(client))
+        return {"statusCode": 200, "body": ""}
+
+    service.then = handler
+    service.send(POST)
+    (before,), (after,) = seen, items(client)
+    changed = {"status", "rev", "response", "response_version", "completed_at", "expires_at"}
+    dropped = {"lease_until", "due_at", "due_shard"}
+
+    assert set(before) - set(after) == dropped
+    assert {name for name in after if after[name] != before.get(name)} == changed
