@@ -45,7 +45,11 @@ SERVICE = Service(
             # allows it. The API would give up at 29 s and leave the run without a reader.
             timeout_s=20,
             routes=(
-                Route(method="POST", path="/payments"),
+                Route(
+                    method="POST",
+                    path="/payments",
+                    example_body='{"customer_id": "cus_1", "amount": 1200, "currency": "eur"}',
+                ),
                 Route(method="GET", path="/payments/{payment_id}"),
             ),
             environment={
