@@ -1,0 +1,136 @@
+"""The actors of a simulated run: flows that stop at each command until the schedule goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from oncekey.claim import Claim
+from oncekey.commands import Answered, Invoke, Raised
+from oncekey.engine import attempt
+from oncekey.errors import NotExecuted
+from oncekey.identity import Identity
+from tests.simulation.history import Answer
+from tests.simulation.scenario import CALL_TIMEOUT_MS, Caller, Plan
+from tests.simulation.settlers import reconcile, report, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from oncekey.commands import Command
+    from oncekey.engine import Outcome
+    from oncekey.operation import Operation
+    from oncekey.settings import Settings
+    from oncekey.testing import ManualClock
+    from tests.simulation.settlers import Ask
+
+IDENTITY = Identity(tenant="tenant", operation="POST /payments", key="a-key-of-sixteen")
+PK = IDENTITY.partition_key()
+
+SETTLERS = {"reconciler": reconcile, "resolver": resolve, "webhook": report}
+AFFECTING = frozenset({Plan.SUCCEED, Plan.FAIL_AFTER, Plan.UNAVAILABLE})
+
+
+class ActorClock:
+    """One actor's view of the true time, and ids of its own.
+
+    Ids name their actor and not the order of the draws: two orders of independent moves then lead
+    to equal states.
+    """
+
+    def __init__(self, true: ManualClock, name: str, number: int, skew_ms: int) -> None:
+        self.skew_ms = skew_ms
+        self._true = true
+        self._name = name
+        self._number = number
+        self._drawn = 0
+
+    def now_ms(self) -> int:
+        """See `oncekey.clock.Clock.now_ms`."""
+        return self._true.now_ms() + self.skew_ms
+
+    def pause(self, duration_ms: int) -> None:
+        """Never called: flows ask for their pauses."""
+        raise AssertionError(f"Bug: {self._name} paused {duration_ms} ms without asking")
+
+    def random_fraction(self) -> float:
+        """Always a half."""
+        return 0.5
+
+    def new_owner(self) -> str:
+        """`<actor>/1`, `<actor>/2`, ..."""
+        return f"{self._name}/{self._next()}"
+
+    def new_operation_id(self) -> str:
+        """UUIDs that hold the actor's number and the number of the draw."""
+        return f"{self._number:08d}-0000-4000-8000-{self._next():012d}"
+
+    def _next(self) -> int:
+        self._drawn += 1
+        return self._drawn
+
+
+@dataclass(slots=True)
+class Actor:
+    """A flow, and where it stands.
+
+    `trace` sums up all that the flow has seen: two runs in which it is equal have equal flows.
+    """
+
+    name: str
+    clock: ActorClock
+    caller: Caller | None
+    settings: Settings
+    flow: Generator[Command | Ask, Any, Outcome | None] | None = None
+    command: Command | Ask | None = None
+    result: Answered[Answer] | Raised | None = None
+    until_ms: int | None = None
+    is_over: bool = False
+    trace: int = field(default=0)
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of a caller's request."""
+        return f"f1:{self.caller.body}" if self.caller is not None else ""
+
+    @property
+    def is_working(self) -> bool:
+        """Whether its handler has begun and not yet returned."""
+        return isinstance(self.command, Invoke) and self.result is not None
+
+    def open(self) -> None:
+        """Make the flow. A caller's time begins now."""
+        if self.caller is None:
+            self.flow = SETTLERS[self.name](PK, self.clock, self.settings)
+            return
+        claim = Claim(
+            identity=IDENTITY,
+            fingerprint=self.fingerprint,
+            effects=self.caller.effects,
+            settings=self.settings,
+            deadline_ms=self.clock.now_ms() + self.caller.remaining_ms,
+        )
+        self.until_ms = self.clock.now_ms() - self.clock.skew_ms + self.caller.remaining_ms
+        self.flow = attempt(
+            claim, self.clock, call_timeout_ms=CALL_TIMEOUT_MS, is_not_executed=_never
+        )
+
+    def handle(self, operation: Operation) -> Answered[Answer] | Raised:
+        """How the handler will end; its effect is the world's business."""
+        plan = self.caller.plan if self.caller is not None else Plan.SUCCEED
+        if plan is Plan.NOT_EXECUTED:
+            return Raised(NotExecuted())
+        is_final = plan is Plan.SUCCEED
+        if is_final or plan is Plan.UNAVAILABLE:
+            answer = Answer(
+                operation_id=operation.operation_id,
+                attempt=operation.attempt,
+                by=self.name,
+                is_final=is_final,
+            )
+            return Answered(value=answer, stored=answer.stored, is_final=is_final)
+        return Raised(RuntimeError("the handler failed"))
+
+
+def _never(error: BaseException) -> bool:
+    return False

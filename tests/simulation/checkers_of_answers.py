@@ -1,0 +1,162 @@
+"""Pure verdicts over a history: what callers are told is true, is theirs, and comes at last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oncekey.engine import Failed, Ran
+from oncekey.record import Status
+from oncekey.reservation import Reason, Refusal, Replayed
+from tests.simulation.history import Affected, Answer, Began, Event, Healed, Told, Wrote
+from tests.simulation.story import (
+    Violation,
+    applied_writes,
+    false_settlements,
+    unrecorded_operations,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from oncekey.record import Record
+    from tests.simulation.history import History
+
+# Once all is well: one that meets the dead attempt, one that meets the doubt, one that runs.
+MOST_RETRIES = 3
+
+
+def _answers(history: History) -> Iterator[Told]:
+    return (event for event in history.events if isinstance(event, Told))
+
+
+def _first_stored(history: History) -> dict[str, Record]:
+    found: dict[str, Record] = {}
+    for write in applied_writes(history):
+        if write.after is not None and write.after.status is Status.COMPLETED:
+            found.setdefault(write.after.operation_id, write.after)
+    return found
+
+
+def replays_equal_the_first_answer(history: History) -> Iterator[Violation]:
+    """Every replay is what was stored first, and who is promised a stored answer got that one."""
+    stored = _first_stored(history)
+    for told in _answers(history):
+        match told.outcome:
+            case Replayed(record):
+                first = stored.get(record.operation_id)
+                if first is None or first.response != record.response:
+                    yield Violation("a replay is not what was stored first", (told,))
+            case Ran(value=Answer() as answer, expires_at_s=int(expires_at_s)):
+                first = stored.get(answer.operation_id)
+                told_as_stored = (answer.stored, expires_at_s)
+                if first is None or (first.response, first.expires_at_s) != told_as_stored:
+                    yield Violation("an answer was promised that is not stored", (told,))
+
+
+def answers_belong_to_their_request(history: History) -> Iterator[Violation]:
+    """Nobody is given the answer of another request, or of another operation than it ran."""
+    ran: dict[str, Began] = {}
+    for event in history.events:
+        if isinstance(event, Began):
+            ran[event.actor] = event
+        elif isinstance(event, Told):
+            began = ran.get(event.actor)
+            proof: tuple[Event, ...] = (event,) if began is None else (began, event)
+            if isinstance(event.outcome, Replayed):
+                record = event.outcome.record
+                if record.fingerprint != event.fingerprint:
+                    yield Violation("a caller was given another request's answer", proof)
+                if began is not None and record.operation_id != began.operation_id:
+                    yield Violation("a caller was given another operation's answer", proof)
+            elif isinstance(event.outcome, Ran):
+                value = event.outcome.value
+                own = began is not None and (value.operation_id, value.by) == (
+                    began.operation_id,
+                    event.actor,
+                )
+                if not own:
+                    yield Violation("a caller was given an answer that it did not make", proof)
+
+
+def nothing_ran_where_it_was_said(history: History) -> Iterator[Violation]:
+    """Told `store-unavailable` or `key-reused`: nothing ran. `not-executed`: it had no effect."""
+    began: dict[str, Event] = {}
+    affected: dict[str, Event] = {}
+    said: dict[str, Told] = {}
+    for event in history.events:
+        if isinstance(event, Began):
+            began[event.actor] = event
+        elif isinstance(event, Affected):
+            affected[event.actor] = event
+        elif isinstance(event, Told):
+            said[event.actor] = event
+    for actor, told in said.items():
+        outcome = told.outcome
+        reason = outcome.reason if isinstance(outcome, Refusal) else None
+        if reason in {Reason.STORE_UNAVAILABLE, Reason.KEY_REUSED} and actor in began:
+            yield Violation("a caller was told that nothing ran", (began[actor], told))
+        if reason is Reason.NOT_EXECUTED and actor in affected:
+            yield Violation("a caller was told of no effect", (affected[actor], told))
+        if isinstance(outcome, Ran | Failed) and actor not in began:
+            yield Violation("a caller was given the end of no run", (told,))
+
+
+def final_answers_are_kept(history: History) -> Iterator[Violation]:
+    """Whoever got a final answer from its own run: it is stored, or its operation never runs again.
+
+    That is, again without a false settlement, and unless it was declared repeatable.
+    """
+    unrecorded = unrecorded_operations(history)
+    denied = {effect.operation_id for _, effect in false_settlements(history)}
+    given: dict[str, Told] = {}
+    left: dict[str, Status] = {}
+    for event in history.events:
+        if isinstance(event, Told) and isinstance(event.outcome, Ran):
+            value = event.outcome.value
+            if value.is_final and value.operation_id in unrecorded - denied:
+                given.setdefault(value.operation_id, event)
+        elif isinstance(event, Began) and event.operation_id in given:
+            yield Violation("an answered operation ran again", (given[event.operation_id], event))
+        elif isinstance(event, Wrote) and event.permitted and event.after is not None:
+            left[event.after.operation_id] = event.after.status
+    for operation_id, told in given.items():
+        if left.get(operation_id) is Status.FAILED_RETRYABLE:
+            yield Violation("an answered operation may run again", (told,))
+
+
+def answers_come_at_last(history: History) -> Iterator[Violation]:
+    """After the faults, each request is answered finally within a few retries."""
+    healed = False
+    waiting: dict[str, list[Event]] = {}
+    for event in history.events:
+        healed = healed or isinstance(event, Healed)
+        if not (healed and isinstance(event, Told)):
+            continue
+        asked = waiting.setdefault(event.fingerprint, [])
+        asked.append(event)
+        if _is_final(event.outcome):
+            del waiting[event.fingerprint]
+            if len(asked) > MOST_RETRIES:
+                yield Violation("a final answer came too late", tuple(asked))
+    for asked in waiting.values():
+        yield Violation("no final answer came", tuple(asked))
+
+
+def _is_final(outcome: Any) -> bool:
+    match outcome:
+        case Replayed():
+            return True
+        case Ran(value=Answer(is_final=is_final)):
+            return is_final
+        case Refusal(reason=reason):
+            return reason is Reason.KEY_REUSED
+        case _:
+            return False
+
+
+ANSWERS: tuple[Callable[[History], Iterator[Violation]], ...] = (
+    replays_equal_the_first_answer,
+    answers_belong_to_their_request,
+    nothing_ran_where_it_was_said,
+    final_answers_are_kept,
+)

@@ -1,0 +1,184 @@
+"""Runs of a scenario: all interleavings of a small one, or random ones of a large one by a seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncekey.record import Status
+from tests.simulation.checkers import SAFETY
+from tests.simulation.checkers_of_answers import (
+    ANSWERS,
+    MOST_RETRIES,
+    answers_come_at_last,
+)
+from tests.simulation.moves import moves
+from tests.simulation.scenario import Caller, Kind, Move
+from tests.simulation.world import World
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Sequence
+
+    from tests.simulation.history import History
+    from tests.simulation.scenario import Scenario
+    from tests.simulation.story import Violation
+
+_STEPS_PER_FAULT = 6
+_MOST_MOVES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A violation, and the schedule that leads to it."""
+
+    scenario: Scenario
+    schedule: tuple[Move, ...]
+    violation: Violation
+
+    def __str__(self) -> str:
+        schedule = "\n".join(f"    {move}" for move in self.schedule)
+        return f"{self.violation}\n  schedule:\n{schedule}\n  scenario: {self.scenario}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an exploration covered, and the first violation if there is one.
+
+    `runs` are the schedules carried out to their end; `states` the distinct states met. Every
+    schedule of the scenario leads through these states alone.
+    """
+
+    runs: int
+    states: int
+    found: Found | None
+
+
+def verdict(history: History) -> Violation | None:
+    """The first violation of the rules of safety."""
+    for checker in (*SAFETY, *ANSWERS):
+        for violation in checker(history):
+            return violation
+    return None
+
+
+def explore(
+    scenario: Scenario, make_world: Callable[[Scenario], World] = World, *, heals: bool = True
+) -> Report:
+    """Carry out all schedules of a scenario, depth first, by replaying sequences of choices.
+
+    A state that has been met is not followed again: all that can come after it is known. Every
+    run is judged at its end, healed, and then judged for its progress.
+    """
+    path: list[tuple[list[Move], int]] = []
+    met: set[int] = set()
+    runs = 0
+    while True:
+        world = make_world(scenario)
+        for options, choice in path:
+            world.take(options[choice])
+        while is_new := (state := world.state()) not in met:
+            met.add(state)
+            options = moves(world)
+            if not options:
+                break
+            path.append((options, 0))
+            world.take(options[0])
+        if is_new:
+            runs += 1
+            violation = judge(world, heals=heals)
+            if violation is not None:
+                schedule = tuple(options[choice] for options, choice in path)
+                return Report(runs, len(met), Found(scenario, schedule, violation))
+        while path and path[-1][1] + 1 == len(path[-1][0]):
+            path.pop()
+        if not path:
+            return Report(runs, len(met), None)
+        options, choice = path.pop()
+        path.append((options, choice + 1))
+
+
+def judge(world: World, *, heals: bool = True) -> Violation | None:
+    """The verdict on a run that is over: its safety, and after all faults its progress."""
+    violation = verdict(world.history())
+    if violation is not None or not heals:
+        return violation
+    heal(world)
+    history = world.history()
+    return verdict(history) or next(answers_come_at_last(history), None)
+
+
+def heal(world: World) -> None:
+    """End all faults, then let every request be sent again while time passes and settlers run."""
+    world.heal()
+    settings = world.scenario.settings
+    bodies = dict.fromkeys(caller.body for caller in world.scenario.callers)
+    effects = world.scenario.callers[0].effects
+    for number in range(MOST_RETRIES + 1):
+        for body in bodies:
+            run(
+                world,
+                world.add(Caller(name=f"again-{body}{number}", body=body, effects=effects)).name,
+            )
+        record = world.record
+        if record is not None and record.status in {Status.IN_PROGRESS, Status.UNKNOWN}:
+            if record.due is not None:
+                late_ms = record.due.at_ms + world.scenario.most_skew_ms + 1
+                world.advance(max(0, late_ms - world.time.now_ms()))
+            for settler in ("reconciler", "resolver"):
+                run(world, world.add(settler).name)
+        else:
+            world.advance(settings.lease_margin_ms)
+
+
+def run(world: World, name: str) -> None:
+    """Let one actor go on to its end, undisturbed."""
+    while not world.actors[name].is_over:
+        world.take(Move(Kind.STEP, name))
+
+
+def play(world: World, schedule: Sequence[Move]) -> None:
+    """Make the moves of a schedule that are still possible, leave out the others, and end."""
+    for move in schedule:
+        if move in moves(world):
+            world.take(move)
+    for name, actor in world.actors.items():
+        if not actor.is_over:
+            run(world, name)
+
+
+def wander(world: World, chance: random.Random) -> tuple[Move, ...]:
+    """Make random moves, mostly steps, until all actors have come to their ends."""
+    made: list[Move] = []
+    while options := moves(world):
+        steps = [move for move in options if move.kind is Kind.STEP]
+        others = [move for move in options if move.kind is not Kind.STEP]
+        is_step = not others or (steps and chance.randrange(_STEPS_PER_FAULT) > 0)
+        move = chance.choice(steps if is_step else others)
+        world.take(move)
+        made.append(move)
+        if len(made) > _MOST_MOVES:
+            raise AssertionError(f"Bug: a run of {world.scenario} does not end")
+    while world.under_way and chance.randrange(2):
+        move = Move(Kind.LAND, "", str(chance.randrange(len(world.under_way))))
+        world.take(move)
+        made.append(move)
+    return tuple(made)
+
+
+def shortest(found: Found, make_world: Callable[[Scenario], World] = World) -> Found:
+    """Leave out every move that the violation of the same rule does not need."""
+    best = found
+    is_shorter = True
+    while is_shorter:
+        is_shorter = False
+        for index in range(len(best.schedule)):
+            schedule = best.schedule[:index] + best.schedule[index + 1 :]
+            world = make_world(best.scenario)
+            play(world, schedule)
+            violation = judge(world)
+            if violation is not None and violation.rule == best.violation.rule:
+                best = Found(best.scenario, schedule, violation)
+                is_shorter = True
+                break
+    return best

@@ -1,0 +1,80 @@
+"""Which moves a schedule may make in a given state of the world."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncekey.commands import Read, Write
+from oncekey.record import Status
+from tests.simulation.scenario import Kind, Move, Until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oncekey.record import Record
+    from tests.simulation.actors import Actor
+    from tests.simulation.world import World
+
+
+def moves(world: World) -> list[Move]:
+    """Every move that is possible now; none once all actors have come to their ends."""
+    if world.is_over:
+        return []
+    found = [Move(Kind.STEP, name) for name, actor in world.actors.items() if not actor.is_over]
+    found += [
+        Move(Kind.LAND, sent.actor, str(number)) for number, sent in enumerate(world.under_way)
+    ]
+    if world.faults_left:
+        found += _faults(world)
+    if world.passes_left:
+        found += [
+            Move(Kind.ADVANCE, "", until)
+            for until in world.scenario.passes
+            if (target_ms := target_of(world, until)) and target_ms > world.time.now_ms()
+        ]
+    record = world.record
+    if world.scenario.sweeps and record is not None and _is_sweepable(record, world.time.now_ms()):
+        found.append(Move(Kind.SWEEP))
+    return found
+
+
+def _faults(world: World) -> Iterator[Move]:
+    for name, actor in world.actors.items():
+        if actor.is_over or actor.command is None:
+            continue
+        for kind in world.scenario.faults:
+            if kind is Kind.KILL or _fails(actor, kind):
+                yield Move(kind, name)
+        for offset in world.scenario.skew_choices:
+            if offset != actor.clock.skew_ms:
+                yield Move(Kind.SKEW, name, str(offset))
+
+
+def _fails(actor: Actor, kind: Kind) -> bool:
+    # A read that is late or lost is no more than one that failed.
+    is_read = isinstance(actor.command, Read)
+    return isinstance(actor.command, Write) or (is_read and kind in {Kind.FAIL, Kind.BREAK})
+
+
+def target_of(world: World, until: Until) -> int | None:
+    """The true time that such a passing of time leads to; None where nothing stored has one."""
+    record = world.record
+    if record is None:
+        return None
+    slack_ms = world.scenario.most_skew_ms + 1
+    match until:
+        case Until.LEASE | Until.LEASE_EDGE:
+            if record.lease_until_ms is None or record.status is not Status.IN_PROGRESS:
+                return None
+            is_edge = until is Until.LEASE_EDGE
+            return record.lease_until_ms + (2 - slack_ms if is_edge else slack_ms)
+        case Until.DUE:
+            return record.due.at_ms + slack_ms if record.due is not None else None
+        case Until.RETENTION:
+            expires_at_s = record.expires_at_s
+            return expires_at_s * 1000 + slack_ms if expires_at_s is not None else None
+
+
+def _is_sweepable(record: Record, now_ms: int) -> bool:
+    # The broom knows nothing of states: it goes by the attribute alone.
+    return record.expires_at_s is not None and record.expires_at_s <= now_ms // 1000

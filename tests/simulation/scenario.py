@@ -1,0 +1,110 @@
+"""What a simulated run consists of: who takes part, and what may go wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from oncekey.record import Effects
+from oncekey.settings import Settings
+
+CALL_TIMEOUT_MS = 100
+REMAINING_MS = 10_000
+DEFAULTS = Settings()
+
+
+class Kind(StrEnum):
+    """What one move of a schedule does."""
+
+    STEP = "step"  # the actor's next command is carried out and answered
+    LOSE = "lose"  # carried out, and the answer is lost: the actor sees a time-out
+    FAIL = "fail"  # not carried out; the actor sees a passing failure
+    BREAK = "break"  # not carried out; the actor sees a failure that asking again will not cure
+    DELAY = "delay"  # under way: the actor sees a time-out, and it may land later, or never
+    KILL = "kill"  # the actor is dead; what it was sending may land later, or never
+    LAND = "land"  # something under way arrives
+    ADVANCE = "advance"  # time passes
+    SWEEP = "sweep"  # DynamoDB deletes what has expired
+    SKEW = "skew"  # the actor's clock jumps to an offset from the true time
+
+
+# A lost answer is a write that lands at once after its sender gave it up; a failed write is one
+# that never lands. So these two reach every state that all five reach.
+ESSENTIAL = (Kind.DELAY, Kind.KILL)
+ALL_FAULTS = (Kind.LOSE, Kind.FAIL, Kind.BREAK, Kind.DELAY, Kind.KILL)
+
+
+class Until(StrEnum):
+    """To which moment time passes."""
+
+    LEASE_EDGE = "lease-edge"  # over by the fastest clock that there may be, not by the slowest
+    LEASE = "lease"  # over by every clock
+    DUE = "due"
+    RETENTION = "retention"
+
+
+class Plan(StrEnum):
+    """What a handler does."""
+
+    SUCCEED = "succeed"
+    FAIL_AFTER = "fail-after"  # raises after its effect
+    FAIL_BEFORE = "fail-before"  # raises before its effect, which nobody can tell from the above
+    NOT_EXECUTED = "not-executed"  # proves that nothing happened
+    UNAVAILABLE = "unavailable"  # an answer that is not final, after the effect
+    TIME_OUT = "time-out"  # raises while the call is under way: it may arrive within the grace
+
+
+class Move(NamedTuple):
+    """One move of a schedule."""
+
+    kind: Kind
+    actor: str = ""
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(part for part in self if part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """One request. Equal bodies are equal requests."""
+
+    name: str
+    body: str = "a"
+    effects: Effects = Effects.UNRECORDED
+    plan: Plan = Plan.SUCCEED
+    remaining_ms: int = REMAINING_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Who takes part, and what may go wrong, how often.
+
+    `killed_in_time`: the platform kills invocations at their deadline. `skews` are the offsets of
+    clocks from the true time at the start, by actor; `skew_choices` those that a clock may jump to.
+    """
+
+    callers: tuple[Caller, ...]
+    settlers: tuple[str, ...] = ()
+    settings: Settings = DEFAULTS
+    killed_in_time: bool = True
+    faults: tuple[Kind, ...] = ESSENTIAL
+    most_faults: int = 0
+    passes: tuple[Until, ...] = (Until.LEASE,)
+    most_passes: int = 0
+    sweeps: bool = False
+    skews: tuple[tuple[str, int], ...] = ()
+    skew_choices: tuple[int, ...] = ()
+
+    @property
+    def most_skew_ms(self) -> int:
+        """How far any clock can be from the true time."""
+        offsets = [offset for _, offset in self.skews] + list(self.skew_choices)
+        return max((abs(offset) for offset in offsets), default=0)
+
+    @property
+    def clocks_agree(self) -> bool:
+        """Whether any two clocks differ by less than the margin."""
+        offsets = [0, *(offset for _, offset in self.skews), *self.skew_choices]
+        return max(offsets) - min(offsets) < self.settings.lease_margin_ms

@@ -1,0 +1,91 @@
+"""What checkers read out of a history, and how they tell what they found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncekey.record import Effects, Record, Status
+from oncekey.transitions import ExpireLease, Reserve, Resume, Retry, Settle, TakeOver
+from tests.simulation.history import Affected, Asked, Event, Told, Wrote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.simulation.history import History
+
+IN_DOUBT = frozenset({Status.IN_PROGRESS, Status.UNKNOWN})
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that a history breaks, and the events that prove it."""
+
+    rule: str
+    story: tuple[Event, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([self.rule, *(f"    {told(event)}" for event in self.story)])
+
+
+def told(event: Event) -> str:
+    """One event in one line."""
+    text = f"{event.at_ms} {event.actor} {type(event).__name__}"
+    match event:
+        case Wrote():
+            late = " late" if event.late else ""
+            verdict = "applied" if event.permitted else "refused"
+            name = type(event.transition).__name__
+            states = f"{_state(event.before)} -> {_state(event.after)}"
+            return f"{text} {name} {verdict}{late}: {states}"
+        case Told():
+            return f"{text} {event.outcome}"
+        case Asked():
+            return f"{text} {event.fingerprint}"
+        case _:
+            number = getattr(event, "attempt", None)
+            return text if number is None else f"{text} attempt {number}"
+
+
+def _state(record: Record | None) -> str:
+    if record is None:
+        return "absent"
+    return f"{record.status} rev {record.rev} of {record.owner}"
+
+
+def applied_writes(history: History) -> Iterator[Wrote]:
+    """The writes that were permitted."""
+    for event in history.events:
+        if isinstance(event, Wrote) and event.permitted:
+            yield event
+
+
+def is_grant(write: Wrote) -> bool:
+    """Whether this write gives its sender the lease."""
+    return write.permitted and isinstance(write.transition, Reserve | Resume | TakeOver)
+
+
+def unrecorded_operations(history: History) -> set[str]:
+    """The operations all of whose attempts said `unrecorded`."""
+    kinds: dict[str, set[Effects]] = {}
+    for write in applied_writes(history):
+        if write.after is not None:
+            kinds.setdefault(write.after.operation_id, set()).add(write.after.effects)
+    return {name for name, found in kinds.items() if found == {Effects.UNRECORDED}}
+
+
+def false_settlements(history: History) -> Iterator[tuple[Wrote, Affected]]:
+    """Settlements as not executed, each with an effect that an attempt up to then had all the same.
+
+    An attempt that ended by itself is not meant: its own word is its author's affair.
+    """
+    effects = [event for event in history.events if isinstance(event, Affected)]
+    for write in applied_writes(history):
+        to = write.transition.to if isinstance(write.transition, Settle | ExpireLease) else None
+        record = write.after
+        if not isinstance(to, Retry) or record is None or record.effects is Effects.REPEATABLE:
+            continue
+        for effect in effects:
+            same = effect.operation_id == record.operation_id
+            if same and effect.attempt <= record.attempt:
+                yield write, effect
