@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 DECLINED = "declined"
 
-# The function has 20 s. A charge is tried twice and the row written at most twice, so the worst
-# case is 2 x (1 + 7) + 2 x (0.3 + 0.7) = 18 s: what goes wrong is still reported in time.
+# The function has 20 s. At the worst a charge is tried twice for 8 s and the row written twice for
+# 1 s, which makes 18 s: what goes wrong is still reported in time.
 _PROVIDER_TIMEOUT_S = (1.0, 7.0)
 _TABLE_CONFIG = Config(
     connect_timeout=0.3,

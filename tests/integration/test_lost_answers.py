@@ -38,7 +38,7 @@ def service(client: DynamoDBClient) -> Protected:
     """A handler on that table, with time for retries."""
     store = store_on(client)
     # The store thinks of the client's own long time-outs; nothing takes time here.
-    store._longest_call_ms = 0
+    store._call_timeout_ms = 0
     return Protected(store=store)
 
 

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("oncekey")
 
-# A healthy call within a Region takes single-digit milliseconds. One that has not answered after
-# this long is better sent again, which is safe: conditions make every write repeatable.
-CALL_TIMEOUT_MS = 1_500
 # Above these a client of the user's own can outlive the function, so that a reserve or a completion
 # never returns.
 _LONGEST_SENSIBLE_TIMEOUT_S = 5
@@ -43,16 +40,18 @@ def own_client(call_timeout_ms: int) -> DynamoDBClient:
 
     The engine retries, within the time that is left.
 
-    Nothing is sent until the first call. The Region and the credentials are boto3's business.
+    One call takes at most `call_timeout_ms`, a third of it for the connection. Nothing is sent
+    until the first call. The Region and the credentials are boto3's business.
     """
     # boto3 is imported here, so that importing the library costs nothing and needs nothing.
     import boto3  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
 
-    timeout_s = call_timeout_ms / 1000
+    # A connection that cannot be made and an answer that does not come are waited for in turn.
+    connect_timeout_s = call_timeout_ms / 3000
     config = Config(
-        connect_timeout=timeout_s,
-        read_timeout=timeout_s,
+        connect_timeout=connect_timeout_s,
+        read_timeout=2 * connect_timeout_s,
         retries={"total_max_attempts": 1, "mode": "standard"},
         # We build every parameter ourselves and test them against botocore's validation; at run
         # time it is a tenth of a call.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.dynamodb_client import (
-    CALL_TIMEOUT_MS,
     longest_call_ms,
     own_client,
     store_error,
@@ -13,6 +12,7 @@ from oncekey.dynamodb_client import (
 )
 from oncekey.dynamodb_codec import Item, record_from_item
 from oncekey.dynamodb_expressions import put_parameters, update_parameters
+from oncekey.settings import STORE_TIMEOUT_MS
 from oncekey.store import Refused, Written
 from oncekey.transitions import Reserve
 
@@ -36,21 +36,19 @@ class DynamoDBStore:
         table: str,
         *,
         client: DynamoDBClient | None = None,
-        call_timeout_ms: int = CALL_TIMEOUT_MS,
+        call_timeout_ms: int = STORE_TIMEOUT_MS,
     ) -> None:
         self._table = table
         self._client = client
-        if client is None:
-            # A connection that cannot be made and one that does not answer are waited for in turn.
-            self._call_timeout_ms, self._longest_call_ms = call_timeout_ms, 2 * call_timeout_ms
-        else:
-            self._call_timeout_ms = self._longest_call_ms = longest_call_ms(client)
+        self._call_timeout_ms = call_timeout_ms
+        if client is not None:
+            self._call_timeout_ms = longest_call_ms(client)
             warn_about(client)
 
     @property
     def call_timeout_ms(self) -> int:
-        """The longest that one call may take: a connect and a read time-out."""
-        return self._longest_call_ms
+        """The longest that one call may take, from the connection to the answer."""
+        return self._call_timeout_ms
 
     def write(self, transition: Transition) -> Written | Refused:
         """See `oncekey.store.Store.write`.

@@ -27,6 +27,8 @@ RETENTION_S = 24 * 3600
 # Below the 29 s after which API Gateway gives up.
 WAIT_UP_TO_MS = 10_000
 DUE_SHARDS = 16
+# A healthy call within a Region takes single-digit milliseconds. One that has not answered after
+# this long is better sent again, which is safe: conditions make every write repeatable.
 STORE_TIMEOUT_MS = 1_500
 PROBLEM_BASE = "urn:oncekey:problem:"
 
@@ -45,7 +47,7 @@ class Settings:
         in_progress: what a repeat of a running request gets: `conflict` (409 at once) or `wait`.
         wait_up_to_ms: how long `wait` waits before it answers 409.
         due_shards: over how many partitions the `due` index is spread.
-        store_timeout_ms: the connect and the read time-out of one call of our own client.
+        store_timeout_ms: the longest that one call of our own client may take.
         problem_base: what a problem's `type` begins with; its stable code follows.
     """
 

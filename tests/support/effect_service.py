@@ -1,0 +1,29 @@
+"""The description of a service of `effect_functions`, with a timeout of two seconds."""
+
+from __future__ import annotations
+
+from infra.service import IDEMPOTENCY
+from oncekey_local.description import Function, Route, Service, Setting, TableName
+
+
+def _function(name: str) -> Function:
+    return Function(
+        name=name,
+        handler=f"tests.support.effect_functions.{name}",
+        timeout_s=2,
+        routes=(Route(method="POST", path=f"/{name}"),),
+        environment={
+            "ONCEKEY_TABLE": TableName("idempotency"),
+            "ONCEKEY_LEASE_MARGIN_MS": "300",
+            "PROVIDER_URL": Setting.PROVIDER_URL,
+            "PROVIDER_API_KEY": Setting.PROVIDER_API_KEY,
+        },
+        reserves_in="idempotency",
+    )
+
+
+SERVICE = Service(
+    name="payments",
+    functions=(_function("repeatable"), _function("unrecorded")),
+    tables=(IDEMPOTENCY,),
+)
