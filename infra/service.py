@@ -41,8 +41,8 @@ SERVICE = Service(
         Function(
             name="payments",
             handler="functions.payments.handler.handler",
-            # A charge takes the provider about 2 s, and at worst two tries of 8 s each. The API would
-            # give up at 29 s and leave the run without a reader.
+            # A charge takes the provider about 2 s, and at worst two tries of 8 s each. The API
+            # gives up at 29 s, and would leave the run without a reader.
             timeout_s=20,
             routes=(
                 Route(
