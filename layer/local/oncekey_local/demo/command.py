@@ -1,0 +1,166 @@
+"""The command: starts the service, plays, sums up, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from oncekey_local.demo import report
+from oncekey_local.demo.director import perform
+from oncekey_local.demo.narrator import Narrator
+from oncekey_local.demo.plays import LEASE_MARGIN_MS, TIMEOUT_S
+from oncekey_local.demo.scenes import SCENES
+from oncekey_local.demo.stage import REQUEST_TIMEOUT_S, Stage
+from oncekey_local.dev_process import DevProcess
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from oncekey_local.demo.director import Outcome
+
+_LAST_LINES = 20
+_ENDED_BY_SIGNAL = 128  # and the signal's number, as shells have it
+_SETTINGS = {
+    "ONCEKEY_LEASE_MARGIN_MS": str(LEASE_MARGIN_MS),
+    # No reconciler runs here: it only makes the client's waiting times short.
+    "ONCEKEY_RECONCILE_GRACE_MS": "1000",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Plays the demo and returns its exit status, with no process left behind.
+
+    0 when every promise was kept, 1 when one was not or the service did not start, 128 and the
+    signal's number after a signal (130 for Ctrl-C).
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        return asyncio.run(_run(Narrator.to(sys.stdout), protected=not options.unprotected))
+    except BrokenPipeError:
+        # Whoever read the output has gone, and would be told again at the interpreter's end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="oncekey demo",
+        description="Runs the reference service on this machine and sends it requests that are "
+        "retried, raced, killed and lost on the way; then counts the charges at the payment "
+        "provider. Ends by itself in less than a minute. Exit status 0 if every promise was kept.",
+    )
+    parser.add_argument(
+        "--unprotected",
+        action="store_true",
+        help="play the same against the service without its protection, which breaks the promises",
+    )
+    return parser
+
+
+async def _run(narrator: Narrator, *, protected: bool) -> int:
+    """Plays until the end or a signal."""
+    playing = asyncio.create_task(_play(narrator, protected=protected))
+    received: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        if not received:  # a second one must not disturb the cleaning up
+            playing.cancel()
+        received.append(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    try:
+        return await playing
+    except asyncio.CancelledError:
+        if not received:
+            raise
+        narrator.line()
+        narrator.line(f"stopped by {received[0].name}; no process is left")
+        return _ENDED_BY_SIGNAL + received[0]
+
+
+async def _play(narrator: Narrator, *, protected: bool) -> int:
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    narrator.line("oncekey demo: every payment once, whatever happens on the way", "bold")
+    narrator.paragraph(
+        "Real requests over HTTP, to functions in processes of their own. What counts is what the "
+        "payment provider has charged in the end.",
+        indent="",
+    )
+    if not protected:
+        narrator.paragraph(
+            "The protection is switched off (ONCEKEY_DISABLED=1): see what becomes of it.",
+            "bold",
+            "red",
+            indent="",
+        )
+    narrator.line()
+    narrator.line("starting service, store and payment provider on this machine")
+    log = ""
+    try:
+        async with _service(protected=protected) as (dev, session):
+            narrator.line(f"ready after {loop.time() - begun:.1f} s")
+            try:
+                outcome = await perform(Stage(dev, session, narrator), SCENES)
+            finally:
+                await asyncio.to_thread(dev.stop)
+                log = dev.log()
+    except RuntimeError as error:  # of `DevProcess`: it did not start, or did not end
+        narrator.line(f"oncekey demo: the service failed. {str(error).splitlines()[0]}", "red")
+        _show_log(narrator, log or str(error))
+        return 1
+    report.tell(narrator, outcome, protected=protected, seconds=loop.time() - begun)
+    if _is_log_of_interest(outcome, protected=protected):
+        _show_log(narrator, log)
+    return 0 if outcome.kept else 1
+
+
+@contextlib.asynccontextmanager
+async def _service(*, protected: bool) -> AsyncIterator[tuple[DevProcess, aiohttp.ClientSession]]:
+    settings = _SETTINGS if protected else {**_SETTINGS, "ONCEKEY_DISABLED": "1"}
+    arguments = ["--timeout-s", str(TIMEOUT_S)]
+    for name, value in settings.items():
+        arguments += ["--env", f"{name}={value}"]
+    starting = asyncio.ensure_future(asyncio.to_thread(DevProcess, *arguments))
+    try:
+        dev = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # It can be told to end only once it has started.
+        with contextlib.suppress(RuntimeError):
+            dev = await starting
+            await asyncio.to_thread(dev.stop)
+            dev.close()
+        raise
+    # A connection for each request: one that is kept open could be answered by a dead process.
+    connector = aiohttp.TCPConnector(force_close=True)
+    timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)
+    try:
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+            yield dev, session
+    finally:
+        dev.close()
+
+
+def _is_log_of_interest(outcome: Outcome, *, protected: bool) -> bool:
+    # Without protection promises break as they should, and the log explains nothing.
+    troubled = any(each.log.trouble for each in outcome.performances)
+    return troubled or (protected and not outcome.kept)
+
+
+def _show_log(narrator: Narrator, log: str) -> None:
+    path = Path(tempfile.mkdtemp(prefix="oncekey-demo-")) / "service.log"
+    path.write_text(log, "utf-8")
+    narrator.line()
+    narrator.line(f"The last lines of the service's log, {path}:")
+    for line in log.splitlines()[-_LAST_LINES:]:
+        narrator.line(f"  {line}", "dim")

@@ -1,0 +1,104 @@
+"""Plays the scenes one after the other, whatever comes of each, and judges them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from oncekey_local.demo.log import Recording, SceneLog
+from oncekey_local.demo.promises import ALWAYS, Broken, broken_promises, charged_behind_the_scenes
+from oncekey_local.demo.stage import CannotPlay
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oncekey_local.demo.scenes import Scene
+    from oncekey_local.demo.stage import Stage
+
+# All scenes together take a quarter of it. What is not played by then is reported as such.
+_LONGEST_S = 75
+
+
+@dataclass(frozen=True, kw_only=True)
+class Performance:
+    """One scene as it was played, and which of its promises were broken."""
+
+    scene: Scene
+    log: SceneLog
+    broken: tuple[Broken, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """All scenes, and what was broken only in the end."""
+
+    performances: tuple[Performance, ...]
+    broken: tuple[Broken, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Whether every promise was kept."""
+        return not self.broken and not any(each.broken for each in self.performances)
+
+
+async def perform(stage: Stage, scenes: Sequence[Scene]) -> Outcome:
+    """Plays every scene, and returns within a minute and a half, whatever has got stuck."""
+    performances: list[Performance] = []
+    try:
+        async with asyncio.timeout(_LONGEST_S):
+            for number, scene in enumerate(scenes, start=1):
+                stage.narrator.title(number, scene.title)
+                stage.narrator.paragraph(scene.about, "dim")
+                performances.append(judged(scene, await _played(stage, scene)))
+                stage.narrator.verdicts(scene.promises, performances[-1].broken)
+    except TimeoutError:
+        late = SceneLog(trouble=f"the demo gave up after {_LONGEST_S} s")
+        performances += [judged(scene, late) for scene in scenes[len(performances) :]]
+    return Outcome(performances=tuple(performances), broken=await _end(stage, performances))
+
+
+def judged(scene: Scene, log: SceneLog) -> Performance:
+    """The scene with its broken promises; those of a scene that was not played are not guessed."""
+    promises = ALWAYS if log.trouble else (*ALWAYS, *scene.promises)
+    return Performance(scene=scene, log=log, broken=tuple(broken_promises(log, promises)))
+
+
+async def _played(stage: Stage, scene: Scene) -> SceneLog:
+    stage.recording = Recording()
+    try:
+        before, calls = len(await stage.charges()), await stage.provider_calls()
+        trouble = await _trouble(stage, scene)
+        faults_left = await stage.calm()
+        charges, calls = (await stage.charges())[before:], await stage.provider_calls() - calls
+    except (aiohttp.ClientError, TimeoutError, CannotPlay) as error:
+        return SceneLog(
+            exchanges=tuple(stage.recording.exchanges), trouble=f"the service is gone: {error}"
+        )
+    return SceneLog(
+        exchanges=tuple(stage.recording.exchanges),
+        earlier=tuple(stage.recording.earlier),
+        charges=tuple(charges),
+        provider_calls=calls,
+        faults_left=faults_left,
+        trouble=trouble,
+    )
+
+
+async def _trouble(stage: Stage, scene: Scene) -> str | None:
+    try:
+        await scene.play(stage)
+    except (CannotPlay, aiohttp.ClientError, TimeoutError) as error:
+        return str(error) or type(error).__name__
+    return None
+
+
+async def _end(stage: Stage, performances: Sequence[Performance]) -> tuple[Broken, ...]:
+    try:
+        in_the_end = await stage.charges()
+    except (aiohttp.ClientError, TimeoutError, CannotPlay) as error:
+        seen = f"the provider cannot be asked: {error}"
+        return (Broken(expected="no charge after the end of its scene", seen=seen),)
+    return tuple(charged_behind_the_scenes((each.log for each in performances), in_the_end))

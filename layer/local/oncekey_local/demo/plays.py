@@ -1,0 +1,113 @@
+"""What is done in each scene."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oncekey_local.demo.stage import Stage
+
+# Short, so that a dead request's lease (its function's deadline and this margin) is soon over.
+TIMEOUT_S = 6
+LEASE_MARGIN_MS = 500
+# The lease ends for everybody a moment later at the latest.
+_LEASE_S = TIMEOUT_S + LEASE_MARGIN_MS / 1000 + 0.2
+
+
+async def first_call(stage: Stage) -> None:
+    """A key of its own, used for the first time."""
+    stage.keep(await stage.pay(stage.order(1200), "first"))
+
+
+async def replay(stage: Stage) -> None:
+    """The first scene's order again."""
+    _, order = stage.recall()
+    await stage.pay(order, "retry", again=True)
+
+
+async def five_at_once(stage: Stage) -> None:
+    """One order in five requests side by side, then the retries of those refused."""
+    order = stage.order(1300)
+    await stage.provider(hold=True)
+    racing = stage.pay_at_once(order, "race", 5)
+    await stage.wait_held()
+    stage.narrator.event("the charge of the first has reached the provider, which takes its time")
+    early = await stage.wait_answered_or_held(racing)
+    stage.narrator.answers(early)
+    stage.narrator.event("now the provider answers")
+    await stage.provider(hold=False)
+    everything = [await task for task in racing]
+    stage.narrator.answers([each for each in everything if each not in early])
+    await stage.pay_again(order, "retry", 4)
+
+
+async def another_body(stage: Stage) -> None:
+    """The first scene's key with another amount."""
+    _, order = stage.recall()
+    await stage.pay(replace(order, amount=1400), "misuse")
+
+
+async def another_tenant(stage: Stage) -> None:
+    """The first scene's key from another tenant, and a look at each other's payments."""
+    first, order = stage.recall()
+    other = await stage.pay(replace(order, amount=1500, tenant="globex"), "other")
+    await stage.look(other, "globex", "own")
+    await stage.look(other, "acme", "foreign")
+    await stage.look(first, "globex", "foreign")
+
+
+async def killed(stage: Stage) -> None:
+    """A process killed while its charge is held, and retries before and after its lease's end."""
+    order = stage.order(1600)
+    await stage.provider(hold=True)
+    (running,) = stage.pay_at_once(order, "killed", 1)
+    await stage.wait_held()
+    pid = await stage.kill_busy()
+    stage.narrator.event(
+        f"the charge is on its way: process {pid}, which sent it, is killed (SIGKILL)"
+    )
+    stage.narrator.answers([await running])
+    await stage.provider(hold=False)
+    stage.narrator.event("the charge arrives all the same: the provider takes the money")
+    await stage.pay(order, "early", again=True)
+    await stage.narrator.countdown(_LEASE_S, "waiting until the dead request's time is over")
+    await stage.pay_again(order, "late", 3)
+
+
+async def lost_charge_answer(stage: Stage) -> None:
+    """The provider charges and does not answer."""
+    await stage.provider(lose_answer=1)
+    stage.narrator.event("the provider's next answer will be lost on its way back")
+    await stage.pay(stage.order(1700), "call")
+
+
+async def lost_reserve_answer(stage: Stage) -> None:
+    """The store reserves and does not answer."""
+    await stage.store(lose_answers=1)
+    stage.narrator.event("the store's next answer to a write will be lost on its way back")
+    await stage.pay(stage.order(1800), "call")
+
+
+async def store_gone(stage: Stage) -> None:
+    """A request while the store is down, and its retry."""
+    order = stage.order(1900)
+    await stage.store(down=True)
+    stage.narrator.event("the store is gone")
+    refused = await stage.pay(order, "down")
+    await stage.store(down=False)
+    retry_after = refused.headers.get("retry-after", "")
+    stage.narrator.event("the store is back")
+    if retry_after.isdecimal():
+        wait_s = min(int(retry_after), 5)
+        await stage.narrator.countdown(wait_s, "the client waits, as Retry-After says")
+    await stage.pay(order, "retry", again=True)
+
+
+async def declined(stage: Stage) -> None:
+    """A declined card, tried again."""
+    order = stage.order(2000)
+    await stage.provider(decline=1)
+    stage.narrator.event("the provider will decline this card, once")
+    await stage.pay(order, "first")
+    await stage.pay(order, "retry", again=True)

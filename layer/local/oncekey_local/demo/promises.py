@@ -1,0 +1,249 @@
+"""What was promised, as pure checks over what was seen.
+
+A promise is kept when its check finds nothing to say; otherwise the check says what was seen in its
+place. A scene in which the awaited request never happened breaks its promises: nothing holds for
+want of evidence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING
+
+from oncekey_local.demo.log import SUCCEEDED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from oncekey_local.demo.log import Charge, Exchange, SceneLog
+
+NOT_SEEN = "no such request was answered"
+DOUBLE_CHARGE = "a double charge"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise:
+    """One thing that must hold. `check` returns None, or what was seen that should not be."""
+
+    expected: str
+    check: Callable[[SceneLog], str | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken:
+    """A promise that was not kept."""
+
+    expected: str
+    seen: str
+
+
+def broken_promises(log: SceneLog, promises: Iterable[Promise]) -> list[Broken]:
+    """The promises that this log breaks."""
+    return [
+        Broken(expected=promise.expected, seen=seen)
+        for promise in promises
+        if (seen := promise.check(log)) is not None
+    ]
+
+
+def answered(step: str, status: int, problem: str | None = None, *, says: str) -> Promise:
+    """Every request of the step got this status and, with one, this problem."""
+
+    def fault(each: Exchange) -> str | None:
+        right = (each.status, each.problem) == (status, problem or each.problem)
+        return None if right else shown(each)
+
+    return Promise(expected=says, check=lambda log: _each(log.step(step), fault))
+
+
+def answered_in_all(step: str, statuses: Mapping[int, int], *, says: str) -> Promise:
+    """The requests of the step got these statuses, each this many times."""
+
+    def check(log: SceneLog) -> str | None:
+        seen = Counter(each.status for each in log.step(step))
+        return None if seen == statuses else (counted(log.step(step)) or NOT_SEEN)
+
+    return Promise(expected=says, check=check)
+
+
+def tells_when_to_retry(step: str, status: int, problem: str, *, says: str) -> Promise:
+    """Those refused with this status have the problem's code and a `Retry-After` in seconds."""
+
+    def fault(each: Exchange) -> str | None:
+        retry_after = each.headers.get("retry-after", "")
+        if each.problem != problem:
+            return shown(each)
+        if not retry_after.isdecimal() or int(retry_after) < 1:
+            return f"Retry-After: {retry_after or 'none'}"
+        return None
+
+    def check(log: SceneLog) -> str | None:
+        refused = [each for each in log.step(step) if each.status == status]
+        return _each(refused, fault) if refused else f"nobody was answered with {status}"
+
+    return Promise(expected=says, check=check)
+
+
+def tells_how_long_it_is_kept(step: str, *, now: Callable[[], datetime] | None = None) -> Promise:
+    """The answer has an `Idempotency-Expires` that is a date still to come."""
+
+    def fault(each: Exchange) -> str | None:
+        expires = each.headers.get("idempotency-expires")
+        if expires is None:
+            return "no Idempotency-Expires"
+        try:
+            ahead = parsedate_to_datetime(expires) > (now() if now else datetime.now(tz=UTC))
+        except (ValueError, TypeError):
+            ahead = False
+        return None if ahead else f"Idempotency-Expires: {expires}"
+
+    return Promise(
+        expected="the answer says until when it is kept (Idempotency-Expires)",
+        check=lambda log: _each(log.step(step), fault),
+    )
+
+
+def replays(step: str, of: str, *, status: int, says: str) -> Promise:
+    """Every answer of the step repeats, byte for byte, the one of step `of` with this status."""
+
+    def check(log: SceneLog) -> str | None:
+        originals = [each for each in log.step(of) if each.status == status and not each.replayed]
+        if not originals:
+            return f"no {status} to repeat"
+
+        def fault(each: Exchange) -> str | None:
+            if (each.status, each.body) != (status, originals[0].body):
+                return f"another answer: {shown(each)}"
+            return None if each.replayed else "an answer without Idempotent-Replayed: true"
+
+        return _each(log.step(step), fault)
+
+    return Promise(expected=says, check=check)
+
+
+def another_payment(step: str, than: str, *, says: str) -> Promise:
+    """The step's payment is not the one of step `than`, and not a replay either."""
+
+    def check(log: SceneLog) -> str | None:
+        others = {each.payment_id for each in log.step(than)}
+
+        def fault(each: Exchange) -> str | None:
+            if each.replayed:
+                return "a replay of somebody's answer"
+            return f"the same payment {each.payment_id}" if each.payment_id in others else None
+
+        return _each(log.step(step), fault)
+
+    return Promise(expected=says, check=check)
+
+
+def charged(times: int, *, surplus: str = DOUBLE_CHARGE, says: str) -> Promise:
+    """The provider moved money exactly so many times in this scene; `surplus` names any more."""
+
+    def check(log: SceneLog) -> str | None:
+        made = len(log.charged)
+        if made == times:
+            return None
+        seen = f"{_times(made, 'charge')} at the provider, {times} due"
+        return f"{surplus}: {seen}" if made > times else seen
+
+    return Promise(expected=says, check=check)
+
+
+def called_provider(times: int, *, says: str) -> Promise:
+    """So many calls reached the provider in this scene."""
+
+    def check(log: SceneLog) -> str | None:
+        made = log.provider_calls
+        return None if made == times else f"{_times(made, 'call')} reached the provider"
+
+    return Promise(expected=says, check=check)
+
+
+def _every_payment_is_charged(log: SceneLog) -> str | None:
+    charges = Counter(charge.payment_id for charge in log.charged)
+    for each in log.exchanges:
+        if each.status == 201 and not each.replayed and charges[each.payment_id or ""] != 1:
+            made = _times(charges[each.payment_id or ""], "charge")
+            return f"payment {each.payment_id} was answered with 201, and has {made}"
+    return None
+
+
+def _every_operation_is_charged_once(log: SceneLog) -> str | None:
+    charges = Counter(charge.operation_id for charge in log.charged)
+    twice = [f"{operation} {times} times" for operation, times in charges.items() if times > 1]
+    return f"{DOUBLE_CHARGE}: operation {', '.join(twice)}" if twice else None
+
+
+# What holds in every scene, whatever it is about.
+ALWAYS = (
+    Promise(expected="the scene can be played to its end", check=lambda log: log.trouble),
+    Promise(
+        expected="what was to go wrong went wrong",
+        check=lambda log: ", ".join(f"{name} never struck" for name in log.faults_left) or None,
+    ),
+    Promise(
+        expected="a payment answered with 201 has one charge at the provider",
+        check=_every_payment_is_charged,
+    ),
+    Promise(
+        expected="no operation is charged twice at the provider",
+        check=_every_operation_is_charged_once,
+    ),
+)
+
+
+def charged_behind_the_scenes(
+    logs: Iterable[SceneLog], in_the_end: Iterable[Charge]
+) -> list[Broken]:
+    """The charges that the provider has when all is over, and had not at the end of any scene."""
+    known = {charge.id for log in logs for charge in log.charged}
+    late = [
+        charge for charge in in_the_end if charge.status == SUCCEEDED and charge.id not in known
+    ]
+    if not late:
+        return []
+    return [
+        Broken(
+            expected="no charge after the end of its scene",
+            seen=f"late: {', '.join(f'{euros(charge.amount)} {charge.id}' for charge in late)}",
+        )
+    ]
+
+
+def shown(each: Exchange) -> str:
+    """An answer in a few words."""
+    if each.status == 0:
+        return "no answer"
+    what = each.problem or (f"payment {each.payment_id[:12]}…" if each.payment_id else "")
+    return f"{each.status} {what}".rstrip()
+
+
+def counted(exchanges: Iterable[Exchange]) -> str:
+    """Answers by status, as `201, 409 x4`."""
+    seen = Counter(each.status for each in exchanges)
+    return ", ".join(
+        f"{status or 'none'}{f' x{times}' if times > 1 else ''}" for status, times in seen.items()
+    )
+
+
+def euros(amount: int) -> str:
+    """An amount of minor units for people."""
+    return f"{amount / 100:.2f} EUR"
+
+
+def _each(exchanges: list[Exchange], fault: Callable[[Exchange], str | None]) -> str | None:
+    if not exchanges:
+        return NOT_SEEN
+    faults = [seen for each in exchanges if (seen := fault(each)) is not None]
+    if not faults:
+        return None
+    several = f" ({len(faults)} of {len(exchanges)} answers)" if len(exchanges) > 1 else ""
+    return f"{faults[0]}{several}"
+
+
+def _times(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,0 +1,178 @@
+"""The ten scenes: what happens, why, and what is promised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncekey_local.demo import plays
+from oncekey_local.demo.promises import (
+    Promise,
+    another_payment,
+    answered,
+    answered_in_all,
+    called_provider,
+    charged,
+    replays,
+    tells_how_long_it_is_kept,
+    tells_when_to_retry,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from oncekey_local.demo.stage import Stage
+
+_RUNNING = "request-in-progress"
+_UNKNOWN = "outcome-unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """One scene. `due` is how many charges are right in it."""
+
+    title: str
+    about: str
+    play: Callable[[Stage], Awaitable[None]]
+    due: int
+    promises: tuple[Promise, ...]
+
+
+SCENES = (
+    Scene(
+        title="A first call",
+        about="A client wants a payment made. It makes up a random key for it, which it will send "
+        "with every retry of this payment and with nothing else.",
+        play=plays.first_call,
+        due=1,
+        promises=(
+            answered("first", 201, says="the payment is made (201)"),
+            tells_how_long_it_is_kept("first"),
+            charged(1, says="the customer is charged once"),
+        ),
+    ),
+    Scene(
+        title="The same call again",
+        about="The client never saw that answer, perhaps, so it sends the same again. It gets the "
+        "first answer, out of the record: nothing runs a second time.",
+        play=plays.replay,
+        due=0,
+        promises=(
+            replays("retry", "first", status=201, says="the same answer, byte for byte, replayed"),
+            charged(0, says="nothing is charged for the retry"),
+        ),
+    ),
+    Scene(
+        title="Five at once",
+        about="An impatient client sends one new payment five times at the same moment. One of the "
+        "five gets to run; the others are told to come back, and find its answer when they do.",
+        play=plays.five_at_once,
+        due=1,
+        promises=(
+            answered_in_all("race", {201: 1, 409: 4}, says="one of the five runs (201), four wait"),
+            tells_when_to_retry(
+                "race", 409, _RUNNING, says=f"the four are told when to come back ({_RUNNING})"
+            ),
+            replays("retry", "race", status=201, says="their retries get the one answer, replayed"),
+            charged(1, says="five requests, one charge"),
+        ),
+    ),
+    Scene(
+        title="Another payment under a used key",
+        about="A mistake in the client: the key of the first scene, but another amount. To replay "
+        "the first answer would be wrong, and so would a second charge.",
+        play=plays.another_body,
+        due=0,
+        promises=(
+            answered("misuse", 422, "key-reused", says="the request is refused (422 key-reused)"),
+            charged(0, says="nothing is charged"),
+        ),
+    ),
+    Scene(
+        title="The same key, another tenant",
+        about="Keys belong to their tenant. Another one who happens to send the same key gets a "
+        "payment of its own, and neither can see the other's.",
+        play=plays.another_tenant,
+        due=1,
+        promises=(
+            answered("other", 201, says="the other tenant's payment is made (201)"),
+            another_payment("other", "first", says="it is a payment of its own"),
+            answered("own", 200, says="its owner can read it"),
+            answered("foreign", 404, says="neither tenant can read the other's (404)"),
+            charged(1, says="the other tenant's customer is charged once"),
+        ),
+    ),
+    Scene(
+        title="Killed in the middle of a charge",
+        about="The process dies while its charge is on the way to the provider. Nobody here can "
+        "know whether the money will move, so nobody may try again, however often the client asks. "
+        "First the dead request still counts as running; when its time is over, its outcome is "
+        "unknown. The reconciler of a later release will ask the provider and settle it; until "
+        "then, nothing is charged twice.",
+        play=plays.killed,
+        due=1,
+        promises=(
+            answered("killed", 500, says="the client of the dead process gets a 500"),
+            answered("early", 409, _RUNNING, says=f"a retry before its time is over: {_RUNNING}"),
+            answered("late", 409, _UNKNOWN, says=f"every retry after that: {_UNKNOWN}"),
+            tells_when_to_retry(
+                "late", 409, _UNKNOWN, says="with the time after which to ask again"
+            ),
+            charged(1, says="one charge, which arrived late; no retry makes a second"),
+        ),
+    ),
+    Scene(
+        title="The answer to a charge is lost",
+        about="The provider takes the money, but its answer never arrives. The handler asks again "
+        "under a key derived from the operation, so that the provider knows the charge and repeats "
+        "its answer.",
+        play=plays.lost_charge_answer,
+        due=1,
+        promises=(
+            answered("call", 201, says="the client gets its payment (201), and notices nothing"),
+            called_provider(2, says="the provider was asked twice"),
+            charged(1, says="and has charged once"),
+        ),
+    ),
+    Scene(
+        title="The answer to a reservation is lost",
+        about="The key is reserved in the store, but the store's answer never arrives. The retry "
+        "inside finds the key taken, by itself, and goes on.",
+        play=plays.lost_reserve_answer,
+        due=1,
+        promises=(
+            answered("call", 201, says="the client gets its payment (201), and notices nothing"),
+            called_provider(1, says="the handler ran once"),
+            charged(1, says="one charge"),
+        ),
+    ),
+    Scene(
+        title="The store goes away, and comes back",
+        about="Without its store the service cannot know whether a request ran before. So it does "
+        "nothing, and says so; the same key works when the store is back.",
+        play=plays.store_gone,
+        due=1,
+        promises=(
+            answered("down", 503, "store-unavailable", says="refused (503 store-unavailable)"),
+            tells_when_to_retry(
+                "down", 503, "store-unavailable", says="with the time after which to try again"
+            ),
+            answered("retry", 201, says="the retry makes the payment (201)"),
+            called_provider(1, says="the provider was called by the retry alone"),
+            charged(1, says="one charge"),
+        ),
+    ),
+    Scene(
+        title="The card is declined",
+        about="A no is an answer too: it is kept and replayed like any other. A retry does not try "
+        "the card again behind the client's back; that takes a new key.",
+        play=plays.declined,
+        due=0,
+        promises=(
+            answered("first", 402, "card-declined", says="the client is told (402 card-declined)"),
+            replays("retry", "first", status=402, says="the retry gets the same answer, replayed"),
+            called_provider(1, says="the card was tried once"),
+            charged(0, surplus="a charge after the decline", says="nothing is charged"),
+        ),
+    ),
+)
