@@ -100,7 +100,6 @@ def test_what_is_not_one_key_is_refused(line: str) -> None:
     assert caught.value.code == "key-invalid"
 
 
-@pytest.mark.requirement("A1")
 @pytest.mark.requirement("B12")
 def test_no_header_is_no_key() -> None:
     """Without the header there is no key, none is made up, and the caller is told what to send.

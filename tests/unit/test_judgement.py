@@ -148,7 +148,6 @@ def test_an_expired_record_counts_as_absent_though_it_is_still_there(status: Sta
     assert judged(stored, fingerprint=DIFFERENT) is Verdict.EXPIRED
 
 
-@pytest.mark.case(6)
 def test_two_identical_requests_do_not_both_hold_the_lease() -> None:
     """The same fingerprint does not make an attempt the owner; only its own token does.
 

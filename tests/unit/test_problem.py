@@ -84,7 +84,6 @@ def test_a_client_is_warned_of_a_new_key(code: str) -> None:
     assert "A new key" in body_of(code)["detail"]
 
 
-@pytest.mark.requirement("A4")
 @pytest.mark.parametrize(
     ("left_ms", "seconds"),
     [(0, "0"), (1, "1"), (999, "1"), (1000, "1"), (1001, "2"), (59_001, "60")],

@@ -11,7 +11,6 @@ import pytest
 
 from oncekey import idempotent, settings
 from oncekey.errors import ConfigurationError
-from oncekey.http_key import DEFAULT_MIN_KEY_LENGTH
 from oncekey.settings import Settings, is_disabled, settings_from, table_name
 
 VARIABLES = {
@@ -98,7 +97,7 @@ def test_every_fault_is_in_one_message() -> None:
         "lease_margin_ms is -1: at least 0 is needed",
         "in_progress is 'queue': one of conflict, wait is needed",
     ]
-    with pytest.raises(ConfigurationError, match="oncekey settings: .*a day.*; .*; .*; .*queue"):
+    with pytest.raises(ConfigurationError, match=r"oncekey settings: .*a day.*; .*; .*; .*queue"):
         settings_from(
             {"ONCEKEY_RETENTION_S": "a day", "ONCEKEY_DUE_SHARDS": "x"},
             {"lease_margin_ms": -1, "in_progress": "queue"},
@@ -122,7 +121,6 @@ def test_a_number_of_the_environment_is_whole(text: str) -> None:
     ]
 
 
-@pytest.mark.case(45)
 @pytest.mark.parametrize(
     ("text", "disabled"),
     [("1", True), ("true", True), (" TRUE ", True), ("0", False), ("false", False), ("", False)],
@@ -151,7 +149,9 @@ def test_the_table_is_named_by_the_environment() -> None:
 @pytest.mark.parametrize("environment", [{}, {"ONCEKEY_TABLE": ""}, {"ONCEKEY_TABLE": "  "}])
 def test_a_missing_table_says_what_to_set(environment: dict[str, str]) -> None:
     """Without a table nothing can be protected, and the message says what to do."""
-    with pytest.raises(ConfigurationError, match="ONCEKEY_TABLE is not set: .*store=DynamoDBStore"):
+    with pytest.raises(
+        ConfigurationError, match=r"ONCEKEY_TABLE is not set: .*store=DynamoDBStore"
+    ):
         table_name(environment)
 
 
@@ -169,4 +169,3 @@ def test_defaults_told_in_docstrings_are_the_constants() -> None:
     assert f"{said(retention, timedelta(hours=1))} h by default" in told
     assert f"{said(grace, timedelta(seconds=1))} s by default" in told
     assert f"`{Settings().in_progress}` (409 at once, the default)" in told
-    assert DEFAULT_MIN_KEY_LENGTH == 16

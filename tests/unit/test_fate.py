@@ -1,0 +1,98 @@
+"""How an attempt ends, for every kind of effects."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from oncekey.commands import Answered, Raised
+from oncekey.errors import NotExecuted
+from oncekey.fate import Fate, decide, is_proof, reason
+from oncekey.record import Effects
+
+
+class Declined(Exception):
+    """What the author's rule accepts as proof."""
+
+
+FINAL: Answered[Any] = Answered(value={}, stored="{}", is_final=True)
+NOT_FINAL: Answered[Any] = Answered(value={}, stored="{}", is_final=False)
+PROOFS = [NotExecuted("refused"), Declined("4242secret")]
+NO_PROOFS: list[BaseException] = [
+    RuntimeError("4242secret"),
+    TimeoutError(),
+    KeyboardInterrupt(),
+    SystemExit(1),
+]
+
+# The contract's table: what happened, and what is recorded for each kind of effects. What recorded
+# effects have finished is on the record; without it their failures are in doubt.
+TABLE: dict[str, tuple[list[Any], Fate, Fate, Fate]] = {
+    "final answer": ([FINAL], Fate.COMPLETED, Fate.COMPLETED, Fate.COMPLETED),
+    "answer not final": ([NOT_FINAL], Fate.UNKNOWN, Fate.RETRYABLE, Fate.UNKNOWN),
+    "proof": ([Raised(e) for e in PROOFS], Fate.RETRYABLE, Fate.RETRYABLE, Fate.RETRYABLE),
+    "no proof": ([Raised(e) for e in NO_PROOFS], Fate.UNKNOWN, Fate.RETRYABLE, Fate.UNKNOWN),
+}
+COLUMNS = (Effects.UNRECORDED, Effects.REPEATABLE, Effects.RECORDED)
+
+
+def is_declined(error: BaseException) -> bool:
+    """The author's rule."""
+    return isinstance(error, Declined)
+
+
+@pytest.mark.requirement("D3")
+@pytest.mark.parametrize("row", TABLE)
+@pytest.mark.parametrize(("column", "effects"), list(enumerate(COLUMNS)))
+def test_every_attempt_ends_as_the_contract_says(row: str, column: int, effects: Effects) -> None:
+    """Only a final answer completes, and only what is proven or harmless may run again.
+
+    Red when any exception, or an answer that is not final, releases unrecorded effects.
+    """
+    results, *fates = TABLE[row]
+
+    for result in results:
+        assert decide(result, effects, is_declined) is fates[column]
+
+
+def test_the_table_has_every_kind_of_effects() -> None:
+    """No kind of effects is left out, and the authors' rule is asked in all of them."""
+    assert set(COLUMNS) == set(Effects)
+
+
+@pytest.mark.requirement("D3")
+def test_without_a_rule_only_the_statement_itself_is_proof() -> None:
+    """`NotExecuted` and its kinds prove that nothing happened; no other exception does so.
+
+    Red when an error that is not declared counts as proof, such as a time-out.
+    """
+
+    class Refused(NotExecuted):
+        pass
+
+    def nothing(_: BaseException) -> bool:
+        return False
+
+    assert is_proof(NotExecuted(), nothing)
+    assert is_proof(Refused("by the provider"), nothing)
+    for error in itertools.chain(NO_PROOFS, [Declined()]):
+        assert not is_proof(error, nothing)
+
+
+@pytest.mark.requirement("C8")
+@pytest.mark.parametrize("effects", Effects)
+def test_an_answer_that_is_not_final_is_never_stored(effects: Effects) -> None:
+    """A 5xx completes nothing, whatever the effects.
+
+    Red when `decide` completes every answer.
+    """
+    assert decide(NOT_FINAL, effects, is_declined) is not Fate.COMPLETED
+
+
+def test_a_reason_names_the_kind_of_error_only() -> None:
+    """What is kept of an error is its kind; its text may hold a payload."""
+    assert reason(Raised(RuntimeError("4242secret"))) == "RuntimeError"
+    assert reason(Raised(Declined("4242secret"))) == "Declined"
+    assert reason(NOT_FINAL) == "answer-not-final"
