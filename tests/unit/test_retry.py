@@ -56,12 +56,10 @@ def calls(commands: list[Any]) -> int:
 
 def test_delays_double_up_to_a_second() -> None:
     """With the most chance the pauses are 50, 100, 200, 400, 800 and then always 1,000 ms."""
-    almost_one = 1 - 2**-53
+    longest = [delay_ms(attempts, 1.0) for attempts in range(1, 9)]
 
-    longest = [delay_ms(attempts, almost_one) for attempts in range(1, 9)]
-
-    assert longest == [49, 99, 199, 399, 799, 999, 999, 999]
-    assert delay_ms(10_000, almost_one) == 999
+    assert longest == [50, 100, 200, 400, 800, 1_000, 1_000, 1_000]
+    assert delay_ms(10_000, 1.0) == 1_000
 
 
 def test_chance_halves_a_delay_at_most() -> None:

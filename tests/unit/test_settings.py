@@ -149,9 +149,7 @@ def test_the_table_is_named_by_the_environment() -> None:
 @pytest.mark.parametrize("environment", [{}, {"ONCEKEY_TABLE": ""}, {"ONCEKEY_TABLE": "  "}])
 def test_a_missing_table_says_what_to_set(environment: dict[str, str]) -> None:
     """Without a table nothing can be protected, and the message says what to do."""
-    with pytest.raises(
-        ConfigurationError, match=r"ONCEKEY_TABLE is not set: .*store=DynamoDBStore"
-    ):
+    with pytest.raises(ConfigurationError, match=r"ONCEKEY_TABLE is not set.*DynamoDBStore"):
         table_name(environment)
 
 

@@ -1,0 +1,148 @@
+"""A claim to run: until when its lease lasts, and when somebody must look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from oncekey import idempotent, single_tenant
+from oncekey.claim import Claim, remaining_ms
+from oncekey.identity import Identity
+from oncekey.record import Due, Effects, Record, Status
+from oncekey.settings import Settings
+from oncekey.testing import ManualClock, MemoryStore
+from tests.support import events
+
+NOW_MS = 1_700_000_000_999
+IDENTITY = Identity(tenant="tenant-1", operation="POST /payments", key="k" * 16, principal="user-1")
+SETTINGS = Settings(
+    lease_margin_ms=5_000, reconcile_grace_ms=60_000, retention_s=3_600, due_shards=16
+)
+CLAIM = Claim(
+    identity=IDENTITY,
+    fingerprint="f1:asked",
+    effects=Effects.UNRECORDED,
+    settings=SETTINGS,
+    deadline_ms=NOW_MS + 30_000,
+)
+
+
+@dataclass
+class Context:
+    """Lambda's context, as far as the library asks it."""
+
+    left_ms: int
+
+    def get_remaining_time_in_millis(self) -> int:
+        """What is left."""
+        return self.left_ms
+
+
+def test_a_lease_is_the_deadline_and_the_margin() -> None:
+    """A lease never ends before the Lambda's own deadline and the clocks' difference."""
+    assert CLAIM.lease_until_ms(NOW_MS) == NOW_MS + 30_000 + 5_000
+
+
+@pytest.mark.parametrize(("longest_ms", "lasts_ms"), [(10_000, 10_000), (35_001, 35_000)])
+def test_a_longest_lease_shortens_it_only(longest_ms: int, lasts_ms: int) -> None:
+    """`max_lease_ms` counts from now, and lengthens nothing."""
+    claim = replace(CLAIM, settings=replace(SETTINGS, max_lease_ms=longest_ms))
+
+    assert claim.lease_until_ms(NOW_MS) == NOW_MS + lasts_ms
+
+
+def test_somebody_looks_after_the_lease_and_the_grace() -> None:
+    """A call of a dead owner may arrive until the grace is over; nobody looks before that."""
+    assert CLAIM.due_after_lease(NOW_MS) == Due(shard=IDENTITY.due_shard(16), at_ms=NOW_MS + 60_000)
+
+
+def test_an_expiry_is_counted_in_seconds_from_now() -> None:
+    """What is settled now lives for the retention from now, in whole seconds."""
+    assert CLAIM.expires_at_s(NOW_MS) == 1_700_000_000 + 3_600
+    assert CLAIM.expires_at_s(NOW_MS + 86_400_000) == 1_700_000_000 + 3_600 + 86_400
+
+
+@pytest.mark.case(3)
+def test_a_new_record_has_a_lease_and_no_expiry() -> None:
+    """The record of a first attempt carries identity, owner and lease, and nothing evicts it.
+
+    Red when `new_record` leaves out the lease, or gives it an expiry.
+    """
+    record = CLAIM.new_record(operation_id="id-1", owner="owner-1", now_ms=NOW_MS)
+
+    assert record == Record(
+        pk=IDENTITY.partition_key(),
+        status=Status.IN_PROGRESS,
+        rev=1,
+        tenant="tenant-1",
+        principal="user-1",
+        operation="POST /payments",
+        key="k" * 16,
+        operation_id="id-1",
+        fingerprint="f1:asked",
+        owner="owner-1",
+        attempt=1,
+        effects=Effects.UNRECORDED,
+        created_at_ms=NOW_MS,
+        lease_until_ms=NOW_MS + 35_000,
+        expires_at_s=None,
+        due=Due(shard=IDENTITY.due_shard(16), at_ms=NOW_MS + 95_000),
+    )
+
+
+@pytest.mark.parametrize("left_ms", [30_000, 1, 0, -1])
+def test_remaining_time_is_what_the_context_says(left_ms: int) -> None:
+    """Zero means that the time is up, and is not the same as unknown."""
+    assert remaining_ms(Context(left_ms)) == left_ms
+
+
+@pytest.mark.parametrize("context", [None, object(), {}, "context"], ids=repr)
+def test_without_a_lambda_context_the_remaining_time_is_unknown(context: object) -> None:
+    """Outside Lambda there is no deadline to read."""
+    assert remaining_ms(context) is None
+
+
+def run_with(context: object) -> tuple[int, list[Record], dict[str, Any]]:
+    """A request under `context`: how often the handler ran, the record as it ran, the answer."""
+    store, clock = MemoryStore(), ManualClock(NOW_MS)
+    seen: list[Record] = []
+
+    @idempotent(operation="POST /payments", tenant=single_tenant(), store=store, clock=clock)
+    def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+        seen.extend(store.records.values())
+        return {"statusCode": 201, "body": "{}"}
+
+    answer = handler(events.load("apigw_http_v2_post"), context)
+    return len(seen), seen or list(store.records.values()), answer
+
+
+@pytest.mark.case(15)
+@pytest.mark.parametrize("left_ms", [0, -1])
+def test_nothing_starts_without_time(left_ms: int) -> None:
+    """With no time left nothing runs, nothing is written, and the caller is told to try again.
+
+    Red when a remaining time of 0 is read as unknown.
+    """
+    runs, records, answer = run_with(Context(left_ms))
+
+    assert (runs, records) == (0, [])
+    assert answer["statusCode"] == 503
+    assert answer["headers"]["Retry-After"] == "1"
+
+
+@pytest.mark.case(15)
+@pytest.mark.parametrize(
+    ("context", "lasts_ms"), [(Context(1), 1 + 5_000), (None, 60_000 + 5_000)], ids=["1 ms", "none"]
+)
+def test_a_lease_is_stored_whatever_the_context(context: object, lasts_ms: int) -> None:
+    """With 1 ms left, and outside Lambda, the handler runs under a lease that is stored.
+
+    Red when an absent context stores no lease, or one until the record's expiry.
+    """
+    runs, (record,), answer = run_with(context)
+
+    assert runs == 1
+    assert record.lease_until_ms == NOW_MS + lasts_ms
+    assert answer["statusCode"] == 201

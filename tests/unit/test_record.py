@@ -1,0 +1,70 @@
+"""What a record says about time, and what it shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncekey.record import SETTLED, Status
+from tests.support.records import NOW_MS, NOW_S, record
+
+
+@pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED_RETRYABLE])
+def test_a_settled_record_expires_exactly_at_its_second(status: Status) -> None:
+    """Until the last millisecond before its second a record lives; from then on it is expired."""
+    settled = record(status=status, expires_at_s=NOW_S)
+
+    assert not settled.is_expired(NOW_S * 1000 - 1)
+    assert settled.is_expired(NOW_S * 1000)
+    assert settled.is_expired(NOW_S * 1000 + 1)
+
+
+@pytest.mark.requirement("B9")
+@pytest.mark.parametrize("status", [Status.IN_PROGRESS, Status.UNKNOWN])
+def test_what_is_not_settled_never_expires(status: Status) -> None:
+    """A record in progress or unknown is not expired, whatever it carries.
+
+    Red when `is_expired` does not ask for the state.
+    """
+    assert not record(status=status, expires_at_s=1).is_expired(NOW_MS)
+
+
+@pytest.mark.parametrize("status", Status)
+def test_a_record_without_an_expiry_never_expires(status: Status) -> None:
+    """An absent expiry means for ever, not at once."""
+    assert not record(status=status, expires_at_s=None).is_expired(2**62)
+
+
+def test_a_lease_is_over_after_its_last_millisecond() -> None:
+    """At its end a lease still holds; a millisecond later it is over."""
+    held = record(lease_until_ms=NOW_MS)
+
+    assert not held.is_lease_over(NOW_MS - 1)
+    assert not held.is_lease_over(NOW_MS)
+    assert held.is_lease_over(NOW_MS + 1)
+
+
+@pytest.mark.case(3)
+def test_an_absent_lease_is_never_over() -> None:
+    """A record without a lease is nobody's to take over.
+
+    Red when an absent lease is read as 0.
+    """
+    assert not record(lease_until_ms=None).is_lease_over(2**62)
+
+
+def test_only_what_has_ended_for_good_is_settled() -> None:
+    """Completed, and failed with nothing done, are settled; the others are not."""
+    assert {Status.COMPLETED, Status.FAILED_RETRYABLE} == SETTLED
+
+
+def test_a_record_shows_no_key_answer_or_fingerprint() -> None:
+    """A record in a log or a traceback names operation, state and attempt, and no secret."""
+    shown = repr(record(status=Status.COMPLETED, response="4242secret", last_error="4242secret"))
+
+    for secret in ("secret", record().key, record().fingerprint, record().tenant):
+        assert secret not in shown
+    assert f"{record()!s}" == repr(record())
+    assert shown == (
+        "Record(operation='POST /payments', operation_id='0f8fad5b-d9cb-469f-a165-70867728950e',"
+        " status=COMPLETED, rev=7, attempt=3, owner='owner-1')"
+    )

@@ -1,0 +1,86 @@
+"""The store and the clock that tests use, ours and everybody's."""
+
+from __future__ import annotations
+
+import uuid
+
+from oncekey.store import Refused, Written
+from oncekey.testing import ManualClock, MemoryStore
+from oncekey.transition_rules import applied
+from oncekey.transitions import Complete, Ending, Reserve
+from tests.support.records import NOW_MS, record
+
+FRESH = record(rev=1, attempt=1)
+RESERVE = Reserve(record=FRESH, now_ms=NOW_MS)
+COMPLETE = Complete(
+    pk=FRESH.pk,
+    owner=FRESH.owner,
+    ending=Ending(response="{}", completed_at_ms=NOW_MS, expires_at_s=NOW_MS // 1000 + 1),
+)
+
+
+def test_a_store_keeps_what_is_written() -> None:
+    """A permitted transition is applied, and the record is there to read."""
+    store = MemoryStore()
+
+    assert store.read(FRESH.pk) is None
+    assert store.write(RESERVE) == Written()
+    assert store.read(FRESH.pk) == FRESH
+    assert store.write(COMPLETE) == Written()
+    assert store.read(FRESH.pk) == applied(COMPLETE, FRESH)
+
+
+def test_a_refused_write_changes_nothing_and_shows_what_stands_in_its_way() -> None:
+    """A transition that is not permitted answers with the record that it met."""
+    store = MemoryStore()
+
+    assert store.write(COMPLETE) == Refused(None)
+    assert store.records == {}
+    store.write(RESERVE)
+    assert store.write(RESERVE) == Refused(FRESH)
+    assert store.records == {FRESH.pk: FRESH}
+
+
+def test_stores_share_nothing() -> None:
+    """Each test has a store of its own."""
+    one, other = MemoryStore(), MemoryStore()
+    one.write(RESERVE)
+
+    assert other.read(FRESH.pk) is None
+
+
+def test_a_store_shows_how_much_it_holds_and_no_key() -> None:
+    """A store in a traceback shows a count only."""
+    store = MemoryStore()
+    store.write(RESERVE)
+
+    assert repr(store) == "MemoryStore(1 records)"
+
+
+def test_a_clock_moves_only_when_it_is_told_to() -> None:
+    """Time stands still between two calls of `advance`, or of somebody who pauses."""
+    clock = ManualClock(NOW_MS)
+
+    assert [clock.now_ms(), clock.now_ms()] == [NOW_MS, NOW_MS]
+    clock.advance(1_500)
+    clock.pause(500)
+    assert clock.now_ms() == NOW_MS + 2_000
+
+
+def test_a_clock_draws_owners_and_ids_in_sequence() -> None:
+    """What is drawn is never drawn twice, and is the same in every run of a test."""
+
+    def drawn() -> list[str]:
+        clock = ManualClock()
+        return [clock.new_owner(), clock.new_operation_id(), clock.new_owner()]
+
+    owner, operation_id, next_owner = drawn()
+
+    assert drawn() == [owner, operation_id, next_owner]
+    assert len({owner, operation_id, next_owner}) == 3
+    assert str(uuid.UUID(operation_id)) == operation_id
+
+
+def test_chance_is_the_middle() -> None:
+    """Jitter is half of what is possible, so that pauses are the same in every run."""
+    assert ManualClock().random_fraction() == 0.5
