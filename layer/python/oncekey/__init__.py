@@ -6,6 +6,7 @@ Importing this opens no connection and reads no environment.
 from oncekey.decorator import idempotent
 from oncekey.dynamodb_store import DynamoDBStore
 from oncekey.errors import ConfigurationError, Final, NotExecuted, OncekeyError, StoreError
+from oncekey.http_event import HttpRequest
 from oncekey.operation import Operation, current_operation
 from oncekey.tenants import api_key_id, authorizer_value, iam_principal, jwt_claim, single_tenant
 
@@ -13,6 +14,7 @@ __all__ = [
     "ConfigurationError",
     "DynamoDBStore",
     "Final",
+    "HttpRequest",
     "NotExecuted",
     "OncekeyError",
     "Operation",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from oncekey.clock import Clock
-    from oncekey.http_event import HttpRequest
+    from oncekey.fingerprint import Selection
     from oncekey.operation import Operation
     from oncekey.store import Store
     from oncekey.tenants import CallerSource
@@ -50,7 +50,7 @@ def idempotent(
     tenant: CallerSource,
     principal: CallerSource | None = None,
     effects: str = "unrecorded",
-    fingerprint: Callable[[HttpRequest], Any] | type[Any] | None = None,
+    fingerprint: Selection | None = None,
     methods: Collection[str] = ("POST", "PATCH"),
     min_key_length: int = DEFAULT_MIN_KEY_LENGTH,
     not_executed: type[BaseException]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote_to_bytes
 
 from oncekey.canonical import NotCanonical, canonical_json, canonical_value
@@ -11,7 +12,7 @@ from oncekey.errors import ConfigurationError, RequestRefused
 from oncekey.identity import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from oncekey.http_event import HttpRequest
 
@@ -27,10 +28,16 @@ class Model(Protocol):
         """An instance; raises `ValueError` if the document does not fit."""
         ...
 
+    def model_dump(self, *, mode: str, exclude_defaults: bool) -> dict[str, Any]:
+        """The instance as JSON values, with `mode="json"`."""
+        ...
 
-def fingerprint(
-    request: HttpRequest, select: Callable[[HttpRequest], Any] | type[Any] | None = None
-) -> str:
+
+# What part of a request counts: a JSON value that a callable takes from it, or a model of the body.
+Selection = Callable[["HttpRequest"], Any] | type[Model]
+
+
+def fingerprint(request: HttpRequest, select: Selection | None = None) -> str:
     """`f1:` and the hash over method, concrete path, query and canonical body of `request`.
 
     A JSON body is canonicalised (RFC 8785), so key order, white space and the spelling of numbers
@@ -63,9 +70,7 @@ def _may_be_json(media_type: str, body: bytes) -> bool:
     return declared or body.lstrip()[:1] in {b"{", b"["}
 
 
-def _selected(
-    request: HttpRequest, select: Callable[[HttpRequest], Any] | type[Any]
-) -> tuple[str, bytes]:
+def _selected(request: HttpRequest, select: Selection) -> tuple[str, bytes]:
     value = _validated(request.body, select) if isinstance(select, type) else select(request)
     try:
         return "selected", canonical_value(value)
@@ -82,9 +87,9 @@ def _dumped(value: Any) -> bytes:
         raise ConfigurationError("fingerprint", [f"must select a JSON value: {error}"]) from error
 
 
-def _validated(body: bytes, model: type[Any]) -> Any:
+def _validated(body: bytes, model: type[Model]) -> Any:
     try:
-        instance = cast("type[Model]", model).model_validate_json(body)
+        instance = model.model_validate_json(body)
     except ValueError as error:
         raise RequestRefused(
             "request-invalid", f"The body is not a valid {model.__name__}: {_reasons(error)}."

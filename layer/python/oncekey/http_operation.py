@@ -15,7 +15,7 @@ from oncekey.driver import drive
 from oncekey.dynamodb_store import DynamoDBStore
 from oncekey.engine import Failed, Outcome, Ran, attempt
 from oncekey.errors import Final, NotExecuted, RequestRefused, StoreError
-from oncekey.fingerprint import fingerprint
+from oncekey.fingerprint import Selection, fingerprint
 from oncekey.http_answer import (
     Answer,
     answer_from,
@@ -60,7 +60,7 @@ class HttpOperation:
     tenant: CallerSource
     principal: CallerSource | None
     effects: Effects
-    select: Callable[[HttpRequest], Any] | type[Any] | None
+    select: Selection | None
     methods: frozenset[str]
     min_key_length: int
     is_not_executed: Callable[[BaseException], bool]

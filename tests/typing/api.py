@@ -1,0 +1,105 @@
+"""The public API as type checkers see it: checked by mypy (strict) and pyright, never run."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypedDict, assert_type
+
+from pydantic import BaseModel
+
+from oncekey import (
+    DynamoDBStore,
+    Final,
+    HttpRequest,
+    NotExecuted,
+    Operation,
+    current_operation,
+    idempotent,
+    jwt_claim,
+    single_tenant,
+)
+from oncekey.testing import ManualClock, MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+class Answer(TypedDict):
+    """An answer with a type of its own."""
+
+    statusCode: int
+    body: str
+
+
+@idempotent(operation="POST /payments", tenant=jwt_claim("tenant_id"))
+def with_operation(event: dict[str, Any], context: LambdaContext, op: Operation) -> Answer:
+    """The operation is given, and is no longer a parameter."""
+    assert_type(op.operation_id, str)
+    assert_type(op.downstream_key("charge"), str)
+    return {"statusCode": 200, "body": f"{event}{context}"}
+
+
+@idempotent(operation="POST /payments", tenant=single_tenant(), effects="repeatable")
+def without_operation(_event: dict[str, Any], _context: LambdaContext) -> dict[str, Any]:
+    """Event, context and result keep their types."""
+    assert_type(current_operation(), Operation)
+    if not _event:
+        raise NotExecuted
+    raise Final(402, {"declined": True}, headers={"X-Reason": "card"})
+
+
+def signatures_survive(event: dict[str, Any], context: LambdaContext) -> None:
+    """A decorated handler is called with event and context, and returns what it returned."""
+    expected: Callable[[dict[str, Any], LambdaContext], Answer] = with_operation
+    expected(event, context)
+    assert_type(with_operation(event, context), Answer)
+    assert_type(without_operation(event, context), dict[str, Any])
+
+
+def wrong_uses_are_found(event: dict[str, Any], context: LambdaContext) -> None:
+    """What is wrong is an error; the checkers complain if one of these is none."""
+    with_operation(event)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    with_operation("text", context)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    idempotent(operation="POST /payments")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    idempotent(operation=1, tenant=single_tenant())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+class Payment(BaseModel):
+    """A model of the body."""
+
+    amount: int
+
+
+def selections_have_types() -> None:
+    """A callable gets the request; a pydantic model is one too."""
+
+    def what_counts(request: HttpRequest) -> list[str]:
+        return [request.method, request.path]
+
+    idempotent(operation="POST /payments", tenant=single_tenant(), fingerprint=what_counts)
+    idempotent(operation="POST /payments", tenant=single_tenant(), fingerprint=Payment)
+    idempotent(operation="POST /payments", tenant=single_tenant(), fingerprint=int)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def options_have_types(client: DynamoDBClient) -> None:
+    """Every option that the documentation names."""
+    idempotent(
+        operation="POST /payments",
+        tenant=lambda context: str(context.get("accountId")),
+        principal=jwt_claim("sub"),
+        fingerprint=lambda request: [request.method, request.path],
+        methods=("POST", "PUT"),
+        min_key_length=8,
+        not_executed=(ConnectionRefusedError,),
+        in_progress="wait",
+        wait_up_to=timedelta(seconds=5),
+        retention=timedelta(days=2),
+        reconcile_grace=timedelta(minutes=2),
+        problem_base="https://example.com/problems/",
+        store=DynamoDBStore("a-table", client=client),
+        clock=ManualClock(),
+    )
+    idempotent(operation="POST /payments", tenant=single_tenant(), store=MemoryStore())
