@@ -248,6 +248,12 @@ def test_a_final_is_an_answer_of_every_shape(
     assert answer_from(stored_form(final_answer(final), shape)) == answer
 
 
+@pytest.mark.parametrize(("body", "sent"), [([], "[]"), ({}, "{}"), (0, "0"), (False, "false")])
+def test_an_empty_body_of_a_final_is_a_body(body: object, sent: str) -> None:
+    """A body that is false in Python is sent as JSON; only None means that there is none."""
+    assert final_answer(Final(200, body))["body"] == sent
+
+
 def test_a_final_that_cannot_be_sent_is_a_mistake() -> None:
     """A body without a JSON form is named by its kind."""
     with pytest.raises(TypeError, match=r"cannot be sent as JSON: .* datetime"):

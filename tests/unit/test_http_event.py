@@ -136,6 +136,14 @@ def test_a_single_valued_query_of_a_rest_api_is_read() -> None:
     assert read_request(event).raw_query == "a=1&b="
 
 
+def test_a_name_without_values_is_a_blank_one() -> None:
+    """A parameter whose list is empty or null was sent without a value."""
+    event = events.load("apigw_rest_v1_post")
+    event["multiValueQueryStringParameters"] = {"a": [], "b": None}
+
+    assert read_request(event).raw_query == "a=&b="
+
+
 @pytest.mark.parametrize("event", NO_HTTP_EVENTS.values(), ids=NO_HTTP_EVENTS)
 def test_another_kind_of_event_is_a_mistake(event: dict[str, object]) -> None:
     """A handler behind something else than HTTP is told which events can be read."""
