@@ -46,7 +46,11 @@ def create_payment(event: Event, context: object, op: Operation) -> Answer:
     except ValidationError:
         # The decorator has refused such a body with its faults; this holds where it runs bare.
         return _problem(HTTPStatus.BAD_REQUEST, "request-invalid", "The body is not a payment.")
-    payment = logic.create_payment(request, op)
+    try:
+        payment = logic.create_payment(request, op)
+    except logic.PaymentRefused as refused:
+        detail = f"The provider does not accept this payment ({refused})."
+        return _problem(HTTPStatus.UNPROCESSABLE_ENTITY, "payment-refused", detail)
     logger.info(
         "payment made",
         extra={

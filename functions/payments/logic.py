@@ -29,10 +29,9 @@ _TABLE_CONFIG = Config(
     retries={"total_max_attempts": 2, "mode": "standard"},
 )
 
-# The provider read the request and would not execute it: nothing happened.
+# The provider would not execute the request now: nothing happened, and it may work later.
 _REFUSALS = (
     stripe.AuthenticationError,
-    stripe.InvalidRequestError,
     stripe.PermissionError,
     stripe.RateLimitError,
 )
@@ -42,6 +41,10 @@ _UNCERTAIN = (stripe.APIConnectionError, stripe.APIError)
 
 class NotConfigured(NotExecuted):
     """The function lacks an environment variable; found before anything was sent."""
+
+
+class PaymentRefused(Exception):  # noqa: N818 -- an answer of the provider, not an error
+    """The provider will not execute this payment, now or later: nothing happened."""
 
 
 class Outcome(NamedTuple):
@@ -55,9 +58,10 @@ def create_payment(request: PaymentRequest, operation: Operation) -> Payment:
     """Charge the customer and store the payment.
 
     When it returns, the provider has charged or declined, and the row says so. It raises
-    `NotExecuted` where the provider provably did nothing. After any other exception, or when it
-    never returns, the customer may have been charged, with or without a row. Called again for the
-    same operation it charges nothing twice: the provider knows the operation's key.
+    `NotExecuted` where the provider provably did nothing and the same may be tried again, and
+    `PaymentRefused` where that is pointless. After any other exception, or when it never returns,
+    the customer may have been charged, with or without a row. Called again for the same operation
+    it charges nothing twice: the provider knows the operation's key.
     """
     # Both before the charge: what is missing must not be found out after it.
     provider, table, table_name = _provider(), _table(), _setting("PAYMENTS_TABLE")
@@ -132,6 +136,8 @@ def _charge(
 
     try:
         return send()
+    except stripe.InvalidRequestError as refusal:
+        raise PaymentRefused(refusal.param or "request") from refusal
     except _REFUSALS as refusal:
         raise NotExecuted(f"the provider refused ({type(refusal).__name__})") from refusal
     except _UNCERTAIN as uncertain:
@@ -140,7 +146,7 @@ def _charge(
         # refusal of the second (a rate limit, say) proves nothing about the first.
         try:
             return send()
-        except _REFUSALS:
+        except (*_REFUSALS, stripe.InvalidRequestError):
             raise uncertain from None
 
 

@@ -75,6 +75,20 @@ def test_a_declined_card_is_a_final_problem(provider: Provider) -> None:
 
 
 @pytest.mark.usefixtures("table")
+def test_a_payment_that_the_provider_refuses_is_a_final_problem(provider: Provider) -> None:
+    """A currency that the provider does not have is a 422 that is not to be sent again."""
+    body_of_it = '{"customer_id": "cus_1", "amount": 1200, "currency": "zzz"}'
+
+    answer = handler(with_body(post(), body_of_it), None)
+
+    problem = body(answer)
+    assert (answer["statusCode"], problem["retryable"]) == (422, False)
+    assert problem["type"].endswith("payment-refused")
+    assert "currency" in problem["detail"]
+    assert provider.counts()["charges"] == 0
+
+
+@pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("text", [None, "", "[]", '{"customer_id": "cus_1"}', "\udc80", b"\xff"])
 def test_a_body_that_is_no_payment_is_refused(provider: Provider, text: str | bytes | None) -> None:
     """A body that does not fit is a 400, and nobody is charged."""

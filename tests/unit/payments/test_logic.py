@@ -143,13 +143,13 @@ def test_a_wrong_key_of_the_provider_executes_nothing(
     assert rows(table) == []
 
 
-def test_a_request_the_provider_refuses_executes_nothing(
+def test_a_payment_that_the_provider_refuses_is_refused_for_good(
     provider: Provider, table: DynamoDBClient
 ) -> None:
-    """A currency that the provider does not have proves that nothing happened."""
+    """A currency that the provider does not have: nothing happened, now or later."""
     request = PaymentRequest(customer_id="cus_1", amount=1200, currency="zzz")
 
-    with pytest.raises(NotExecuted, match="InvalidRequestError"):
+    with pytest.raises(logic.PaymentRefused, match="currency"):
         logic.create_payment(request, operation())
 
     assert provider.counts()["charges"] == 0
