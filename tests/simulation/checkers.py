@@ -17,7 +17,17 @@ from oncekey.transitions import (
     Settle,
     TakeOver,
 )
-from tests.simulation.history import Affected, Asked, Began, Died, Held, Swept, Told, Wrote
+from tests.simulation.history import (
+    Affected,
+    Asked,
+    Began,
+    Died,
+    Held,
+    Returned,
+    Swept,
+    Told,
+    Wrote,
+)
 from tests.simulation.story import (
     IN_DOUBT,
     Violation,
@@ -66,9 +76,10 @@ def runs_do_not_overlap(history: History) -> Iterator[Violation]:
     for event in history.events:
         if isinstance(event, Asked):
             alive[event.actor] = event
-        elif isinstance(event, Told | Died):
-            alive.pop(event.actor, None)
+        elif isinstance(event, Told | Died | Returned):
             running.pop(event.actor, None)
+            if not isinstance(event, Returned):
+                alive.pop(event.actor, None)
         elif isinstance(event, Began):
             for other in running.values():
                 if other.operation_id == event.operation_id:
@@ -83,30 +94,37 @@ def runs_do_not_overlap(history: History) -> Iterator[Violation]:
 
 
 def handlers_run_under_a_lease(history: History) -> Iterator[Violation]:
-    """Whoever goes on to its handler holds, as stored, an open lease for its own request."""
+    """Whoever goes on to its handler holds, as stored, the lease for its own request.
+
+    Whoever concludes that from a lost answer finds the lease open, too. (That an answer which was
+    not lost comes after the lease is another matter: see the trace of a stalled reserve.)
+    """
     stored: Record | None = None
     granted_to = ""
     asked: dict[str, Asked] = {}
+    answered: dict[str, bool] = {}
     for event in history.events:
         if isinstance(event, Asked):
             asked[event.actor] = event
-        elif isinstance(event, Wrote) and event.permitted:
-            stored = event.after
-            granted_to = event.actor if is_grant(event) else granted_to
+        elif isinstance(event, Wrote):
+            if not event.late:
+                answered[event.actor] = event.permitted
+            if event.permitted:
+                stored = event.after
+                granted_to = event.actor if is_grant(event) else granted_to
         elif isinstance(event, Held):
             request = asked[event.actor]
-            is_ours = (
-                stored is not None
-                and stored.status is Status.IN_PROGRESS
-                and stored.operation_id == event.operation_id
-                and granted_to == event.actor
-            )
-            if not is_ours:
+            if (
+                stored is None
+                or stored.status is not Status.IN_PROGRESS
+                or stored.operation_id != event.operation_id
+                or granted_to != event.actor
+            ):
                 yield Violation("a handler is to run without the lease", (request, event))
-            elif stored is not None and stored.fingerprint != request.fingerprint:
+            elif stored.fingerprint != request.fingerprint:
                 rule = "a handler is to run under another request's record"
                 yield Violation(rule, (request, event))
-            elif stored is not None and stored.is_lease_over(event.own_ms):
+            elif not answered[event.actor] and stored.is_lease_over(event.own_ms):
                 yield Violation("a handler is to run after its lease", (request, event))
 
 

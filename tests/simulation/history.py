@@ -70,6 +70,11 @@ class Began(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Returned(Event):
+    """A caller's handler returned or raised."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Affected(Event):
     """The outside world changed on behalf of an attempt, whether or not its sender still lives."""
 

@@ -73,6 +73,8 @@ def target_of(world: World, until: Until) -> int | None:
         case Until.RETENTION:
             expires_at_s = record.expires_at_s
             return expires_at_s * 1000 + slack_ms if expires_at_s is not None else None
+        case Until.AGE:
+            return record.created_at_ms + world.scenario.settings.retention_ms + slack_ms
 
 
 def _is_sweepable(record: Record, now_ms: int) -> bool:

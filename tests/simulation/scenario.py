@@ -42,6 +42,7 @@ class Until(StrEnum):
     LEASE = "lease"  # over by every clock
     DUE = "due"
     RETENTION = "retention"
+    AGE = "age"  # a day after the reservation, whatever has become of it
 
 
 class Plan(StrEnum):

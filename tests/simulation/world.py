@@ -24,6 +24,7 @@ from tests.simulation.history import (
     Healed,
     Held,
     History,
+    Returned,
     Swept,
     Told,
     Wrote,
@@ -49,7 +50,7 @@ class Sent:
 
     actor: str
     what: Transition | Affected
-    until_ms: int | None = None
+    until_ms: int
 
 
 class World:
@@ -149,9 +150,7 @@ class World:
     def advance(self, duration_ms: int) -> None:
         """Let time pass for everybody. The platform kills what is past its deadline."""
         self.time.advance(duration_ms)
-        self.under_way = [
-            sent for sent in self.under_way if sent.until_ms is None or self._now < sent.until_ms
-        ]
+        self.under_way = [sent for sent in self.under_way if self._now < sent.until_ms]
         if self.scenario.killed_in_time:
             for actor in self.actors.values():
                 if actor.until_ms is not None and actor.until_ms <= self._now:
@@ -196,6 +195,7 @@ class World:
         operation = command.operation
         if actor.result is not None:
             result, actor.result = actor.result, None
+            self._say(Returned(at_ms=self._now, actor=actor.name))
             self._go_on(actor, result)
             return
         operation_id, number = operation.operation_id, operation.attempt
@@ -235,9 +235,12 @@ class World:
             self._go_on(actor, StoreError(f"simulated: {kind}", transient=kind is not Kind.BREAK))
 
     def _send(self, actor: Actor, what: Transition | Affected) -> None:
-        grace_ms = self.scenario.settings.reconcile_grace_ms
-        until_ms = self._now + grace_ms if isinstance(what, Affected) else None
-        self.under_way.append(Sent(actor.name, what, until_ms))
+        # The two assumptions about messages: an outside call arrives within the grace, a write
+        # within the retention, or never.
+        settings = self.scenario.settings
+        is_effect = isinstance(what, Affected)
+        longest_ms = settings.reconcile_grace_ms if is_effect else settings.retention_ms
+        self.under_way.append(Sent(actor.name, what, self._now + longest_ms))
 
     def _land(self, sent: Sent) -> None:
         if isinstance(sent.what, Affected):

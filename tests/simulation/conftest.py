@@ -1,0 +1,35 @@
+"""The seed of this run, said at its start."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.simulation.swarm import SEED_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def _silence() -> Iterator[None]:
+    """Keep what a hundred thousand attempts log out of the reports."""
+    logger = logging.getLogger("oncekey")
+    logger.disabled = True
+    yield
+    logger.disabled = False
+
+
+@pytest.fixture(scope="session")
+def seed(request: pytest.FixtureRequest) -> int:
+    """A fresh seed, or the one to be repeated."""
+    given = os.environ.get(SEED_VARIABLE)
+    drawn = int(given) if given else random.SystemRandom().randrange(2**32)
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.write_line(f"simulation: {SEED_VARIABLE}={drawn}")
+    return drawn

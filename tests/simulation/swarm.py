@@ -1,0 +1,81 @@
+"""Scenarios drawn from a seed: even how much may go wrong varies from one to the next."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, TypeVar
+
+from oncekey.record import Effects
+from oncekey.settings import Settings
+from tests.simulation.explorer import Found, judge, shortest, wander
+from tests.simulation.scenario import ALL_FAULTS, Caller, Plan, Scenario, Until
+from tests.simulation.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
+SETTLERS = ("reconciler", "resolver", "webhook")
+SEED_VARIABLE = "ONCEKEY_SIMULATION_SEED"
+_MOST_CALLERS = 5
+
+
+def drawn(chance: random.Random) -> Scenario:
+    """A scenario with two to five callers."""
+    effects = chance.choice([Effects.UNRECORDED, Effects.UNRECORDED, Effects.REPEATABLE])
+    plans = _some(chance, list(Plan))
+    bodies = chance.choice(["a", "a", "ab"])
+    settings = Settings(
+        in_progress=chance.choice(["conflict", "conflict", "wait"]),
+        wait_up_to_ms=chance.choice([100, 2_000]),
+        retention_s=chance.choice([3_600, 24 * 3600]),
+        max_lease_ms=chance.choice([None, 3_000]) if effects is Effects.REPEATABLE else None,
+    )
+    names = [f"caller-{number}" for number in range(chance.randint(2, _MOST_CALLERS))]
+    settlers = tuple(_some(chance, list(SETTLERS)))
+    # Half the margin each way is within it; more is beyond.
+    reach_ms = chance.choice(
+        [0, 0, settings.lease_margin_ms // 2 - 1, 3 * settings.lease_margin_ms]
+    )
+    actors = [*names, *settlers]
+    return Scenario(
+        callers=tuple(
+            Caller(
+                name=name,
+                body=chance.choice(bodies),
+                effects=effects,
+                plan=chance.choice([Plan.SUCCEED, *plans]),
+                remaining_ms=chance.choice([500, 3_000, 10_000]),
+            )
+            for name in names
+        ),
+        settlers=settlers,
+        settings=settings,
+        # With a shorter lease, or without a platform that kills, attempts may overlap.
+        killed_in_time=settings.max_lease_ms is None and chance.randrange(4) > 0,
+        faults=tuple(_some(chance, list(ALL_FAULTS))),
+        most_faults=chance.choice([0, 1, 3, 8]),
+        passes=tuple(_some(chance, list(Until))),
+        most_passes=chance.choice([0, 1, 3, 6]),
+        sweeps=chance.randrange(2) > 0,
+        skews=tuple((name, chance.randint(-reach_ms, reach_ms)) for name in actors),
+        skew_choices=tuple(chance.choice([(), (-reach_ms, reach_ms)])),
+    )
+
+
+def _some(chance: random.Random, choices: list[T]) -> list[T]:
+    return chance.sample(choices, chance.randint(1, len(choices)))
+
+
+def search(
+    seeds: Sequence[int], make_world: Callable[[Scenario], World] = World
+) -> tuple[int, Found] | None:
+    """The first of these seeds whose run breaks a rule, with the shortest story found."""
+    for seed in seeds:
+        chance = random.Random(seed)  # noqa: S311 -- schedules need no secrecy
+        world = make_world(drawn(chance))
+        schedule = wander(world, chance)
+        violation = judge(world)
+        if violation is not None:
+            return seed, shortest(Found(world.scenario, schedule, violation), make_world)
+    return None

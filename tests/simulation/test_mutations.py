@@ -1,0 +1,28 @@
+"""Each protection of the protocol, removed: the exploration finds what it protects from."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.explorer import explore
+from tests.simulation.mutations import MUTATIONS, Mutation
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_a_missing_protection_is_found(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some schedule of a small scenario breaks a rule once the protection is gone."""
+    mutation.patch(monkeypatch)
+
+    found = explore(mutation.scenario, mutation.world).found
+
+    assert found is not None
+    assert mutation.breaks in found.violation.rule, str(found)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_the_same_scenario_is_safe_with_the_protection(mutation: Mutation) -> None:
+    """No schedule of that scenario breaks a rule while nothing is removed."""
+    report = explore(mutation.scenario)
+
+    assert report.found is None, str(report.found)
+    assert report.runs > 1
