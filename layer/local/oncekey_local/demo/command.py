@@ -106,27 +106,30 @@ async def _play(narrator: Narrator, *, protected: bool) -> int:
         )
     narrator.line()
     narrator.line("starting service, store and payment provider on this machine")
-    log = ""
+    log: list[str] = []
     try:
-        async with _service(protected=protected) as (dev, session):
+        async with _service(log, protected=protected) as (dev, session):
             narrator.line(f"ready after {loop.time() - begun:.1f} s")
-            try:
-                outcome = await perform(Stage(dev, session, narrator), SCENES)
-            finally:
-                await asyncio.to_thread(dev.stop)
-                log = dev.log()
+            outcome = await perform(Stage(dev, session, narrator), SCENES)
     except RuntimeError as error:  # of `DevProcess`: it did not start, or did not end
-        narrator.line(f"oncekey demo: the service failed. {str(error).splitlines()[0]}", "red")
-        _show_log(narrator, log or str(error))
+        what = str(error).splitlines()[0].rstrip(":")
+        narrator.line(f"oncekey demo: the service failed: {what}", "red")
+        _show_log(narrator, "\n".join(log) or str(error))
         return 1
     report.tell(narrator, outcome, protected=protected, seconds=loop.time() - begun)
     if _is_log_of_interest(outcome, protected=protected):
-        _show_log(narrator, log)
+        _show_log(narrator, "\n".join(log))
     return 0 if outcome.kept else 1
 
 
 @contextlib.asynccontextmanager
-async def _service(*, protected: bool) -> AsyncIterator[tuple[DevProcess, aiohttp.ClientSession]]:
+async def _service(
+    log: list[str], *, protected: bool
+) -> AsyncIterator[tuple[DevProcess, aiohttp.ClientSession]]:
+    """The running service, which has ended when the block is left, in whatever way.
+
+    What it said is in `log` then.
+    """
     settings = _SETTINGS if protected else {**_SETTINGS, "ONCEKEY_DISABLED": "1"}
     arguments = ["--timeout-s", str(TIMEOUT_S)]
     for name, value in settings.items():
@@ -134,21 +137,22 @@ async def _service(*, protected: bool) -> AsyncIterator[tuple[DevProcess, aiohtt
     starting = asyncio.ensure_future(asyncio.to_thread(DevProcess, *arguments))
     try:
         dev = await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        # It can be told to end only once it has started.
-        with contextlib.suppress(RuntimeError):
-            dev = await starting
-            await asyncio.to_thread(dev.stop)
-            dev.close()
-        raise
-    # A connection for each request: one that is kept open could be answered by a dead process.
-    connector = aiohttp.TCPConnector(force_close=True)
-    timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)
-    try:
-        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        async with aiohttp.ClientSession(
+            # A connection for each request, as from clients that know nothing of each other.
+            connector=aiohttp.TCPConnector(force_close=True),
+            timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S),
+        ) as session:
             yield dev, session
     finally:
-        dev.close()
+        # Also where we are told to end meanwhile: it can be ended only once it has started.
+        await asyncio.wait({starting})
+        if starting.exception() is None:
+            dev = starting.result()
+            try:
+                await asyncio.to_thread(dev.stop)
+                log.append(dev.log())
+            finally:
+                dev.close()
 
 
 def _is_log_of_interest(outcome: Outcome, *, protected: bool) -> bool:

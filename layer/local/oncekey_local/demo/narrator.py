@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import textwrap
 from collections import Counter
@@ -93,9 +94,10 @@ class Narrator:
             await asyncio.sleep(seconds)
             return
         while (left := end - loop.time()) > 0:
-            text = self._shown(f"{INDENT}· {what}: {left:2.0f} s ")
+            whole = math.ceil(left)
+            text = self._shown(f"{INDENT}· {what}: {whole:2} s ")
             print(f"\r{self.styled(text, 'yellow')}", end="", file=self.output, flush=True)
-            await asyncio.sleep(min(left, 0.5))
+            await asyncio.sleep(left - whole + 1)
         print("\r", end="", file=self.output)
         self.line(f"{INDENT}· {what}: done", "yellow")
 
@@ -107,7 +109,7 @@ class Narrator:
 
     def _shown(self, text: str) -> str:
         try:
-            text.encode(self.output.encoding or "ascii")
+            text.encode(self.output.encoding or "utf-8")
         except UnicodeEncodeError:
             for symbol, plain in _PLAIN.items():
                 text = text.replace(symbol, plain)

@@ -1,0 +1,198 @@
+"""The play goes on whatever a scene comes to, and is judged by what the provider says."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from typing import TYPE_CHECKING, cast
+
+import aiohttp
+import pytest
+
+from oncekey_local.demo import director
+from oncekey_local.demo.log import Charge, Recording
+from oncekey_local.demo.narrator import Narrator
+from oncekey_local.demo.promises import charged
+from oncekey_local.demo.report import broken_by_scene, table, tell
+from oncekey_local.demo.scenes import Scene
+from oncekey_local.demo.stage import CannotPlay
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from oncekey_local.demo.stage import Stage
+
+
+class FakeStage:
+    """A stage on which scenes charge by saying so."""
+
+    def __init__(self) -> None:
+        self.recording = Recording()
+        self.narrator = Narrator(io.StringIO(), colour=False)
+        self.made: list[Charge] = []
+        self.asked = 0
+        self.late_at = 0
+        self.gone = False
+        self.faults_left: tuple[str, ...] = ()
+
+    def charge(self) -> None:
+        """Makes one charge."""
+        number = str(len(self.made))
+        self.made.append(Charge(id=number, operation_id=number, payment_id=number, amount=100))
+
+    async def charges(self) -> list[Charge]:
+        """See `Stage`."""
+        if self.gone:
+            raise aiohttp.ClientConnectionError("refused")
+        self.asked += 1
+        if self.asked == self.late_at:
+            self.charge()
+        return list(self.made)
+
+    async def provider_calls(self) -> int:
+        """See `Stage`."""
+        return len(self.made)
+
+    async def calm(self) -> tuple[str, ...]:
+        """See `Stage`."""
+        return self.faults_left
+
+
+def scene(play: Callable[[FakeStage], Awaitable[None]], *, due: int = 1) -> Scene:
+    """A scene that promises its charges."""
+    return Scene(
+        title="A scene",
+        about="About it.",
+        play=cast("Callable[[Stage], Awaitable[None]]", play),
+        due=due,
+        promises=(charged(due, says="charges as due"),),
+    )
+
+
+async def charging(stage: FakeStage) -> None:
+    """Charges once."""
+    stage.charge()
+
+
+async def charging_twice(stage: FakeStage) -> None:
+    """Charges once too often."""
+    stage.charge()
+    stage.charge()
+
+
+async def failing(stage: FakeStage) -> None:
+    """Cannot go on."""
+    raise CannotPlay("nobody to kill")
+
+
+async def stuck(stage: FakeStage) -> None:
+    """Never ends."""
+    await asyncio.Event().wait()
+
+
+async def leaving(stage: FakeStage) -> None:
+    """Loses the provider."""
+    stage.gone = True
+
+
+def perform(stage: FakeStage, *scenes: Scene) -> director.Outcome:
+    """What comes of these scenes."""
+    return asyncio.run(director.perform(cast("Stage", stage), scenes))
+
+
+def broken(outcome: director.Outcome) -> list[tuple[str, str]]:
+    """What was seen in place of what was promised, by the number of the scene."""
+    return [(number, each.seen) for number, each in broken_by_scene(outcome)]
+
+
+def test_each_scene_has_its_own_charges() -> None:
+    """A scene is judged by the charges made in it, and not by earlier ones."""
+    outcome = perform(FakeStage(), scene(charging), scene(charging))
+    assert outcome.kept
+    assert [len(each.log.charged) for each in outcome.performances] == [1, 1]
+
+
+def test_the_play_goes_on() -> None:
+    """A broken promise, or a scene that cannot be played, does not stop those that follow."""
+    outcome = perform(FakeStage(), scene(charging_twice), scene(failing), scene(charging))
+    assert not outcome.kept
+    assert broken(outcome) == [
+        ("1", "a double charge: 2 charges at the provider, 1 due"),
+        ("2", "nobody to kill"),
+    ]
+    assert outcome.performances[2].broken == ()
+
+
+def test_a_fault_that_never_struck() -> None:
+    """A scene whose fault did not happen shows nothing, and says so."""
+    stage = FakeStage()
+    stage.faults_left = ("lose_answer",)
+    assert broken(perform(stage, scene(charging))) == [("1", "lose_answer never struck")]
+
+
+def test_a_service_that_is_gone() -> None:
+    """When nobody answers any more, every scene and the end say so."""
+    outcome = perform(FakeStage(), scene(leaving), scene(charging))
+    assert broken(outcome) == [
+        ("1", "the service is gone: refused"),
+        ("2", "the service is gone: refused"),
+        ("", "the provider cannot be asked: refused"),
+    ]
+
+
+def test_late_charges() -> None:
+    """A charge that comes after the end of the last scene is found."""
+    stage = FakeStage()
+    stage.late_at = 3  # before and after the scene, and then in the end
+    outcome = perform(stage, scene(charging))
+    assert [seen for _, seen in broken(outcome)] == ["late: 1.00 EUR 1"]
+    assert not outcome.kept
+
+
+def test_a_scene_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo ends even if a scene does not; the scenes not played are broken, not forgotten."""
+    monkeypatch.setattr(director, "_LONGEST_S", 0)
+    outcome = perform(FakeStage(), scene(stuck), scene(charging))
+    assert broken(outcome) == [
+        ("1", "the demo gave up after 0 s"),
+        ("2", "the demo gave up after 0 s"),
+    ]
+
+
+def test_table() -> None:
+    """The table has a row for each scene with charges due and made, and the total."""
+    lines = table(perform(FakeStage(), scene(charging), scene(charging_twice)).performances)
+    assert lines[0].split() == ["scene", "key", "sent", "answers", "due", "charged", "verdict"]
+    assert set(lines[1]) == {"─"}
+    assert lines[2].split() == ["1", "A", "scene", "0", "1", "1", "kept"]
+    assert lines[3].split() == ["2", "A", "scene", "0", "1", "2", "BROKEN"]
+    assert lines[4].split() == ["total", "0", "2", "3", "BROKEN"]
+
+
+@pytest.mark.parametrize(
+    ("play", "protected", "last"),
+    [
+        (charging, True, "All 5 promises were kept: 1 charges, 1 due, in 3 s."),
+        (charging_twice, True, "    seen      a double charge: 2 charges at the provider, 1 due"),
+        (charging_twice, False, "This is what retries do to a service without protection."),
+    ],
+)
+def test_last_words(
+    play: Callable[[FakeStage], Awaitable[None]], protected: bool, last: str
+) -> None:
+    """The end says that all was kept, or what was expected and seen, and what to compare with."""
+    output = io.StringIO()
+    outcome = perform(FakeStage(), scene(play))
+    tell(Narrator(output, colour=False), outcome, protected=protected, seconds=3.2)
+    assert output.getvalue().splitlines()[-1].startswith(last)
+
+
+def test_promise_is_told_as_kept_or_broken() -> None:
+    """After its scene a promise stands with its mark, and a broken one with what was seen."""
+    stage = FakeStage()
+    perform(stage, scene(charging), scene(charging_twice))
+    output = cast("io.StringIO", stage.narrator.output).getvalue()
+    assert "    ✓ charges as due\n" in output
+    assert (
+        "    ✗ charges as due (seen: a double charge: 2 charges at the provider, 1 due)" in output
+    )
