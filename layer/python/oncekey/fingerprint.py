@@ -12,7 +12,7 @@ from oncekey.errors import ConfigurationError, RequestRefused
 from oncekey.identity import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from oncekey.http_event import HttpRequest
 
@@ -28,7 +28,7 @@ class Model(Protocol):
         """An instance; raises `ValueError` if the document does not fit."""
         ...
 
-    def model_dump(self, *, mode: str, exclude_defaults: bool) -> dict[str, Any]:
+    def model_dump(self, *, mode: str, exclude_unset: bool, by_alias: bool) -> dict[str, Any]:
         """The instance as JSON values, with `mode="json"`."""
         ...
 
@@ -97,18 +97,30 @@ def _validated(body: bytes, model: type[Model]) -> Any:
     # What the client left out stays out: a release may add fields, and a default may be drawn anew
     # each time. What it sent counts, also a default: in a union that may be all that tells the
     # alternatives apart.
-    dumped = instance.model_dump(mode="json", exclude_unset=True)
-    secrets = list(_secrets(instance.model_dump(exclude_unset=True)))
-    return [dumped, secrets] if secrets else dumped
+    dumped = instance.model_dump(mode="json", exclude_unset=True, by_alias=False)
+    return _unmasked(instance, dumped)
 
 
-def _secrets(value: Any) -> Iterator[str]:
-    # JSON dumps mask a SecretStr, so that two different ones would look the same.
+def _unmasked(value: Any, dumped: Any) -> Any:
+    # A dump masks every SecretStr, so that different ones would look the same, and has sets in an
+    # order that changes from process to process, so that equal ones would not.
     if hasattr(value, "get_secret_value"):
-        yield repr(value.get_secret_value())
-    elif isinstance(value, dict | list | tuple):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _secrets(item)
+        return repr(value.get_secret_value())
+    if hasattr(value, "model_fields_set"):
+        value = getattr(value, "root", value)
+    if isinstance(value, list | tuple | set | frozenset):
+        if not isinstance(dumped, list) or len(value) != len(dumped):
+            return dumped
+        items = [_unmasked(item, into) for item, into in zip(value, dumped, strict=True)]
+        return sorted(items, key=_dumped) if isinstance(value, set | frozenset) else items
+    if isinstance(value, dict):
+        if not isinstance(dumped, dict) or len(value) != len(dumped):
+            return dumped
+        pairs = zip(value.values(), dumped.items(), strict=True)
+        return {name: _unmasked(item, into) for item, (name, into) in pairs}
+    if isinstance(dumped, dict):
+        return {name: _unmasked(getattr(value, name, None), into) for name, into in dumped.items()}
+    return dumped
 
 
 def _reasons(error: ValueError) -> str:
