@@ -7,7 +7,15 @@ from decimal import Decimal  # noqa: TC003 -- pydantic reads it as the class is 
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    RootModel,
+    SecretBytes,
+    SecretStr,
+    create_model,
+)
 
 from oncekey.errors import RequestRefused
 from oncekey.fingerprint import fingerprint
@@ -61,10 +69,41 @@ class Order(BaseModel):
     method: Card | Transfer
 
 
-class WithSecret(BaseModel):
-    """Something with secrets in it."""
+class Holder(BaseModel):
+    """Something with a secret in it, that a set can hold."""
 
-    cards: list[SecretStr]
+    model_config = ConfigDict(frozen=True, serialize_by_alias=True)
+
+    card: SecretStr = Field(alias="cardNumber")
+
+
+class Root(RootModel[list[SecretStr]]):
+    """A list of secrets, and nothing around it."""
+
+
+class Tagged(BaseModel):
+    """Something with a set of texts in it."""
+
+    tags: set[str]
+
+
+# A model with secrets, and a body that holds one at each CARD.
+WITH_SECRETS: dict[str, tuple[type[BaseModel], str]] = {
+    "field": (create_model("Field_", card=SecretStr), '{"card":"CARD"}'),
+    "bytes": (create_model("Bytes_", card=SecretBytes), '{"card":"CARD"}'),
+    "list": (create_model("List_", cards=list[SecretStr]), '{"cards":["x","CARD"]}'),
+    "set": (create_model("Set_", cards=set[SecretStr]), '{"cards":["x","CARD"]}'),
+    "dict": (create_model("Dict_", cards=dict[int, SecretStr]), '{"cards":{"1":"CARD"}}'),
+    "tuple": (create_model("Tuple_", cards=tuple[int, SecretStr]), '{"cards":[1,"CARD"]}'),
+    "optional": (create_model("Optional_", card=SecretStr | None), '{"card":"CARD"}'),
+    "alias": (Holder, '{"cardNumber":"CARD"}'),
+    "model": (create_model("Model_", holder=Holder), '{"holder":{"cardNumber":"CARD"}}'),
+    "set of models": (
+        create_model("Models_", holders=set[Holder]),
+        '{"holders":[{"cardNumber":"CARD"}]}',
+    ),
+    "root": (Root, '["CARD"]'),
+}
 
 
 def asked(body: str, model: type[BaseModel]) -> str:
@@ -110,12 +149,26 @@ def test_alternatives_that_differ_in_a_default_only_are_different() -> None:
     )
 
 
-def test_secrets_count_though_a_dump_masks_them() -> None:
-    """Two different secrets are two requests, and the same one is the same."""
-    one, other = '{"cards":["4242"]}', '{"cards":["4000"]}'
+@pytest.mark.parametrize(("model", "body"), WITH_SECRETS.values(), ids=WITH_SECRETS)
+def test_secrets_count_though_a_dump_masks_them(model: type[BaseModel], body: str) -> None:
+    """Two different secrets are two requests, wherever they stand, and the same one is one."""
+    one, other = body.replace("CARD", "4242"), body.replace("CARD", "4000")
 
-    assert asked(one, WithSecret) != asked(other, WithSecret)
-    assert asked(one, WithSecret) == asked('{ "cards": ["4242"] }', WithSecret)
+    assert asked(one, model) != asked(other, model)
+    assert asked(one, model) == asked(f" {one}", model)
+    assert "4242" not in asked(one, model)
+
+
+def test_a_set_is_the_same_in_every_process() -> None:
+    """A retry that another sandbox receives has the fingerprint that the first one computed.
+
+    The order of a set of texts changes from one process to the next, so the value is pinned.
+    """
+    body = '{"tags":["a","b","c","d","e"]}'
+
+    assert asked(body, Tagged) == "f1:wX15ZOfNXGzRu_4MxK_fJ6OMTqPn45uhDhBIXkvkHIM"
+    assert asked('{"tags":["e","d","c","b","a","a"]}', Tagged) == asked(body, Tagged)
+    assert asked('{"tags":["a","b","c","d"]}', Tagged) != asked(body, Tagged)
 
 
 def test_amounts_count_exactly() -> None:
