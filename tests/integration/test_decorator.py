@@ -23,6 +23,8 @@ OPTIONS: dict[str, Any] = {"operation": "POST /payments", "tenant": single_tenan
         ({"tenant": "acme"}, "tenant is no source"),
         ({"principal": "sub"}, "principal is no source"),
         ({"effects": "recorded"}, "effects='recorded' is not supported yet"),
+        ({"fingerprint": dict}, "fingerprint is neither a callable"),
+        ({"fingerprint": "body"}, "fingerprint is neither a callable"),
         ({"effects": "none"}, "effects is 'none': one of"),
         ({"max_lease": timedelta(seconds=1)}, "max_lease needs effects='repeatable'"),
         ({"methods": "POST"}, "methods is a collection"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from oncekey import Final, NotExecuted
 from oncekey.record import Status
+from tests.support.dynamodb import dynamodb_table, items, store_on
 from tests.support.events import (
     load,
 )
@@ -192,3 +194,59 @@ def test_a_final_raised_anywhere_ends_the_operation_with_its_answer(status: int)
     assert headers_of(first)["content-type"] == "application/json"
     assert headers_of(replay) == headers_of(first) | {"idempotent-replayed": "true"}
     assert len(service.runs) == 1
+
+
+def test_a_final_that_cannot_be_sent_is_recorded_before_it_is_raised() -> None:
+    """A `Final` whose body has no JSON form is the author's mistake; its record says unknown."""
+    service = Protected()
+
+    def handler(_event: object, _op: object) -> None:
+        raise Final(201, {"at": object()})
+
+    service.then = handler
+    with pytest.raises(TypeError, match="cannot be sent as JSON"):
+        service.send(POST)
+
+    assert records(service)[0].status is Status.UNKNOWN
+
+
+def test_a_rule_that_fails_proves_nothing() -> None:
+    """A `not_executed` predicate that raises counts as no; the handler's error is raised."""
+
+    def rule(error: BaseException) -> bool:
+        raise ZeroDivisionError
+
+    service = Protected(not_executed=rule)
+
+    def handler(_event: object, _op: object) -> None:
+        raise LookupError
+
+    service.then = handler
+    with pytest.raises(LookupError):
+        service.send(POST)
+
+    assert records(service)[0].status is Status.UNKNOWN
+
+
+def test_a_body_with_lone_surrogates_is_replayed_as_it_was() -> None:
+    """What JSON can say and UTF-8 cannot is stored escaped, and comes back equal."""
+    with dynamodb_table() as client:
+        service = Protected(store=store_on(client))
+        service.then = lambda _event, _op: {"statusCode": 200, "body": "\ud800 and ä"}
+        first, replay = service.send(POST), service.send(POST)
+        (item,) = items(client)
+
+    assert first["body"] == replay["body"] == "\ud800 and ä"
+    assert item["response"]["S"].isascii()
+
+
+def test_a_retention_shorter_than_the_lease_is_warned_about_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Answers forgotten before the first request must have ended are a mistake, and said to be."""
+    service = Protected(operation="POST /short-lived", retention=timedelta(seconds=10))
+    service.send(POST)
+    service.send(POST)
+
+    said = [record for record in caplog.records if "shorter than the lease" in record.message]
+    assert len(said) == 1

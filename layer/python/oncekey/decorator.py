@@ -10,12 +10,12 @@ import inspect
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
+from oncekey import options
 from oncekey.clock import SystemClock
 from oncekey.errors import ConfigurationError
-from oncekey.http_key import DEFAULT_MIN_KEY_LENGTH, MAX_KEY_LENGTH
+from oncekey.http_key import DEFAULT_MIN_KEY_LENGTH
 from oncekey.http_operation import HttpOperation
 from oncekey.record import Effects
-from oncekey.settings import settings_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -110,15 +110,16 @@ def idempotent(
     Raises:
         ConfigurationError: an option is wrong; the message names every fault.
     """
-    given = _settings_given(
+    given = options.settings_given(
         in_progress, wait_up_to, retention, max_lease, reconcile_grace, problem_base
     )
     faults = [
-        *_name_faults(operation),
-        *_caller_faults(tenant, principal),
-        *_effects_faults(effects, max_lease),
-        *_key_faults(methods, min_key_length),
-        *_settings_faults(given),
+        *options.name_faults(operation),
+        *options.caller_faults(tenant, principal),
+        *options.effects_faults(effects, max_lease),
+        *options.fingerprint_faults(fingerprint),
+        *options.key_faults(methods, min_key_length),
+        *options.settings_faults(given),
     ]
     if faults:
         raise ConfigurationError(f"@idempotent(operation={operation!r})", faults)
@@ -130,7 +131,7 @@ def idempotent(
         select=fingerprint,
         methods=frozenset(method.upper() for method in methods),
         min_key_length=min_key_length,
-        is_not_executed=_predicate(not_executed),
+        is_not_executed=options.predicate(operation, not_executed),
         given_settings=given,
         store=store,
         clock=clock or SystemClock(),
@@ -160,83 +161,3 @@ def _takes_operation(handler: Callable[..., Any]) -> bool:
     parameters = inspect.signature(handler).parameters.values()
     positional = [p for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
     return len(positional) > 2
-
-
-def _predicate(
-    rule: type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool],
-) -> Callable[[BaseException], bool]:
-    if isinstance(rule, type | tuple):
-        return lambda error: isinstance(error, rule)
-    return rule
-
-
-def _name_faults(operation: object) -> list[str]:
-    if not isinstance(operation, str) or not operation.strip():
-        return [
-            "operation is empty: name it, by convention method and route, such as 'POST /payments'"
-        ]
-    return []
-
-
-def _caller_faults(tenant: object, principal: object) -> list[str]:
-    faults: list[str] = []
-    if not callable(tenant):
-        faults.append(
-            "tenant is no source: use jwt_claim('tenant_id') or another,"
-            " or single_tenant() if there is only one"
-        )
-    if principal is not None and not callable(principal):
-        faults.append("principal is no source: use jwt_claim('sub') or another")
-    return faults
-
-
-def _effects_faults(effects: str, max_lease: timedelta | None) -> list[str]:
-    if effects == Effects.RECORDED:
-        fault = "effects='recorded' is not supported yet: use 'unrecorded' or 'repeatable'"
-        return [fault]
-    if effects not in set(Effects):
-        return [f"effects is {effects!r}: one of 'unrecorded', 'repeatable' is needed"]
-    if max_lease is not None and effects != Effects.REPEATABLE:
-        fault = "max_lease needs effects='repeatable': with it two attempts can overlap"
-        return [fault]
-    return []
-
-
-def _key_faults(methods: Collection[str], min_key_length: int) -> list[str]:
-    faults: list[str] = []
-    if isinstance(methods, str) or not methods:
-        faults.append("methods is a collection such as ('POST', 'PATCH')")
-    if not 1 <= min_key_length <= MAX_KEY_LENGTH:
-        faults.append(f"min_key_length is {min_key_length}: 1 to {MAX_KEY_LENGTH} is possible")
-    return faults
-
-
-def _settings_given(
-    in_progress: str | None,
-    wait_up_to: timedelta | None,
-    retention: timedelta | None,
-    max_lease: timedelta | None,
-    reconcile_grace: timedelta | None,
-    problem_base: str | None,
-) -> dict[str, int | str]:
-    given: dict[str, int | str | None] = {
-        "in_progress": in_progress,
-        "wait_up_to_ms": _milliseconds(wait_up_to),
-        "retention_s": None if retention is None else int(retention.total_seconds()),
-        "max_lease_ms": _milliseconds(max_lease),
-        "reconcile_grace_ms": _milliseconds(reconcile_grace),
-        "problem_base": problem_base,
-    }
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _milliseconds(duration: timedelta | None) -> int | None:
-    return None if duration is None else duration // timedelta(milliseconds=1)
-
-
-def _settings_faults(given: dict[str, int | str]) -> list[str]:
-    try:
-        settings_from({}, given)
-    except ConfigurationError as error:
-        return error.faults
-    return []

@@ -59,6 +59,9 @@ class Final(OncekeyError):  # noqa: N818 -- an answer, not an error
         # The body may hold what no log should.
         return f"the operation ends with status {self.status}"
 
+    def __repr__(self) -> str:
+        return f"Final({self.status})"
+
 
 class RequestRefused(OncekeyError):  # noqa: N818 -- not an error of the program: an answer to the caller
     """A request that is answered without reaching the handler, and without a write.

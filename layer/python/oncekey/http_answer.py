@@ -38,9 +38,13 @@ def stored_form(returned: Any, shape: Shape) -> str:
     status_code(answer)
     _check_body(answer)
     try:
-        return json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError) as error:
+        stored = json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"oncekey: the handler's answer cannot be sent as JSON: {error}") from error
+    if _has_lone_surrogate(stored):
+        # A store takes UTF-8, which has none; escaped they are plain ASCII.
+        return json.dumps(answer, allow_nan=False, separators=(",", ":"))
+    return stored
 
 
 def final_answer(final: Final) -> Answer:
@@ -141,3 +145,11 @@ def _check_body(answer: Mapping[str, Any]) -> None:
     for field in ("headers", "multiValueHeaders"):
         if not isinstance(answer.get(field) or {}, dict):
             raise TypeError(f"oncekey: {field} of the handler's answer is a dict")
+
+
+def _has_lone_surrogate(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False

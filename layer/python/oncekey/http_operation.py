@@ -108,9 +108,10 @@ class HttpOperation:
             key=idempotency_key(request.header_lines(HEADER), self.min_key_length),
         )
         left_ms = remaining_ms(context)
-        deadline_ms = self.clock.now_ms() + (
-            settings.default_lease_ms if left_ms is None else left_ms
-        )
+        now_ms = self.clock.now_ms()
+        deadline_ms = now_ms + (settings.default_lease_ms if left_ms is None else left_ms)
+        if settings.retention_ms <= deadline_ms - now_ms + settings.lease_margin_ms:
+            telemetry.retention_too_short(self.name, settings.retention_s)
         return Claim(
             identity=identity,
             fingerprint=fingerprint(request, self.select),
@@ -153,19 +154,23 @@ def _invocation(
     handler: Handler, event: Any, context: Any, request: HttpRequest
 ) -> Callable[[Operation], Answered[Answer] | Raised]:
     def invoke(operation: Operation) -> Answered[Answer] | Raised:
-        ended_by_final = False
         try:
             with running(operation):
-                returned = handler(event, context, operation)
+                returned, is_last_word = _ended(handler, event, context, operation)
             stored = stored_form(returned, request.shape)
-        except Final as final:
-            stored, ended_by_final = stored_form(final_answer(final), request.shape), True
-        except BaseException as error:  # noqa: BLE001 -- whatever it is, its record comes first; it is raised again then
+        except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
             return Raised(error)
         answer = answer_from(stored)
-        return Answered(value=answer, stored=stored, is_final=ended_by_final or is_final(answer))
+        return Answered(value=answer, stored=stored, is_final=is_last_word or is_final(answer))
 
     return invoke
+
+
+def _ended(handler: Handler, event: Any, context: Any, operation: Operation) -> tuple[Any, bool]:
+    try:
+        return handler(event, context, operation), False
+    except Final as final:
+        return final_answer(final), True
 
 
 def _answer_to(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -91,4 +92,24 @@ def store_unavailable(operation: str, error: StoreError) -> None:
             "operation": operation,
             "reason": error.reason,
         },
+    )
+
+
+@lru_cache(maxsize=256)
+def retention_too_short(operation: str, retention_s: int) -> None:
+    """Answers are forgotten before an attempt's lease can end; said once for each operation."""
+    _logger.warning(
+        "oncekey: answers of %s are kept for %s s, which is shorter than the lease: a client that"
+        " retries after that runs again",
+        operation,
+        retention_s,
+    )
+
+
+def rule_failed(operation: str, error: Exception) -> None:
+    """The author's `not_executed` predicate raised; its verdict counts as no."""
+    _logger.error(
+        "oncekey: the not_executed predicate of %s raised %s: nothing is proven by it",
+        operation,
+        type(error).__name__,
     )

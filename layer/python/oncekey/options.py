@@ -1,0 +1,112 @@
+"""The options of the decorator, checked: each fault in a sentence that says what to do."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from oncekey import telemetry
+from oncekey.errors import ConfigurationError
+from oncekey.http_key import MAX_KEY_LENGTH
+from oncekey.record import Effects
+from oncekey.settings import settings_from
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+
+def predicate(
+    operation: str,
+    rule: type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool],
+) -> Callable[[BaseException], bool]:
+    if isinstance(rule, type | tuple):
+        return lambda error: isinstance(error, rule)
+
+    def is_proof(error: BaseException) -> bool:
+        try:
+            return bool(rule(error))
+        except Exception as failure:  # noqa: BLE001 -- a rule that fails proves nothing
+            telemetry.rule_failed(operation, failure)
+            return False
+
+    return is_proof
+
+
+def name_faults(operation: object) -> list[str]:
+    if not isinstance(operation, str) or not operation.strip():
+        return [
+            "operation is empty: name it, by convention method and route, such as 'POST /payments'"
+        ]
+    return []
+
+
+def caller_faults(tenant: object, principal: object) -> list[str]:
+    faults: list[str] = []
+    if not callable(tenant):
+        faults.append(
+            "tenant is no source: use jwt_claim('tenant_id') or another,"
+            " or single_tenant() if there is only one"
+        )
+    if principal is not None and not callable(principal):
+        faults.append("principal is no source: use jwt_claim('sub') or another")
+    return faults
+
+
+def effects_faults(effects: str, max_lease: timedelta | None) -> list[str]:
+    if effects == Effects.RECORDED:
+        fault = "effects='recorded' is not supported yet: use 'unrecorded' or 'repeatable'"
+        return [fault]
+    if effects not in set(Effects):
+        return [f"effects is {effects!r}: one of 'unrecorded', 'repeatable' is needed"]
+    if max_lease is not None and effects != Effects.REPEATABLE:
+        fault = "max_lease needs effects='repeatable': with it two attempts can overlap"
+        return [fault]
+    return []
+
+
+def fingerprint_faults(fingerprint: object) -> list[str]:
+    is_model = isinstance(fingerprint, type) and hasattr(fingerprint, "model_validate_json")
+    is_callable = callable(fingerprint) and not isinstance(fingerprint, type)
+    if fingerprint is None or is_model or is_callable:
+        return []
+    return ["fingerprint is neither a callable of the request nor a pydantic model"]
+
+
+def key_faults(methods: Collection[str], min_key_length: int) -> list[str]:
+    faults: list[str] = []
+    if isinstance(methods, str) or not methods:
+        faults.append("methods is a collection such as ('POST', 'PATCH')")
+    if not 1 <= min_key_length <= MAX_KEY_LENGTH:
+        faults.append(f"min_key_length is {min_key_length}: 1 to {MAX_KEY_LENGTH} is possible")
+    return faults
+
+
+def settings_given(
+    in_progress: str | None,
+    wait_up_to: timedelta | None,
+    retention: timedelta | None,
+    max_lease: timedelta | None,
+    reconcile_grace: timedelta | None,
+    problem_base: str | None,
+) -> dict[str, int | str]:
+    given: dict[str, int | str | None] = {
+        "in_progress": in_progress,
+        "wait_up_to_ms": _milliseconds(wait_up_to),
+        "retention_s": None if retention is None else int(retention.total_seconds()),
+        "max_lease_ms": _milliseconds(max_lease),
+        "reconcile_grace_ms": _milliseconds(reconcile_grace),
+        "problem_base": problem_base,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _milliseconds(duration: timedelta | None) -> int | None:
+    return None if duration is None else duration // timedelta(milliseconds=1)
+
+
+def settings_faults(given: dict[str, int | str]) -> list[str]:
+    try:
+        settings_from({}, given)
+    except ConfigurationError as error:
+        return error.faults
+    return []
