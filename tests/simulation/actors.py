@@ -113,7 +113,7 @@ class Actor:
     def open(self) -> None:
         """Make the flow. A caller's time begins now."""
         if self.caller is None:
-            self.flow = SETTLERS[self.name](PK, self.clock, self.settings)
+            self.flow = SETTLERS[self.name.partition("-")[0]](PK, self.clock, self.settings)
             return
         claim = Claim(
             identity=IDENTITY,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.simulation.scenario import Scenario
     from tests.simulation.story import Violation
 
-_STEPS_PER_FAULT = 6
+_MOST_STEPS_FOR_EACH_OTHER = 6
 _MOST_MOVES = 400
 
 
@@ -100,9 +100,8 @@ def explore(
 
 def judge(world: World, *, heals: bool = True) -> Violation | None:
     """The verdict on a run that is over: its safety, and after all faults its progress."""
-    violation = verdict(world.history())
-    if violation is not None or not heals:
-        return violation
+    if not heals:
+        return verdict(world.history())
     heal(world)
     history = world.history()
     return verdict(history) or next(answers_come_at_last(history), None)
@@ -111,7 +110,6 @@ def judge(world: World, *, heals: bool = True) -> Violation | None:
 def heal(world: World) -> None:
     """End all faults, then let every request be sent again while time passes and settlers run."""
     world.heal()
-    settings = world.scenario.settings
     bodies = dict.fromkeys(caller.body for caller in world.scenario.callers)
     effects = world.scenario.callers[0].effects
     for number in range(MOST_RETRIES + 1):
@@ -121,14 +119,13 @@ def heal(world: World) -> None:
                 world.add(Caller(name=f"again-{body}{number}", body=body, effects=effects)).name,
             )
         record = world.record
-        if record is not None and record.status in {Status.IN_PROGRESS, Status.UNKNOWN}:
-            if record.due is not None:
-                late_ms = record.due.at_ms + world.scenario.most_skew_ms + 1
-                world.advance(max(0, late_ms - world.time.now_ms()))
-            for settler in ("reconciler", "resolver"):
-                run(world, world.add(settler).name)
-        else:
-            world.advance(settings.lease_margin_ms)
+        if record is None or record.status is Status.COMPLETED:
+            return
+        if record.due is not None:
+            late_ms = record.due.at_ms + world.scenario.most_skew_ms + 1
+            world.advance(max(0, late_ms - world.time.now_ms()))
+        for settler in (f"reconciler-again{number}", f"resolver-again{number}"):
+            run(world, world.add(settler).name)
 
 
 def run(world: World, name: str) -> None:
@@ -150,11 +147,13 @@ def play(world: World, schedule: Sequence[Move]) -> None:
 def wander(world: World, chance: random.Random) -> tuple[Move, ...]:
     """Make random moves, mostly steps, until all actors have come to their ends."""
     made: list[Move] = []
+    steps_for_each_other = chance.randint(1, _MOST_STEPS_FOR_EACH_OTHER)
     while options := moves(world):
-        steps = [move for move in options if move.kind is Kind.STEP]
-        others = [move for move in options if move.kind is not Kind.STEP]
-        is_step = not others or (steps and chance.randrange(_STEPS_PER_FAULT) > 0)
-        move = chance.choice(steps if is_step else others)
+        # First the kind, or the many ways to fail would crowd out the few to arrive late.
+        kinds = sorted({move.kind for move in options})
+        is_step = chance.randint(0, steps_for_each_other) > 0
+        kind = Kind.STEP if is_step and Kind.STEP in kinds else chance.choice(kinds)
+        move = chance.choice([move for move in options if move.kind is kind])
         world.take(move)
         made.append(move)
         if len(made) > _MOST_MOVES:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from oncekey.record import Effects
 from oncekey.settings import Settings
 from tests.simulation.explorer import Found, judge, shortest, wander
-from tests.simulation.scenario import ALL_FAULTS, Caller, Plan, Scenario, Until
+from tests.simulation.scenario import ALL_FAULTS, ESSENTIAL, Caller, Plan, Scenario, Until
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SETTLERS = ("reconciler", "resolver", "webhook")
+_MOST_SETTLERS_OF_A_KIND = 4
 SEED_VARIABLE = "ONCEKEY_SIMULATION_SEED"
 _MOST_CALLERS = 5
 
@@ -32,7 +33,11 @@ def drawn(chance: random.Random) -> Scenario:
         max_lease_ms=chance.choice([None, 3_000]) if effects is Effects.REPEATABLE else None,
     )
     names = [f"caller-{number}" for number in range(chance.randint(2, _MOST_CALLERS))]
-    settlers = tuple(_some(chance, list(SETTLERS)))
+    settlers = tuple(
+        f"{name}-{number}"
+        for name in _some(chance, list(SETTLERS))
+        for number in range(chance.randint(1, _MOST_SETTLERS_OF_A_KIND))
+    )
     # Half the margin each way is within it; more is beyond.
     reach_ms = chance.choice(
         [0, 0, settings.lease_margin_ms // 2 - 1, 3 * settings.lease_margin_ms]
@@ -53,10 +58,10 @@ def drawn(chance: random.Random) -> Scenario:
         settings=settings,
         # With a shorter lease, or without a platform that kills, attempts may overlap.
         killed_in_time=settings.max_lease_ms is None and chance.randrange(4) > 0,
-        faults=tuple(_some(chance, list(ALL_FAULTS))),
-        most_faults=chance.choice([0, 1, 3, 8]),
+        faults=tuple(chance.choice([ESSENTIAL, _some(chance, list(ALL_FAULTS))])),
+        most_faults=chance.choice([0, 1, 4, 12]),
         passes=tuple(_some(chance, list(Until))),
-        most_passes=chance.choice([0, 1, 3, 6]),
+        most_passes=chance.choice([0, 1, 3, 8]),
         sweeps=chance.randrange(2) > 0,
         skews=tuple((name, chance.randint(-reach_ms, reach_ms)) for name in actors),
         skew_choices=tuple(chance.choice([(), (-reach_ms, reach_ms)])),

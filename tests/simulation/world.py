@@ -85,7 +85,7 @@ class World:
             self.add(settler)
 
     def add(self, who: Caller | str) -> Actor:
-        """One more caller, or the settler of that name."""
+        """One more caller, or a settler: `webhook`, or `webhook-2` where there are several."""
         name = who.name if isinstance(who, Caller) else who
         clock = self._make_clock(self.time, name, len(self.actors), self._skews.get(name, 0))
         caller = who if isinstance(who, Caller) else None
