@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 from oncekey import options
@@ -19,6 +18,7 @@ from oncekey.record import Effects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from datetime import timedelta
 
     from oncekey.clock import Clock
     from oncekey.fingerprint import Selection

@@ -19,6 +19,7 @@ def predicate(
     operation: str,
     rule: type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool],
 ) -> Callable[[BaseException], bool]:
+    """The rule that says which errors prove that nothing happened, as one predicate."""
     if isinstance(rule, type | tuple):
         return lambda error: isinstance(error, rule)
 
@@ -33,6 +34,7 @@ def predicate(
 
 
 def name_faults(operation: object) -> list[str]:
+    """What is wrong with the operation's name."""
     if not isinstance(operation, str) or not operation.strip():
         return [
             "operation is empty: name it, by convention method and route, such as 'POST /payments'"
@@ -41,6 +43,7 @@ def name_faults(operation: object) -> list[str]:
 
 
 def caller_faults(tenant: object, principal: object) -> list[str]:
+    """What is wrong with the sources of tenant and principal."""
     faults: list[str] = []
     if not callable(tenant):
         faults.append(
@@ -53,6 +56,7 @@ def caller_faults(tenant: object, principal: object) -> list[str]:
 
 
 def effects_faults(effects: str, max_lease: timedelta | None) -> list[str]:
+    """What is wrong with the declared effects, and with a lease that they do not allow."""
     if effects == Effects.RECORDED:
         fault = "effects='recorded' is not supported yet: use 'unrecorded' or 'repeatable'"
         return [fault]
@@ -65,6 +69,7 @@ def effects_faults(effects: str, max_lease: timedelta | None) -> list[str]:
 
 
 def fingerprint_faults(fingerprint: object) -> list[str]:
+    """What is wrong with the selection of what counts."""
     is_model = isinstance(fingerprint, type) and hasattr(fingerprint, "model_validate_json")
     is_callable = callable(fingerprint) and not isinstance(fingerprint, type)
     if fingerprint is None or is_model or is_callable:
@@ -73,6 +78,7 @@ def fingerprint_faults(fingerprint: object) -> list[str]:
 
 
 def key_faults(methods: Collection[str], min_key_length: int) -> list[str]:
+    """What is wrong with the methods and the length of keys."""
     faults: list[str] = []
     if isinstance(methods, str) or not methods:
         faults.append("methods is a collection such as ('POST', 'PATCH')")
@@ -89,6 +95,7 @@ def settings_given(
     reconcile_grace: timedelta | None,
     problem_base: str | None,
 ) -> dict[str, int | str]:
+    """The settings given as keyword arguments, by the names of `Settings`."""
     given: dict[str, int | str | None] = {
         "in_progress": in_progress,
         "wait_up_to_ms": _milliseconds(wait_up_to),
@@ -105,6 +112,7 @@ def _milliseconds(duration: timedelta | None) -> int | None:
 
 
 def settings_faults(given: dict[str, int | str]) -> list[str]:
+    """What is wrong with the settings given."""
     try:
         settings_from({}, given)
     except ConfigurationError as error:
