@@ -5,7 +5,7 @@ Only the standard library is imported here, because everything else imports this
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,3 +94,115 @@ class StoreError(OncekeyError):
 
 def _store_error(reason: str, transient: bool) -> StoreError:  # noqa: FBT001 -- called by pickle only
     return StoreError(reason, transient=transient)
+
+
+class CallNotAnswered(OncekeyError):  # noqa: N818 -- what its subclasses have in common
+    """A call of an idempotent function that ended without the function's result.
+
+    Attributes:
+        operation: the function's declared name.
+        operation_id: the record's life that stood in the way, where one did and is known.
+        retry_after_s: when calling again may end otherwise; None where waiting does not help.
+        detail: what else is known about the reason. Never a key or a payload.
+        retryable: True means "same key, wait"; False means "do not make this call again".
+    """
+
+    retryable: ClassVar[bool] = False
+    advice: ClassVar[str] = "the call was not answered"
+
+    def __init__(
+        self,
+        *,
+        operation: str,
+        operation_id: str | None = None,
+        retry_after_s: int | None = None,
+        detail: str = "",
+    ) -> None:
+        self.operation = operation
+        self.operation_id = operation_id
+        self.retry_after_s = retry_after_s
+        self.detail = detail
+        super().__init__(operation, operation_id, retry_after_s, detail)
+
+    def __str__(self) -> str:
+        life = f" (operation {self.operation_id})" if self.operation_id else ""
+        reason = f" ({self.detail})" if self.detail else ""
+        wait = f" Wait {self.retry_after_s} s." if self.retry_after_s is not None else ""
+        return f"{self.operation}{life}: {self.advice}{reason}.{wait}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only arguments are lost by Exception's own pickling. Notes that somebody added are
+        # in its dictionary.
+        return (_call_not_answered, (type(self), *self.args), dict(vars(self)))
+
+
+def _call_not_answered(
+    kind: type[CallNotAnswered],
+    operation: str,
+    operation_id: str | None,
+    retry_after_s: int | None,
+    detail: str,
+) -> CallNotAnswered:
+    return kind(
+        operation=operation,
+        operation_id=operation_id,
+        retry_after_s=retry_after_s,
+        detail=detail,
+    )
+
+
+class InProgress(CallNotAnswered):
+    """The first call with this key is still running; this one did nothing."""
+
+    retryable = True
+    advice = (
+        "the first call with this key is still running; make the same call with the same key again"
+        " later, because a new key would run it twice"
+    )
+
+
+class KeyReused(CallNotAnswered):
+    """The key belongs to a call with other arguments; this one did nothing."""
+
+    advice = (
+        "this key was used for a call with other arguments; nothing was done, take a new key for a"
+        " new call"
+    )
+
+
+class OutcomeUnknown(CallNotAnswered):
+    """An earlier call with this key was interrupted and may have taken effect; this did nothing."""
+
+    retryable = True
+    advice = (
+        "a call with this key was interrupted and may have taken effect; make the same call with"
+        " the same key again later, when it is settled, because a new key could run it twice"
+    )
+
+
+class StoreUnavailable(CallNotAnswered):
+    """The store could not be reached before the function ran, so it did not run."""
+
+    retryable = True
+    advice = (
+        "the store is unavailable, and without it the call could not be protected; nothing was"
+        " done, make the same call with the same key again later"
+    )
+
+
+class KeyMissing(CallNotAnswered):
+    """The call has no key that could tell it from other calls, so the function did not run."""
+
+    advice = (
+        "the call has no usable key; nothing was done, make it again with arguments that `key=`"
+        " finds a key in"
+    )
+
+
+class ResultUnavailable(CallNotAnswered):
+    """The call was carried out, and its result cannot be given again."""
+
+    advice = (
+        "the call was carried out, and its result cannot be given again; do not repeat it with"
+        " another key, look its effect up where it was made"
+    )

@@ -1,0 +1,213 @@
+"""The results of idempotent functions as text: a replay equals the first answer, types included.
+
+Plain JSON values are stored as they are. Everything else is an object tagged with `$`, and a
+dictionary that has such a key of its own is tagged as well, so that no result can pass for another.
+This is no pickle: reading imports a class by name if it is a dataclass, an enum, a named tuple or a
+pydantic model, fills in its fields, and calls nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+from oncekey.results_classes import Parts, put_together, take_apart
+from oncekey.results_refusals import Unreadable, Unstorable, refusal, step_of_key
+from oncekey.results_scalars import READERS, TAG, WRITERS, is_plain_text, node
+
+# Deeper values are refused at this depth on every Python version, rather than wherever its own
+# stack ends.
+MAX_DEPTH = 100
+
+_SEQUENCES: dict[str, type] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+_CLASSES = {"dataclass", "namedtuple", "model", "enum"}
+
+
+def encode(value: object) -> str:
+    """`value` as compact JSON text that `decode` makes an equal value of the same types from.
+
+    Values that one object holds twice come back as two. What has a class of its own is decoded once
+    on the way, so that what returns from here can be read where the same classes are.
+
+    Raises:
+        TypeError: `value`, or something inside it, cannot be stored. The message tells the path to
+            it, its kind, and what to do; never the value.
+    """
+    encoder = _Encoder()
+    try:
+        text = _dumps(encoder.write("result", value))
+    except RecursionError:
+        raise _too_deep("result") from None
+    if encoder.met_class:
+        _check_decoded(text)
+    return text
+
+
+def decode(text: str) -> Any:
+    """The value that `encode` made `text` from.
+
+    Raises:
+        ValueError: `text` is not of `encode`'s making, has a tag that this release does not know,
+            or is of a class that is gone or has other fields now.
+    """
+    try:
+        return _read(json.loads(text, parse_constant=_no_constant), 1)
+    except Unreadable:
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        # Their messages quote what they could not read.
+        raise Unreadable(
+            f"The stored result is malformed ({type(error).__name__}): it was not written by"
+            " oncekey, or was changed since."
+        ) from None
+    except RecursionError:
+        raise Unreadable(f"The stored result is nested deeper than {MAX_DEPTH} levels.") from None
+
+
+def _dumps(tree: Any) -> str:
+    text = json.dumps(tree, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # Lone surrogates, which only escapes can carry.
+        return json.dumps(tree, separators=(",", ":"), allow_nan=False)
+    return text
+
+
+def _check_decoded(text: str) -> None:
+    try:
+        again = _dumps(_Encoder().write("result", decode(text)))
+    except ValueError as error:
+        raise TypeError(f"result cannot be stored, because it could not be read: {error}") from None
+    if again != text:
+        raise TypeError(
+            "result would not come back equal, because one of its classes changes what it holds:"
+            " return plain values instead"
+        )
+
+
+def _too_deep(path: str) -> TypeError:
+    return TypeError(
+        f"{path} is nested deeper than {MAX_DEPTH} levels, which cannot be stored: return a flatter"
+        " value"
+    )
+
+
+class _Encoder:
+    """Makes JSON values of one result."""
+
+    def __init__(self) -> None:
+        self.met_class = False
+        self._path: list[str] = []
+        self._open: set[int] = set()
+
+    def write(self, step: str, value: Any) -> Any:
+        """`value`, which stands at `step` in what is being written, as JSON values."""
+        self._path.append(step)
+        write = WRITERS.get(type(value))
+        try:
+            tree = self._nested(value) if write is None else write(value)
+        except Unstorable as found:
+            raise TypeError(
+                f"{''.join(self._path)} is {found.what}, which cannot be stored: {found.advice}"
+            ) from None
+        self._path.pop()
+        return tree
+
+    def _nested(self, value: Any) -> Any:
+        if id(value) in self._open:
+            raise Unstorable("a cycle back to what holds it", "return a value without cycles")
+        if len(self._path) > MAX_DEPTH:
+            raise _too_deep("".join(self._path[:3]) + "...")
+        self._open.add(id(value))
+        tree = self._container(value)
+        self._open.remove(id(value))
+        return tree
+
+    def _container(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is dict:
+            return self._dictionary(value)
+        if kind is list or kind is tuple:
+            items = [self.write(f"[{index}]", item) for index, item in enumerate(value)]
+            return items if kind is list else node("tuple", items)
+        if kind is set or kind is frozenset:
+            # Equal sets have one text in every process.
+            return node(kind.__name__, sorted((self.write("{}", i) for i in value), key=_dumps))
+        parts = take_apart(value)
+        if parts is None:
+            raise refusal(value)
+        self.met_class = True
+        return self._parts(parts)
+
+    def _dictionary(self, value: dict[Any, Any]) -> Any:
+        if TAG not in value and all(type(key) is str and is_plain_text(key) for key in value):
+            return {key: self.write(step_of_key(key), item) for key, item in value.items()}
+        pairs = [
+            [self.write(f".keys()[{index}]", key), self.write(step_of_key(key), item)]
+            for index, (key, item) in enumerate(value.items())
+        ]
+        return node("dict", pairs)
+
+    def _parts(self, parts: Parts) -> dict[str, Any]:
+        tree: dict[str, Any] = {TAG: parts.kind, "c": parts.class_name}
+        if parts.kind == "enum":
+            return tree | {"v": parts.member}
+        tree["v"] = self._attributes(parts.fields)
+        if parts.fields_set is not None:
+            tree["set"] = self.write(".model_fields_set", parts.fields_set)
+        if parts.extra is not None:
+            tree["extra"] = self.write(".model_extra", parts.extra)
+        if parts.private is not None:
+            tree["private"] = self._attributes(parts.private)
+        return tree
+
+    def _attributes(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {name: self.write(f".{name}", value) for name, value in values.items()}
+
+
+def _read(tree: Any, depth: int) -> Any:
+    if not isinstance(tree, list | dict):
+        return tree
+    if isinstance(tree, dict) and tree.get(TAG) in READERS:
+        return READERS[tree[TAG]](tree)
+    if depth > MAX_DEPTH:
+        raise Unreadable(f"The stored result is nested deeper than {MAX_DEPTH} levels.")
+    below = depth + 1
+    if isinstance(tree, list):
+        return [_read(item, below) for item in tree]
+    if TAG not in tree:
+        return {key: _read(item, below) for key, item in tree.items()}
+    kind = tree[TAG]
+    if kind == "dict":
+        return {_read(key, below): _read(item, below) for key, item in tree["v"]}
+    if kind in _SEQUENCES:
+        return _SEQUENCES[kind]([_read(item, below) for item in tree["v"]])
+    if kind in _CLASSES:
+        return put_together(_read_parts(kind, tree, below))
+    raise Unreadable(
+        f"The stored result has a part of the kind {str(kind)[:40]!r}, which this release of"
+        " oncekey does not know: a newer one wrote it."
+    )
+
+
+def _read_parts(kind: str, tree: dict[str, Any], depth: int) -> Parts:
+    if kind == "enum":
+        return Parts(kind=kind, class_name=tree["c"], member=tree["v"])
+    private = tree.get("private")
+    return Parts(
+        kind=kind,
+        class_name=tree["c"],
+        fields=_read_attributes(tree["v"], depth),
+        fields_set=_read(tree["set"], depth) if "set" in tree else None,
+        extra=_read(tree["extra"], depth) if "extra" in tree else None,
+        private=None if private is None else _read_attributes(private, depth),
+    )
+
+
+def _read_attributes(values: dict[str, Any], depth: int) -> dict[str, Any]:
+    return {name: _read(value, depth) for name, value in values.items()}
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(text)

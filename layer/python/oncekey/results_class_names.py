@@ -1,0 +1,93 @@
+"""The classes of results by name: what leads to a class now leads to it in another process too."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import sys
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+from oncekey.results_refusals import Unreadable, Unstorable
+
+
+def kind_of(cls: type) -> str | None:
+    """`enum`, `namedtuple`, `model` (pydantic's), `dataclass`, or None for any other class."""
+    if issubclass(cls, Enum):
+        return "enum"
+    if issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple):
+        return "namedtuple"
+    # A model's class loads pydantic; where pydantic is not loaded there is no model.
+    base_model = getattr(sys.modules.get("pydantic.main"), "BaseModel", None)
+    if base_model is not None and issubclass(cls, base_model):
+        return "model"
+    return "dataclass" if dataclasses.is_dataclass(cls) else None
+
+
+@lru_cache(maxsize=1_024)
+def class_name(cls: type) -> str:
+    """The module and qualified name of `cls`, with a colon between them.
+
+    Raises:
+        Unstorable: they do not lead to `cls`, or would not in another process.
+    """
+    name, module = cls.__qualname__, cls.__module__
+    if "<locals>" in name:
+        raise Unstorable(f"of a local class ({name})", "define the class at the top of its module")
+    if "[" in name:
+        raise Unstorable(f"of a parametrised class ({name})", "derive a class of its own from it")
+    if module == "__main__":
+        raise Unstorable(
+            f"of a class of the main program ({name})",
+            "define the class in a module that can be imported",
+        )
+    loaded = sys.modules.get(module)
+    if loaded is None or _look_up(vars(loaded), name) is not cls or not _is_found(module):
+        raise Unstorable(
+            f"of a class that cannot be imported again ({module}.{name})",
+            "define the class under its own name, at the top of a module that can be imported",
+        )
+    return f"{module}:{name}"
+
+
+def _is_found(module: str) -> bool:
+    # `importlib.util.find_spec` answers for loaded modules from memory; another process searches.
+    package = module.rpartition(".")[0]
+    path = None
+    if package:
+        path = getattr(sys.modules.get(package), "__path__", None)
+        if path is None or not _is_found(package):
+            return False
+    return any(finder.find_spec(module, path) is not None for finder in sys.meta_path)
+
+
+def _look_up(names: Any, qualified_name: str) -> object:
+    found: object = None
+    for name in qualified_name.split("."):
+        found = names.get(name)
+        names = vars(found) if isinstance(found, type) else {}
+    return found
+
+
+def find_class(kind: str, name: str) -> type:
+    """The class that `class_name` gave `name` to. Imports its module, and runs nothing of it.
+
+    Raises:
+        Unreadable: it is gone, or is no longer of this kind.
+    """
+    module, _, qualified_name = name.partition(":")
+    try:
+        names = vars(sys.modules.get(module) or importlib.import_module(module))
+    except Exception as error:  # a module may raise anything as it is loaded
+        raise Unreadable(
+            f"The stored result is of the class {name}, whose module cannot be imported"
+            f" ({type(error).__name__}): keep it importable while results are kept."
+        ) from error
+    cls = _look_up(names, qualified_name)
+    if not isinstance(cls, type) or kind_of(cls) != kind:
+        raise Unreadable(
+            f"The stored result is of the class {name}, which is gone or is no {kind} any more:"
+            " keep it while results are kept."
+        )
+    return cls
