@@ -7,10 +7,15 @@ from oncekey.decorator import idempotent
 from oncekey.dynamodb_store import DynamoDBStore
 from oncekey.errors import ConfigurationError, Final, NotExecuted, OncekeyError, StoreError
 from oncekey.http_event import HttpRequest
+from oncekey.ietf_preset import IETF
 from oncekey.operation import Operation, current_operation
+from oncekey.s3_bucket import ResponseBucket
+from oncekey.stripe_preset import STRIPE
 from oncekey.tenants import api_key_id, authorizer_value, iam_principal, jwt_claim, single_tenant
 
 __all__ = [
+    "IETF",
+    "STRIPE",
     "ConfigurationError",
     "DynamoDBStore",
     "Final",
@@ -18,6 +23,7 @@ __all__ = [
     "NotExecuted",
     "OncekeyError",
     "Operation",
+    "ResponseBucket",
     "StoreError",
     "api_key_id",
     "authorizer_value",

@@ -26,6 +26,12 @@ class Claim:
     effects: Effects
     settings: Settings
     deadline_ms: int
+    response_version: int = 1
+    # Whether a fingerprint that differs is that of this request, by an older algorithm or secret.
+    accepts: Callable[[str], bool] | None = None
+    # First sent so long ago that an answer to it may have been forgotten: it must not begin now.
+    is_too_old_to_begin: bool = False
+    stores_raw_key: bool = True
 
     @property
     def pk(self) -> str:
@@ -54,7 +60,7 @@ class Claim:
 
     def expires_at_s(self, now_ms: int) -> int:
         """When a record settled now expires."""
-        return now_ms // 1000 + self.settings.retention_s
+        return now_ms // 1000 + self.settings.retention_s + self.settings.gone_for_s
 
     def new_record(self, *, operation_id: str, owner: str, now_ms: int) -> Record:
         """The record of a first attempt that begins now."""
@@ -64,9 +70,9 @@ class Claim:
             status=Status.IN_PROGRESS,
             rev=1,
             tenant=self.identity.tenant,
-            principal=self.identity.principal,
+            principal=self.identity.principal if self.stores_raw_key else "",
             operation=self.identity.operation,
-            key=self.identity.key,
+            key=self.identity.key if self.stores_raw_key else "",
             operation_id=operation_id,
             fingerprint=self.fingerprint,
             owner=owner,
@@ -76,6 +82,12 @@ class Claim:
             lease_until_ms=until_ms,
             due=self.due_after_lease(until_ms),
         )
+
+
+def deadline_ms(context: Any, settings: Settings, now_ms: int) -> int:
+    """When this invocation is killed, or has to have ended where nobody kills it."""
+    left_ms = remaining_ms(context)
+    return now_ms + (settings.default_lease_ms if left_ms is None else left_ms)
 
 
 def remaining_ms(context: Any) -> int | None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from oncekey.operation import Operation
     from oncekey.record import Record
     from oncekey.store import Refused, Written
+    from oncekey.stored_answer import Blob, Elsewhere
     from oncekey.transitions import Transition
 
 T = TypeVar("T")
@@ -34,6 +35,20 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class Keep:
+    """Keep an answer beside its record; a `StoreError` is thrown into the flow."""
+
+    blob: Blob
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Fetch an answer from beside its record; a `StoreError` is thrown into the flow."""
+
+    at: Elsewhere
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Let about `duration_ms` milliseconds pass."""
 
@@ -42,7 +57,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Run the handler. Answers `Answered` or `Raised`, and never throws."""
+    """Run the handler. Answers a `Result`, and never throws."""
 
     operation: Operation
 
@@ -60,13 +75,21 @@ class Answered(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class Unsendable:
+    """The handler ended with a final answer that has no stored form; `error` tells its author."""
+
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
 class Raised:
     """The handler ended with an exception."""
 
     error: BaseException
 
 
-Command = Write | Read | Pause | Invoke
+Result = Answered[Any] | Unsendable | Raised
+Command = Write | Read | Keep | Fetch | Pause | Invoke
 Flow = Generator[Command, Any, R]
 
 
@@ -82,12 +105,23 @@ def read(pk: str) -> Flow[Record | None]:
     return reply
 
 
+def keep(blob: Blob) -> Flow[None]:
+    """Ask for an answer to be kept."""
+    yield Keep(blob)
+
+
+def fetch(at: Elsewhere) -> Flow[bytes | None]:
+    """Ask for a kept answer."""
+    reply: bytes | None = yield Fetch(at)
+    return reply
+
+
 def pause(duration_ms: int) -> Flow[None]:
     """Ask for time to pass."""
     yield Pause(duration_ms)
 
 
-def invoke(operation: Operation) -> Flow[Answered[Any] | Raised]:
+def invoke(operation: Operation) -> Flow[Result]:
     """Ask for the handler to be run."""
-    reply: Answered[Any] | Raised = yield Invoke(operation)
+    reply: Result = yield Invoke(operation)
     return reply

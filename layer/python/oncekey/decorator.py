@@ -7,28 +7,35 @@ from __future__ import annotations
 
 import functools
 import inspect
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 from oncekey import options
 from oncekey.clock import SystemClock
 from oncekey.errors import ConfigurationError
+from oncekey.http_answer import storing_rule
 from oncekey.http_key import DEFAULT_MIN_KEY_LENGTH
 from oncekey.http_operation import HttpOperation
+from oncekey.http_policy import HttpPolicy
+from oncekey.ietf_preset import IETF
 from oncekey.record import Effects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from datetime import timedelta
+    from collections.abc import Callable, Collection, Sequence
 
     from oncekey.clock import Clock
     from oncekey.fingerprint import Selection
     from oncekey.operation import Operation
+    from oncekey.preset import Preset
     from oncekey.store import Store
     from oncekey.tenants import CallerSource
 
 Event = TypeVar("Event")
 Context = TypeVar("Context")
 Result = TypeVar("Result")
+
+
+_GONE_FOR = timedelta(hours=24)
 
 
 class Decorator(Protocol):
@@ -50,15 +57,25 @@ def idempotent(
     tenant: CallerSource,
     principal: CallerSource | None = None,
     effects: str = "unrecorded",
+    preset: Preset = IETF,
     fingerprint: Selection | None = None,
+    fingerprint_secrets: Sequence[bytes] | Callable[[], Sequence[bytes]] | None = None,
     methods: Collection[str] = ("POST", "PATCH"),
+    required: bool = True,
     min_key_length: int = DEFAULT_MIN_KEY_LENGTH,
+    store_raw_key: bool = True,
     not_executed: type[BaseException]
     | tuple[type[BaseException], ...]
     | Callable[[BaseException], bool] = (),
+    store_when: str | Callable[[dict[str, Any]], bool] | None = None,
+    before_store: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    response_version: int = 1,
+    upgrade_response: Callable[[dict[str, Any], int], dict[str, Any]] | None = None,
     in_progress: str | None = None,
     wait_up_to: timedelta | None = None,
     retention: timedelta | None = None,
+    after_expiry: str = "run",
+    gone_for: timedelta | None = None,
     max_lease: timedelta | None = None,
     reconcile_grace: timedelta | None = None,
     problem_base: str | None = None,
@@ -75,7 +92,8 @@ def idempotent(
     the store does not answer, nothing runs at all.
 
     Decorating opens no connection and needs no environment. The handler is called with the event,
-    the context, and, if it takes a third argument, the `Operation`.
+    the context, and, if it takes a third argument, the `Operation`. An `async def` handler stays
+    one; its event loop is free while the store is called.
 
     Args:
         operation: the name that the key is bound to, by convention method and route template, such
@@ -87,18 +105,36 @@ def idempotent(
         effects: what the handler does to the outside world. With `unrecorded` what is interrupted
             is unknown; with `repeatable` running again is harmless, and what is interrupted runs
             again.
+        preset: how refusals are worded and replays marked, `IETF` or `STRIPE`.
         fingerprint: what part of the request must be the same in a repeat, in place of the whole
             body. This is a callable from the request to a JSON value, or a pydantic model; a body
             that does not fit the model is refused (400) before anything is written.
+        fingerprint_secrets: make the fingerprint an HMAC, so that the table says nothing of what
+            was asked. The newest comes first; the others are accepted. By default the words of
+            ONCEKEY_FINGERPRINT_SECRETS.
         methods: which methods need a key. Others pass through untouched.
+        required: False lets requests without a key pass unprotected, and logs them.
         min_key_length: shorter keys are refused, because guessable ones would leak answers.
+        store_raw_key: False keeps key and principal out of the table, where they may be personal
+            data.
         not_executed: exception types, or a predicate, that prove that nothing happened, as raising
             `NotExecuted` does.
-        in_progress: `conflict` (409 at once, the default), or `wait` for the first answer, at most
-            `wait_up_to`.
+        store_when: which answers are stored. `final` (2xx, 3xx, 4xx but for 408, 425, 429), `begun`
+            (any, and an exception as a 500), or a callable that decides. The preset's own choice by
+            default.
+        before_store: changes what is stored, to keep secrets out of the table. The first caller
+            gets the answer as it was, a replay what was stored.
+        response_version: the version of the answers that this release gives.
+        upgrade_response: turns an answer stored by another version into one of this version, on
+            replay; it gets the answer and its version.
+        in_progress: what a repeat of a running request gets. `conflict` (409 at once, the default),
+            `accepted` (202), or `wait` for the first answer, at most `wait_up_to`.
         wait_up_to: 10 s by default.
         retention: how long answers are kept, from completion, 24 h by default. A later repeat is a
             new operation.
+        after_expiry: `run` (the default), or `gone`, which answers 410 to a repeat for `gone_for`
+            after the retention.
+        gone_for: 24 h by default.
         max_lease: a shorter lease than the Lambda's own deadline, with `repeatable` effects only.
         reconcile_grace: how long after a dead attempt's lease its calls may still arrive somewhere,
             60 s by default.
@@ -111,38 +147,53 @@ def idempotent(
         ConfigurationError: an option is wrong; the message names every fault.
     """
     given = options.settings_given(
-        in_progress, wait_up_to, retention, max_lease, reconcile_grace, problem_base
+        {
+            "wait_up_to_ms": wait_up_to,
+            "retention_s": retention,
+            "gone_for_s": (gone_for or _GONE_FOR) if after_expiry == "gone" else None,
+            "max_lease_ms": max_lease,
+            "reconcile_grace_ms": reconcile_grace,
+        },
+        {"in_progress": in_progress, "problem_base": problem_base},
     )
     faults = [
         *options.name_faults(operation),
         *options.caller_faults(tenant, principal),
         *options.effects_faults(effects, max_lease),
+        *options.preset_faults(preset, store_when, after_expiry),
         *options.fingerprint_faults(fingerprint),
+        *options.secrets_faults(fingerprint_secrets),
         *options.key_faults(methods, min_key_length),
         *options.settings_faults(given),
     ]
     if faults:
         raise ConfigurationError(f"@idempotent(operation={operation!r})", faults)
-    bound = HttpOperation(
+    when = store_when or preset.store_when
+    policy = HttpPolicy(
         name=operation,
         tenant=tenant,
         principal=principal,
         effects=Effects(effects),
         select=fingerprint,
+        secrets=options.secrets_source(fingerprint_secrets),
         methods=frozenset(method.upper() for method in methods),
+        required=required,
         min_key_length=min_key_length,
+        stores_raw_key=store_raw_key,
         is_not_executed=options.predicate(operation, not_executed),
+        preset=preset,
+        is_final=storing_rule(when),
+        stores_failures=when == "begun",
+        response_version=response_version,
+        upgrade_response=upgrade_response,
+        before_store=before_store,
         given_settings=given,
-        store=store,
-        clock=clock or SystemClock(),
     )
+    bound = HttpOperation(policy=policy, store=store, clock=clock or SystemClock())
     return cast("Decorator", functools.partial(_decorate, bound))
 
 
 def _decorate(bound: HttpOperation, handler: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    if inspect.iscoroutinefunction(handler):
-        fault = "async handlers are not supported yet: decorate a plain function"
-        raise ConfigurationError(f"@idempotent(operation={bound.name!r})", [fault])
     takes_operation = _takes_operation(handler)
 
     def call(event: Any, context: Any, operation: Operation) -> Any:
@@ -152,9 +203,14 @@ def _decorate(bound: HttpOperation, handler: Callable[..., Any]) -> Callable[[An
     def protected(event: Any, context: Any) -> Any:
         return bound.answer(call, event, context)
 
+    @functools.wraps(handler)
+    async def protected_async(event: Any, context: Any) -> Any:
+        return await bound.answer_async(call, event, context)
+
+    wrapper = protected_async if inspect.iscoroutinefunction(handler) else protected
     # Callers see two arguments: the third is ours to give.
-    del protected.__wrapped__
-    return protected
+    del wrapper.__wrapped__
+    return wrapper
 
 
 def _takes_operation(handler: Callable[..., Any]) -> bool:

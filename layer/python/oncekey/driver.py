@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from oncekey.commands import Answered, Command, Flow, Invoke, Pause, Raised, Read, Write
+from oncekey.commands import Command, Fetch, Flow, Invoke, Keep, Pause, Read, Write
 from oncekey.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.clock import Clock
+    from oncekey.commands import Result
     from oncekey.operation import Operation
     from oncekey.store import Store
 
@@ -22,7 +23,7 @@ def drive(
     *,
     store: Store,
     clock: Clock,
-    invocation: Callable[[Operation], Answered[Any] | Raised],
+    invocation: Callable[[Operation], Result],
 ) -> R:
     """Run `flow` to its end and return its result. What the flow raises is raised."""
     try:
@@ -43,13 +44,18 @@ def _perform(
     command: Command,
     store: Store,
     clock: Clock,
-    invocation: Callable[[Operation], Answered[Any] | Raised],
+    invocation: Callable[[Operation], Result],
 ) -> object:
     match command:
         case Write():
             return store.write(command.transition)
         case Read():
             return store.read(command.pk)
+        case Keep():
+            store.keep(command.blob)
+            return None
+        case Fetch():
+            return store.fetch(command.at)
         case Pause():
             clock.pause(command.duration_ms)
             return None

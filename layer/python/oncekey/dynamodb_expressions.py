@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any, assert_never
 
-from oncekey.dynamodb_codec import Item, attribute_values
-from oncekey.record import RESPONSE_VERSION, Due, Effects, Status
+from oncekey.dynamodb_codec import Item, answer_value, attribute_values
+from oncekey.record import Due, Effects, Status
 from oncekey.transitions import (
     Complete,
     Doubt,
@@ -174,8 +174,8 @@ def _end(to: Ending | Retry | Doubt) -> tuple[Item, list[str]]:
         case Ending():
             sets: Item = {
                 "status": {"S": Status.COMPLETED.value},
-                "response": {"S": to.response},
-                "response_version": {"N": str(RESPONSE_VERSION)},
+                "response": answer_value(to.response),
+                "response_version": {"N": str(to.response_version)},
                 "completed_at": {"N": str(to.completed_at_ms)},
                 "expires_at": {"N": str(to.expires_at_s)},
             }

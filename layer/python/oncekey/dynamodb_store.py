@@ -12,14 +12,18 @@ from oncekey.dynamodb_client import (
 )
 from oncekey.dynamodb_codec import Item, record_from_item
 from oncekey.dynamodb_expressions import put_parameters, update_parameters
+from oncekey.errors import StoreError
 from oncekey.settings import STORE_TIMEOUT_MS
 from oncekey.store import Refused, Written
+from oncekey.stored_answer import Place
 from oncekey.transitions import Reserve
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from oncekey.record import Record
+    from oncekey.s3_bucket import ResponseBucket
+    from oncekey.stored_answer import Blob, Elsewhere
     from oncekey.transitions import Transition
 
 
@@ -36,10 +40,12 @@ class DynamoDBStore:
         table: str,
         *,
         client: DynamoDBClient | None = None,
+        bucket: ResponseBucket | None = None,
         call_timeout_ms: int = STORE_TIMEOUT_MS,
     ) -> None:
         self._table = table
         self._client = client
+        self._bucket = bucket
         self._call_timeout_ms = call_timeout_ms
         if client is not None:
             self._call_timeout_ms = longest_call_ms(client)
@@ -66,14 +72,50 @@ class DynamoDBStore:
 
     def read(self, pk: str) -> Record | None:
         """See `oncekey.store.Store.read`: one strongly consistent GetItem."""
+        item = self._get(pk)
+        return None if item is None else record_from_item(item)
+
+    @property
+    def has_bucket(self) -> bool:
+        """Whether a response bucket was given."""
+        return self._bucket is not None
+
+    def keep(self, blob: Blob) -> None:
+        """See `oncekey.store.Store.keep`: one PutItem beside the record, or one object."""
+        if blob.at.place is Place.OBJECT:
+            self._responses().put(blob.at.name, blob.data)
+            return
+        item: Item = {
+            "pk": {"S": blob.at.name},
+            "data": {"B": blob.data},
+            "expires_at": {"N": str(blob.expires_at_s)},
+        }
         try:
-            answer = self._connected().get_item(
+            self._connected().put_item(TableName=self._table, Item=item)
+        except Exception as error:
+            raise store_error(error) from error
+
+    def fetch(self, at: Elsewhere) -> bytes | None:
+        """See `oncekey.store.Store.fetch`: one GetItem, or one object."""
+        if at.place is Place.OBJECT:
+            return self._responses().get(at.name)
+        item = self._get(at.name)
+        return None if item is None else bytes(item["data"]["B"])
+
+    def _responses(self) -> ResponseBucket:
+        if self._bucket is None:
+            raise StoreError("no response bucket is configured", transient=False)
+        return self._bucket
+
+    def _get(self, pk: str) -> Item | None:
+        try:
+            answer: Any = self._connected().get_item(
                 TableName=self._table, Key={"pk": {"S": pk}}, ConsistentRead=True
             )
         except Exception as error:
             raise store_error(error) from error
-        item = answer.get("Item")
-        return None if item is None else record_from_item(item)
+        item: Item | None = answer.get("Item")
+        return item
 
     def _connected(self) -> DynamoDBClient:
         # Two threads may both make one here; the later stays and both work.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from oncekey.commands import Answered, Raised
+from oncekey.commands import Answered, Raised, Unsendable
 from oncekey.errors import NotExecuted
 from oncekey.record import Effects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from oncekey.commands import Result
 
 
 class Fate(StrEnum):
@@ -22,7 +24,7 @@ class Fate(StrEnum):
 
 
 def decide(
-    result: Answered[Any] | Raised,
+    result: Result,
     effects: Effects,
     is_not_executed: Callable[[BaseException], bool],
 ) -> Fate:
@@ -32,7 +34,7 @@ def decide(
     harmless to repeat, may run again; everything else is unknown: an exception proves nothing about
     what was done before it.
     """
-    if isinstance(result, Answered) and result.is_final:
+    if isinstance(result, Unsendable) or (isinstance(result, Answered) and result.is_final):
         return Fate.COMPLETED
     if effects is Effects.REPEATABLE:
         return Fate.RETRYABLE
@@ -49,7 +51,7 @@ def is_proof(error: BaseException, is_not_executed: Callable[[BaseException], bo
     return isinstance(error, NotExecuted) or is_not_executed(error)
 
 
-def reason(result: Answered[Any] | Raised) -> str:
+def reason(result: Result) -> str:
     """Why an attempt did not complete, for the record.
 
     This is the kind of error and never its text, which may hold a payload.

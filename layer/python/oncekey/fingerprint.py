@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote_to_bytes
 
@@ -37,6 +40,53 @@ class Model(Protocol):
 Selection = Callable[["HttpRequest"], Any] | type[Model]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """The fingerprint of one request, and those that it has under older algorithms and secrets.
+
+    `by_algorithm` holds the plain hash of each algorithm, the newest first; `secrets`, the newest
+    first, make them HMACs.
+    """
+
+    by_algorithm: dict[str, str]
+    secrets: tuple[bytes, ...] = ()
+
+    @property
+    def current(self) -> str:
+        """What is stored with a new record."""
+        version, plain = next(iter(self.by_algorithm.items()))
+        return version + (_keyed(self.secrets[0], plain) if self.secrets else plain)
+
+    def accepts(self, recorded: str) -> bool:
+        """Whether a stored fingerprint is that of this request, by what was current then.
+
+        One without a secret counts too: it was stored before there was one.
+        """
+        version = recorded[: recorded.find(":") + 1]
+        plain = self.by_algorithm.get(version)
+        if plain is None:
+            return False
+        known = [plain, *(_keyed(secret, plain) for secret in self.secrets)]
+        return any(hmac.compare_digest(version + text, recorded) for text in known)
+
+
+def fingerprints(
+    request: HttpRequest, select: Selection | None = None, secrets: tuple[bytes, ...] = ()
+) -> Fingerprint:
+    """The fingerprint of `request` by every algorithm that records may carry.
+
+    Raises:
+        RequestRefused: as for `fingerprint`.
+    """
+    hashes = {version: compute(request, select) for version, compute in ALGORITHMS.items()}
+    return Fingerprint(by_algorithm=hashes, secrets=secrets)
+
+
+def _keyed(secret: bytes, plain: str) -> str:
+    code = hmac.digest(secret, plain.encode("ascii"), "sha256")
+    return base64.urlsafe_b64encode(code).rstrip(b"=").decode("ascii")
+
+
 def fingerprint(request: HttpRequest, select: Selection | None = None) -> str:
     """`f1:` and the hash over method, concrete path, query and canonical body of `request`.
 
@@ -48,9 +98,18 @@ def fingerprint(request: HttpRequest, select: Selection | None = None) -> str:
     Raises:
         RequestRefused: the body does not fit the model given as `select` (`request-invalid`).
     """
+    return VERSION + _f1(request, select)
+
+
+def _f1(request: HttpRequest, select: Selection | None) -> str:
     kind, body = _body(request) if select is None else _selected(request, select)
     query = digest(*_flat(query_pairs(request)))
-    return VERSION + digest(request.method, request.path, query, kind, body)
+    return digest(request.method, request.path, query, kind, body)
+
+
+# The newest first. A release with a new algorithm puts it before the old one, and keeps the old one
+# for as long as records by it live.
+ALGORITHMS: dict[str, Callable[[HttpRequest, Selection | None], str]] = {VERSION: _f1}
 
 
 def _body(request: HttpRequest) -> tuple[str, bytes]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.http_event import Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from oncekey.errors import Final
 
@@ -84,6 +84,13 @@ def is_final(answer: Mapping[str, Any]) -> bool:
     """
     status = status_code(answer)
     return 200 <= status < 500 and status not in _NOT_FINAL
+
+
+def storing_rule(store_when: str | Callable[[Answer], bool]) -> Callable[[Answer], bool]:
+    """Which answers of a handler are stored: the `final` ones, any (`begun`), or by a rule."""
+    if callable(store_when):
+        return store_when
+    return is_final if store_when == "final" else (lambda _answer: True)
 
 
 def with_headers(answer: Answer, added: Mapping[str, str], shape: Shape) -> Answer:

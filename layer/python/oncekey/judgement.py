@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from oncekey.record import Effects, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oncekey.record import Record
 
 
@@ -18,6 +20,7 @@ class Verdict(StrEnum):
     """What may happen to this record now."""
 
     EXPIRED = "expired"  # as if absent: reserve afresh
+    GONE = "gone"  # its answer is no longer given, and its key not yet free again
     OURS = "ours"  # our own write landed and its answer was lost: we hold the lease
     KEY_REUSED = "key-reused"  # the same key with another request
     REPLAY = "replay"
@@ -29,7 +32,14 @@ class Verdict(StrEnum):
 
 
 def judge(
-    record: Record, *, owner: str, fingerprint: str, effects: Effects, now_ms: int
+    record: Record,
+    *,
+    owner: str,
+    fingerprint: str,
+    effects: Effects,
+    now_ms: int,
+    accepts: Callable[[str], bool] | None = None,
+    gone_after_ms: int | None = None,
 ) -> Verdict:
     """Judge `record` for a request by `owner`.
 
@@ -37,13 +47,18 @@ def judge(
 
     `effects` is what the handler that would run declares. A dead attempt is only run again where
     the author of *that* attempt declared it harmless (the record says so) and the author of the
-    present one still does.
+    present one still does. `accepts` says of a fingerprint that differs whether it is that of the
+    same request all the same, by an older algorithm or secret. An answer older than `gone_after_ms`
+    is no longer given.
     """
     if record.is_expired(now_ms):
         return Verdict.EXPIRED
+    if _is_gone(record, now_ms, gone_after_ms):
+        return Verdict.GONE
     if _holds_open_lease(record, owner, now_ms):
         return Verdict.OURS
-    if record.fingerprint != fingerprint:
+    same = record.fingerprint == fingerprint or (accepts and accepts(record.fingerprint))
+    if not same:
         return Verdict.KEY_REUSED
     match record.status:
         case Status.COMPLETED:
@@ -54,6 +69,12 @@ def judge(
             return Verdict.UNKNOWN
         case Status.IN_PROGRESS:
             return _judge_in_progress(record, effects, now_ms)
+
+
+def _is_gone(record: Record, now_ms: int, gone_after_ms: int | None) -> bool:
+    if gone_after_ms is None or record.completed_at_ms is None:
+        return False
+    return record.status is Status.COMPLETED and record.completed_at_ms + gone_after_ms <= now_ms
 
 
 def _holds_open_lease(record: Record, owner: str, now_ms: int) -> bool:

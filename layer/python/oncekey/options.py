@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,10 @@ from oncekey.http_key import MAX_KEY_LENGTH
 from oncekey.record import Effects
 from oncekey.settings import settings_from
 
+_SECRETS_VARIABLE = "ONCEKEY_FINGERPRINT_SECRETS"
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
 
 def predicate(
@@ -77,6 +80,44 @@ def fingerprint_faults(fingerprint: object) -> list[str]:
     return ["fingerprint is neither a callable of the request nor a pydantic model"]
 
 
+def preset_faults(preset: object, store_when: object, after_expiry: object) -> list[str]:
+    """What is wrong with the preset, and with when answers are stored and forgotten."""
+    faults: list[str] = []
+    if not hasattr(preset, "refusal"):
+        faults.append("preset is neither IETF nor STRIPE")
+    if store_when is not None and store_when not in ("final", "begun") and not callable(store_when):
+        faults.append(f"store_when is {store_when!r}: 'final', 'begun' or a callable is needed")
+    if after_expiry not in ("run", "gone"):
+        faults.append(f"after_expiry is {after_expiry!r}: 'run' or 'gone' is needed")
+    return faults
+
+
+def secrets_source(
+    secrets: Sequence[bytes] | Callable[[], Sequence[bytes]] | None,
+) -> Callable[[], tuple[bytes, ...]]:
+    """The fingerprint secrets, newest first, whenever they are asked for."""
+    if secrets is None:
+        return lambda: tuple(
+            secret.encode() for secret in os.environ.get(_SECRETS_VARIABLE, "").split()
+        )
+    if callable(secrets):
+        return lambda: tuple(secrets())
+    return lambda: tuple(secrets)
+
+
+def secrets_faults(secrets: object) -> list[str]:
+    """What is wrong with the fingerprint secrets."""
+    if secrets is None or callable(secrets):
+        return []
+    if isinstance(secrets, list | tuple) and secrets and all(_is_secret(item) for item in secrets):
+        return []
+    return ["fingerprint_secrets is a list of secrets as bytes, 16 or more each, the newest first"]
+
+
+def _is_secret(item: object) -> bool:
+    return isinstance(item, bytes) and len(item) >= 16
+
+
 def key_faults(methods: Collection[str], min_key_length: int) -> list[str]:
     """What is wrong with the methods and the length of keys."""
     faults: list[str] = []
@@ -88,27 +129,18 @@ def key_faults(methods: Collection[str], min_key_length: int) -> list[str]:
 
 
 def settings_given(
-    in_progress: str | None,
-    wait_up_to: timedelta | None,
-    retention: timedelta | None,
-    max_lease: timedelta | None,
-    reconcile_grace: timedelta | None,
-    problem_base: str | None,
+    durations: dict[str, timedelta | None], texts: dict[str, str | None]
 ) -> dict[str, int | str]:
-    """The settings given as keyword arguments, by the names of `Settings`."""
-    given: dict[str, int | str | None] = {
-        "in_progress": in_progress,
-        "wait_up_to_ms": _milliseconds(wait_up_to),
-        "retention_s": None if retention is None else int(retention.total_seconds()),
-        "max_lease_ms": _milliseconds(max_lease),
-        "reconcile_grace_ms": _milliseconds(reconcile_grace),
-        "problem_base": problem_base,
-    }
-    return {name: value for name, value in given.items() if value is not None}
+    """The settings given as keyword arguments, by the names of `Settings`.
 
-
-def _milliseconds(duration: timedelta | None) -> int | None:
-    return None if duration is None else duration // timedelta(milliseconds=1)
+    Names that end in `_ms` or `_s` take a duration.
+    """
+    given: dict[str, int | str] = {name: text for name, text in texts.items() if text is not None}
+    for name, duration in durations.items():
+        if duration is not None:
+            unit = timedelta(milliseconds=1) if name.endswith("_ms") else timedelta(seconds=1)
+            given[name] = duration // unit
+    return given
 
 
 def settings_faults(given: dict[str, int | str]) -> list[str]:

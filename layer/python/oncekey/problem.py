@@ -1,4 +1,4 @@
-"""What refused requests are answered: RFC 9457 problem details with stable codes (the IETF preset).
+"""The kinds of refusal: stable codes, with what they mean for the client.
 
 The codes and statuses are a contract with clients; draft-ietf-httpapi-idempotency-key-header-07,
 section 2.7, suggests the statuses 400, 409 and 422 and the titles of those cases.
@@ -6,12 +6,7 @@ section 2.7, suggests the statuses 400, 409 and 422 and the titles of those case
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from oncekey.http_answer import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +76,33 @@ PROBLEMS: dict[str, Problem] = {
         detail=f"The request was not carried out, because it could not be protected. {_AGAIN}",
         retryable=True,
     ),
+    "key-expired": Problem(
+        status=410,
+        title="The Idempotency-Key has expired",
+        detail="The answer to this key is no longer kept. Take a new key for a new operation.",
+        retryable=False,
+    ),
+    "request-too-old": Problem(
+        status=412,
+        title="The request was first sent too long ago",
+        detail="An answer to this request may have been forgotten, so it was not run again."
+        " Find out what became of it before you take a new key.",
+        retryable=False,
+    ),
+    "answer-unavailable": Problem(
+        status=500,
+        title="The stored answer is not available",
+        detail="The request was carried out once, but its answer cannot be given again."
+        " It will not run again under this key.",
+        retryable=False,
+    ),
+    "request-failed": Problem(
+        status=500,
+        title="The request failed",
+        detail="The request failed and may have had an effect. This answer is final: the same key"
+        " gets it again.",
+        retryable=False,
+    ),
     "not-executed": Problem(
         status=503,
         title="The request was not carried out",
@@ -88,26 +110,3 @@ PROBLEMS: dict[str, Problem] = {
         retryable=True,
     ),
 }
-
-
-def problem_answer(
-    code: str, *, base: str, detail: str | None = None, retry_after_ms: int | None = None
-) -> Answer:
-    """The answer for the problem `code`; its `type` is `base` and the code."""
-    problem = PROBLEMS[code]
-    body: dict[str, Any] = {
-        "type": f"{base}{code}",
-        "title": problem.title,
-        "status": problem.status,
-        "detail": detail or problem.detail,
-        "retryable": problem.retryable,
-    }
-    headers = {"Content-Type": "application/problem+json"}
-    if retry_after_ms is not None:
-        headers["Retry-After"] = str(-(-retry_after_ms // 1000))
-    return {
-        "statusCode": problem.status,
-        "headers": headers,
-        "body": json.dumps(body),
-        "isBase64Encoded": False,
-    }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-RESPONSE_VERSION = 1
+if TYPE_CHECKING:
+    from oncekey.stored_answer import StoredAnswer
 
 
 class Status(StrEnum):
@@ -52,19 +54,19 @@ class Record:
     rev: int
     tenant: str
     operation: str
-    key: str
     operation_id: str
     fingerprint: str
     owner: str
     attempt: int
     effects: Effects
     created_at_ms: int
+    key: str = ""
     principal: str = ""
     lease_until_ms: int | None = None
     completed_at_ms: int | None = None
     expires_at_s: int | None = None
     due: Due | None = None
-    response: str | None = None
+    response: StoredAnswer | None = None
     response_version: int | None = None
     reconcile_attempts: int = 0
     last_error: str | None = None

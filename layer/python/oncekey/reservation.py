@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, assert_never
 
 from oncekey import commands, retry, telemetry
 from oncekey.judgement import Verdict, judge
+from oncekey.outcome import Decision, Held, Reason, Refusal, Replayed
 from oncekey.store import Refused
 from oncekey.transition_rules import applied
 from oncekey.transitions import Doubt, ExpireLease, Lease, Reserve, Resume, TakeOver, seen
@@ -32,40 +31,6 @@ _LONGEST_RETRY_AFTER_RUNNING_MS = 5_000
 _LONGEST_RETRY_AFTER_UNKNOWN_MS = 60_000
 
 
-class Reason(StrEnum):
-    """Why a request was refused."""
-
-    KEY_REUSED = "key-reused"
-    RUNNING = "request-in-progress"
-    OUTCOME_UNKNOWN = "outcome-unknown"
-    STORE_UNAVAILABLE = "store-unavailable"
-    NOT_EXECUTED = "not-executed"
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """We hold the lease of `record`, and the handler may run."""
-
-    record: Record
-
-
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """The operation is complete; `record` has its answer."""
-
-    record: Record
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """Nothing ran. `retry_after_ms` is None where sending the same request again is pointless."""
-
-    reason: Reason
-    record: Record | None = None
-    retry_after_ms: int | None = None
-
-
-Decision = Held | Replayed | Refusal
 _Write = Reserve | Resume | TakeOver | ExpireLease
 
 
@@ -82,6 +47,8 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
         clock.now_ms() + claim.settings.wait_up_to_ms if claim.settings.in_progress == "wait" else 0
     )
     met: Record | None = None
+    if claim.is_too_old_to_begin:
+        met = yield from retry.read(claim.pk, budget, clock)
     decision = _decide(met, claim, owner, clock)
     polls = 0
     for _ in range(_MOST_ROUNDS):
@@ -136,11 +103,19 @@ def _decide(record: Record | None, claim: Claim, owner: str, clock: Clock) -> De
     if record is None:
         return _fresh(claim, owner, clock)
     verdict = judge(
-        record, owner=owner, fingerprint=claim.fingerprint, effects=claim.effects, now_ms=now_ms
+        record,
+        owner=owner,
+        fingerprint=claim.fingerprint,
+        effects=claim.effects,
+        now_ms=now_ms,
+        accepts=claim.accepts,
+        gone_after_ms=claim.settings.gone_after_ms,
     )
     match verdict:
         case Verdict.EXPIRED:
             return _fresh(claim, owner, clock)
+        case Verdict.GONE:
+            return Refusal(reason=Reason.KEY_EXPIRED, record=record)
         case Verdict.OURS:
             return Held(record)
         case Verdict.KEY_REUSED:
@@ -166,7 +141,9 @@ def _decide(record: Record | None, claim: Claim, owner: str, clock: Clock) -> De
             assert_never(verdict)
 
 
-def _fresh(claim: Claim, owner: str, clock: Clock) -> Reserve:
+def _fresh(claim: Claim, owner: str, clock: Clock) -> Reserve | Refusal:
+    if claim.is_too_old_to_begin:
+        return Refusal(reason=Reason.TOO_OLD)
     now_ms = clock.now_ms()
     record = claim.new_record(operation_id=clock.new_operation_id(), owner=owner, now_ms=now_ms)
     return Reserve(record=record, now_ms=now_ms)

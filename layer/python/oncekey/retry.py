@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from oncekey.commands import Flow
     from oncekey.record import Record
     from oncekey.store import Refused, Written
+    from oncekey.stored_answer import Blob, Elsewhere
     from oncekey.transitions import Transition
 
 R = TypeVar("R")
@@ -67,6 +68,24 @@ def read(pk: str, budget: Budget, clock: Clock) -> Flow[Record | None]:
         StoreError: the last failure.
     """
     return (yield from _repeated(lambda: commands.read(pk), budget, clock))
+
+
+def keep(blob: Blob, budget: Budget, clock: Clock) -> Flow[None]:
+    """Keep an answer beside its record, again after a transient failure, within `budget`.
+
+    Raises:
+        StoreError: the last failure.
+    """
+    yield from _repeated(lambda: commands.keep(blob), budget, clock)
+
+
+def fetch(at: Elsewhere, budget: Budget, clock: Clock) -> Flow[bytes | None]:
+    """Fetch a kept answer, again after a transient failure, within `budget`.
+
+    Raises:
+        StoreError: the last failure.
+    """
+    return (yield from _repeated(lambda: commands.fetch(at), budget, clock))
 
 
 def _repeated(call: Callable[[], Flow[R]], budget: Budget, clock: Clock) -> Flow[R]:

@@ -10,7 +10,7 @@ from oncekey.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-IN_PROGRESS_POLICIES = ("conflict", "wait")
+IN_PROGRESS_POLICIES = ("conflict", "wait", "accepted")
 
 # Clocks of Lambda hosts agree within milliseconds (Amazon Time Sync); five seconds also cover a
 # host that lost its source for a while. The margin is time that a client waits longer after a
@@ -44,6 +44,8 @@ class Settings:
         max_lease_ms: shortens the lease; only where running again is harmless.
         reconcile_grace_ms: how long after the lease a resolver may be asked.
         retention_s: how long an answer is kept, from its completion.
+        gone_for_s: for how long after that a repeat is told that its key has expired (410), rather
+            than being run as a new operation; 0 for never.
         in_progress: what a repeat of a running request gets: `conflict` (409 at once) or `wait`.
         wait_up_to_ms: how long `wait` waits before it answers 409.
         due_shards: over how many partitions the `due` index is spread.
@@ -56,6 +58,7 @@ class Settings:
     max_lease_ms: int | None = None
     reconcile_grace_ms: int = RECONCILE_GRACE_MS
     retention_s: int = RETENTION_S
+    gone_for_s: int = 0
     in_progress: str = "conflict"
     wait_up_to_ms: int = WAIT_UP_TO_MS
     due_shards: int = DUE_SHARDS
@@ -71,6 +74,7 @@ class Settings:
                 ("max_lease_ms", 1 if self.max_lease_ms is None else self.max_lease_ms, 1),
                 ("reconcile_grace_ms", self.reconcile_grace_ms, 0),
                 ("retention_s", self.retention_s, 1),
+                ("gone_for_s", self.gone_for_s, 0),
                 ("wait_up_to_ms", self.wait_up_to_ms, 0),
                 ("due_shards", self.due_shards, 1),
                 ("store_timeout_ms", self.store_timeout_ms, 1),
@@ -89,6 +93,11 @@ class Settings:
     def retention_ms(self) -> int:
         """The retention in milliseconds."""
         return self.retention_s * 1000
+
+    @property
+    def gone_after_ms(self) -> int | None:
+        """How long after its completion an answer is no longer given, if its key then counts."""
+        return self.retention_ms if self.gone_for_s else None
 
 
 # Environment variable → field.

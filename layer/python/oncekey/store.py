@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from oncekey.record import Record
+    from oncekey.stored_answer import Blob, Elsewhere
     from oncekey.transitions import Transition
 
 
@@ -43,6 +44,27 @@ class Store(Protocol):
         When it returns, the answer is certain. When it raises `StoreError`, or never returns (the
         process was killed), the transition may or may not have been applied, now or later; asking
         again is safe, because every condition names the version or the owner that it was made for.
+        """
+        ...
+
+    @property
+    def has_bucket(self) -> bool:
+        """Whether answers that no item holds can be kept."""
+        ...
+
+    def keep(self, blob: Blob) -> None:
+        """Keep an answer beside its record, before the record says where it is.
+
+        When it returns, the bytes are durable. When it raises `StoreError`, or never returns, they
+        may have been kept; nobody will look for them, and they expire by themselves.
+        """
+        ...
+
+    def fetch(self, at: Elsewhere) -> bytes | None:
+        """The bytes kept there, as of now (strongly consistent), or None.
+
+        Raises:
+            StoreError: the store did not answer.
         """
         ...
 

@@ -76,6 +76,36 @@ def answer_not_recorded(record: Record, now_ms: int, error: StoreError) -> None:
     _say(logging.ERROR, "answer-not-recorded", record, now_ms, error.reason)
 
 
+def answer_not_kept(record: Record, now_ms: int, reason: str) -> None:
+    """The work is done and recorded, but its answer cannot be given again."""
+    _say(logging.ERROR, "answer-not-kept", record, now_ms, reason)
+
+
+def answer_unavailable(record: Record, now_ms: int, reason: str) -> None:
+    """A stored answer is missing, damaged or was never kept; nothing runs again for that."""
+    _say(logging.ERROR, "answer-unavailable", record, now_ms, reason)
+
+
+def unprotected(operation: str) -> None:
+    """A request without a key was run, because the operation does not require one."""
+    _logger.info(
+        "oncekey unprotected: %s",
+        operation,
+        extra={"oncekey_event": "unprotected", "operation": operation},
+    )
+
+
+def failure_stored(record_operation: str, error: BaseException) -> None:
+    """A handler raised, and the failure is its stored answer."""
+    _logger.error(
+        "oncekey failure-stored: %s: %s",
+        record_operation,
+        type(error).__name__,
+        exc_info=error,
+        extra={"oncekey_event": "failure-stored", "operation": record_operation},
+    )
+
+
 def ownership_lost(record: Record, now_ms: int) -> None:
     """An attempt ended after its record had been taken over or settled by somebody else."""
     _say(logging.ERROR, "ownership-lost", record, now_ms)

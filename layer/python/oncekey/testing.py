@@ -9,6 +9,7 @@ from oncekey.transition_rules import applied, permitted
 
 if TYPE_CHECKING:
     from oncekey.record import Record
+    from oncekey.stored_answer import Blob, Elsewhere
     from oncekey.transitions import Transition
 
 
@@ -20,9 +21,11 @@ class MemoryStore:
     """
 
     call_timeout_ms = 0
+    has_bucket = True
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
+        self.blobs: dict[str, bytes] = {}
 
     def write(self, transition: Transition) -> Written | Refused:
         """See `oncekey.store.Store.write`."""
@@ -35,6 +38,14 @@ class MemoryStore:
     def read(self, pk: str) -> Record | None:
         """See `oncekey.store.Store.read`."""
         return self.records.get(pk)
+
+    def keep(self, blob: Blob) -> None:
+        """See `oncekey.store.Store.keep`."""
+        self.blobs[blob.at.name] = blob.data
+
+    def fetch(self, at: Elsewhere) -> bytes | None:
+        """See `oncekey.store.Store.fetch`."""
+        return self.blobs.get(at.name)
 
     def __repr__(self) -> str:
         return f"MemoryStore({len(self.records)} records)"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from oncekey.record import RESPONSE_VERSION, Effects, Record, Status
+from oncekey.record import Effects, Record, Status
 from oncekey.transitions import (
     Complete,
     Doubt,
@@ -126,7 +126,7 @@ def _ended(record: Record, to: Ending | Retry | Doubt) -> Record:
                 record,
                 status=Status.COMPLETED,
                 response=to.response,
-                response_version=RESPONSE_VERSION,
+                response_version=to.response_version,
                 completed_at_ms=to.completed_at_ms,
                 expires_at_s=to.expires_at_s,
                 lease_until_ms=None,

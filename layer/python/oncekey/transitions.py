@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oncekey.record import Due, Effects, Record
+    from oncekey.stored_answer import StoredAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,8 @@ class Lease:
 class Ending:
     """A stored answer."""
 
-    response: str
+    response: StoredAnswer
+    response_version: int
     completed_at_ms: int
     expires_at_s: int
 

@@ -1,0 +1,51 @@
+"""A circuit breaker in front of the store, local to one sandbox.
+
+While DynamoDB is down every request would wait for its time-outs before it is refused, and hold a
+sandbox all the while. After some refusals in a row the next ones are given at once.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+# One failure can be a single bad connection; this many requests in a row, each with its retries,
+# are not. Nothing but waiting time is at stake.
+FAILURES_TO_OPEN = 3
+OPEN_FOR_MS = 5_000
+
+
+class Breaker:
+    """Counts requests that the store failed, in a row; opens after `FAILURES_TO_OPEN` of them.
+
+    Open, it refuses for `OPEN_FOR_MS`; then the next request tries, and its outcome decides. Its
+    counts may be off by one between threads, which costs a request one try more or less.
+    """
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._opened_at_ms = 0
+
+    def refuses_for_ms(self, now_ms: int) -> int:
+        """For how long requests are refused from now on; 0 if they are let through."""
+        if self._failures < FAILURES_TO_OPEN:
+            return 0
+        # A clock that was set back must not keep the breaker open for longer than it says.
+        open_for_ms = self._opened_at_ms + OPEN_FOR_MS - now_ms
+        return open_for_ms if 0 < open_for_ms <= OPEN_FOR_MS else 0
+
+    def failed(self, now_ms: int) -> None:
+        """A request was refused because the store did not answer."""
+        self._failures += 1
+        self._opened_at_ms = now_ms
+
+    def succeeded(self) -> None:
+        """The store answered."""
+        self._failures = 0
+
+
+_breakers: WeakKeyDictionary[object, Breaker] = WeakKeyDictionary()
+
+
+def breaker_of(store: object) -> Breaker:
+    """The breaker in front of `store`, shared by all operations of this sandbox that use it."""
+    return _breakers.setdefault(store, Breaker())

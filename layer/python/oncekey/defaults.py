@@ -1,0 +1,66 @@
+"""What the environment says: the settings of an operation, and the store that handlers share."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from oncekey.dynamodb_store import DynamoDBStore
+from oncekey.s3_bucket import ResponseBucket
+from oncekey.settings import Settings, settings_from, table_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from oncekey.store import Store
+
+# A different value of any of these makes another store; in Lambda none ever changes.
+_CONNECTION = (
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_DYNAMODB",
+    "AWS_ENDPOINT_URL_S3",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_PROFILE",
+    "ONCEKEY_RESPONSE_BUCKET",
+)
+
+
+def settings(given: Mapping[str, int | str]) -> Settings:
+    """The settings from what was `given`, else from the environment.
+
+    Raises:
+        ConfigurationError: with every fault found.
+    """
+    ours = tuple(item for item in sorted(os.environ.items()) if item[0].startswith("ONCEKEY_"))
+    return _settings(ours, tuple(sorted(given.items())))
+
+
+def store(call_timeout_ms: int) -> Store:
+    """The store that ONCEKEY_TABLE and ONCEKEY_RESPONSE_BUCKET name.
+
+    It is one store, and so one client and its connections, for all handlers of a sandbox.
+
+    Raises:
+        ConfigurationError: no table is named.
+    """
+    connection = tuple(os.environ.get(name, "") for name in _CONNECTION)
+    return _store(table_name(os.environ), call_timeout_ms, connection)
+
+
+@lru_cache(maxsize=64)
+def _settings(
+    environment: tuple[tuple[str, str], ...], given: tuple[tuple[str, int | str], ...]
+) -> Settings:
+    return settings_from(dict(environment), dict(given))
+
+
+@lru_cache(maxsize=16)
+def _store(table: str, call_timeout_ms: int, connection: tuple[str, ...]) -> Store:
+    bucket = connection[-1].strip()
+    return DynamoDBStore(
+        table,
+        call_timeout_ms=call_timeout_ms,
+        bucket=ResponseBucket(bucket) if bucket else None,
+    )

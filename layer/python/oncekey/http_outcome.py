@@ -1,0 +1,116 @@
+"""What became of a request, in the words of HTTP."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from oncekey.engine import Failed, Outcome, Ran, Refusal, Replayed
+from oncekey.http_answer import Answer, answer_from, with_headers
+from oncekey.http_key import HEADER
+from oncekey.ietf_preset import retry_after
+from oncekey.outcome import Reason
+from oncekey.preset import Marks
+
+if TYPE_CHECKING:
+    from oncekey.http_event import HttpRequest
+    from oncekey.http_policy import HttpPolicy
+    from oncekey.record import Record
+    from oncekey.settings import Settings
+
+
+def answer_to(
+    outcome: Outcome, request: HttpRequest, policy: HttpPolicy, settings: Settings
+) -> Answer:
+    """The answer that the caller gets; what an attempt raised is raised."""
+    match outcome:
+        case Failed():
+            raise outcome.error
+        case Ran():
+            marks = _marks(request, outcome.record, outcome.expires_at_s, settings)
+            return with_headers(outcome.value, policy.preset.headers(marks), request.shape)
+        case Replayed():
+            record = outcome.record
+            marks = _marks(request, record, record.expires_at_s, settings, is_replay=True)
+            answer = _upgraded(answer_from(outcome.stored), record, policy)
+            return with_headers(answer, policy.preset.headers(marks), request.shape)
+        case Refusal():
+            return _refusal(outcome, request, policy, settings)
+
+
+def refused(
+    code: str,
+    request: HttpRequest,
+    policy: HttpPolicy,
+    settings: Settings,
+    *,
+    detail: str | None = None,
+    retry_after_ms: int | None = None,
+) -> Answer:
+    """The answer for the problem `code`."""
+    answer = policy.preset.refusal(
+        code, base=settings.problem_base, detail=detail, retry_after_ms=retry_after_ms
+    )
+    return with_headers(answer, {}, request.shape)
+
+
+def _refusal(
+    refusal: Refusal, request: HttpRequest, policy: HttpPolicy, settings: Settings
+) -> Answer:
+    running = refusal.reason is Reason.RUNNING and refusal.record is not None
+    if running and settings.in_progress == "accepted":
+        return with_headers(_accepted(refusal), {}, request.shape)
+    return refused(refusal.reason, request, policy, settings, retry_after_ms=refusal.retry_after_ms)
+
+
+def _accepted(refusal: Refusal) -> Answer:
+    """202: the request was accepted before, and is being worked on."""
+    assert refusal.record is not None
+    operation_id = refusal.record.operation_id
+    body = {
+        "operation_id": operation_id,
+        "status": refusal.record.status.value.lower(),
+        "retry_after_s": -(-(refusal.retry_after_ms or 0) // 1000),
+    }
+    return {
+        "statusCode": 202,
+        "headers": {
+            "Content-Type": "application/json",
+            "Location": f"/operations/{operation_id}",
+            **retry_after(refusal.retry_after_ms),
+        },
+        "body": json.dumps(body),
+        "isBase64Encoded": False,
+    }
+
+
+def _upgraded(answer: Answer, record: Record, policy: HttpPolicy) -> Answer:
+    version = record.response_version or 1
+    if policy.upgrade_response is None or version == policy.response_version:
+        return answer
+    return policy.upgrade_response(answer, version)
+
+
+def _marks(
+    request: HttpRequest,
+    record: Record,
+    expires_at_s: int | None,
+    settings: Settings,
+    *,
+    is_replay: bool = False,
+) -> Marks:
+    if expires_at_s is not None and settings.gone_for_s:
+        # The record lives on to say that its key has expired.
+        completed_at_ms = record.completed_at_ms
+        if completed_at_ms is None:
+            expires_at_s -= settings.gone_for_s
+        else:
+            expires_at_s = completed_at_ms // 1000 + settings.retention_s
+    request_id = request.context.get("requestId")
+    return Marks(
+        key=request.header_lines(HEADER)[0].strip(),
+        operation_id=record.operation_id,
+        is_replay=is_replay,
+        expires_at_s=expires_at_s,
+        request_id=request_id if isinstance(request_id, str) else None,
+    )

@@ -1,0 +1,99 @@
+"""The options of one protected HTTP operation, and the claim that a request makes under them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from oncekey import telemetry
+from oncekey.claim import Claim, deadline_ms
+from oncekey.errors import RequestRefused
+from oncekey.fingerprint import Selection, fingerprints
+from oncekey.first_sent import HEADER as FIRST_SENT
+from oncekey.first_sent import first_sent_ms
+from oncekey.http_key import HEADER, idempotency_key
+from oncekey.identity import Identity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from oncekey.clock import Clock
+    from oncekey.http_answer import Answer
+    from oncekey.http_event import HttpRequest
+    from oncekey.preset import Preset
+    from oncekey.record import Effects
+    from oncekey.settings import Settings
+    from oncekey.tenants import CallerSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpPolicy:
+    """How one operation behaves; every option has been checked."""
+
+    name: str
+    tenant: CallerSource
+    principal: CallerSource | None
+    effects: Effects
+    select: Selection | None
+    secrets: Callable[[], tuple[bytes, ...]]
+    methods: frozenset[str]
+    required: bool
+    min_key_length: int
+    stores_raw_key: bool
+    is_not_executed: Callable[[BaseException], bool]
+    preset: Preset
+    is_final: Callable[[Answer], bool]
+    stores_failures: bool
+    response_version: int
+    upgrade_response: Callable[[Answer, int], Answer] | None
+    before_store: Callable[[Answer], Answer] | None
+    given_settings: Mapping[str, int | str]
+
+    def needs_key(self, request: HttpRequest) -> bool:
+        """Whether the request is to be protected at all."""
+        if request.method not in self.methods:
+            return False
+        if self.required or request.header_lines(HEADER):
+            return True
+        telemetry.unprotected(self.name)
+        return False
+
+    def claim(self, request: HttpRequest, context: Any, settings: Settings, clock: Clock) -> Claim:
+        """What `request` asks for, as the engine needs it.
+
+        Raises:
+            RequestRefused: the caller is not known, the key is missing or malformed, or the request
+                does not have the form that it must have.
+        """
+        identity = Identity(
+            tenant=_caller(self.tenant, request),
+            principal=_caller(self.principal, request) if self.principal else "",
+            operation=self.name,
+            key=idempotency_key(request.header_lines(HEADER), self.min_key_length),
+        )
+        fingerprint = fingerprints(request, self.select, self.secrets())
+        now_ms = clock.now_ms()
+        sent_ms = first_sent_ms(request.header_lines(FIRST_SENT))
+        until_ms = deadline_ms(context, settings, now_ms)
+        if settings.retention_ms <= until_ms - now_ms + settings.lease_margin_ms:
+            telemetry.retention_too_short(self.name, settings.retention_s)
+        return Claim(
+            identity=identity,
+            fingerprint=fingerprint.current,
+            accepts=fingerprint.accepts,
+            effects=self.effects,
+            settings=settings,
+            deadline_ms=until_ms,
+            response_version=self.response_version,
+            is_too_old_to_begin=sent_ms is not None and sent_ms + settings.retention_ms < now_ms,
+            stores_raw_key=self.stores_raw_key,
+        )
+
+
+def _caller(source: CallerSource, request: HttpRequest) -> str:
+    caller = source(request.context)
+    if not caller:
+        raise RequestRefused(
+            "tenant-missing", "The verified request context does not say whose key this is."
+        )
+    return caller

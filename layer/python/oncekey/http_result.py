@@ -1,0 +1,66 @@
+"""What a handler returned or raised, as the result of its attempt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oncekey import telemetry
+from oncekey.commands import Answered, Raised, Unsendable
+from oncekey.errors import Final
+from oncekey.fate import is_proof
+from oncekey.http_answer import answer_from, final_answer, is_final, stored_form
+
+if TYPE_CHECKING:
+    from oncekey.commands import Result
+    from oncekey.http_event import HttpRequest
+    from oncekey.http_policy import HttpPolicy
+
+
+def returned(value: Any, request: HttpRequest, policy: HttpPolicy) -> Result:
+    """The result of a handler that returned `value`."""
+    return _answered(value, request, policy, is_last_word=False)
+
+
+def raised(
+    error: BaseException, request: HttpRequest, policy: HttpPolicy, problem_base: str
+) -> Result:
+    """The result of a handler that raised `error`."""
+    if isinstance(error, Final):
+        try:
+            answer = final_answer(error)
+        except TypeError as mistake:
+            return Raised(mistake)
+        return _answered(answer, request, policy, is_last_word=True)
+    if not policy.stores_failures or not isinstance(error, Exception):
+        return Raised(error)
+    if is_proof(error, policy.is_not_executed):
+        return Raised(error)
+    telemetry.failure_stored(policy.name, error)
+    failure = policy.preset.refusal("request-failed", base=problem_base)
+    return _answered(failure, request, policy, is_last_word=True)
+
+
+def _answered(
+    value: Any, request: HttpRequest, policy: HttpPolicy, *, is_last_word: bool
+) -> Result:
+    try:
+        text = stored_form(value, request.shape)
+    except TypeError as mistake:
+        return Unsendable(mistake) if is_last_word or _seems_final(value) else Raised(mistake)
+    answer = answer_from(text)
+    try:
+        final = is_last_word or policy.is_final(answer)
+        stored = text
+        if policy.before_store is not None:
+            stored = stored_form(policy.before_store(answer_from(text)), request.shape)
+    except Exception as mistake:  # noqa: BLE001 -- of the author's; the handler has run, so the record comes first
+        return Raised(mistake)
+    return Answered(value=answer, stored=stored, is_final=final)
+
+
+def _seems_final(value: Any) -> bool:
+    # What cannot be stored may still say that the work was done.
+    try:
+        return isinstance(value, dict) and is_final(value)
+    except TypeError:
+        return False

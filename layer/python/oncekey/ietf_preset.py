@@ -1,0 +1,64 @@
+"""The IETF preset: draft-ietf-httpapi-idempotency-key-header-07 with RFC 9457 problem details."""
+
+from __future__ import annotations
+
+import json
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Any
+
+from oncekey.problem import PROBLEMS
+
+if TYPE_CHECKING:
+    from oncekey.http_answer import Answer
+    from oncekey.preset import Marks
+
+
+class IetfPreset:
+    """Problem details with stable codes; `Idempotency-Expires` and `Idempotent-Replayed`."""
+
+    store_when = "final"
+
+    def refusal(
+        self, code: str, *, base: str, detail: str | None = None, retry_after_ms: int | None = None
+    ) -> Answer:
+        """A problem answer; its `type` is `base` and the code."""
+        problem = PROBLEMS[code]
+        body: dict[str, Any] = {
+            "type": f"{base}{code}",
+            "title": problem.title,
+            "status": problem.status,
+            "detail": detail or problem.detail,
+            "retryable": problem.retryable,
+        }
+        headers = {"Content-Type": "application/problem+json", **retry_after(retry_after_ms)}
+        return {
+            "statusCode": problem.status,
+            "headers": headers,
+            "body": json.dumps(body),
+            "isBase64Encoded": False,
+        }
+
+    def headers(self, marks: Marks) -> dict[str, str]:
+        """The key, until when it is kept, and whether this is a replay."""
+        return {
+            "Idempotency-Key": marks.key,
+            **expires(marks.expires_at_s),
+            **({"Idempotent-Replayed": "true"} if marks.is_replay else {}),
+        }
+
+
+def retry_after(duration_ms: int | None) -> dict[str, str]:
+    """The header for a pause, in whole seconds, rounded up (RFC 9110, section 10.2.3)."""
+    return {} if duration_ms is None else {"Retry-After": str(-(-duration_ms // 1000))}
+
+
+def expires(expires_at_s: int | None) -> dict[str, str]:
+    """The header that says when the key expires, as IMF-fixdate (RFC 9110, section 5.6.7)."""
+    return (
+        {}
+        if expires_at_s is None
+        else {"Idempotency-Expires": formatdate(expires_at_s, usegmt=True)}
+    )
+
+
+IETF = IetfPreset()

@@ -1,0 +1,70 @@
+"""What became of a request, before it is put into words for its caller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oncekey.record import Record
+
+
+class Reason(StrEnum):
+    """Why a request was refused; each is the code of a problem."""
+
+    KEY_REUSED = "key-reused"
+    KEY_EXPIRED = "key-expired"
+    TOO_OLD = "request-too-old"
+    RUNNING = "request-in-progress"
+    OUTCOME_UNKNOWN = "outcome-unknown"
+    STORE_UNAVAILABLE = "store-unavailable"
+    NOT_EXECUTED = "not-executed"
+    ANSWER_UNAVAILABLE = "answer-unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """We hold the lease of `record`, and the handler may run."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The operation is complete; `stored` is the text of its answer once it has been fetched."""
+
+    record: Record
+    stored: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Nothing ran. `retry_after_ms` is None where sending the same request again is pointless."""
+
+    reason: Reason
+    record: Record | None = None
+    retry_after_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """The handler ran and this is its answer.
+
+    `expires_at_s` is None where the answer could not be recorded.
+    """
+
+    value: Any
+    record: Record
+    expires_at_s: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The handler ran and raised; the exception belongs to its caller."""
+
+    error: BaseException
+
+
+Decision = Held | Replayed | Refusal
+Outcome = Replayed | Refusal | Ran | Failed

@@ -1,0 +1,43 @@
+"""How an API words its refusals and marks its replays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from oncekey.http_answer import Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """What the headers of an answer are made of.
+
+    `key` is the header as the client sent it; `expires_at_s` is None where the answer is not kept;
+    `request_id` is the gateway's id of this request, if it gave one.
+    """
+
+    key: str
+    operation_id: str
+    is_replay: bool
+    expires_at_s: int | None
+    request_id: str | None
+
+
+class Preset(Protocol):
+    """One way to word the contract. The cases are the same in all of them."""
+
+    @property
+    def store_when(self) -> str:
+        """Which answers are stored unless an operation says otherwise: `final` or `begun`."""
+        ...
+
+    def refusal(
+        self, code: str, *, base: str, detail: str | None = None, retry_after_ms: int | None = None
+    ) -> Answer:
+        """The answer for the problem `code` (see `oncekey.problem.PROBLEMS`)."""
+        ...
+
+    def headers(self, marks: Marks) -> dict[str, str]:
+        """The headers of a first answer or a replay."""
+        ...

@@ -1,0 +1,168 @@
+"""Records how an attempt ended, and finds the answer that its caller gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from oncekey import retry, telemetry
+from oncekey.commands import Answered, Unsendable
+from oncekey.errors import StoreError
+from oncekey.fate import Fate, is_proof, reason
+from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed
+from oncekey.record import Status
+from oncekey.replay import replay
+from oncekey.reservation import outcome_unknown, running
+from oncekey.retry import Budget
+from oncekey.store import Refused
+from oncekey.stored_answer import NotKept, StoredAnswer, keep
+from oncekey.transitions import Complete, Doubt, Ending, MarkUnknown, Release, Retry, Transition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey.claim import Claim
+    from oncekey.clock import Clock
+    from oncekey.commands import Flow, Result
+    from oncekey.record import Record
+
+_RETRY_AFTER_NOT_EXECUTED_MS = 1_000
+# What is kept beside a record outlives it, so that a record in force never points at nothing.
+_KEPT_LONGER_S = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorder:
+    """Ends one attempt, whose lease `record` is."""
+
+    claim: Claim
+    record: Record
+    clock: Clock
+    budget: Budget
+    has_bucket: bool
+
+    def end(
+        self, result: Result, fate: Fate, is_not_executed: Callable[[BaseException], bool]
+    ) -> Flow[Outcome]:
+        """Record `result` as `fate` says. When it returns, everything was done that can be.
+
+        Never raises for the store's sake: where a record cannot be written its lease runs out,
+        which means the same to everybody, only later.
+        """
+        if fate is Fate.COMPLETED and isinstance(result, Answered):
+            return (yield from self._complete(result))
+        if fate is Fate.COMPLETED and isinstance(result, Unsendable):
+            # The work is done: its record must never be released because the answer cannot be kept.
+            yield from self._write_ending(NotKept("answer-not-storable"))
+            return Failed(result.error)
+        if fate is Fate.RETRYABLE:
+            yield from self._release(reason(result))
+        else:
+            yield from self._mark_unknown(reason(result))
+        if isinstance(result, Answered):
+            return Ran(value=result.value, record=self.record, expires_at_s=None)
+        if is_proof(result.error, is_not_executed):
+            return Refusal(
+                reason=Reason.NOT_EXECUTED,
+                record=self.record,
+                retry_after_ms=_RETRY_AFTER_NOT_EXECUTED_MS,
+            )
+        return Failed(result.error)
+
+    def _complete(self, answered: Answered[Any]) -> Flow[Outcome]:
+        unrecorded = Ran(value=answered.value, record=self.record, expires_at_s=None)
+        try:
+            stored = yield from self._kept(answered.stored)
+        except StoreError as error:
+            telemetry.answer_not_recorded(self.record, self.clock.now_ms(), error)
+            return unrecorded
+        if isinstance(stored, NotKept):
+            telemetry.answer_not_kept(self.record, self.clock.now_ms(), stored.reason)
+        met = yield from self._write_ending(stored)
+        if isinstance(met, StoreError):
+            return unrecorded
+        if isinstance(met, Refused):
+            return (yield from self._answer_in_place_of(answered, met.record))
+        # What is not kept cannot be promised until any time.
+        expires_at_s = None if isinstance(stored, NotKept) else met
+        return Ran(value=answered.value, record=self.record, expires_at_s=expires_at_s)
+
+    def _kept(self, text: str) -> Flow[StoredAnswer]:
+        expires_at_s = self.claim.expires_at_s(self.clock.now_ms()) + _KEPT_LONGER_S
+        stored, blob = keep(
+            text, self.record, expires_at_s=expires_at_s, has_bucket=self.has_bucket
+        )
+        if blob is None:
+            return stored
+        try:
+            yield from retry.keep(blob, self._until_the_deadline(), self.clock)
+        except StoreError as error:
+            if error.transient:
+                raise
+            return NotKept(f"store-refused: {error.reason}")
+        return stored
+
+    def _write_ending(self, stored: StoredAnswer) -> Flow[int | Refused | StoreError]:
+        """Complete: the expiry written, or what stood in the way, or why it is not known."""
+        now_ms = self.clock.now_ms()
+        expires_at_s = self.claim.expires_at_s(now_ms)
+        ending = Ending(
+            response=stored,
+            response_version=self.claim.response_version,
+            completed_at_ms=now_ms,
+            expires_at_s=expires_at_s,
+        )
+        transition = Complete(pk=self.record.pk, owner=self.record.owner, ending=ending)
+        try:
+            reply = yield from retry.write(transition, self._until_the_deadline(), self.clock)
+        except StoreError as error:
+            telemetry.answer_not_recorded(self.record, self.clock.now_ms(), error)
+            return error
+        return reply if isinstance(reply, Refused) else expires_at_s
+
+    def _answer_in_place_of(self, answered: Answered[Any], met: Record | None) -> Flow[Outcome]:
+        now_ms = self.clock.now_ms()
+        if met is None or met.operation_id != self.record.operation_id:
+            # Another operation lives under the key by now, or none: what it says is no answer to
+            # this request.
+            telemetry.ownership_lost(self.record, now_ms)
+            return Ran(value=answered.value, record=self.record, expires_at_s=None)
+        if met.status is Status.COMPLETED and met.owner == self.record.owner:
+            # Ours: it landed and its answer was lost.
+            kept = not isinstance(met.response, NotKept)
+            expires_at_s = met.expires_at_s if kept else None
+            return Ran(value=answered.value, record=met, expires_at_s=expires_at_s)
+        telemetry.ownership_lost(self.record, now_ms)
+        if met.status is Status.COMPLETED:
+            return (yield from replay(Replayed(met), self.budget, self.clock))
+        return (
+            running(met, now_ms)
+            if met.status is Status.IN_PROGRESS
+            else outcome_unknown(met, now_ms)
+        )
+
+    def _release(self, why: str) -> Flow[None]:
+        telemetry.not_executed(self.record, self.clock.now_ms(), why)
+        expiry = Retry(reason=why, expires_at_s=self.claim.expires_at_s(self.clock.now_ms()))
+        release = Release(pk=self.record.pk, owner=self.record.owner, retry=expiry)
+        yield from self._write_if_possible(release, self._until_the_deadline())
+
+    def _mark_unknown(self, why: str) -> Flow[None]:
+        telemetry.outcome_unknown(self.record, self.clock.now_ms(), why)
+        lease_until_ms = self.record.lease_until_ms or self.clock.now_ms()
+        doubt = Doubt(reason=why, due=self.claim.due_after_lease(lease_until_ms))
+        mark = MarkUnknown(pk=self.record.pk, owner=self.record.owner, doubt=doubt)
+        yield from self._write_if_possible(mark, self.budget)
+
+    def _write_if_possible(self, transition: Transition, budget: Budget) -> Flow[None]:
+        try:
+            yield from retry.write(transition, budget, self.clock)
+        except StoreError as error:
+            telemetry.answer_not_recorded(self.record, self.clock.now_ms(), error)
+
+    def _until_the_deadline(self) -> Budget:
+        return Budget(
+            until_ms=self.budget.until_ms,
+            call_timeout_ms=self.budget.call_timeout_ms,
+            max_attempts=None,
+        )

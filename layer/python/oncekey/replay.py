@@ -1,0 +1,39 @@
+"""Giving a stored answer again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from oncekey import retry, telemetry
+from oncekey.errors import StoreError
+from oncekey.outcome import Reason, Refusal, Replayed
+from oncekey.stored_answer import AnswerDamaged, Elsewhere, opened
+
+if TYPE_CHECKING:
+    from oncekey.clock import Clock
+    from oncekey.commands import Flow
+    from oncekey.retry import Budget
+
+_RETRY_AFTER_STORE_MS = 1_000
+
+
+def replay(found: Replayed, budget: Budget, clock: Clock) -> Flow[Replayed | Refusal]:
+    """The answer of a completed record, from wherever it is kept.
+
+    One that is missing, damaged or was never kept is refused, and never a reason to run again.
+    """
+    record = found.record
+    try:
+        blob = None
+        if isinstance(record.response, Elsewhere):
+            blob = yield from retry.fetch(record.response, budget, clock)
+        text = opened(record.response, blob)
+    except StoreError as error:
+        telemetry.store_unavailable(record.operation, error)
+        return Refusal(reason=Reason.STORE_UNAVAILABLE, retry_after_ms=_RETRY_AFTER_STORE_MS)
+    except AnswerDamaged as damage:
+        telemetry.answer_unavailable(record, clock.now_ms(), str(damage))
+        return Refusal(reason=Reason.ANSWER_UNAVAILABLE, record=record)
+    telemetry.replayed(record, clock.now_ms())
+    return replace(found, stored=text)

@@ -1,0 +1,68 @@
+"""The response bucket: the only file that knows S3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oncekey.dynamodb_client import store_error
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+# An object of some megabytes takes longer than an item does.
+_CONNECT_TIMEOUT_S = 1
+_READ_TIMEOUT_S = 5
+
+
+class ResponseBucket:
+    """Answers that no item holds. A lifecycle rule of the bucket removes them after their records.
+
+    Creating it sends nothing; a client is made at the first call unless one is given.
+    """
+
+    def __init__(self, name: str, *, client: S3Client | None = None) -> None:
+        self._name = name
+        self._client = client
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep `data` under `name`; when it returns, the object is durable.
+
+        Raises:
+            StoreError: it may or may not have been kept.
+        """
+        try:
+            self._connected().put_object(Bucket=self._name, Key=name, Body=data)
+        except Exception as error:
+            raise store_error(error) from error
+
+    def get(self, name: str) -> bytes | None:
+        """What is kept under `name`, or None.
+
+        Raises:
+            StoreError: the bucket did not answer.
+        """
+        try:
+            answer = self._connected().get_object(Bucket=self._name, Key=name)
+            data: bytes = answer["Body"].read()
+        except Exception as error:
+            response: dict[str, Any] = getattr(error, "response", None) or {}
+            if response.get("Error", {}).get("Code") in {"NoSuchKey", "404"}:
+                return None
+            raise store_error(error) from error
+        return data
+
+    def _connected(self) -> S3Client:
+        if self._client is None:
+            import boto3  # noqa: PLC0415 -- as in dynamodb_client: importing the library needs nothing
+            from botocore.config import Config  # noqa: PLC0415
+
+            config = Config(
+                connect_timeout=_CONNECT_TIMEOUT_S,
+                read_timeout=_READ_TIMEOUT_S,
+                retries={"total_max_attempts": 1, "mode": "standard"},
+            )
+            self._client = boto3.client("s3", config=config)
+        return self._client
+
+    def __repr__(self) -> str:
+        return f"ResponseBucket({self._name!r})"

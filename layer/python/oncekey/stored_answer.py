@@ -1,0 +1,128 @@
+"""Where an answer is kept: in its record, compressed there, in a companion item, or in a bucket.
+
+A failed condition is billed by the size of the record that it meets, so the record stays within the
+1 KB that one write unit covers: a duplicate costs the same whatever the size of the answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oncekey.record import Record
+
+_WRITE_UNIT_BYTES = 1_024
+# The names of a completed record's attributes, its numbers, status and effects, with some to spare.
+_RECORD_OVERHEAD_BYTES = 260
+# DynamoDB's limit for an item is 400 KB, key and names included.
+LARGEST_ITEM_BYTES = 400_000
+
+
+class Place(StrEnum):
+    """Where the bytes of an answer are that are not in its record."""
+
+    ITEM = "item"
+    OBJECT = "object"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """An answer that is kept beside its record; `digest` tells a damaged one from the real one."""
+
+    place: Place
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotKept:
+    """The work was done and its answer could not be kept; `reason` says why."""
+
+    reason: str
+
+
+# In the record itself an answer is text, or bytes if it is compressed.
+StoredAnswer = str | bytes | Elsewhere | NotKept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blob:
+    """Bytes to be kept beside a record until some time after its expiry."""
+
+    at: Elsewhere
+    data: bytes
+    expires_at_s: int
+
+
+class AnswerDamaged(ValueError):  # noqa: N818 -- a property of what is stored
+    """What is stored is not the answer that was given."""
+
+
+def keep(
+    text: str, record: Record, *, expires_at_s: int, has_bucket: bool
+) -> tuple[StoredAnswer, Blob | None]:
+    """What stands in the completed `record` for the answer `text`, and what must be kept first."""
+    raw = text.encode("utf-8")
+    room = _WRITE_UNIT_BYTES - _size_without_answer(record)
+    if len(raw) <= room:
+        return text, None
+    packed = zlib.compress(raw)
+    if len(packed) <= room:
+        return packed, None
+    name = f"{record.pk}#{record.owner}"
+    digest = hashlib.sha256(packed).hexdigest()
+    if len(packed) <= LARGEST_ITEM_BYTES:
+        at = Elsewhere(place=Place.ITEM, name=name, digest=digest)
+    elif has_bucket:
+        at = Elsewhere(place=Place.OBJECT, name=name, digest=digest)
+    else:
+        return NotKept("answer-too-large"), None
+    return at, Blob(at=at, data=packed, expires_at_s=expires_at_s)
+
+
+def opened(stored: StoredAnswer | None, blob: bytes | None) -> str:
+    """The text of the answer, given the bytes that were found where it says that they are.
+
+    Raises:
+        AnswerDamaged: the answer was never kept, is missing, or is not the one that was kept.
+    """
+    match stored:
+        case str():
+            return stored
+        case bytes():
+            return _unpacked(stored)
+        case Elsewhere():
+            if blob is None:
+                raise AnswerDamaged("the stored answer is missing")
+            if hashlib.sha256(blob).hexdigest() != stored.digest:
+                raise AnswerDamaged("the stored answer is damaged")
+            return _unpacked(blob)
+        case NotKept():
+            raise AnswerDamaged(stored.reason)
+        case None:
+            raise AnswerDamaged("the record has no answer")
+
+
+def _unpacked(packed: bytes) -> str:
+    try:
+        return zlib.decompress(packed).decode("utf-8")
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise AnswerDamaged("the stored answer is damaged") from error
+
+
+def _size_without_answer(record: Record) -> int:
+    texts = (
+        record.pk,
+        record.tenant,
+        record.principal,
+        record.operation,
+        record.key,
+        record.operation_id,
+        record.fingerprint,
+        record.owner,
+    )
+    return _RECORD_OVERHEAD_BYTES + sum(len(text.encode("utf-8")) for text in texts)

@@ -1,0 +1,86 @@
+"""The STRIPE preset: the errors and headers that clients of Stripe's API, v1, know.
+
+https://docs.stripe.com/api/idempotent_requests and https://docs.stripe.com/error-low-level
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from oncekey.ietf_preset import expires, retry_after
+from oncekey.problem import PROBLEMS
+
+if TYPE_CHECKING:
+    from oncekey.http_answer import Answer
+    from oncekey.preset import Marks
+
+# Problem code → status, Stripe's error type, and its error code where it has one. What Stripe has
+# no word for keeps its own code, so that the cases stay apart.
+_ERRORS: dict[str, tuple[int, str, str]] = {
+    "key-missing": (400, "invalid_request_error", "idempotency_key_missing"),
+    "key-invalid": (400, "invalid_request_error", "idempotency_key_invalid"),
+    "request-invalid": (400, "invalid_request_error", "request_invalid"),
+    "tenant-missing": (403, "invalid_request_error", "tenant_missing"),
+    "key-reused": (400, "idempotency_error", "idempotency_key_reused"),
+    "key-expired": (410, "idempotency_error", "idempotency_key_expired"),
+    "request-too-old": (412, "idempotency_error", "request_too_old"),
+    "request-in-progress": (409, "idempotency_error", "idempotency_key_in_use"),
+    "outcome-unknown": (409, "idempotency_error", "idempotency_outcome_unknown"),
+    "store-unavailable": (503, "api_error", "store_unavailable"),
+    "not-executed": (503, "api_error", "not_executed"),
+    "answer-unavailable": (500, "api_error", "answer_unavailable"),
+    "request-failed": (500, "api_error", "request_failed"),
+}
+_NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]")
+
+
+class StripePreset:
+    """Stripe's error objects, `Stripe-Should-Retry`, `Original-Request`; any answer is stored."""
+
+    store_when = "begun"
+
+    def refusal(
+        self, code: str, *, base: str, detail: str | None = None, retry_after_ms: int | None = None
+    ) -> Answer:
+        """An error object; `doc_url` is `base` and the problem code where `base` is an address."""
+        problem = PROBLEMS[code]
+        status, kind, error_code = _ERRORS[code]
+        error = {"type": kind, "code": error_code, "message": detail or problem.detail}
+        if base.startswith("http"):
+            error["doc_url"] = f"{base}{code}"
+        headers = {
+            "Content-Type": "application/json",
+            "Stripe-Should-Retry": "true" if problem.retryable else "false",
+            **retry_after(retry_after_ms),
+        }
+        return {
+            "statusCode": status,
+            "headers": headers,
+            "body": json.dumps({"error": error}),
+            "isBase64Encoded": False,
+        }
+
+    def headers(self, marks: Marks) -> dict[str, str]:
+        """The key, both request ids, that nothing is gained by a retry, and whether it is a replay.
+
+        On the first answer the two request ids are the same, as in Stripe's.
+        """
+        original = _request_id(marks.operation_id)
+        here = _request_id(marks.request_id or marks.operation_id)
+        return {
+            "Idempotency-Key": marks.key,
+            "Original-Request": original,
+            "Request-Id": here if marks.is_replay else original,
+            "Stripe-Should-Retry": "false",
+            **expires(marks.expires_at_s),
+            **({"Idempotent-Replayed": "true"} if marks.is_replay else {}),
+        }
+
+
+def _request_id(text: str) -> str:
+    return "req_" + _NOT_IN_AN_ID.sub("", text)
+
+
+STRIPE = StripePreset()
