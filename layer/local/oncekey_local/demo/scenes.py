@@ -136,8 +136,8 @@ SCENES = (
     ),
     Scene(
         title="The answer to a reservation is lost",
-        about="The key is reserved in the store, but the store's answer never arrives. The service asks "
-        "again, finds the key taken by its own first write, and goes on.",
+        about="The key is reserved in the store, but the store's answer never arrives. The service "
+        "asks again, finds the key taken by its own first write, and goes on.",
         play=plays.lost_reserve_answer,
         due=1,
         promises=(
