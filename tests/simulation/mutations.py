@@ -100,6 +100,20 @@ MUTATIONS = (
         breaks="displaced",
     ),
     Mutation(
+        name="resume-unconditional",
+        scenario=Scenario(callers=(PROVEN, B, replace(B, name="C"))),
+        store=partial(BrokenStore, permitted=broken_stores.any_resume),
+        breaks="more than one effect",
+    ),
+    Mutation(
+        name="resume-without-owner-and-rev",
+        scenario=replace(
+            AGED, callers=(PROVEN, B, replace(OTHER, plan=Plan.NOT_EXECUTED)), faults=()
+        ),
+        store=partial(BrokenStore, permitted=broken_stores.resume_without_version),
+        breaks="without the lease",
+    ),
+    Mutation(
         name="unrecorded-taken-over",
         scenario=CRASH,
         store=partial(BrokenStore, permitted=broken_stores.unrecorded_taken_over),
