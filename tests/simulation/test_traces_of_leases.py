@@ -270,7 +270,6 @@ def test_a_living_owner_of_a_former_life_neither_overwrites_nor_gets_the_new_one
     assert_safe(world)
 
 
-@pytest.mark.xfail(reason="a reserve that is applied after its own lease is taken for held")
 def test_a_stalled_reserve_that_is_applied_after_its_lease_is_not_run() -> None:
     """Whoever learns that its reserve was applied only after the lease does not run.
 
