@@ -79,6 +79,20 @@ def any_expire_lease(transition: Transition, record: Record | None) -> bool:
     return transition_rules.permitted(transition, record)
 
 
+def any_resume(transition: Transition, record: Record | None) -> bool:
+    """Resume of whatever is there, running or not."""
+    if isinstance(transition, Resume) and record is not None:
+        return True
+    return transition_rules.permitted(transition, record)
+
+
+def resume_without_version(transition: Transition, record: Record | None) -> bool:
+    """Resume of whatever failed, without owner and rev."""
+    if isinstance(transition, Resume) and record is not None:
+        return record.status is Status.FAILED_RETRYABLE
+    return transition_rules.permitted(transition, record)
+
+
 def unrecorded_taken_over(transition: Transition, record: Record | None) -> bool:
     """TakeOver whatever the effects."""
     if isinstance(transition, TakeOver) and record is not None:

@@ -94,21 +94,14 @@ def runs_do_not_overlap(history: History) -> Iterator[Violation]:
 
 
 def handlers_run_under_a_lease(history: History) -> Iterator[Violation]:
-    """Whoever goes on to its handler holds, as stored, the lease for its own request.
-
-    Whoever concludes that from a lost answer finds the lease open, too. (That an answer which was
-    not lost comes after the lease is another matter: see the trace of a stalled reserve.)
-    """
+    """Whoever goes on to its handler holds, as stored, the open lease for its own request."""
     stored: Record | None = None
     granted_to = ""
     asked: dict[str, Asked] = {}
-    answered: dict[str, bool] = {}
     for event in history.events:
         if isinstance(event, Asked):
             asked[event.actor] = event
         elif isinstance(event, Wrote):
-            if not event.late:
-                answered[event.actor] = event.permitted
             if event.permitted:
                 stored = event.after
                 granted_to = event.actor if is_grant(event) else granted_to
@@ -124,7 +117,7 @@ def handlers_run_under_a_lease(history: History) -> Iterator[Violation]:
             elif stored.fingerprint != request.fingerprint:
                 rule = "a handler is to run under another request's record"
                 yield Violation(rule, (request, event))
-            elif not answered[event.actor] and stored.is_lease_over(event.own_ms):
+            elif stored.is_lease_over(event.own_ms):
                 yield Violation("a handler is to run after its lease", (request, event))
 
 

@@ -24,12 +24,15 @@ def _silence() -> Iterator[None]:
     logger.disabled = False
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def seed(request: pytest.FixtureRequest) -> int:
     """A fresh seed, or the one to be repeated."""
     given = os.environ.get(SEED_VARIABLE)
     drawn = int(given) if given else random.SystemRandom().randrange(2**32)
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.write_line(f"simulation: {SEED_VARIABLE}={drawn}")
+    plugins = request.config.pluginmanager
+    reporter, capture = plugins.get_plugin("terminalreporter"), plugins.get_plugin("capturemanager")
+    if reporter is not None and capture is not None:
+        with capture.global_and_fixture_disabled():
+            reporter.ensure_newline()
+            reporter.write_line(f"simulation: {SEED_VARIABLE}={drawn}")
     return drawn

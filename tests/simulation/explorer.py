@@ -62,13 +62,24 @@ def verdict(history: History) -> Violation | None:
     return None
 
 
+def judge(world: World) -> Violation | None:
+    """The verdict on a run that is over: it is healed, so that its progress is seen, too."""
+    heal(world)
+    history = world.history()
+    return verdict(history) or next(answers_come_at_last(history), None)
+
+
 def explore(
-    scenario: Scenario, make_world: Callable[[Scenario], World] = World, *, heals: bool = True
+    scenario: Scenario,
+    make_world: Callable[[Scenario], World] = World,
+    at_end: Callable[[World], Violation | None] = judge,
+    *,
+    prunes: bool = True,
 ) -> Report:
     """Carry out all schedules of a scenario, depth first, by replaying sequences of choices.
 
     A state that has been met is not followed again: all that can come after it is known. Every
-    run is judged at its end, healed, and then judged for its progress.
+    run is judged at its end.
     """
     path: list[tuple[list[Move], int]] = []
     met: set[int] = set()
@@ -77,7 +88,7 @@ def explore(
         world = make_world(scenario)
         for options, choice in path:
             world.take(options[choice])
-        while is_new := (state := world.state()) not in met:
+        while is_new := (state := world.state()) not in met or not prunes:
             met.add(state)
             options = moves(world)
             if not options:
@@ -86,7 +97,7 @@ def explore(
             world.take(options[0])
         if is_new:
             runs += 1
-            violation = judge(world, heals=heals)
+            violation = at_end(world)
             if violation is not None:
                 schedule = tuple(options[choice] for options, choice in path)
                 return Report(runs, len(met), Found(scenario, schedule, violation))
@@ -96,15 +107,6 @@ def explore(
             return Report(runs, len(met), None)
         options, choice = path.pop()
         path.append((options, choice + 1))
-
-
-def judge(world: World, *, heals: bool = True) -> Violation | None:
-    """The verdict on a run that is over: its safety, and after all faults its progress."""
-    if not heals:
-        return verdict(world.history())
-    heal(world)
-    history = world.history()
-    return verdict(history) or next(answers_come_at_last(history), None)
 
 
 def heal(world: World) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from oncekey.record import Effects
+from oncekey.settings import Settings
 from oncekey.testing import MemoryStore
 from tests.simulation import broken_flows, broken_stores
 from tests.simulation.actors import ActorClock
@@ -100,6 +101,24 @@ MUTATIONS = (
         breaks="displaced",
     ),
     Mutation(
+        name="resume-unconditional",
+        scenario=Scenario(callers=(PROVEN, B, replace(B, name="C"))),
+        store=partial(BrokenStore, permitted=broken_stores.any_resume),
+        breaks="more than one effect",
+    ),
+    Mutation(
+        name="resume-without-owner-and-rev",
+        # A retention shorter than the lease, so that who stalls over it still holds its own.
+        scenario=replace(
+            AGED,
+            callers=(PROVEN, B, replace(OTHER, plan=Plan.NOT_EXECUTED)),
+            faults=(),
+            settings=Settings(retention_s=2),
+        ),
+        store=partial(BrokenStore, permitted=broken_stores.resume_without_version),
+        breaks="without the lease",
+    ),
+    Mutation(
         name="unrecorded-taken-over",
         scenario=CRASH,
         store=partial(BrokenStore, permitted=broken_stores.unrecorded_taken_over),
@@ -153,7 +172,7 @@ MUTATIONS = (
         name="operation-id-from-key",
         scenario=replace(AGED, callers=(A, B)),
         clock=broken_stores.OperationIdFromKey,
-        breaks="more than one effect",
+        breaks="not what was stored first",
     ),
     Mutation(
         name="ours-after-the-lease",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from oncekey.commands import Write
 from oncekey.engine import Failed, Ran
 from oncekey.record import Effects, Status
 from oncekey.reservation import Reason, Replayed
 from oncekey.settings import Settings
+from oncekey.transitions import Complete
 from tests.simulation.scenario import Caller, Plan
 from tests.simulation.traces import (
     TO_COMPLETE,
@@ -183,16 +185,17 @@ def test_a_completion_after_a_settlement_changes_nothing(is_delayed: bool) -> No
     assert_safe(world)
 
 
-@pytest.mark.requirement("D4")
-def test_a_store_that_is_down_at_the_end_costs_the_record_and_not_the_answer() -> None:
+def test_an_answer_that_cannot_be_stored_costs_the_record_and_not_the_answer() -> None:
     """The caller gets the true answer without a promise, and the record is left in doubt.
 
-    Red when an answer that cannot be stored releases the key, or is promised to be kept.
+    Whatever else the store would still accept: the key is not released.
     """
     world = world_of(A, B)
     steps(world, "A", TO_COMPLETE)
     while not world.actors["A"].is_over:
-        play(world, "fail A")
+        command = world.actors["A"].command
+        is_completion = isinstance(command, Write) and isinstance(command.transition, Complete)
+        play(world, "fail A" if is_completion else "step A")
 
     told = outcome(world, "A")
     assert isinstance(told, Ran)
@@ -256,6 +259,25 @@ def test_the_key_is_reserved_before_the_handler_begins() -> None:
     assert effects(world) == 0
     finish(world, "A")
     assert effects(world) == 1
+    assert_safe(world)
+
+
+@pytest.mark.requirement("A11")
+def test_five_calls_in_flight_get_one_answer() -> None:
+    """The same call five times in flight: one effect, and one answer for all.
+
+    Red when a waiter runs beside the first, or is answered by anything but the stored answer.
+    """
+    callers = [Caller(name=name) for name in "ABCDE"]
+    world = world_of(*callers, settings=WAITING)
+    for caller in callers:
+        steps(world, caller.name, TO_RESERVE + 1)
+    assert not any(actor.is_over for actor in world.actors.values())
+
+    finish(world, *"ABCDE")
+
+    assert len({answer(world, caller.name) for caller in callers}) == 1
+    assert (runs(world), effects(world)) == (["A"], 1)
     assert_safe(world)
 
 

@@ -8,7 +8,7 @@ from oncekey.engine import Ran
 from oncekey.reservation import Refusal, Replayed
 from tests.simulation.explorer import verdict
 from tests.simulation.history import Affected, Answer, Began, Told, Wrote
-from tests.simulation.scenario import Caller, Kind, Move, Scenario
+from tests.simulation.scenario import DEFAULTS, Caller, Kind, Move, Scenario
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
@@ -22,22 +22,17 @@ if TYPE_CHECKING:
 TO_RESERVE, TO_BEGIN, TO_RETURN, TO_COMPLETE = 1, 2, 3, 4
 
 
-def world_of(
-    *callers: Caller, killed_in_time: bool = True, settings: Settings | None = None
-) -> World:
+def world_of(*callers: Caller, killed_in_time: bool = True, settings: Settings = DEFAULTS) -> World:
     """A world in which a trace may do whatever it likes."""
-    scenario = Scenario(
-        callers=callers, killed_in_time=killed_in_time, most_faults=99, most_passes=99
-    )
-    if settings is not None:
-        scenario = Scenario(
+    return World(
+        Scenario(
             callers=callers,
             killed_in_time=killed_in_time,
             settings=settings,
             most_faults=99,
             most_passes=99,
         )
-    return World(scenario)
+    )
 
 
 def play(world: World, *moves: str) -> None:

@@ -62,9 +62,8 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
         if isinstance(decision, Held | Replayed | Refusal):
             return decision
         reply = yield from retry.write(decision, budget, clock)
-        if not isinstance(reply, Refused):
-            return _won(decision, met, clock)
-        met = reply.record
+        # What was written is judged like anything else: a lease may have ended while it was sent.
+        met = reply.record if isinstance(reply, Refused) else applied(decision, met)
         decision = _decide(met, claim, owner, clock)
     return (
         decision
@@ -161,13 +160,6 @@ def _due_of_dead(record: Record, claim: Claim, now_ms: int) -> Due:
     # before.
     lease_until_ms = record.lease_until_ms if record.lease_until_ms is not None else now_ms
     return claim.due(max(now_ms, lease_until_ms + claim.settings.reconcile_grace_ms))
-
-
-def _won(write: _Write, met: Record | None, clock: Clock) -> Decision:
-    record = applied(write, met)
-    if isinstance(write, ExpireLease):
-        return outcome_unknown(record, clock.now_ms())
-    return Held(record)
 
 
 def _is_running(decision: Decision | _Write) -> bool:

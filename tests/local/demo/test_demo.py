@@ -50,7 +50,7 @@ def test_every_promise_is_kept(protected: Ended) -> None:
     assert {verdict for _, _, verdict in rows(protected).values()} == {"kept"}
     assert all(due == made for due, made, _ in rows(protected).values())
     assert rows(protected)["total"][0] == sum(scene.due for scene in SCENES) == 7
-    assert "promises were kept: 7 charges, 7 due" in protected.output
+    assert "promises were kept. Charges: 7 made, 7 due." in protected.output
 
 
 def test_every_scene_is_told(protected: Ended) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import aiohttp
 import pytest
 
-from oncekey_local.demo import director
+from oncekey_local.demo import command, director
 from oncekey_local.demo.log import Charge, Recording
 from oncekey_local.demo.narrator import Narrator
 from oncekey_local.demo.promises import charged
@@ -172,7 +172,7 @@ def test_table() -> None:
 @pytest.mark.parametrize(
     ("play", "protected", "last"),
     [
-        (charging, True, "All 5 promises were kept: 1 charges, 1 due, in 3 s."),
+        (charging, True, "All 5 promises were kept. Charges: 1 made, 1 due. Time: 3 s."),
         (charging_twice, True, "    seen      a double charge: 2 charges at the provider, 1 due"),
         (charging_twice, False, "This is what retries do to a service without protection."),
     ],
@@ -187,12 +187,27 @@ def test_last_words(
     assert output.getvalue().splitlines()[-1].startswith(last)
 
 
+@pytest.mark.parametrize(
+    ("play", "protected", "shown"),
+    [
+        (charging, True, False),
+        (charging_twice, True, True),
+        (charging_twice, False, False),
+        (failing, False, True),
+    ],
+)
+def test_log(play: Callable[[FakeStage], Awaitable[None]], protected: bool, shown: bool) -> None:
+    """The service's log is shown when something failed that should not."""
+    outcome = perform(FakeStage(), scene(play))
+    assert command._is_log_of_interest(outcome, protected=protected) is shown
+
+
 def test_promise_is_told_as_kept_or_broken() -> None:
     """After its scene a promise stands with its mark, and a broken one with what was seen."""
     stage = FakeStage()
     perform(stage, scene(charging), scene(charging_twice))
     output = cast("io.StringIO", stage.narrator.output).getvalue()
-    assert "    ✓ charges as due\n" in output
+    assert output.count("    ✓ charges as due\n") == 1
     assert (
         "    ✗ charges as due (seen: a double charge: 2 charges at the provider, 1 due)" in output
     )

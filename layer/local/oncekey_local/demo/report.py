@@ -48,10 +48,9 @@ def verdict(outcome: Outcome, broken: Sequence[object], *, seconds: float) -> st
     """The end in one line."""
     due = sum(each.scene.due for each in outcome.performances)
     made = sum(len(each.log.charged) for each in outcome.performances)
-    if broken:
-        return f"{len(broken)} promises were broken: {made} charges, {due} due, in {seconds:.0f} s."
     promises = sum(len(each.scene.promises) + len(ALWAYS) for each in outcome.performances)
-    return f"All {promises} promises were kept: {made} charges, {due} due, in {seconds:.0f} s."
+    kept = f"{len(broken)} promises were broken" if broken else f"All {promises} promises were kept"
+    return f"{kept}. Charges: {made} made, {due} due. Time: {seconds:.0f} s."
 
 
 def broken_by_scene(outcome: Outcome) -> list[tuple[str, Broken]]:

@@ -74,7 +74,7 @@ SCENES = (
                 "race", 409, _RUNNING, says=f"the four are told when to come back ({_RUNNING})"
             ),
             replays("retry", "race", status=201, says="their retries get the one answer, replayed"),
-            charged(1, says="five requests, one charge"),
+            charged(1, says="all nine requests make one charge"),
         ),
     ),
     Scene(
@@ -116,7 +116,7 @@ SCENES = (
             answered("early", 409, _RUNNING, says=f"a retry before its time is over: {_RUNNING}"),
             answered("late", 409, _UNKNOWN, says=f"every retry after that: {_UNKNOWN}"),
             tells_when_to_retry(
-                "late", 409, _UNKNOWN, says="with the time after which to ask again"
+                "late", 409, _UNKNOWN, says="those answers say when to ask again (Retry-After)"
             ),
             charged(1, says="one charge, which arrived late; no retry makes a second"),
         ),
@@ -131,19 +131,19 @@ SCENES = (
         promises=(
             answered("call", 201, says="the client gets its payment (201), and notices nothing"),
             called_provider(2, says="the provider was asked twice"),
-            charged(1, says="and has charged once"),
+            charged(1, says="the customer is charged once"),
         ),
     ),
     Scene(
         title="The answer to a reservation is lost",
-        about="The key is reserved in the store, but the store's answer never arrives. The retry "
-        "inside finds the key taken, by itself, and goes on.",
+        about="The key is reserved in the store, but the store's answer never arrives. The service "
+        "asks again, finds the key taken by its own first write, and goes on.",
         play=plays.lost_reserve_answer,
         due=1,
         promises=(
             answered("call", 201, says="the client gets its payment (201), and notices nothing"),
             called_provider(1, says="the handler ran once"),
-            charged(1, says="one charge"),
+            charged(1, says="the customer is charged once"),
         ),
     ),
     Scene(
@@ -153,13 +153,21 @@ SCENES = (
         play=plays.store_gone,
         due=1,
         promises=(
-            answered("down", 503, "store-unavailable", says="refused (503 store-unavailable)"),
+            answered(
+                "down",
+                503,
+                "store-unavailable",
+                says="the request is refused (503 store-unavailable)",
+            ),
             tells_when_to_retry(
-                "down", 503, "store-unavailable", says="with the time after which to try again"
+                "down",
+                503,
+                "store-unavailable",
+                says="the refusal says when to try again (Retry-After)",
             ),
             answered("retry", 201, says="the retry makes the payment (201)"),
             called_provider(1, says="the provider was called by the retry alone"),
-            charged(1, says="one charge"),
+            charged(1, says="the customer is charged once"),
         ),
     ),
     Scene(
