@@ -9,12 +9,19 @@ import pytest
 
 from oncekey import errors
 from oncekey.errors import (
+    CallNotAnswered,
     ConfigurationError,
     Final,
+    InProgress,
+    KeyMissing,
+    KeyReused,
     NotExecuted,
     OncekeyError,
+    OutcomeUnknown,
     RequestRefused,
+    ResultUnavailable,
     StoreError,
+    StoreUnavailable,
 )
 
 EXAMPLES: list[OncekeyError] = [
@@ -26,6 +33,13 @@ EXAMPLES: list[OncekeyError] = [
     RequestRefused("key-invalid", "It has 3 characters."),
     StoreError("throttled", transient=True),
     StoreError("no such table", transient=False),
+    CallNotAnswered(operation="charge", operation_id="op-1", retry_after_s=3, detail="why"),
+    InProgress(operation="charge", operation_id="op-1", retry_after_s=3),
+    KeyReused(operation="charge", operation_id="op-1"),
+    OutcomeUnknown(operation="charge", operation_id="op-1", retry_after_s=60),
+    StoreUnavailable(operation="charge", retry_after_s=1),
+    KeyMissing(operation="charge", detail="it is blank"),
+    ResultUnavailable(operation="charge", operation_id="op-1"),
 ]
 
 
@@ -35,6 +49,7 @@ def test_an_exception_survives_pickling_and_copying(error: OncekeyError) -> None
     for other in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):  # noqa: S301 -- our own bytes
         assert type(other) is type(error)
         assert vars(other) == vars(error)
+        assert other.args == error.args
         assert str(other) == str(error)
 
 
@@ -79,3 +94,53 @@ def test_a_store_error_tells_its_reason() -> None:
     error = StoreError("throttled", transient=True)
 
     assert (str(error), error.transient) == ("throttled", True)
+
+
+# Whether the same call with the same key may be made again, and what the caller is told to do.
+CALLS: dict[type[CallNotAnswered], tuple[bool, str]] = {
+    InProgress: (True, "same key again later, because a new key would run it twice"),
+    KeyReused: (False, "take a new key for a new call"),
+    OutcomeUnknown: (True, "same key again later, when it is settled"),
+    StoreUnavailable: (True, "nothing was done, make the same call with the same key again later"),
+    KeyMissing: (False, "make it again with arguments that `key=` finds a key in"),
+    ResultUnavailable: (False, "do not repeat it with another key"),
+}
+
+
+def test_every_way_not_to_answer_a_call_is_in_the_table() -> None:
+    """No exception of a call goes without its retry advice."""
+    assert set(CALLS) == set(CallNotAnswered.__subclasses__())
+
+
+@pytest.mark.parametrize("kind", CALLS, ids=lambda kind: kind.__name__)
+@pytest.mark.case(53)
+def test_an_unanswered_call_says_whether_and_when_to_call_again(
+    kind: type[CallNotAnswered],
+) -> None:
+    """The message names the operation and says what to do now; `retryable` says so to a program.
+
+    Red when two situations share an exception, or one advises the wrong kind of retry.
+    """
+    retryable, advice = CALLS[kind]
+    error = kind(operation="charge", operation_id="op-1", retry_after_s=3, detail="a reason")
+
+    assert (kind.retryable, error.retryable) == (retryable, retryable)
+    assert str(error).startswith("charge (operation op-1): ")
+    assert advice in str(error)
+    assert str(error).endswith(" (a reason). Wait 3 s.")
+
+
+def test_an_unanswered_call_leaves_out_what_it_does_not_know() -> None:
+    """Without an operation id, a reason or a time to wait the message has no gaps."""
+    error = KeyReused(operation="charge")
+
+    assert (error.operation_id, error.retry_after_s, error.detail) == (None, None, "")
+    assert str(error) == f"charge: {KeyReused.advice}."
+
+
+def test_an_unanswered_call_keeps_its_notes() -> None:
+    """A note that somebody added crosses to another process with the exception."""
+    error = InProgress(operation="charge")
+    error.add_note("seen by the worker")
+
+    assert pickle.loads(pickle.dumps(error)).__notes__ == ["seen by the worker"]  # noqa: S301 -- our own bytes

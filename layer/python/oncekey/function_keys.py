@@ -141,7 +141,7 @@ def _function_faults(tree: Mapping[str, Any]) -> list[str]:
     taken = known["signature"]
     is_variadic = bool(taken) and taken[-1].get("variadic", False)
     if given != len(taken) and not (is_variadic and given > len(taken)):
-        faults.append(f"{name}() takes {len(taken)} arguments, not {given}")
+        faults.append(f"{name}() takes {len(taken)} argument(s), not {given}")
     return faults
 
 

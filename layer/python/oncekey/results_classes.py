@@ -14,6 +14,7 @@ import sys
 from dataclasses import dataclass
 from enum import Flag
 from functools import cached_property
+from types import MemberDescriptorType
 from typing import Any
 
 from oncekey.results_class_names import class_name, find_class, kind_of
@@ -58,10 +59,23 @@ def take_apart(value: Any) -> Parts | None:
     name = class_name(cls)
     if kind == "enum":
         return Parts(kind=kind, class_name=name, member=_member(value))
+    if kind != "namedtuple":
+        _check_fillable(cls)
     if kind == "model":
         return _model_parts(name, value)
     fields = _tuple_fields(value) if kind == "namedtuple" else _dataclass_fields(value)
     return Parts(kind=kind, class_name=name, fields=fields)
+
+
+def _check_fillable(cls: type) -> None:
+    try:
+        object.__new__(cls)
+    except TypeError:
+        # A dataclass that is a dict as well, or an exception: it holds more than attributes.
+        raise Unstorable(
+            f"of a class that builds on a type other than object ({cls.__qualname__})",
+            "hold that part in a field",
+        ) from None
 
 
 def _tuple_fields(value: Any) -> dict[str, Any]:
@@ -154,6 +168,10 @@ def put_together(parts: Parts) -> Any:
         for name, item in parts.fields.items():
             object.__setattr__(value, name, item)
         return value
+    return _fill_model(value, cls, parts)
+
+
+def _fill_model(value: Any, cls: Any, parts: Parts) -> Any:
     _check_unchanged(parts, cls.model_fields)
     if (parts.extra is None) == (cls.model_config.get("extra") == "allow"):
         raise _changed(parts, "allows other fields beside its own")
@@ -163,9 +181,12 @@ def put_together(parts: Parts) -> Any:
         raise _changed(parts, "has other private attributes")
     given = parts.fields if parts.fields_set is None else parts.fields_set
     object.__setattr__(value, "__dict__", dict(parts.fields))
-    object.__setattr__(value, "__pydantic_fields_set__", set(given))
-    object.__setattr__(value, "__pydantic_extra__", parts.extra)
-    object.__setattr__(value, "__pydantic_private__", parts.private)
+    slots = {"fields_set": set(given), "extra": parts.extra, "private": parts.private}
+    for name, item in slots.items():
+        # A root model has None in its class in place of some of the slots.
+        slot = f"__pydantic_{name}__"
+        if isinstance(inspect.getattr_static(cls, slot), MemberDescriptorType):
+            object.__setattr__(value, slot, item)
     return value
 
 
