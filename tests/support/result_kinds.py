@@ -162,6 +162,10 @@ class Open(BaseModel):
     _unset: int = PrivateAttr()
 
 
+class Defaults(BaseModel):
+    value: int = 1
+
+
 class Numbers(RootModel[list[int]]):
     pass
 

@@ -210,9 +210,18 @@ def test_every_fault_of_an_expression_is_told_at_once() -> None:
 
 def test_names_below_a_parameter_are_the_arguments_own() -> None:
     """Only names that the expression looks up first have to be parameters."""
-    for key in ("event.id", "event[*].id", "event[?id].id", "event.*.id", "event | id"):
+    for key in (
+        "event.id",
+        "event[*].id",
+        "event[?id].id",
+        "event.*.id",
+        "event | id",
+        "event[0].id",
+        "event[].id",
+    ):
         function_key(key, inspect.signature(charge), operation="charge")
-    function_key("sort_by(event, &id)[0]", inspect.signature(charge), operation="charge")
+    for key in ("sort_by(event, &id)[0]", "not_null(event.id, order_id, line)"):
+        function_key(key, inspect.signature(charge), operation="charge")
 
 
 def test_arguments_that_do_not_fit_are_pythons_own_error() -> None:

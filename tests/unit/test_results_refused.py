@@ -89,6 +89,8 @@ def dataclass_of(module: str, name: str = "Made") -> Any:
     """An object of a class that says that it is of `module`."""
     made = dataclasses.make_dataclass(name, [("value", str)])
     made.__module__ = module
+    if module == "made_at_run_time":
+        setattr(sys.modules[module], name, made)
     return made(SECRET)
 
 

@@ -28,11 +28,9 @@ FunctionKey = Callable[[tuple[Any, ...], Mapping[str, Any]], str]
 # first one found.
 _FIRST_PART_ONLY = {
     "subexpression",
-    "index_expression",
     "projection",
     "value_projection",
     "filter_projection",
-    "flatten",
     "pipe",
 }
 

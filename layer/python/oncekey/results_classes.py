@@ -115,7 +115,6 @@ def _model_parts(name: str, value: Any) -> Parts:
     cls = type(value)
     values, slots = _state(value)
     _check_fields(cls, set(values) | (set(slots) - _MODEL_SLOTS), set(cls.model_fields))
-    undefined = getattr(sys.modules.get("pydantic_core"), "PydanticUndefined", None)
     private, given = slots["__pydantic_private__"], slots["__pydantic_fields_set__"]
     return Parts(
         kind="model",
@@ -123,7 +122,7 @@ def _model_parts(name: str, value: Any) -> Parts:
         fields=values,
         fields_set=None if given == set(values) else sorted(given),
         extra=slots["__pydantic_extra__"],
-        private=private and {name: item for name, item in private.items() if item is not undefined},
+        private=private,
     )
 
 
