@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import sys
 from dataclasses import dataclass
 from enum import Flag
 from functools import cached_property
