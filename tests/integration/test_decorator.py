@@ -31,7 +31,12 @@ OPTIONS: dict[str, Any] = {"operation": "POST /payments", "tenant": single_tenan
         ({"methods": ()}, "methods is a collection"),
         ({"min_key_length": 0}, "min_key_length is 0: 1 to 255"),
         ({"min_key_length": 256}, "min_key_length is 256: 1 to 255"),
-        ({"in_progress": "queue"}, "in_progress is 'queue': one of conflict, wait"),
+        ({"in_progress": "queue"}, "in_progress is 'queue': one of conflict, wait, accepted"),
+        ({"preset": "STRIPE"}, "preset is neither IETF nor STRIPE"),
+        ({"store_when": "always"}, "store_when is 'always': 'final', 'begun' or a callable"),
+        ({"after_expiry": "410"}, "after_expiry is '410': 'run' or 'gone'"),
+        ({"fingerprint_secrets": [b"short"]}, "fingerprint_secrets is a list of secrets"),
+        ({"fingerprint_secrets": "secret"}, "fingerprint_secrets is a list of secrets"),
         ({"retention": timedelta(0)}, "retention_s is 0"),
         ({"wait_up_to": timedelta(seconds=-1)}, "wait_up_to_ms is -1000"),
         ({"reconcile_grace": timedelta(seconds=-1)}, "reconcile_grace_ms is -1000"),
@@ -51,16 +56,6 @@ def test_all_faults_are_in_one_message() -> None:
         idempotent(operation=" ", tenant=None, effects="x", methods=(), retention=timedelta(0))  # type: ignore[arg-type]
 
     assert len(refused.value.faults) == 5
-
-
-def test_an_async_handler_is_refused() -> None:
-    """An async handler is refused at decoration rather than never awaited."""
-
-    async def handler(_event: dict[str, Any], _context: object) -> dict[str, Any]:
-        return {}
-
-    with pytest.raises(ConfigurationError, match="async handlers are not supported yet"):
-        idempotent(**OPTIONS)(handler)
 
 
 def test_a_handler_keeps_its_name_and_documentation() -> None:

@@ -9,13 +9,14 @@ from oncekey import engine, fate, judgement, reservation
 from oncekey.claim import Claim
 from oncekey.judgement import Verdict
 from oncekey.record import Effects, Record, Status
+from oncekey.recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pytest
 
-    from oncekey.commands import Answered
+    from oncekey.commands import Answered, Flow
     from oncekey.engine import Outcome
 
 
@@ -80,14 +81,14 @@ def exceptions_release(patch: pytest.MonkeyPatch) -> None:
 
 def answer_of_whoever_is_there(patch: pytest.MonkeyPatch) -> None:
     """A late owner is answered from whatever operation it meets."""
-    original = engine._Recorder._answer_in_place_of
+    original = Recorder._answer_in_place_of
 
-    def answer(self: engine._Recorder, answered: Answered[Any], met: Record | None) -> Outcome:
+    def answer(self: Recorder, answered: Answered[Any], met: Record | None) -> Flow[Outcome]:
         if met is not None:
             met = replace(met, operation_id=self.record.operation_id)
         return original(self, answered, met)
 
-    patch.setattr(engine._Recorder, "_answer_in_place_of", answer)
+    patch.setattr(Recorder, "_answer_in_place_of", answer)
 
 
 def no_margin(patch: pytest.MonkeyPatch) -> None:

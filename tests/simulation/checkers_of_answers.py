@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine import Failed, Ran
+from oncekey.outcome import Reason, Refusal, Replayed
 from oncekey.record import Status
-from oncekey.reservation import Reason, Refusal, Replayed
 from tests.simulation.history import Affected, Answer, Began, Event, Healed, Told, Wrote
 from tests.simulation.story import (
     Violation,

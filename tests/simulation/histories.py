@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from oncekey.engine import Ran
+from oncekey.outcome import Reason, Refusal, Replayed
 from oncekey.record import Due, Effects, Record, Status
-from oncekey.reservation import Reason, Refusal, Replayed
 from oncekey.transitions import (
     Complete,
     Ending,
@@ -124,7 +124,7 @@ def ran(actor: str, by: str = "A", expires_at_s: int | None = EXPIRES_AT_S) -> T
         at_ms=AT_MS,
         actor=actor,
         fingerprint="f1:a",
-        outcome=Ran(value=value, expires_at_s=expires_at_s),
+        outcome=Ran(value=value, record=RUNNING, expires_at_s=expires_at_s),
     )
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from oncekey.commands import Write
 from oncekey.engine import Failed, Ran
+from oncekey.outcome import Reason, Replayed
 from oncekey.record import Effects, Status
-from oncekey.reservation import Reason, Replayed
 from oncekey.settings import Settings
 from oncekey.transitions import Complete
 from tests.simulation.scenario import Caller, Plan

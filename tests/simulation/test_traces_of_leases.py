@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from oncekey.engine import Failed, Ran
+from oncekey.outcome import Reason, Replayed
 from oncekey.record import Effects, Status
-from oncekey.reservation import Reason, Replayed
 from tests.simulation.scenario import Caller, Plan
 from tests.simulation.traces import (
     TO_BEGIN,

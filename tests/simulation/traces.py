@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncekey.engine import Ran
-from oncekey.reservation import Refusal, Replayed
+from oncekey.outcome import Refusal, Replayed
 from tests.simulation.explorer import verdict
 from tests.simulation.history import Affected, Answer, Began, Told, Wrote
 from tests.simulation.scenario import DEFAULTS, Caller, Kind, Move, Scenario
@@ -13,8 +13,8 @@ from tests.simulation.world import World
 
 if TYPE_CHECKING:
     from oncekey.engine import Outcome
+    from oncekey.outcome import Reason
     from oncekey.record import Record
-    from oncekey.reservation import Reason
     from oncekey.settings import Settings
 
 # The moves of an undisturbed first run: it asks; its reserve; its handler begins, with the effect;
@@ -78,7 +78,7 @@ def answer(world: World, name: str) -> str:
     """The answer that a caller got, whether from its own run or from the record."""
     told = outcome(world, name)
     if isinstance(told, Replayed):
-        return told.record.response or ""
+        return told.stored
     assert isinstance(told, Ran)
     assert isinstance(told.value, Answer)
     return told.value.stored

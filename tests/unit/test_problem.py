@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from oncekey.problem import PROBLEMS, problem_answer
-from oncekey.reservation import Reason
+from oncekey.ietf_preset import IETF
+from oncekey.outcome import Reason
+from oncekey.problem import PROBLEMS
 from oncekey.settings import PROBLEM_BASE
 
 # The contract with clients: code, status, title, and whether sending the same again can help.
@@ -22,12 +23,16 @@ CONTRACT = [
     ("outcome-unknown", 409, "The outcome of this Idempotency-Key is not known yet", True),
     ("store-unavailable", 503, "The idempotency store is unavailable", True),
     ("not-executed", 503, "The request was not carried out", True),
+    ("key-expired", 410, "The Idempotency-Key has expired", False),
+    ("request-too-old", 412, "The request was first sent too long ago", False),
+    ("answer-unavailable", 500, "The stored answer is not available", False),
+    ("request-failed", 500, "The request failed", False),
 ]
 
 
 def body_of(code: str, **options: Any) -> dict[str, Any]:
     """The problem body of `code`."""
-    body: dict[str, Any] = json.loads(problem_answer(code, base=PROBLEM_BASE, **options)["body"])
+    body: dict[str, Any] = json.loads(IETF.refusal(code, base=PROBLEM_BASE, **options)["body"])
     return body
 
 
@@ -36,7 +41,7 @@ def test_a_problem_is_as_the_contract_says(
     code: str, status: int, title: str, retryable: bool
 ) -> None:
     """Code, status, title and retry advice of every problem are fixed."""
-    answer = problem_answer(code, base="https://example.com/problems/")
+    answer = IETF.refusal(code, base="https://example.com/problems/")
 
     assert answer["statusCode"] == status
     assert answer["headers"] == {"Content-Type": "application/problem+json"}
@@ -93,7 +98,7 @@ def test_retry_after_is_never_too_early(left_ms: int, seconds: str) -> None:
 
     Red when the milliseconds are rounded down, or the header is left out.
     """
-    answer = problem_answer("request-in-progress", base=PROBLEM_BASE, retry_after_ms=left_ms)
+    answer = IETF.refusal("request-in-progress", base=PROBLEM_BASE, retry_after_ms=left_ms)
 
     assert answer["headers"]["Retry-After"] == seconds
 

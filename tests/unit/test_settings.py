@@ -95,7 +95,7 @@ def test_every_fault_is_in_one_message() -> None:
         "ONCEKEY_RETENTION_S is 'a day': a whole number is needed",
         "ONCEKEY_DUE_SHARDS is '': a whole number is needed",
         "lease_margin_ms is -1: at least 0 is needed",
-        "in_progress is 'queue': one of conflict, wait is needed",
+        "in_progress is 'queue': one of conflict, wait, accepted is needed",
     ]
     with pytest.raises(ConfigurationError, match=r"oncekey settings: .*a day.*; .*; .*; .*queue"):
         settings_from(

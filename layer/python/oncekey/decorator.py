@@ -1,19 +1,21 @@
-"""The public decorator.
+"""The public decorator of HTTP handlers.
 
-Checks its options when it is applied, and does nothing else before the first event.
+It checks its options when it is applied, and does nothing else before the first event.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from oncekey import options
-from oncekey.clock import SystemClock
+from oncekey.clock import Clock, SystemClock
 from oncekey.errors import ConfigurationError
-from oncekey.http_answer import storing_rule
+from oncekey.http_answer import Answer, storing_rule
 from oncekey.http_key import DEFAULT_MIN_KEY_LENGTH
 from oncekey.http_operation import HttpOperation
 from oncekey.http_policy import HttpPolicy
@@ -21,9 +23,6 @@ from oncekey.ietf_preset import IETF
 from oncekey.record import Effects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from oncekey.clock import Clock
     from oncekey.fingerprint import Selection
     from oncekey.operation import Operation
     from oncekey.preset import Preset
@@ -34,54 +33,15 @@ Event = TypeVar("Event")
 Context = TypeVar("Context")
 Result = TypeVar("Result")
 
-
 _GONE_FOR = timedelta(hours=24)
+NotExecutedRule = (
+    type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
+)
+Secrets = Sequence[bytes] | Callable[[], Sequence[bytes]]
 
 
-class Decorator(Protocol):
-    """Keeps a handler's types; the operation object, if it takes one, is supplied."""
-
-    @overload
-    def __call__(
-        self, handler: Callable[[Event, Context, Operation], Result], /
-    ) -> Callable[[Event, Context], Result]: ...
-    @overload
-    def __call__(
-        self, handler: Callable[[Event, Context], Result], /
-    ) -> Callable[[Event, Context], Result]: ...
-
-
-def idempotent(
-    *,
-    operation: str,
-    tenant: CallerSource,
-    principal: CallerSource | None = None,
-    effects: str = "unrecorded",
-    preset: Preset = IETF,
-    fingerprint: Selection | None = None,
-    fingerprint_secrets: Sequence[bytes] | Callable[[], Sequence[bytes]] | None = None,
-    methods: Collection[str] = ("POST", "PATCH"),
-    required: bool = True,
-    min_key_length: int = DEFAULT_MIN_KEY_LENGTH,
-    store_raw_key: bool = True,
-    not_executed: type[BaseException]
-    | tuple[type[BaseException], ...]
-    | Callable[[BaseException], bool] = (),
-    store_when: str | Callable[[dict[str, Any]], bool] | None = None,
-    before_store: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
-    response_version: int = 1,
-    upgrade_response: Callable[[dict[str, Any], int], dict[str, Any]] | None = None,
-    in_progress: str | None = None,
-    wait_up_to: timedelta | None = None,
-    retention: timedelta | None = None,
-    after_expiry: str = "run",
-    gone_for: timedelta | None = None,
-    max_lease: timedelta | None = None,
-    reconcile_grace: timedelta | None = None,
-    problem_base: str | None = None,
-    store: Store | None = None,
-    clock: Clock | None = None,
-) -> Decorator:
+@dataclass(frozen=True, kw_only=True)
+class idempotent:  # noqa: N801 -- written as a decorator
     """Make an HTTP handler safe to retry: every Idempotency-Key takes effect once.
 
     The handler runs only after its key is durably reserved; when it returns a final answer (2xx,
@@ -146,71 +106,115 @@ def idempotent(
     Raises:
         ConfigurationError: an option is wrong; the message names every fault.
     """
-    given = options.settings_given(
-        {
-            "wait_up_to_ms": wait_up_to,
-            "retention_s": retention,
-            "gone_for_s": (gone_for or _GONE_FOR) if after_expiry == "gone" else None,
-            "max_lease_ms": max_lease,
-            "reconcile_grace_ms": reconcile_grace,
-        },
-        {"in_progress": in_progress, "problem_base": problem_base},
-    )
-    faults = [
-        *options.name_faults(operation),
-        *options.caller_faults(tenant, principal),
-        *options.effects_faults(effects, max_lease),
-        *options.preset_faults(preset, store_when, after_expiry),
-        *options.fingerprint_faults(fingerprint),
-        *options.secrets_faults(fingerprint_secrets),
-        *options.key_faults(methods, min_key_length),
-        *options.settings_faults(given),
-    ]
-    if faults:
-        raise ConfigurationError(f"@idempotent(operation={operation!r})", faults)
-    when = store_when or preset.store_when
-    policy = HttpPolicy(
-        name=operation,
-        tenant=tenant,
-        principal=principal,
-        effects=Effects(effects),
-        select=fingerprint,
-        secrets=options.secrets_source(fingerprint_secrets),
-        methods=frozenset(method.upper() for method in methods),
-        required=required,
-        min_key_length=min_key_length,
-        stores_raw_key=store_raw_key,
-        is_not_executed=options.predicate(operation, not_executed),
-        preset=preset,
-        is_final=storing_rule(when),
-        stores_failures=when == "begun",
-        response_version=response_version,
-        upgrade_response=upgrade_response,
-        before_store=before_store,
-        given_settings=given,
-    )
-    bound = HttpOperation(policy=policy, store=store, clock=clock or SystemClock())
-    return cast("Decorator", functools.partial(_decorate, bound))
 
+    operation: str
+    tenant: CallerSource
+    principal: CallerSource | None = None
+    effects: str = "unrecorded"
+    preset: Preset = IETF
+    fingerprint: Selection | None = None
+    fingerprint_secrets: Secrets | None = None
+    methods: Collection[str] = ("POST", "PATCH")
+    required: bool = True
+    min_key_length: int = DEFAULT_MIN_KEY_LENGTH
+    store_raw_key: bool = True
+    not_executed: NotExecutedRule = ()
+    store_when: str | Callable[[Answer], bool] | None = None
+    before_store: Callable[[Answer], Answer] | None = None
+    response_version: int = 1
+    upgrade_response: Callable[[Answer, int], Answer] | None = None
+    in_progress: str | None = None
+    wait_up_to: timedelta | None = None
+    retention: timedelta | None = None
+    after_expiry: str = "run"
+    gone_for: timedelta = _GONE_FOR
+    max_lease: timedelta | None = None
+    reconcile_grace: timedelta | None = None
+    problem_base: str | None = None
+    store: Store | None = None
+    clock: Clock | None = None
 
-def _decorate(bound: HttpOperation, handler: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    takes_operation = _takes_operation(handler)
+    def __post_init__(self) -> None:
+        faults = [
+            *options.name_faults(self.operation),
+            *options.caller_faults(self.tenant, self.principal),
+            *options.effects_faults(self.effects, self.max_lease),
+            *options.preset_faults(self.preset, self.store_when, self.after_expiry),
+            *options.fingerprint_faults(self.fingerprint),
+            *options.secrets_faults(self.fingerprint_secrets),
+            *options.key_faults(self.methods, self.min_key_length),
+            *options.settings_faults(self._settings()),
+        ]
+        if faults:
+            raise ConfigurationError(f"@idempotent(operation={self.operation!r})", faults)
 
-    def call(event: Any, context: Any, operation: Operation) -> Any:
-        return handler(event, context, operation) if takes_operation else handler(event, context)
+    @overload
+    def __call__(
+        self, handler: Callable[[Event, Context, Operation], Result], /
+    ) -> Callable[[Event, Context], Result]: ...
+    @overload
+    def __call__(
+        self, handler: Callable[[Event, Context], Result], /
+    ) -> Callable[[Event, Context], Result]: ...
+    def __call__(self, handler: Callable[..., Any], /) -> Callable[[Any, Any], Any]:
+        """Protect `handler`, which keeps its types; the operation, if it takes one, is supplied."""
+        bound = self.bound()
+        takes_operation = _takes_operation(handler)
 
-    @functools.wraps(handler)
-    def protected(event: Any, context: Any) -> Any:
-        return bound.answer(call, event, context)
+        def call(event: Any, context: Any, operation: Operation) -> Any:
+            if takes_operation:
+                return handler(event, context, operation)
+            return handler(event, context)
 
-    @functools.wraps(handler)
-    async def protected_async(event: Any, context: Any) -> Any:
-        return await bound.answer_async(call, event, context)
+        @functools.wraps(handler)
+        def protected(event: Any, context: Any) -> Any:
+            return bound.answer(call, event, context)
 
-    wrapper = protected_async if inspect.iscoroutinefunction(handler) else protected
-    # Callers see two arguments: the third is ours to give.
-    del wrapper.__wrapped__
-    return wrapper
+        @functools.wraps(handler)
+        async def protected_async(event: Any, context: Any) -> Any:
+            return await bound.answer_async(call, event, context)
+
+        wrapper = protected_async if inspect.iscoroutinefunction(handler) else protected
+        # Callers see two arguments: the third is ours to give.
+        del wrapper.__wrapped__
+        return wrapper
+
+    def bound(self) -> HttpOperation:
+        """The operation that these options describe."""
+        when = self.store_when or self.preset.store_when
+        policy = HttpPolicy(
+            name=self.operation,
+            tenant=self.tenant,
+            principal=self.principal,
+            effects=Effects(self.effects),
+            select=self.fingerprint,
+            secrets=options.secrets_source(self.fingerprint_secrets),
+            methods=frozenset(method.upper() for method in self.methods),
+            required=self.required,
+            min_key_length=self.min_key_length,
+            stores_raw_key=self.store_raw_key,
+            is_not_executed=options.predicate(self.operation, self.not_executed),
+            preset=self.preset,
+            is_final=storing_rule(when),
+            stores_failures=when == "begun",
+            response_version=self.response_version,
+            upgrade_response=self.upgrade_response,
+            before_store=self.before_store,
+            given_settings=self._settings(),
+        )
+        return HttpOperation(policy=policy, store=self.store, clock=self.clock or SystemClock())
+
+    def _settings(self) -> dict[str, int | str]:
+        return options.settings_given(
+            {
+                "wait_up_to_ms": self.wait_up_to,
+                "retention_s": self.retention,
+                "gone_for_s": self.gone_for if self.after_expiry == "gone" else None,
+                "max_lease_ms": self.max_lease,
+                "reconcile_grace_ms": self.reconcile_grace,
+            },
+            {"in_progress": self.in_progress, "problem_base": self.problem_base},
+        )
 
 
 def _takes_operation(handler: Callable[..., Any]) -> bool:

@@ -53,9 +53,9 @@ class Ending:
     """A stored answer."""
 
     response: StoredAnswer
-    response_version: int
     completed_at_ms: int
     expires_at_s: int
+    response_version: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
