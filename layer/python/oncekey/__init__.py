@@ -5,7 +5,21 @@ Importing this opens no connection and reads no environment.
 
 from oncekey.decorator import idempotent
 from oncekey.dynamodb_store import DynamoDBStore
-from oncekey.errors import ConfigurationError, Final, NotExecuted, OncekeyError, StoreError
+from oncekey.errors import (
+    CallNotAnswered,
+    ConfigurationError,
+    Final,
+    InProgress,
+    KeyMissing,
+    KeyReused,
+    NotExecuted,
+    OncekeyError,
+    OutcomeUnknown,
+    ResultUnavailable,
+    StoreError,
+    StoreUnavailable,
+)
+from oncekey.function_decorator import idempotent_function
 from oncekey.http_event import HttpRequest
 from oncekey.ietf_preset import IETF
 from oncekey.operation import Operation, current_operation
@@ -16,20 +30,28 @@ from oncekey.tenants import api_key_id, authorizer_value, iam_principal, jwt_cla
 __all__ = [
     "IETF",
     "STRIPE",
+    "CallNotAnswered",
     "ConfigurationError",
     "DynamoDBStore",
     "Final",
     "HttpRequest",
+    "InProgress",
+    "KeyMissing",
+    "KeyReused",
     "NotExecuted",
     "OncekeyError",
     "Operation",
+    "OutcomeUnknown",
     "ResponseBucket",
+    "ResultUnavailable",
     "StoreError",
+    "StoreUnavailable",
     "api_key_id",
     "authorizer_value",
     "current_operation",
     "iam_principal",
     "idempotent",
+    "idempotent_function",
     "jwt_claim",
     "single_tenant",
 ]

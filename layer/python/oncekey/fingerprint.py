@@ -82,6 +82,17 @@ def fingerprints(
     return Fingerprint(by_algorithm=hashes, secrets=secrets)
 
 
+def selected_fingerprint(selected: Any, secrets: tuple[bytes, ...] = ()) -> Fingerprint:
+    """The fingerprint of a function's call: of what was selected of its arguments, or of nothing.
+
+    Raises:
+        ConfigurationError: what was selected is no JSON value.
+    """
+    return Fingerprint(
+        by_algorithm={VERSION: digest("call", *_canonical(selected))}, secrets=secrets
+    )
+
+
 def _keyed(secret: bytes, plain: str) -> str:
     code = hmac.digest(secret, plain.encode("ascii"), "sha256")
     return base64.urlsafe_b64encode(code).rstrip(b"=").decode("ascii")
@@ -131,6 +142,10 @@ def _may_be_json(media_type: str, body: bytes) -> bool:
 
 def _selected(request: HttpRequest, select: Selection) -> tuple[str, bytes]:
     value = _validated(request.body, select) if isinstance(select, type) else select(request)
+    return _canonical(value)
+
+
+def _canonical(value: Any) -> tuple[str, bytes]:
     try:
         return "selected", canonical_value(value)
     except NotCanonical:

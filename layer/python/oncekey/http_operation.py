@@ -7,17 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey import defaults
-from oncekey.breaker import breaker_of
-from oncekey.driver import drive
-from oncekey.driver_async import drive_async
-from oncekey.engine import Outcome, Refusal, attempt
 from oncekey.errors import Final, NotExecuted, RequestRefused
+from oncekey.execution import Execution
 from oncekey.http_answer import Answer, final_answer
 from oncekey.http_event import HttpRequest, read_request, request_context
 from oncekey.http_outcome import answer_to, refused
 from oncekey.http_result import raised, returned
 from oncekey.operation import Operation, running
-from oncekey.outcome import Reason
 from oncekey.settings import PROBLEM_BASE, Settings, is_disabled
 
 if TYPE_CHECKING:
@@ -25,7 +21,7 @@ if TYPE_CHECKING:
 
     from oncekey.claim import Claim
     from oncekey.clock import Clock
-    from oncekey.commands import Flow, Result
+    from oncekey.commands import Result
     from oncekey.http_policy import HttpPolicy
     from oncekey.store import Store
 
@@ -40,7 +36,7 @@ class _Protected:
     request: HttpRequest
     claim: Claim
     settings: Settings
-    store: Store
+    execution: Execution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +72,8 @@ class HttpOperation:
                 return self._raised(error, begun)
             return returned(value, begun.request, self.policy)
 
-        flow = self._attempt(begun)
-        outcome = drive(flow, store=begun.store, clock=self.clock, invocation=invocation)
-        return self._finish(outcome, begun)
+        outcome = begun.execution.run(begun.claim, invocation)
+        return answer_to(outcome, begun.request, self.policy, begun.settings)
 
     async def answer_async(self, handler: AsyncHandler, event: Any, context: Any) -> Any:
         """The same for a coroutine function; calls of the store leave the event loop free."""
@@ -101,11 +96,8 @@ class HttpOperation:
                 return self._raised(error, begun)
             return returned(value, begun.request, self.policy)
 
-        flow = self._attempt(begun)
-        outcome = await drive_async(
-            flow, store=begun.store, clock=self.clock, invocation=invocation
-        )
-        return self._finish(outcome, begun)
+        outcome = await begun.execution.run_async(begun.claim, invocation)
+        return answer_to(outcome, begun.request, self.policy, begun.settings)
 
     def _begin(self, event: Any, context: Any) -> _Protected | Answer | None:
         """The protected request, or the answer that it gets at once, or None: run bare."""
@@ -120,32 +112,14 @@ class HttpOperation:
             claim = self.policy.claim(request, context, settings, self.clock)
         except RequestRefused as error:
             return refused(error.code, request, self.policy, settings, detail=error.detail)
-        refused_for_ms = breaker_of(store).refuses_for_ms(self.clock.now_ms())
-        if refused_for_ms:
-            reason = Reason.STORE_UNAVAILABLE
-            return refused(reason, request, self.policy, settings, retry_after_ms=refused_for_ms)
-        return _Protected(request=request, claim=claim, settings=settings, store=store)
-
-    def _attempt(self, protected: _Protected) -> Flow[Outcome]:
-        return attempt(
-            protected.claim,
-            self.clock,
-            call_timeout_ms=protected.store.call_timeout_ms,
-            is_not_executed=self.policy.is_not_executed,
-            has_bucket=protected.store.has_bucket,
+        execution = Execution(
+            store=store, clock=self.clock, is_not_executed=self.policy.is_not_executed
         )
+        return _Protected(request=request, claim=claim, settings=settings, execution=execution)
 
     def _raised(self, error: BaseException, protected: _Protected) -> Result:
         base = protected.settings.problem_base
         return raised(error, protected.request, self.policy, base)
-
-    def _finish(self, outcome: Outcome, protected: _Protected) -> Answer:
-        breaker = breaker_of(protected.store)
-        if isinstance(outcome, Refusal) and outcome.reason is Reason.STORE_UNAVAILABLE:
-            breaker.failed(self.clock.now_ms())
-        else:
-            breaker.succeeded()
-        return answer_to(outcome, protected.request, self.policy, protected.settings)
 
     def _bare_operation(self, event: Any) -> Operation:
         caller = request_context(event)

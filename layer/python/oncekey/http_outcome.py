@@ -47,7 +47,7 @@ def refused(
     detail: str | None = None,
     retry_after_ms: int | None = None,
 ) -> Answer:
-    """The answer for the problem `code`."""
+    """The answer for the problem `code`, in the form that `request` came in."""
     answer = policy.preset.refusal(
         code, base=settings.problem_base, detail=detail, retry_after_ms=retry_after_ms
     )

@@ -57,9 +57,12 @@ def api_key_id() -> CallerSource:
     return source
 
 
-def single_tenant() -> CallerSource:
-    """Every caller shares one set of keys: any of them can read the answer to a key it knows."""
-    return lambda _context: _SINGLE_TENANT
+def single_tenant() -> Callable[..., str]:
+    """Every caller shares one set of keys: any of them can read the answer to a key it knows.
+
+    For handlers and for functions, whatever their arguments.
+    """
+    return lambda *_args, **_kwargs: _SINGLE_TENANT
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

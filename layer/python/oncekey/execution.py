@@ -1,0 +1,87 @@
+"""Carrying out a claim against a store: behind the breaker, in this thread or on an event loop."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncekey.breaker import breaker_of
+from oncekey.driver import drive
+from oncekey.driver_async import drive_async
+from oncekey.engine import Outcome, Refusal, attempt
+from oncekey.outcome import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from oncekey.claim import Claim
+    from oncekey.clock import Clock
+    from oncekey.commands import Flow, Result
+    from oncekey.operation import Operation
+    from oncekey.store import Store
+
+# When the invocation ends that is being carried out: what is called below it has no more time.
+enclosing_deadline_ms: ContextVar[int | None] = ContextVar("oncekey_deadline_ms", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """Where records are, the clock they are judged by, and what proves that nothing happened."""
+
+    store: Store
+    clock: Clock
+    is_not_executed: Callable[[BaseException], bool]
+
+    def run(self, claim: Claim, invocation: Callable[[Operation], Result]) -> Outcome:
+        """Carry out `claim`; see `oncekey.engine.attempt`."""
+        refusal = self._refused_by_breaker()
+        if refusal is not None:
+            return refusal
+        token = enclosing_deadline_ms.set(claim.deadline_ms)
+        try:
+            flow = self._flow(claim)
+            outcome = drive(flow, store=self.store, clock=self.clock, invocation=invocation)
+        finally:
+            enclosing_deadline_ms.reset(token)
+        return self._counted(outcome)
+
+    async def run_async(
+        self, claim: Claim, invocation: Callable[[Operation], Awaitable[Result]]
+    ) -> Outcome:
+        """Carry out `claim`; calls of the store leave the event loop free."""
+        refusal = self._refused_by_breaker()
+        if refusal is not None:
+            return refusal
+        token = enclosing_deadline_ms.set(claim.deadline_ms)
+        try:
+            flow = self._flow(claim)
+            outcome = await drive_async(
+                flow, store=self.store, clock=self.clock, invocation=invocation
+            )
+        finally:
+            enclosing_deadline_ms.reset(token)
+        return self._counted(outcome)
+
+    def _flow(self, claim: Claim) -> Flow[Outcome]:
+        return attempt(
+            claim,
+            self.clock,
+            call_timeout_ms=self.store.call_timeout_ms,
+            is_not_executed=self.is_not_executed,
+            has_bucket=self.store.has_bucket,
+        )
+
+    def _refused_by_breaker(self) -> Refusal | None:
+        refused_for_ms = breaker_of(self.store).refuses_for_ms(self.clock.now_ms())
+        if not refused_for_ms:
+            return None
+        return Refusal(reason=Reason.STORE_UNAVAILABLE, retry_after_ms=refused_for_ms)
+
+    def _counted(self, outcome: Outcome) -> Outcome:
+        breaker = breaker_of(self.store)
+        if isinstance(outcome, Refusal) and outcome.reason is Reason.STORE_UNAVAILABLE:
+            breaker.failed(self.clock.now_ms())
+        else:
+            breaker.succeeded()
+        return outcome

@@ -1,0 +1,158 @@
+"""The public decorator of functions: SQS records, EventBridge events, steps, plain calls."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from oncekey import options
+from oncekey.clock import Clock, SystemClock
+from oncekey.errors import ConfigurationError
+from oncekey.function_keys import KeySource, function_key
+from oncekey.function_operation import Call, FunctionOperation
+from oncekey.record import Effects
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from oncekey.store import Store
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+NotExecutedRule = (
+    type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class idempotent_function:  # noqa: N801 -- written as a decorator
+    """Make a function safe to call again: every key takes effect once.
+
+    The function runs only after its key is durably reserved. Its result is stored, and every repeat
+    returns it, equal to the first one and of the same type: None, 0, False and "" as well as
+    Decimal, datetime, UUID, bytes, tuples, sets, enums, dataclasses and pydantic models. What
+    cannot be stored raises a TypeError at the first call, after the record is settled.
+
+    The operation is `current_operation()` below the function. The lease ends with the invocation:
+    of the Lambda context among the arguments, else of the protected handler that makes the call,
+    else after ONCEKEY_DEFAULT_LEASE_MS. An `async def` function stays one.
+
+    Args:
+        operation: the name that keys are bound to. Renaming it forgets all of them.
+        key: what tells calls apart: a callable of the call's arguments, or a JMESPath expression of
+            the argument (or of all arguments by name, if there are several).
+        tenant: whose key it is: a callable of the call's arguments, or `single_tenant()`.
+        fingerprint: what must be the same in a repeat: a callable of the call's arguments to a JSON
+            value. Nothing but the key by default, because redelivered messages differ in details.
+        fingerprint_secrets: make the fingerprint an HMAC; see `idempotent`.
+        effects: `unrecorded` or `repeatable`; see `idempotent`.
+        not_executed: exception types, or a predicate, that prove that nothing happened.
+        store_raw_key: False keeps the key out of the table.
+        in_progress: `conflict` (raise `InProgress` at once, the default) or `wait`.
+        wait_up_to: 10 s by default.
+        retention: how long results are kept, from completion, 24 h by default.
+        max_lease: a shorter lease, with `repeatable` effects only.
+        reconcile_grace: see `idempotent`.
+        store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
+        clock: the source of time and randomness, for tests.
+
+    Raises:
+        ConfigurationError: an option is wrong; the message names every fault.
+
+    Calls raise `InProgress`, `KeyReused`, `OutcomeUnknown`, `StoreUnavailable`, `KeyMissing` or
+    `ResultUnavailable` where the function did not run, and otherwise what the function raises.
+    """
+
+    operation: str
+    key: KeySource
+    tenant: Callable[..., str | None]
+    fingerprint: Callable[..., Any] | None = None
+    fingerprint_secrets: Sequence[bytes] | Callable[[], Sequence[bytes]] | None = None
+    effects: str = "unrecorded"
+    not_executed: NotExecutedRule = ()
+    store_raw_key: bool = True
+    in_progress: str | None = None
+    wait_up_to: timedelta | None = None
+    retention: timedelta | None = None
+    max_lease: timedelta | None = None
+    reconcile_grace: timedelta | None = None
+    store: Store | None = None
+    clock: Clock | None = None
+
+    def __post_init__(self) -> None:
+        faults = [
+            *options.name_faults(self.operation),
+            *options.caller_faults(self.tenant, None),
+            *options.effects_faults(self.effects, self.max_lease),
+            *options.secrets_faults(self.fingerprint_secrets),
+            *options.settings_faults(self._settings()),
+        ]
+        if self.fingerprint is not None and not callable(self.fingerprint):
+            faults.append("fingerprint is no callable of the call's arguments")
+        if self.in_progress == "accepted":
+            faults.append("in_progress is 'accepted': a function has no such answer, use 'wait'")
+        if faults:
+            raise ConfigurationError(f"@idempotent_function(operation={self.operation!r})", faults)
+
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:
+        """Protect `function`, which keeps its types.
+
+        Raises:
+            ConfigurationError: it is a generator, or `key` cannot be applied to its parameters.
+        """
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            fault = "a generator has no result to store: return a list"
+            raise ConfigurationError(f"@idempotent_function(operation={self.operation!r})", [fault])
+        signature = inspect.signature(function)
+        parameters = list(signature.parameters.values())
+        skip = 1 if parameters and parameters[0].name in {"self", "cls"} else 0
+        bound = self._bound(signature.replace(parameters=parameters[skip:]))
+
+        @functools.wraps(function)
+        def protected(*args: P.args, **kwargs: P.kwargs) -> R:
+            call = Call(args[skip:], kwargs)
+            result: R = bound.call(lambda: function(*args, **kwargs), call)
+            return result
+
+        @functools.wraps(function)
+        async def protected_async(*args: P.args, **kwargs: P.kwargs) -> Any:
+            def coroutine() -> Coroutine[Any, Any, Any]:
+                made: Any = function(*args, **kwargs)
+                return made  # type: ignore[no-any-return]  # a coroutine function makes one
+
+            return await bound.call_async(coroutine, Call(args[skip:], kwargs))
+
+        if inspect.iscoroutinefunction(function):
+            wrapper: Any = protected_async
+            return wrapper  # type: ignore[no-any-return]  # R is its coroutine
+        return protected
+
+    def _bound(self, signature: inspect.Signature) -> FunctionOperation:
+        return FunctionOperation(
+            name=self.operation,
+            key=function_key(self.key, signature, operation=self.operation),
+            tenant=self.tenant,
+            select=self.fingerprint,
+            secrets=options.secrets_source(self.fingerprint_secrets),
+            effects=Effects(self.effects),
+            is_not_executed=options.predicate(self.operation, self.not_executed),
+            stores_raw_key=self.store_raw_key,
+            given_settings=self._settings(),
+            store=self.store,
+            clock=self.clock or SystemClock(),
+        )
+
+    def _settings(self) -> dict[str, int | str]:
+        return options.settings_given(
+            {
+                "wait_up_to_ms": self.wait_up_to,
+                "retention_s": self.retention,
+                "max_lease_ms": self.max_lease,
+                "reconcile_grace_ms": self.reconcile_grace,
+            },
+            {"in_progress": self.in_progress},
+        )

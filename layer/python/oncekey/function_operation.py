@@ -1,0 +1,206 @@
+"""One idempotent function: when it is called, and what its caller gets."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from oncekey import defaults
+from oncekey.claim import Claim, deadline_ms
+from oncekey.commands import Answered, Raised, Result, Unsendable
+from oncekey.engine import Failed, Outcome, Ran, Refusal
+from oncekey.errors import (
+    CallNotAnswered,
+    InProgress,
+    KeyMissing,
+    KeyReused,
+    NotExecuted,
+    OutcomeUnknown,
+    ResultUnavailable,
+    StoreUnavailable,
+)
+from oncekey.execution import Execution, enclosing_deadline_ms
+from oncekey.fingerprint import selected_fingerprint
+from oncekey.identity import Identity
+from oncekey.operation import Operation, running
+from oncekey.outcome import Reason, Replayed
+from oncekey.results import decode, encode
+from oncekey.settings import is_disabled
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from oncekey.clock import Clock
+    from oncekey.function_keys import FunctionKey
+    from oncekey.record import Effects
+    from oncekey.settings import Settings
+    from oncekey.store import Store
+
+_EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
+    Reason.RUNNING: InProgress,
+    Reason.KEY_REUSED: KeyReused,
+    Reason.OUTCOME_UNKNOWN: OutcomeUnknown,
+    Reason.STORE_UNAVAILABLE: StoreUnavailable,
+    Reason.ANSWER_UNAVAILABLE: ResultUnavailable,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The arguments of one call, `self` apart."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What a run of the function left behind, for its own caller."""
+
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionOperation:
+    """The options of one function; every one has been checked."""
+
+    name: str
+    key: FunctionKey
+    tenant: Callable[..., str | None]
+    select: Callable[..., Any] | None
+    secrets: Callable[[], tuple[bytes, ...]]
+    effects: Effects
+    is_not_executed: Callable[[BaseException], bool]
+    stores_raw_key: bool
+    given_settings: Mapping[str, int | str]
+    store: Store | None
+    clock: Clock
+
+    def call(self, function: Callable[[], Any], call: Call) -> Any:
+        """The result of `function`: of its one run, whichever call that was.
+
+        Raises:
+            CallNotAnswered: in one of its kinds; `function` did not run.
+            BaseException: what the run raised; its record has been written first.
+        """
+        if is_disabled(os.environ):
+            with running(self._bare_operation(call)):
+                return function()
+        claim, execution = self._claimed(call)
+        attempt = _Attempt()
+
+        def invocation(operation: Operation) -> Result:
+            try:
+                with running(operation):
+                    value = function()
+            except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
+                attempt.error = error
+                return Raised(error)
+            return _returned(value)
+
+        return self._result(execution.run(claim, invocation), attempt)
+
+    async def call_async(self, function: Callable[[], Awaitable[Any]], call: Call) -> Any:
+        """The same for a coroutine function; calls of the store leave the event loop free."""
+        if is_disabled(os.environ):
+            with running(self._bare_operation(call)):
+                return await function()
+        claim, execution = self._claimed(call)
+        attempt = _Attempt()
+
+        async def invocation(operation: Operation) -> Result:
+            try:
+                with running(operation):
+                    value = await function()
+            except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
+                attempt.error = error
+                return Raised(error)
+            return _returned(value)
+
+        return self._result(await execution.run_async(claim, invocation), attempt)
+
+    def _claimed(self, call: Call) -> tuple[Claim, Execution]:
+        settings = defaults.settings(self.given_settings)
+        store = self.store or defaults.store(settings.store_timeout_ms)
+        identity = Identity(
+            tenant=self._tenant(call), operation=self.name, key=self.key(call.args, call.kwargs)
+        )
+        selected = None if self.select is None else self.select(*call.args, **call.kwargs)
+        fingerprint = selected_fingerprint(selected, self.secrets())
+        claim = Claim(
+            identity=identity,
+            fingerprint=fingerprint.current,
+            accepts=fingerprint.accepts,
+            effects=self.effects,
+            settings=settings,
+            deadline_ms=_deadline_ms(call, settings, self.clock.now_ms()),
+            stores_raw_key=self.stores_raw_key,
+        )
+        execution = Execution(store=store, clock=self.clock, is_not_executed=self.is_not_executed)
+        return claim, execution
+
+    def _tenant(self, call: Call) -> str:
+        tenant = self.tenant(*call.args, **call.kwargs)
+        if not tenant:
+            raise KeyMissing(operation=self.name, detail="the call does not say whose key it is")
+        return tenant
+
+    def _result(self, outcome: Outcome, attempt: _Attempt) -> Any:
+        match outcome:
+            case Failed():
+                raise outcome.error
+            case Ran():
+                return outcome.value
+            case Replayed():
+                return self._replayed(outcome)
+            case Refusal():
+                raise self._exception(outcome, attempt)
+
+    def _replayed(self, replayed: Replayed) -> Any:
+        try:
+            return decode(replayed.stored)
+        except ValueError as error:
+            raise ResultUnavailable(
+                operation=self.name,
+                operation_id=replayed.record.operation_id,
+                detail=str(error),
+            ) from error
+
+    def _exception(self, refusal: Refusal, attempt: _Attempt) -> BaseException:
+        if refusal.reason is Reason.NOT_EXECUTED:
+            return attempt.error or NotExecuted(f"{self.name}: no time was left to begin")
+        wait_ms = refusal.retry_after_ms
+        return _EXCEPTIONS[refusal.reason](
+            operation=self.name,
+            operation_id=refusal.record.operation_id if refusal.record else None,
+            retry_after_s=None if wait_ms is None else -(-wait_ms // 1000),
+        )
+
+    def _bare_operation(self, call: Call) -> Operation:
+        return Operation(
+            name=self.name,
+            operation_id=self.clock.new_operation_id(),
+            attempt=1,
+            tenant=self.tenant(*call.args, **call.kwargs) or "",
+            protected=False,
+        )
+
+
+def _returned(value: Any) -> Result:
+    try:
+        text = encode(value)
+    except TypeError as mistake:
+        return Unsendable(mistake)
+    # The first caller gets what a replay would give.
+    return Answered(value=decode(text), stored=text, is_final=True)
+
+
+def _deadline_ms(call: Call, settings: Settings, now_ms: int) -> int:
+    """By the Lambda context among the arguments, else the enclosing operation, else the default."""
+    for argument in (*call.args, *call.kwargs.values()):
+        if callable(inspect.getattr_static(argument, "get_remaining_time_in_millis", None)):
+            return deadline_ms(argument, settings, now_ms)
+    enclosing_ms = enclosing_deadline_ms.get()
+    return deadline_ms(None, settings, now_ms) if enclosing_ms is None else enclosing_ms
