@@ -1,0 +1,180 @@
+'''The middleware for the event handlers of Powertools for AWS Lambda (the `powertools` extra).
+
+Each route is an operation of its own, named by its method and template:
+
+    from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
+    from oncekey import current_operation, jwt_claim
+    from oncekey.powertools import idempotent_route
+
+    app = APIGatewayHttpResolver()
+    app.use(middlewares=[idempotent_route(tenant=jwt_claim("tenant_id"))])
+
+    @app.post("/payments/<payment_id>/refunds")  # "POST /payments/{payment_id}/refunds"
+    def refund(payment_id: str):
+        """The provider refuses a second refund under the same key."""
+        key = current_operation().downstream_key("refund")
+        return {"payment_id": payment_id, "refund": provider.refund(payment_id, key)}, 201
+
+    def lambda_handler(event, context):
+        return app.resolve(event, context)
+'''
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from oncekey.decorator import idempotent
+from oncekey.errors import ConfigurationError, Final, NotExecuted
+from oncekey.fate import is_proof
+from oncekey.operation import current_operation
+from oncekey.powertools_answer import (
+    answer_of,
+    answer_to_exception,
+    cause_of,
+    matched_route,
+    response_from,
+    response_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aws_lambda_powertools.event_handler.api_gateway import (
+        ApiGatewayResolver,
+        Response,
+        Route,
+    )
+
+    from oncekey.http_answer import Answer
+    from oncekey.http_operation import HttpOperation
+    from oncekey.operation import Operation
+
+    Next = Callable[[ApiGatewayResolver], Any]
+
+_OPTIONS = [option.name for option in fields(idempotent) if option.name != "operation"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class idempotent_route(idempotent):  # noqa: N801 -- written like the decorator
+    """Make routes of a Powertools resolver safe to retry: every Idempotency-Key takes effect once.
+
+    A middleware with the options and promises of `idempotent`, but for `operation`: that is the
+    route which Powertools matched, such as `POST /payments/{payment_id}`, with the prefix of its
+    router and without what `strip_prefixes` took away. It serves `APIGatewayHttpResolver`,
+    `APIGatewayRestResolver`, `ALBResolver` and `LambdaFunctionUrlResolver`, by `resolve` and by
+    `resolve_async`.
+
+    A route's own one takes the place of one for all routes (`app.use`), with its own options. Of
+    several that are left, the outermost protects, and the others let the request pass, also where
+    `@idempotent` protects the same operation around the resolver. Requests that match no route, and
+    CORS preflights, always pass.
+
+    Middlewares before this one run for every request, and what they change in a response is not
+    stored. Those after it, and the route, run only where the operation does. The answers that
+    `before_store`, `store_when` and `upgrade_response` see are proxy answers as the resolver sends
+    them, before CORS headers, Cache-Control and compression.
+
+    What Powertools answers for an exception (`BadRequestError`, or what an `exception_handler`
+    takes) is an answer of the route, judged by its status like one that was returned: a 4xx is
+    final and stored, a 5xx is not. `Final` and what proves that nothing happened (`NotExecuted`,
+    `not_executed`) come first, whatever handler there is for them. What Powertools has no answer
+    for is recorded and raised; so is an answer that does not fit the type that the route declares,
+    because the 422 it becomes is not what the route has answered.
+
+    Raises:
+        ConfigurationError: an option is wrong; the message names every fault.
+    """
+
+    operation: str = field(init=False, default="(the matched route)")
+    _bound: dict[str, HttpOperation] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        try:
+            super().__post_init__()
+        except ConfigurationError as error:
+            raise ConfigurationError("idempotent_route(...)", error.faults) from None
+
+    @property
+    def __name__(self) -> str:
+        """What Powertools calls this middleware when it is asked to debug."""
+        return "idempotent_route"
+
+    def __call__(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride] -- a middleware decorates nothing
+        self, app: ApiGatewayResolver, next_middleware: Next
+    ) -> Response[Any]:
+        """Answer the request: by what is behind this under a lease, by replaying, or by refusing.
+
+        Raises whatever an attempt raised that Powertools has no answer for; its record has been
+        written first.
+        """
+        route = matched_route(app)
+        if route is None or self._yields_to_another(route):
+            return response_from(app, next_middleware(app))
+        bound = self._bound_to(f"{route.method} {route.openapi_path}")
+        attempt = _Attempt(bound, app, next_middleware)
+        try:
+            answer = bound.answer(attempt.run, app.current_event.raw_event, app.lambda_context)
+        except TypeError:
+            if attempt.unsendable is not None:
+                raise attempt.unsendable from None
+            raise
+        return response_of(answer) if isinstance(answer, dict) else answer
+
+    def _yields_to_another(self, route: Route) -> bool:
+        own = [other for other in route.middlewares if isinstance(other, idempotent_route)]
+        if own and not any(other is self for other in own):
+            return True
+        try:
+            running = current_operation()
+        except LookupError:
+            return False
+        return running.protected and running.name == f"{route.method} {route.openapi_path}"
+
+    def _bound_to(self, name: str) -> HttpOperation:
+        if name not in self._bound:
+            options: dict[str, Any] = {option: getattr(self, option) for option in _OPTIONS}
+            self._bound[name] = idempotent(operation=name, **options).bound()
+        return self._bound[name]
+
+
+class _Attempt:
+    """Runs what is behind the middleware, once, and says what it came to."""
+
+    def __init__(
+        self, bound: HttpOperation, app: ApiGatewayResolver, next_middleware: Next
+    ) -> None:
+        self._is_not_executed = bound.policy.is_not_executed
+        self._app = app
+        self._next_middleware = next_middleware
+        # Why an answer that the route gave has no form in which it can be sent.
+        self.unsendable: Exception | None = None
+
+    def run(self, _event: Any, _context: Any, operation: Operation) -> Any:
+        """The answer of the route; its untouched response where it runs unprotected."""
+        try:
+            returned = self._next_middleware(self._app)
+        except Exception as error:
+            cause = cause_of(error)
+            if isinstance(cause, Final | NotExecuted):
+                raise cause from None
+            if not operation.protected:
+                raise
+            if is_proof(cause, self._is_not_executed):
+                raise cause from None
+            answer = answer_to_exception(self._app, error)
+            if answer is None:
+                raise
+            return answer
+        response = response_from(self._app, returned)
+        return self._sendable(response) if operation.protected else response
+
+    def _sendable(self, response: Response[Any]) -> Answer:
+        try:
+            return answer_of(self._app, response)
+        except Exception as error:  # noqa: BLE001 -- the work is done: its record comes first
+            self.unsendable = error
+            # No answer of this form can be stored either, but it says that the route has ended.
+            return {"statusCode": response.status_code, "body": error}
