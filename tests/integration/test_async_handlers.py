@@ -102,7 +102,7 @@ def test_five_at_once_on_one_event_loop_run_once() -> None:
     async def race(in_progress: str, store: MemoryStore) -> list[Any]:
         release[:] = [asyncio.Event()]
         handler = handler_on(store, body, in_progress=in_progress)
-        tasks = [asyncio.create_task(handler(POST, None)) for _ in range(5)]  # type: ignore[arg-type]
+        tasks = [asyncio.ensure_future(handler(POST, None)) for _ in range(5)]
         if in_progress == "conflict":
             done: set[Any] = set()
             while len(done) < 4:

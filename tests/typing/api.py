@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypedDict, assert_type
 
 from pydantic import BaseModel
 
 from oncekey import (
+    IETF,
+    STRIPE,
     DynamoDBStore,
     Final,
     HttpRequest,
+    InProgress,
+    KeyReused,
     NotExecuted,
     Operation,
+    OutcomeUnknown,
+    ResponseBucket,
+    StoreUnavailable,
     current_operation,
     idempotent,
+    idempotent_function,
     jwt_claim,
     single_tenant,
 )
@@ -67,6 +76,39 @@ def wrong_uses_are_found(event: dict[str, Any], context: LambdaContext) -> None:
     idempotent(operation=1, tenant=single_tenant())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
+@idempotent(operation="POST /payments", tenant=single_tenant(), preset=STRIPE)
+async def a_coroutine(event: dict[str, Any], context: LambdaContext, op: Operation) -> Answer:
+    """A coroutine function stays one."""
+    return {"statusCode": 200, "body": f"{event}{context}{op.attempt}"}
+
+
+@idempotent_function(operation="charge", key="message_id", tenant=single_tenant())
+def charge(record: dict[str, str], *, amount: Decimal = Decimal(1)) -> tuple[str, Decimal]:
+    """Parameters and result keep their types."""
+    return record["id"], amount
+
+
+@idempotent_function(operation="refund", key=str.strip, tenant=single_tenant())
+async def refund(payment_id: str) -> Decimal:
+    """So do those of a coroutine function."""
+    return Decimal(payment_id)
+
+
+async def functions_keep_their_types(event: dict[str, Any], context: LambdaContext) -> None:
+    """Results are what the functions return; what they raise has fields."""
+    assert_type(await a_coroutine(event, context), Answer)
+    assert_type(charge({"id": "1"}, amount=Decimal(2)), tuple[str, Decimal])
+    assert_type(await refund("1"), Decimal)
+    charge("text")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await refund()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    try:
+        charge({"id": "1"})
+    except (InProgress, KeyReused, OutcomeUnknown, StoreUnavailable) as error:
+        assert_type(error.operation_id, str | None)
+        assert_type(error.retry_after_s, int | None)
+        assert_type(error.retryable, bool)
+
+
 class Payment(BaseModel):
     """A model of the body."""
 
@@ -99,7 +141,17 @@ def options_have_types(client: DynamoDBClient) -> None:
         retention=timedelta(days=2),
         reconcile_grace=timedelta(minutes=2),
         problem_base="https://example.com/problems/",
-        store=DynamoDBStore("a-table", client=client),
+        after_expiry="gone",
+        gone_for=timedelta(days=7),
+        preset=IETF,
+        fingerprint_secrets=[b"a secret of sixteen bytes"],
+        required=False,
+        store_raw_key=False,
+        store_when=lambda answer: answer["statusCode"] < 300,
+        before_store=lambda answer: {**answer, "body": ""},
+        response_version=2,
+        upgrade_response=lambda answer, version: answer if version else {},
+        store=DynamoDBStore("a-table", client=client, bucket=ResponseBucket("a-bucket")),
         clock=ManualClock(),
     )
     idempotent(operation="POST /payments", tenant=single_tenant(), store=MemoryStore())
