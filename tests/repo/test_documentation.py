@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 from dataclasses import fields
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from oncekey.problem import PROBLEMS
 from oncekey.settings import Settings
 from oncekey.transitions import Transition
 from tests.support.dynamodb import TABLE, Recorder, dynamodb_table, store_on
-from tests.support.events import load, with_tenant
-from tests.support.protected import Protected
+from tests.support.events import load, with_route, with_tenant
+from tests.support.protected import Protected, headers_of
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -40,10 +41,10 @@ def rows(text: str, heading: str) -> list[list[str]]:
 
 
 def test_every_code_block_of_the_readme_is_run_by_a_test_here() -> None:
-    """There are two Python examples, one console block and one drawing, and no other block."""
+    """There are four Python examples, one console block and one drawing, and no other block."""
     languages = re.findall(r"^```(\w+)$", README, re.MULTILINE)
 
-    assert languages == ["console", "python", "python", "text"]
+    assert languages == ["console", "python", "python", "python", "python", "text"]
 
 
 def test_the_readmes_handler_charges_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,10 +71,48 @@ def test_the_readmes_example_of_a_unit_test_holds() -> None:
     exec(compile(blocks(README, "python")[1], "README.md", "exec"), {})  # noqa: S102
 
 
+def test_the_readmes_function_books_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function of the README, word for word: two calls, one booking, one result."""
+    booked = []
+
+    def book(invoice_id: str, total: Decimal) -> Decimal:
+        booked.append(invoice_id)
+        return total
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    with dynamodb_table():
+        namespace: dict[str, Any] = {"book": book}
+        exec(compile(blocks(README, "python")[2], "README.md", "exec"), namespace)  # noqa: S102
+        invoice = {"invoice_id": "in_1", "total": "12.50"}
+        results = [namespace["settle"](invoice) for _ in range(2)]
+
+    assert results == [Decimal("12.50")] * 2
+    assert booked == ["in_1"]
+
+
+def test_the_readmes_route_refunds_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Powertools app of the README, word for word: two requests, one refund."""
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    event = with_route(
+        with_tenant(load("apigw_http_v2_post"), "acme"),
+        "POST",
+        "/orders/7/refunds",
+        resource="/orders/{order_id}/refunds",
+    )
+    with dynamodb_table():
+        namespace: dict[str, Any] = {}
+        exec(compile(blocks(README, "python")[3], "README.md", "exec"), namespace)  # noqa: S102
+        first, replay = (namespace["lambda_handler"](event, None) for _ in range(2))
+
+    assert json.loads(first["body"])["order_id"] == "7"
+    assert replay["body"] == first["body"]
+    assert headers_of(replay)["idempotent-replayed"] == "true"
+
+
 def test_the_readmes_commands_exist() -> None:
     """Each `make` command of the documentation is a target of the Makefile."""
     text = "".join((ROOT / name).read_text("utf-8") for name in DOCUMENTS)
-    for target in sorted(set(re.findall(r"make ([a-z]+)(?=[ `\n])", text)) - {"it"}):
+    for target in sorted(set(re.findall(r"(?:^|`|    )make ([a-z]+)\b", text, re.MULTILINE))):
         result = subprocess.run(
             ["make", "--dry-run", "--always-make", target],
             cwd=ROOT,
@@ -100,7 +139,12 @@ def test_the_table_of_answers_is_the_codes() -> None:
 def test_the_table_of_variables_is_the_codes() -> None:
     """Every environment variable stands in the README with its default."""
     defaults = {field.name: field.default for field in fields(Settings)}
-    expected = {"ONCEKEY_TABLE": "", "ONCEKEY_DISABLED": "0"}
+    expected = {
+        "ONCEKEY_TABLE": "",
+        "ONCEKEY_DISABLED": "0",
+        "ONCEKEY_RESPONSE_BUCKET": "",
+        "ONCEKEY_FINGERPRINT_SECRETS": "",
+    }
     for name, field in {**settings._NUMBERS, **settings._TEXTS}.items():
         expected[name] = str(defaults[field])
     documented = {
