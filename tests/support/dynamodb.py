@@ -1,8 +1,12 @@
-"""The idempotency table of the description, on moto in this process, and what is sent to it."""
+"""The idempotency table of the description and a response bucket, on moto in this process.
+
+And what is sent to them.
+"""
 
 from __future__ import annotations
 
 import contextlib
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -10,14 +14,17 @@ from moto import mock_aws
 
 from infra.service import IDEMPOTENCY
 from oncekey import DynamoDBStore
+from oncekey.s3_bucket import ResponseBucket
 from oncekey_local.tables import create_table_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_s3 import S3Client
 
 TABLE = "idempotency-under-test"
+BUCKET = "responses-under-test"
 
 
 @contextlib.contextmanager
@@ -32,9 +39,19 @@ def dynamodb_table() -> Iterator[DynamoDBClient]:
         yield client
 
 
-def store_on(client: DynamoDBClient) -> DynamoDBStore:
-    """A store on the table, through `client`."""
-    return DynamoDBStore(TABLE, client=client)
+def make_response_bucket() -> S3Client:
+    """A client of an empty response bucket, which lives as long as the table beside it."""
+    client: S3Client = boto3.client("s3", region_name="eu-central-1")
+    client.create_bucket(
+        Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
+    )
+    return client
+
+
+def store_on(client: DynamoDBClient, bucket: S3Client | None = None) -> DynamoDBStore:
+    """A store on the table, through `client`, and on the response bucket if `bucket` is given."""
+    responses = None if bucket is None else ResponseBucket(BUCKET, client=bucket)
+    return DynamoDBStore(TABLE, client=client, bucket=responses)
 
 
 def items(client: DynamoDBClient) -> list[dict[str, Any]]:
@@ -42,12 +59,42 @@ def items(client: DynamoDBClient) -> list[dict[str, Any]]:
     return list(client.scan(TableName=TABLE)["Items"])
 
 
-class Recorder:
-    """The operations that a client sends, in order, with their parameters."""
+def item_size_bytes(item: dict[str, Any]) -> int:
+    """How large DynamoDB counts an item, names included.
 
-    def __init__(self, client: DynamoDBClient) -> None:
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
+    """
+    return sum(len(name.encode()) + _value_size_bytes(value) for name, value in item.items())
+
+
+def write_units(item: dict[str, Any]) -> int:
+    """What a failed condition on this item costs: one unit for each KB that was begun."""
+    return -(-item_size_bytes(item) // 1024)
+
+
+def _value_size_bytes(value: dict[str, Any]) -> int:
+    ((kind, content),) = value.items()
+    match kind:
+        case "S":
+            return len(content.encode())
+        case "B":
+            return len(bytes(content))
+        case "N":
+            # One byte for two digits, and one more.
+            return -(-len(content) // 2) + 1
+        case "M":
+            return 3 + len(content) + item_size_bytes(content)
+        case _:
+            raise AssertionError(f"no attribute of ours has the type {kind}")
+
+
+class Recorder:
+    """The operations that clients send, in order, with their parameters."""
+
+    def __init__(self, *clients: DynamoDBClient | S3Client) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        client.meta.events.register("provide-client-params.dynamodb.*", self._record)
+        for client in clients:
+            _on(client, "provide-client-params", "*", self._record)
 
     def _record(self, params: dict[str, Any], model: Any, **_: object) -> None:
         self.calls.append((model.name, params))
@@ -68,11 +115,12 @@ class LossyTransport:
     `lose` and `refuse` name how many of the next calls of an operation that befalls.
     """
 
-    def __init__(self, client: DynamoDBClient) -> None:
+    def __init__(self, *clients: DynamoDBClient | S3Client) -> None:
         self._lose: dict[str, int] = {}
         self._refuse: dict[str, int] = {}
-        client.meta.events.register("before-call.dynamodb.*", self._before)
-        client.meta.events.register("after-call.dynamodb.*", self._after)
+        for client in clients:
+            _on(client, "before-call", "*", self._before)
+            _on(client, "after-call", "*", self._after)
 
     def lose(self, operation: str, count: int = 1) -> None:
         """Apply the next `count` calls of `operation` and drop their answers."""
@@ -95,3 +143,18 @@ class LossyTransport:
         left = counts.get(operation, 0)
         counts[operation] = max(0, left - 1)
         return left > 0
+
+
+def deny(client: DynamoDBClient | S3Client, operation: str) -> None:
+    """From now on, every call of `operation` is refused for want of a permission."""
+    error = {
+        "Error": {"Code": "AccessDenied", "Message": "not authorized"},
+        "ResponseMetadata": {"HTTPStatusCode": 403},
+    }
+    answer = (SimpleNamespace(status_code=403), error)
+    _on(client, "before-call", operation, lambda **_: answer)
+
+
+def _on(client: DynamoDBClient | S3Client, moment: str, operation: str, call: Any) -> None:
+    service = client.meta.service_model.service_id.hyphenize()
+    client.meta.events.register(f"{moment}.{service}.{operation}", call)

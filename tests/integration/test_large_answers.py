@@ -1,0 +1,184 @@
+"""Answers of any size: where they are kept, and what a repeat of them costs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oncekey import NotExecuted
+from oncekey.record import Status
+from tests.support.dynamodb import (
+    Recorder,
+    dynamodb_table,
+    item_size_bytes,
+    items,
+    make_response_bucket,
+    store_on,
+    write_units,
+)
+from tests.support.events import with_key
+from tests.support.large_answers import (
+    KB,
+    KINDS,
+    LARGE,
+    MULTI_BYTE,
+    POST,
+    PRINTABLE,
+    SIZES,
+    TOO_LARGE_FOR_AN_ITEM,
+    World,
+    body_of,
+    place_of,
+    text_of,
+    without_headers,
+    world_on,
+)
+from tests.support.protected import Answer, Protected, headers_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """An empty table and an empty bucket."""
+    with dynamodb_table() as table:
+        yield world_on(table, make_response_bucket())
+
+
+@pytest.mark.case(25)
+@pytest.mark.case(26)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_large_answer_is_replayed_field_by_field_for_one_write_unit(
+    world: World, kind: str
+) -> None:
+    """An answer of any size is replayed as it was given, and the record that every repeat meets
+    stays within the 1 KB that one write unit covers.
+
+    Red when a large answer is put into its record, is cut or loses a field, or its key is released.
+    """
+    for runs, size in enumerate(SIZES, start=1):
+        event = with_key(POST, f"answer-of-{size:08}")
+        answer = world.answers(body_of(kind, size), is_base64=kind == "base64")
+
+        first = world.service.send(event)
+        sent = Recorder(world.table, world.bucket)
+        replay = world.service.send(event)
+        requests = list(sent.operations)
+
+        assert without_headers(first) == without_headers(answer)
+        assert without_headers(replay) == without_headers(first)
+        assert headers_of(replay) == headers_of(first) | {"idempotent-replayed": "true"}
+        assert len(world.service.runs) == runs
+        record = world.record()
+        assert record["status"]["S"] == Status.COMPLETED
+        assert write_units(record) == 1
+        cheap_read = {"item": ["GetItem"], "object": ["GetObject"]}.get(place_of(record), [])
+        assert requests == ["PutItem", *cheap_read]
+        world.forget()
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "place"),
+    [
+        ("random", 100, "text"),
+        ("repetitive", KB, "compressed"),
+        ("repetitive", 20 * KB, "compressed"),
+        ("random", KB, "item"),
+        ("random", 390 * KB, "item"),
+        ("multi-byte", 390 * KB, "item"),
+        ("repetitive", 5 * KB * KB, "item"),
+        ("random", 600 * KB, "object"),
+        ("base64", 5 * KB * KB, "object"),
+    ],
+)
+def test_an_answer_is_kept_as_near_to_its_record_as_it_fits(
+    world: World, kind: str, size: int, place: str
+) -> None:
+    """Small answers stand in the record, compressed if that helps; then an item; then an object.
+
+    Red when one of the limits is moved, or compression is left out.
+    """
+    world.answers(body_of(kind, size), is_base64=kind == "base64")
+
+    world.service.send(POST)
+
+    assert place_of(world.record()) == place
+
+
+@pytest.mark.parametrize("key_length", [16, 255])
+@pytest.mark.parametrize("alphabet", [PRINTABLE, MULTI_BYTE], ids=["ascii", "multi-byte"])
+def test_no_answer_takes_its_record_beyond_one_write_unit(
+    world: World, key_length: int, alphabet: list[str]
+) -> None:
+    """Whatever is in the record itself, at the very edge too, and of a second attempt with all that
+    it has been through, the record stays within 1 KB.
+
+    Red when the room that is kept for the attributes of a completed record is too small.
+    """
+    bytes_a_letter = len(alphabet[0].encode())
+    for length in range(120, 560, 16):
+        event = with_key(POST, f"{length:0{key_length}}")
+        if length % 32:
+            world.service.then = _fails
+            world.service.send(event)
+        world.answers(text_of(alphabet, length // bytes_a_letter))
+        world.service.send(event)
+    sizes = [
+        (place_of(item), item_size_bytes(item)) for item in items(world.table) if "status" in item
+    ]
+
+    assert max(size for _, size in sizes) <= KB
+    assert {"text", "item"} <= {place for place, _ in sizes}
+
+
+def _fails(_event: object, _op: object) -> Answer:
+    raise NotExecuted("the provider is away")
+
+
+@pytest.mark.requirement("C14")
+def test_what_is_kept_beside_a_record_expires_after_it(world: World) -> None:
+    """A record in force never points at an item that DynamoDB has deleted.
+
+    Red when the companion expires with its record, or never.
+    """
+    world.answers(LARGE)
+
+    world.service.send(POST)
+
+    record, companion = world.record(), world.companion()
+    assert companion["pk"]["S"] == f"{record['pk']['S']}#{record['owner']['S']}"
+    assert int(companion["expires_at"]["N"]) > int(record["expires_at"]["N"])
+
+
+@pytest.mark.parametrize(
+    "body", [body_of("random", 100), LARGE, TOO_LARGE_FOR_AN_ITEM], ids=["text", "item", "object"]
+)
+def test_a_late_owner_gives_the_large_answer_that_was_recorded(body: str) -> None:
+    """An attempt that was taken over answers what its successor recorded, of whatever size.
+
+    Red when the late owner gives its own answer, or overwrites the one that is kept.
+    """
+    with dynamodb_table() as table:
+        store = store_on(table, make_response_bucket())
+        store._call_timeout_ms = 0
+        service = Protected(
+            store=store, effects="repeatable", max_lease=timedelta(seconds=1), timeout_ms=60_000
+        )
+        inner: list[Answer] = []
+
+        def slow(_event: object, _op: object) -> Answer:
+            service.then = lambda _event, _op: {"statusCode": 201, "body": body}
+            service.clock.advance(5_000)
+            inner.append(service.send(POST))
+            return {"statusCode": 201, "body": "mine, late " + body}
+
+        service.then = slow
+        late = service.send(POST)
+        replay = service.send(POST)
+
+    assert len(service.runs) == 2
+    assert late["body"] == replay["body"] == inner[0]["body"] == body
+    assert headers_of(late)["idempotent-replayed"] == "true"
