@@ -114,3 +114,22 @@ def while_running(service: Protected, event: dict[str, Any], then: Any) -> Any:
     service.then = handler
     service.send(event)
     return seen[0]
+
+
+def answers(status: int, body: str = "{}") -> Callable[[Mapping[str, Any], Operation], Answer]:
+    """A handler that answers so."""
+    return lambda _event, _op: {"statusCode": status, "body": body}
+
+
+def fails(error: BaseException) -> Callable[[Mapping[str, Any], Operation], Answer]:
+    """A handler that raises `error`."""
+
+    def handler(_event: object, _op: object) -> Answer:
+        raise error
+
+    return handler
+
+
+def is_replay(answer: Answer) -> bool:
+    """Whether the answer says that it is one."""
+    return headers_of(answer).get("idempotent-replayed") == "true"
