@@ -21,13 +21,14 @@ Each route is an operation of its own, named by its method and template:
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from oncekey.decorator import idempotent
 from oncekey.errors import ConfigurationError, Final, NotExecuted
 from oncekey.fate import is_proof
-from oncekey.operation import current_operation
 from oncekey.powertools_answer import (
     answer_of,
     answer_to_exception,
@@ -38,7 +39,7 @@ from oncekey.powertools_answer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from aws_lambda_powertools.event_handler.api_gateway import (
         ApiGatewayResolver,
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
     Next = Callable[[ApiGatewayResolver], Any]
 
 _OPTIONS = [option.name for option in fields(idempotent) if option.name != "operation"]
+# The event that a middleware around this one protects. Its operation's name would not do: a route
+# may send another request to the same route.
+_protected_event: ContextVar[object] = ContextVar("oncekey_protected_event", default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +70,10 @@ class idempotent_route(idempotent):  # noqa: N801 -- written like the decorator
     `resolve_async`.
 
     A route's own one takes the place of one for all routes (`app.use`), with its own options. Of
-    several that are left, the outermost protects, and the others let the request pass, also where
-    `@idempotent` protects the same operation around the resolver. Requests that match no route, and
-    CORS preflights, always pass.
+    several that are left, the outermost protects, and the others let the request pass. Requests
+    that match no route, and CORS preflights, always pass. A handler that calls the resolver must
+    not be under `@idempotent` for the same operation: the key would be in use when the route asks
+    for it, and every request be refused.
 
     Middlewares before this one run for every request, and what they change in a response is not
     stored. Those after it, and the route, run only where the operation does. The answers that
@@ -111,27 +116,24 @@ class idempotent_route(idempotent):  # noqa: N801 -- written like the decorator
         written first.
         """
         route = matched_route(app)
-        if route is None or self._yields_to_another(route):
+        event = app.current_event.raw_event
+        if route is None or self._yields_to_another(route, event):
             return response_from(app, next_middleware(app))
         bound = self._bound_to(f"{route.method} {route.openapi_path}")
-        attempt = _Attempt(bound, app, next_middleware)
+        attempt = _Attempt(bound, app, route, next_middleware)
         try:
-            answer = bound.answer(attempt.run, app.current_event.raw_event, app.lambda_context)
+            answer = bound.answer(attempt.run, event, app.lambda_context)
         except TypeError:
             if attempt.unsendable is not None:
                 raise attempt.unsendable from None
             raise
         return response_of(answer) if isinstance(answer, dict) else answer
 
-    def _yields_to_another(self, route: Route) -> bool:
+    def _yields_to_another(self, route: Route, event: object) -> bool:
         own = [other for other in route.middlewares if isinstance(other, idempotent_route)]
         if own and not any(other is self for other in own):
             return True
-        try:
-            running = current_operation()
-        except LookupError:
-            return False
-        return running.protected and running.name == f"{route.method} {route.openapi_path}"
+        return _protected_event.get() is event
 
     def _bound_to(self, name: str) -> HttpOperation:
         if name not in self._bound:
@@ -144,18 +146,20 @@ class _Attempt:
     """Runs what is behind the middleware, once, and says what it came to."""
 
     def __init__(
-        self, bound: HttpOperation, app: ApiGatewayResolver, next_middleware: Next
+        self, bound: HttpOperation, app: ApiGatewayResolver, route: Route, next_middleware: Next
     ) -> None:
         self._is_not_executed = bound.policy.is_not_executed
         self._app = app
+        self._route = route
         self._next_middleware = next_middleware
         # Why an answer that the route gave has no form in which it can be sent.
         self.unsendable: Exception | None = None
 
-    def run(self, _event: Any, _context: Any, operation: Operation) -> Any:
+    def run(self, event: Any, _context: Any, operation: Operation) -> Any:
         """The answer of the route; its untouched response where it runs unprotected."""
         try:
-            returned = self._next_middleware(self._app)
+            with _protecting(event if operation.protected else None):
+                returned = self._next_middleware(self._app)
         except Exception as error:
             cause = cause_of(error)
             if isinstance(cause, Final | NotExecuted):
@@ -164,7 +168,7 @@ class _Attempt:
                 raise
             if is_proof(cause, self._is_not_executed):
                 raise cause from None
-            answer = answer_to_exception(self._app, error)
+            answer = answer_to_exception(self._app, self._route, error)
             if answer is None:
                 raise
             return answer
@@ -178,3 +182,12 @@ class _Attempt:
             self.unsendable = error
             # No answer of this form can be stored either, but it says that the route has ended.
             return {"statusCode": response.status_code, "body": error}
+
+
+@contextmanager
+def _protecting(event: object) -> Generator[None]:
+    token = _protected_event.set(event)
+    try:
+        yield
+    finally:
+        _protected_event.reset(token)

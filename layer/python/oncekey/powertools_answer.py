@@ -66,7 +66,7 @@ def answer_of(app: ApiGatewayResolver, response: Response[Any]) -> Answer:
         Exception: what the resolver's serializer raises.
     """
     # A builder that knows no route adds nothing to the response.
-    builder = ResponseBuilder(response, app._serializer)  # noqa: SLF001
+    builder: ResponseBuilder[Any] = ResponseBuilder(response, app._serializer)  # noqa: SLF001
     answer: Answer = builder.build(app.current_event)
     if response.compress is not None:
         answer["compress"] = response.compress
@@ -75,14 +75,20 @@ def answer_of(app: ApiGatewayResolver, response: Response[Any]) -> Answer:
 
 def response_of(answer: Mapping[str, Any]) -> Response[Any]:
     """The response that is sent as `answer`, in whichever shape that was stored."""
-    many: Mapping[str, list[str]] = answer.get("multiValueHeaders") or {}
+    many: dict[str, list[str]] = dict(answer.get("multiValueHeaders") or {})
+    # Headers are where cookies are sent in this form, and another form must not join them.
+    cookies = [*many.pop("Set-Cookie", []), *(answer.get("cookies") or [])]
     # A number, as of `Final(429, headers={"Retry-After": 5})`, is a line of text to a gateway.
-    single = {name: str(value) for name, value in (answer.get("headers") or {}).items()}
+    single = {
+        name: str(value)
+        for name, value in (answer.get("headers") or {}).items()
+        if value is not None
+    }
     response: Response[Any] = Response(
         status_code=int(answer["statusCode"]),
         body=answer.get("body"),
         headers={**many, **single},
-        cookies=[_SentCookie(text) for text in answer.get("cookies") or []],
+        cookies=[_SentCookie(text) for text in cookies],
         compress=answer.get("compress"),
     )
     if answer.get("isBase64Encoded"):
@@ -95,16 +101,16 @@ def response_of(answer: Mapping[str, Any]) -> Response[Any]:
     return response
 
 
-def answer_to_exception(app: ApiGatewayResolver, error: Exception) -> Answer | None:
-    """What Powertools answers where a route raises `error`; None where it lets it through.
+def answer_to_exception(app: ApiGatewayResolver, route: Route, error: Exception) -> Answer | None:
+    """What Powertools answers where `route` raises `error`; None where it lets it through.
 
     None as well for a misfit between the route's answer and its declared type: the answer that
     Powertools gives then says nothing of what was done.
     """
     if isinstance(error, _MISFITS):
         return None
-    builder = app._call_exception_handler(error, app.context["_route"])  # noqa: SLF001
-    return None if builder is None else answer_of(app, builder.response)
+    builder = app._call_exception_handler(error, route)  # noqa: SLF001
+    return None if builder is None else answer_of(app, response_from(app, builder.response))
 
 
 def cause_of(error: Exception) -> BaseException:

@@ -1,0 +1,83 @@
+"""Powertools resolvers to send sample events to, with a store and a clock of their own."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools.event_handler import (
+    ALBResolver,
+    APIGatewayHttpResolver,
+    APIGatewayRestResolver,
+    LambdaFunctionUrlResolver,
+)
+
+from oncekey import single_tenant
+from oncekey.powertools import idempotent_route
+from oncekey.testing import ManualClock, MemoryStore
+from tests.support.protected import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aws_lambda_powertools.event_handler.api_gateway import ApiGatewayResolver
+
+Answer = dict[str, Any]
+
+# Sample event → the resolver of its shape.
+RESOLVERS: dict[str, type[ApiGatewayResolver]] = {
+    "apigw_http_v2_post": APIGatewayHttpResolver,
+    "apigw_http_v2_base64_post": APIGatewayHttpResolver,
+    "apigw_rest_v1_post": APIGatewayRestResolver,
+    "alb_post": ALBResolver,
+    "alb_multi_value_post": ALBResolver,
+    "function_url_post": LambdaFunctionUrlResolver,
+}
+# What the layer itself adds to an answer.
+OURS = frozenset({"idempotency-key", "idempotency-expires", "idempotent-replayed"})
+
+
+class Service:
+    """A resolver for the sample event `shape`; `protect` makes middlewares on its store."""
+
+    def __init__(self, shape: str = "apigw_http_v2_post", **resolver_options: Any) -> None:
+        self.app = RESOLVERS[shape](**resolver_options)
+        self.clock = ManualClock()
+        self.store = MemoryStore()
+        self.runs: list[str] = []
+
+    def protect(self, **options: Any) -> idempotent_route:
+        """A middleware for the only tenant, unless told otherwise."""
+        given: dict[str, Any] = {"tenant": single_tenant(), **options}
+        return idempotent_route(store=self.store, clock=self.clock, **given)
+
+    def send(self, event: Mapping[str, Any], *, timeout_ms: int = 10_000) -> Answer:
+        """One invocation."""
+        answer: Answer = self.app.resolve(copy.deepcopy(dict(event)), self.context(timeout_ms))  # type: ignore[arg-type]
+        return answer
+
+    def context(self, timeout_ms: int = 10_000) -> Context:
+        """The context of an invocation that begins now."""
+        return Context(self.clock, self.clock.now_ms() + timeout_ms)
+
+    @property
+    def operations(self) -> list[str]:
+        """The names of the operations that have records."""
+        return [record.operation for record in self.store.records.values()]
+
+    @property
+    def record(self) -> Any:
+        """The only record."""
+        (record,) = self.store.records.values()
+        return record
+
+
+def without_ours(answer: Answer) -> Answer:
+    """`answer` without the headers that the layer adds."""
+    bare = dict(answer)
+    for member in ("headers", "multiValueHeaders"):
+        if member in bare:
+            bare[member] = {
+                name: value for name, value in bare[member].items() if name.lower() not in OURS
+            }
+    return bare
