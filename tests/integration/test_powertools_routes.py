@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,28 +10,17 @@ from aws_lambda_powertools.event_handler import CORSConfig
 from aws_lambda_powertools.event_handler.api_gateway import Router
 
 from oncekey import (
-    ConfigurationError,
     Operation,
     current_operation,
-    idempotent,
     jwt_claim,
     powertools,
-    single_tenant,
 )
-from oncekey.powertools import idempotent_route
-from oncekey.record import Status
 from oncekey.settings import LEASE_MARGIN_MS
 from tests.support.events import load, with_body, with_key, with_route, with_tenant
 from tests.support.protected import headers_of, problem_of
-from tests.support.routes import RESOLVERS, Answer, Service
+from tests.support.routes import RESOLVERS, Answer, Service, is_replay
 
 POST = load("apigw_http_v2_post")
-OTHER_KEY = "another-key-of-this-client"
-
-
-def is_replay(answer: Answer) -> bool:
-    """Whether the answer says that it is one."""
-    return "idempotent-replayed" in headers_of(answer)
 
 
 @pytest.mark.parametrize("shape", RESOLVERS)
@@ -116,106 +103,6 @@ def test_a_prefix_that_is_stripped_is_no_part_of_the_name() -> None:
     service.send(with_route(POST, "POST", "/v1/payments"))
 
     assert service.operations == ["POST /payments"]
-
-
-def test_a_routes_own_options_win() -> None:
-    """A route with a middleware of its own is protected by that one alone, once; the other routes
-    by the one for all.
-    """
-    service = Service()
-    service.app.use(middlewares=[service.protect()])
-
-    @service.app.post("/own", middlewares=[service.protect(effects="repeatable")])
-    def own() -> dict[str, Any]:
-        service.runs.append("own")
-        raise LookupError
-
-    @service.app.post("/common")
-    def common() -> dict[str, Any]:
-        service.runs.append("common")
-        raise LookupError
-
-    for path in ("/own", "/own", "/common"):
-        with pytest.raises(LookupError):
-            service.send(with_route(POST, "POST", path))
-    again = service.send(with_route(POST, "POST", "/common"))
-
-    assert problem_of(again)[1] == "outcome-unknown"
-    assert service.runs == ["own", "own", "common"]
-    assert service.operations == ["POST /own", "POST /common"]
-
-
-@pytest.mark.parametrize("levels", ["same twice", "two for all", "two of a route"])
-def test_an_operation_is_protected_once(levels: str) -> None:
-    """Of several middlewares around a route only one reserves, the outermost of the innermost
-    level; the request goes through the others.
-    """
-    service = Service()
-    outer, inner = service.protect(effects="repeatable"), service.protect()
-    common: Any = {"same twice": [outer], "two for all": [outer, inner]}.get(levels, [])
-    service.app.use(middlewares=common)
-    own: Any = {"same twice": [outer], "two of a route": [outer, inner]}.get(levels)
-
-    @service.app.post("/payments", middlewares=own)
-    def create() -> dict[str, Any]:
-        service.runs.append("create")
-        return {}
-
-    assert [service.send(POST)["statusCode"] for _ in range(2)] == [200, 200]
-    assert service.runs == ["create"]
-    assert (service.record.effects, service.record.status) == ("repeatable", Status.COMPLETED)
-
-
-def test_a_middleware_added_too_late_for_powertools_unprotects_nothing() -> None:
-    """Powertools builds a route's chain at its first request: a middleware for all routes that
-    comes later is not in it, and the first one goes on protecting.
-    """
-    service = Service()
-    service.app.use(middlewares=[service.protect()])
-    service.app.post("/payments")(lambda: service.runs.append("create"))
-
-    service.send(POST)
-    service.app.use(middlewares=[service.protect()])
-    service.send(with_key(POST, OTHER_KEY))
-
-    assert is_replay(service.send(with_key(POST, OTHER_KEY)))
-    assert service.runs == ["create", "create"]
-
-
-def test_a_request_that_a_route_sends_to_itself_is_protected() -> None:
-    """Another request below a running operation of the same name is an operation of its own."""
-    service = Service()
-    service.app.use(middlewares=[service.protect()])
-
-    @service.app.post("/payments")
-    def create() -> dict[str, Any]:
-        service.runs.append(current_operation().operation_id)
-        if len(service.runs) == 1:
-            service.send(with_key(POST, OTHER_KEY))
-        return {}
-
-    service.send(POST)
-
-    assert len(set(service.runs)) == len(service.operations) == 2
-
-
-def test_a_decorated_handler_around_the_same_operation_refuses_everything() -> None:
-    """`@idempotent` for a route's own operation around the resolver runs nothing, rather than
-    something twice.
-    """
-    service = Service()
-    protect = service.protect()
-    service.app.post("/payments", middlewares=[protect])(lambda: service.runs.append("create"))
-    around = idempotent(
-        operation="POST /payments",
-        tenant=single_tenant(),
-        store=service.store,
-        clock=service.clock,
-    )
-    handler: Any = around(service.app.resolve)
-
-    assert problem_of(handler(POST, service.context()))[1] == "request-in-progress"
-    assert service.runs == []
 
 
 def test_what_needs_no_key_passes() -> None:
@@ -321,45 +208,6 @@ def test_the_lease_lasts_until_the_deadline_of_the_invocation() -> None:
     assert leases == [service.clock.now_ms() + 7_000 + LEASE_MARGIN_MS]
 
 
-def test_retention_is_the_routes_own() -> None:
-    """An option of one route: after its retention a repeat runs again."""
-    service = Service()
-    service.app.use(middlewares=[service.protect()])
-    own = service.protect(retention=timedelta(minutes=5))
-    service.app.post("/payments", middlewares=[own])(lambda: service.runs.append("create"))
-
-    service.send(POST)
-    service.clock.advance(5 * 60_000 + 1_000)
-    service.send(POST)
-
-    assert service.runs == ["create", "create"]
-
-
-def test_the_order_of_middlewares_is_the_authors() -> None:
-    """What comes before runs for every request and may change a replay; what comes after runs only
-    where the route does, and what it changes is stored.
-    """
-    service = Service()
-
-    def marking(name: str) -> Any:
-        def middleware(app: Any, next_middleware: Any) -> Any:
-            service.runs.append(name)
-            response = next_middleware(app)
-            response.headers[f"X-{name}"] = str(service.runs.count(name))
-            return response
-
-        return middleware
-
-    service.app.use(middlewares=[marking("Before"), service.protect(), marking("After")])
-    service.app.post("/payments")(dict)
-
-    service.send(POST)
-    replay = service.send(POST)
-
-    assert service.runs == ["Before", "After", "Before"]
-    assert (headers_of(replay)["x-before"], headers_of(replay)["x-after"]) == ("2", "1")
-
-
 @pytest.mark.parametrize("is_coroutine", [True, False])
 def test_coroutine_routes_are_protected_too(is_coroutine: bool) -> None:
     """`resolve_async` runs a route, `async def` or not, once for each key, and the operation is
@@ -385,24 +233,6 @@ def test_coroutine_routes_are_protected_too(is_coroutine: bool) -> None:
     assert [is_replay(send()), is_replay(send())] == [False, True]
     assert service.runs == ["POST /payments"]
     assert service.record.effects == "repeatable"
-
-
-def test_every_option_but_the_operation_is_taken() -> None:
-    """A middleware has the options of `idempotent`; the operation is the route's."""
-    ours = {option.name for option in dataclasses.fields(idempotent_route) if option.init}
-    theirs = {option.name for option in dataclasses.fields(idempotent)}
-
-    assert ours == theirs - {"operation"}
-    with pytest.raises(TypeError, match="operation"):
-        idempotent_route(operation="POST /payments", tenant=single_tenant())  # type: ignore[call-arg]
-
-
-def test_wrong_options_are_refused_at_once_with_all_faults() -> None:
-    """A wrong option raises where the middleware is made, and the message names every fault."""
-    with pytest.raises(ConfigurationError, match=r"^idempotent_route\(\.\.\.\): ") as refused:
-        idempotent_route(tenant=None, effects="x", methods=(), retention=timedelta(0))  # type: ignore[arg-type]
-
-    assert len(refused.value.faults) == 4
 
 
 def test_the_example_of_the_module_runs(monkeypatch: pytest.MonkeyPatch) -> None:

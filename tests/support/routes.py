@@ -15,7 +15,7 @@ from aws_lambda_powertools.event_handler import (
 from oncekey import single_tenant
 from oncekey.powertools import idempotent_route
 from oncekey.testing import ManualClock, MemoryStore
-from tests.support.protected import Context
+from tests.support.protected import Context, headers_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +35,8 @@ RESOLVERS: dict[str, type[ApiGatewayResolver]] = {
 }
 # What the layer itself adds to an answer.
 OURS = frozenset({"idempotency-key", "idempotency-expires", "idempotent-replayed"})
+# Another key than that of the sample events.
+OTHER_KEY = "another-key-of-this-client"
 
 
 class Service:
@@ -81,3 +83,8 @@ def without_ours(answer: Answer) -> Answer:
                 name: value for name, value in bare[member].items() if name.lower() not in OURS
             }
     return bare
+
+
+def is_replay(answer: Answer) -> bool:
+    """Whether the answer says that it is one."""
+    return "idempotent-replayed" in headers_of(answer)
