@@ -14,8 +14,9 @@ HEADER = "repeatability-first-sent"
 
 # IMF-fixdate (RFC 9110, section 5.6.7); the parser alone takes a lot more.
 _IMF_FIXDATE = re.compile(
-    r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4}"
-    r" \d\d:\d\d:\d\d GMT"
+    r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+    r" [1-9]\d{3} \d\d:\d\d:\d\d GMT",
+    re.ASCII,
 )
 
 
