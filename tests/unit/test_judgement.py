@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -187,3 +188,64 @@ def test_our_owner_gives_no_right_after_the_lease() -> None:
     late = record(lease_until_ms=NOW_MS - 1)
 
     assert judged(late, owner=OURS) is Verdict.LEASE_EXPIRED
+
+
+def gone(
+    stored: Record,
+    *,
+    gone_after_ms: int | None = 60_000,
+    owner: str = OTHER,
+    fingerprint: str = SAME,
+) -> Verdict:
+    """The verdict under a policy by which an answer is given for `gone_after_ms`."""
+    return judge(
+        stored,
+        owner=owner,
+        fingerprint=fingerprint,
+        effects=stored.effects,
+        now_ms=NOW_MS,
+        gone_after_ms=gone_after_ms,
+    )
+
+
+@pytest.mark.requirement("B14")
+def test_a_gone_answer_is_no_longer_given_and_its_key_not_yet_free() -> None:
+    """From the very end of the stated time a completed record is gone, until it expires.
+
+    Red when the boundary moves, the time counts from anything but the completion, or an expired
+    record is gone for ever.
+    """
+    completed = record(status=Status.COMPLETED, lease_until_ms=None, expires_at_s=NOW_MS)
+
+    assert gone(replace(completed, completed_at_ms=NOW_MS - 60_000 + 1)) is Verdict.REPLAY
+    ended = replace(completed, completed_at_ms=NOW_MS - 60_000)
+    assert gone(ended) is Verdict.GONE
+    assert gone(ended, gone_after_ms=None) is Verdict.REPLAY
+    assert gone(replace(ended, expires_at_s=NOW_MS // 1000)) is Verdict.EXPIRED
+
+
+@pytest.mark.requirement("B14")
+@pytest.mark.parametrize(("owner", "fingerprint"), [(OURS, SAME), (OTHER, DIFFERENT)])
+def test_a_gone_answer_is_gone_for_every_request(owner: str, fingerprint: str) -> None:
+    """Nobody is told of another request under a key whose answer is no longer given.
+
+    Red when the owner or the fingerprint is compared first.
+    """
+    ended = record(
+        status=Status.COMPLETED, lease_until_ms=None, completed_at_ms=0, expires_at_s=None
+    )
+
+    assert gone(ended, owner=owner, fingerprint=fingerprint) is Verdict.GONE
+
+
+@pytest.mark.requirement("B14")
+@pytest.mark.parametrize("status", [status for status in Status if status != "COMPLETED"])
+def test_only_an_answer_can_be_gone(status: Status) -> None:
+    """What runs, is in doubt or may run again is never gone, however long ago it was completed.
+
+    Red when the state is not asked for.
+    """
+    old = record(status=status, completed_at_ms=0, expires_at_s=None)
+
+    assert gone(old) is gone(old, gone_after_ms=None)
+    assert gone(record(status=Status.COMPLETED, completed_at_ms=None)) is Verdict.REPLAY
