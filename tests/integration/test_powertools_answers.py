@@ -31,8 +31,9 @@ COOKIES = [
 ]
 
 
-def _flagged() -> Response[Any]:
-    response: Response[Any] = Response(200, "application/json", body="e30=")
+def flagged(content_type: str, body: str) -> Response[Any]:
+    """A response that its author says is base64."""
+    response: Response[Any] = Response(200, content_type, body=body)
     response.base64_encoded = True
     return response
 
@@ -50,7 +51,9 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "empty text": lambda: Response(200, "text/plain", body=""),
     "bytes": lambda: Response(200, "image/png", body=b"\x89PNG\x00\xff"),
     "no bytes": lambda: Response(200, "application/pdf", body=b""),
-    "base64 of its own": _flagged,
+    "base64 of its own": lambda: flagged("application/json", "e30="),
+    "base64 with loose ends": lambda: flagged("text/plain", "e31="),
+    "base64 that is none": lambda: flagged("text/plain", "@"),
     "headers": lambda: Response(303, headers=HEADERS, body="x"),
     "a cookie": lambda: Response(200, "text/html", body="<p>", cookies=COOKIES[:1]),
     "compressed by itself": lambda: Response(200, "text/plain", body="a" * 500, compress=True),
@@ -166,7 +169,11 @@ def test_a_stored_answer_of_an_older_release_is_upgraded() -> None:
     def middleware(app: Any, next_middleware: Any) -> Any:
         return service.protect(
             response_version=release,
-            upgrade_response=lambda answer, version: {**answer, "body": f"was {version}"},
+            upgrade_response=lambda answer, version: {
+                **answer,
+                "headers": {"X-New": release, "X-Old": None},
+                "body": f"was {version}",
+            },
         )(app, next_middleware)
 
     @service.app.post("/payments", middlewares=[middleware])
@@ -177,7 +184,10 @@ def test_a_stored_answer_of_an_older_release_is_upgraded() -> None:
     service.send(event)
     release = 2
 
-    assert service.send(event)["body"] == "was 1"
+    replay = service.send(event)
+    assert replay["body"] == "was 1"
+    assert replay["headers"]["X-New"] == "2"
+    assert "X-Old" not in replay["headers"]
 
 
 def test_an_answer_stored_behind_one_gateway_is_replayed_behind_another() -> None:

@@ -228,18 +228,27 @@ def test_final_and_not_executed_are_answers_of_an_unprotected_route_too(
 
 
 def test_other_exceptions_of_an_unprotected_route_are_powertools_own() -> None:
-    """Without protection an exception goes to Powertools untouched."""
+    """Without protection an exception goes through to the middlewares before, and to Powertools."""
     service = Service()
-    service.app.use(middlewares=[service.protect(not_executed=Declined)])
-    service.app.exception_handler(Declined)(lambda error: Response(418, body=type(error).__name__))
+    seen: list[str] = []
+
+    def before(app: Any, next_middleware: Any) -> Any:
+        try:
+            return next_middleware(app)
+        except Declined as error:
+            seen.append(str(error))
+            raise
+
+    service.app.use(middlewares=[before, service.protect()])
+    service.app.exception_handler(Declined)(lambda error: Response(418, body=str(error)))
 
     @service.app.get("/payments")
     def read() -> None:
-        raise Declined
+        raise Declined("no")
 
     answer = service.send(with_route(POST, "GET", "/payments"))
 
-    assert (answer["statusCode"], answer["body"]) == (418, "Declined")
+    assert (answer["statusCode"], answer["body"], seen) == (418, "no", ["no"])
 
 
 def test_with_the_stripe_preset_any_answer_and_any_failure_is_stored() -> None:

@@ -173,3 +173,28 @@ def test_wrong_options_are_refused_at_once_with_all_faults() -> None:
         idempotent_route(tenant=None, effects="x", methods=(), retention=timedelta(0))  # type: ignore[arg-type]
 
     assert len(refused.value.faults) == 4
+
+
+def test_a_middleware_may_answer_in_place_of_the_route() -> None:
+    """What a middleware behind this one returns is the answer, in any form that a route may use."""
+    service = Service()
+
+    def answering(_app: Any, _next_middleware: Any) -> Any:
+        service.runs.append("answering")
+        return {"cached": True}, 203
+
+    service.app.use(middlewares=[service.protect(), answering])
+    service.app.post("/payments")(dict)
+
+    assert [service.send(POST)["statusCode"] for _ in range(2)] == [203, 203]
+    assert service.runs == ["answering"]
+
+
+def test_a_middleware_that_lets_a_request_pass_leaves_it_to_the_next() -> None:
+    """Where the outer one needs no key, the inner one still does."""
+    service = Service()
+    service.app.use(middlewares=[service.protect(required=False), service.protect()])
+    service.app.post("/payments")(lambda: service.runs.append("create"))
+
+    assert problem_of(service.send(with_key(POST)))[:2] == (400, "key-missing")
+    assert service.runs == []

@@ -110,7 +110,7 @@ def answer_to_exception(app: ApiGatewayResolver, route: Route, error: Exception)
     if isinstance(error, _MISFITS):
         return None
     builder = app._call_exception_handler(error, route)  # noqa: SLF001
-    return None if builder is None else answer_of(app, response_from(app, builder.response))
+    return None if builder is None else answer_of(app, builder.response)
 
 
 def cause_of(error: Exception) -> BaseException:
