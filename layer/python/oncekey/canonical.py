@@ -26,8 +26,11 @@ class NotCanonical(ValueError):  # noqa: N818 -- a property of a document, not a
     """The document has no canonical form: it is not JSON, or not I-JSON."""
 
 
-def canonical_json(document: bytes) -> bytes:
+def canonical_json(document: bytes, *, only: frozenset[str] | None = None) -> bytes:
     """The canonical form of a JSON document in UTF-8.
+
+    With `only`, a document that is an object is given without its other members; the whole document
+    must have a canonical form all the same.
 
     Raises:
         NotCanonical: not JSON; duplicate names; integers beyond 2^53-1; numbers that a double does
@@ -44,6 +47,8 @@ def canonical_json(document: bytes) -> bytes:
         )
         if document.count(b"[") + document.count(b"{") > MAX_DEPTH:
             _check_depth(value)
+        if only is not None and isinstance(value, dict):
+            value = {name: item for name, item in value.items() if name in only}
         return _serialise(value, document).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise NotCanonical(str(error)) from None

@@ -7,11 +7,12 @@ import hmac
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
+from oncekey.body_models import MISFITS, Model, model_body, unfit
 from oncekey.canonical import NotCanonical, canonical_json, canonical_value
-from oncekey.errors import ConfigurationError, RequestRefused
+from oncekey.errors import ConfigurationError, OncekeyError
 from oncekey.identity import digest
 
 if TYPE_CHECKING:
@@ -21,19 +22,6 @@ if TYPE_CHECKING:
 
 # The algorithm's version. A stored fingerprint is compared by the algorithm that it names.
 VERSION = "f1:"
-
-
-class Model(Protocol):
-    """A class that validates JSON and dumps what it understood, as pydantic's models do."""
-
-    @classmethod
-    def model_validate_json(cls, json_data: bytes, /) -> Any:
-        """An instance; raises `ValueError` if the document does not fit."""
-        ...
-
-    def model_dump(self, *, mode: str, exclude_unset: bool, by_alias: bool) -> dict[str, Any]:
-        """The instance as JSON values, with `mode="json"`."""
-        ...
 
 
 # What part of a request counts: a JSON value that a callable takes from it, or a model of the body.
@@ -103,11 +91,13 @@ def fingerprint(request: HttpRequest, select: Selection | None = None) -> str:
 
     A JSON body is canonicalised (RFC 8785), so key order, white space and the spelling of numbers
     do not matter; what has no canonical form is hashed byte for byte with its media type. The query
-    counts as decoded pairs, sorted by name; the values of one name keep their order. With `select`,
-    what it returns stands in place of the body.
+    counts as decoded pairs, sorted by name; the values of one name keep their order. With a
+    callable as `select`, what it returns stands in place of the body; with a model, what
+    `model_body` takes from the body does.
 
     Raises:
-        RequestRefused: the body does not fit the model given as `select` (`request-invalid`).
+        RequestRefused: the body does not fit the model, or the callable could not make anything of
+            the request (`request-invalid`).
     """
     return VERSION + _f1(request, select)
 
@@ -141,7 +131,14 @@ def _may_be_json(media_type: str, body: bytes) -> bool:
 
 
 def _selected(request: HttpRequest, select: Selection) -> tuple[str, bytes]:
-    value = _validated(request.body, select) if isinstance(select, type) else select(request)
+    if isinstance(select, type):
+        return model_body(request.body, select)
+    try:
+        value = select(request)
+    except OncekeyError:
+        raise
+    except MISFITS as error:
+        raise unfit(select, error) from error
     return _canonical(value)
 
 
@@ -159,54 +156,6 @@ def _dumped(value: Any) -> bytes:
         return json.dumps(value, sort_keys=True).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
         raise ConfigurationError("fingerprint", [f"must select a JSON value: {error}"]) from error
-
-
-def _validated(body: bytes, model: type[Model]) -> Any:
-    try:
-        instance = model.model_validate_json(body)
-    except ValueError as error:
-        raise RequestRefused(
-            "request-invalid", f"The body is not a valid {model.__name__}: {_reasons(error)}."
-        ) from error
-    # What the client left out stays out: a release may add fields, and a default may be drawn anew
-    # each time. What it sent counts, also a default: in a union that may be all that tells the
-    # alternatives apart.
-    dumped = instance.model_dump(mode="json", exclude_unset=True, by_alias=False)
-    return _unmasked(instance, dumped)
-
-
-def _unmasked(value: Any, dumped: Any) -> Any:
-    # A dump masks every SecretStr, so that different ones would look the same, and has sets in an
-    # order that changes from process to process, so that equal ones would not.
-    if hasattr(value, "get_secret_value"):
-        return repr(value.get_secret_value())
-    if hasattr(value, "model_fields_set"):
-        value = getattr(value, "root", value)
-    if isinstance(value, list | tuple | set | frozenset):
-        if not isinstance(dumped, list) or len(value) != len(dumped):
-            return dumped
-        items = [_unmasked(item, into) for item, into in zip(value, dumped, strict=True)]
-        return sorted(items, key=_dumped) if isinstance(value, set | frozenset) else items
-    if isinstance(value, dict):
-        if not isinstance(dumped, dict) or len(value) != len(dumped):
-            return dumped
-        pairs = zip(value.values(), dumped.items(), strict=True)
-        return {name: _unmasked(item, into) for item, (name, into) in pairs}
-    if isinstance(dumped, dict):
-        return {name: _unmasked(getattr(value, name, None), into) for name, into in dumped.items()}
-    return dumped
-
-
-def _reasons(error: ValueError) -> str:
-    # pydantic's errors name the field and the rule; the value itself stays out, in answers as in
-    # logs.
-    errors = getattr(error, "errors", None)
-    if errors is None:
-        return "it does not fit the model"
-    found = errors(include_url=False, include_context=False, include_input=False)
-    return "; ".join(
-        f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}" for fault in found
-    )
 
 
 def query_pairs(request: HttpRequest) -> Sequence[tuple[bytes, bytes]]:

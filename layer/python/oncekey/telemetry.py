@@ -95,6 +95,19 @@ def unprotected(operation: str) -> None:
     )
 
 
+def request_not_understood(selector: str, error: Exception) -> None:
+    """The author's `fingerprint=` raised on a request, which was refused as invalid.
+
+    The text of the error stays out: it may repeat what the client sent.
+    """
+    _logger.warning(
+        "oncekey request-not-understood: fingerprint=%s raised %s",
+        selector,
+        type(error).__name__,
+        extra={"oncekey_event": "request-not-understood"},
+    )
+
+
 def failure_stored(record_operation: str, error: BaseException) -> None:
     """A handler raised, and the failure is its stored answer."""
     _logger.error(

@@ -1,0 +1,115 @@
+"""What counts of a body that a model has to fit: the members that the model reads, as sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from oncekey import telemetry
+from oncekey.body_faults import reasons
+from oncekey.canonical import NotCanonical, canonical_json
+from oncekey.errors import OncekeyError, RequestRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+# What code raises that was given something of another form than it expects, or nested deeper than
+# a parser goes. Anything else is about the program and not about the request.
+MISFITS = (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError)
+_UNFIT = "The request does not have the form that this operation needs."
+
+
+class Model(Protocol):
+    """A class that validates JSON, as pydantic's models do."""
+
+    @classmethod
+    def model_validate_json(cls, json_data: bytes, /) -> Any:
+        """An instance; raises `ValueError` if the document does not fit."""
+        ...
+
+
+def model_body(body: bytes, model: type[Model]) -> tuple[str, bytes]:
+    """What counts of `body`, once it has been found to fit `model`.
+
+    That is what was sent and never what a dump says of it: a dump leaves out, masks and renames.
+    The model only chooses among the top-level members: those that it reads count with their whole
+    value, by the names on the wire; those that it ignores do not. Where it cannot be known what the
+    model reads, everything counts. A body without a canonical form counts byte for byte.
+
+    Limits: values that the model takes for the same, such as 1200 and "1200", are different, which
+    refuses a retry that spells them anew. And a release that refuses what an earlier one took
+    refuses the retries of completed requests too (400 in place of the stored answer).
+
+    Raises:
+        RequestRefused: it does not fit (`request-invalid`); no value of the body is repeated.
+    """
+    try:
+        model.model_validate_json(body)
+    except OncekeyError:
+        raise
+    except MISFITS as error:
+        raise unfit(model, error, reasons(error, model)) from error
+    try:
+        return "model", canonical_json(body, only=_names_read(model))
+    except NotCanonical:
+        return "model bytes", body
+
+
+def unfit(selector: Any, error: Exception, told: str = "") -> RequestRefused:
+    """The refusal of a request that `selector` could not make anything of.
+
+    Without `told`, the error may as well be a mistake in the author's code, so it is logged.
+    """
+    if told:
+        detail = f"The body is not a valid {selector.__name__}: {told}."
+        return RequestRefused("request-invalid", detail)
+    name = getattr(selector, "__qualname__", type(selector).__qualname__)
+    telemetry.request_not_understood(name, error)
+    return RequestRefused("request-invalid", _UNFIT)
+
+
+def _names_read(model: type[Model]) -> frozenset[str] | None:
+    """The names of the top-level members that can make a difference to an instance; None: any."""
+    found = _plain_model(model)
+    if found is None:
+        return None
+    config, fields = found
+    by_name = config.get("validate_by_name") or config.get("populate_by_name")
+    return frozenset(
+        wire_name
+        for name, field in fields.items()
+        for wire_name in (*_wire_names(name, field), *([name] if by_name else []))
+    )
+
+
+def _plain_model(model: type[Model]) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+    # Members that no field names are unseen only by a model that ignores them and that runs none of
+    # its author's code on the body as a whole. Whatever is not known to be harmless is not.
+    schema = getattr(model, "__pydantic_core_schema__", None)
+    validate = getattr(model.model_validate_json, "__func__", None)
+    if schema is None or getattr(validate, "__module__", None) != "pydantic.main":
+        return None
+    definitions: dict[str, Any] = {}
+    while schema["type"] in {"definitions", "definition-ref", "function-after"}:
+        definitions |= {each["ref"]: each for each in schema.get("definitions", [])}
+        is_reference = schema["type"] == "definition-ref"
+        schema = definitions[schema["schema_ref"]] if is_reference else schema["schema"]
+    if schema["type"] != "model" or schema.get("custom_init") or schema.get("root_model"):
+        return None
+    config, inner = schema.get("config", {}), schema["schema"]
+    extra = inner.get("extra_behavior") or config.get("extra_fields_behavior") or "ignore"
+    if inner["type"] != "model-fields" or extra != "ignore":
+        return None
+    return config, inner["fields"]
+
+
+def _wire_names(name: str, field: Mapping[str, Any]) -> Iterator[str]:
+    """The names under which pydantic finds a field in a JSON object: its aliases, or its own."""
+    alias = field.get("validation_alias")
+    if alias is None:
+        yield name
+    elif isinstance(alias, str):
+        yield alias
+    else:
+        # A path, or a list of them; what a path leads into counts as a whole.
+        paths: Iterable[Any] = [alias] if isinstance(alias[0], str) else alias
+        yield from (path[0] for path in paths)
