@@ -5,18 +5,25 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from oncekey import telemetry
 from oncekey.engine import Failed, Outcome, Ran, Refusal, Replayed
-from oncekey.http_answer import Answer, answer_from, with_headers
+from oncekey.http_answer import Answer, NotNow, answer_from, with_headers
 from oncekey.http_key import HEADER
 from oncekey.ietf_preset import retry_after
 from oncekey.outcome import Reason
 from oncekey.preset import Marks
+from oncekey.problem import PROBLEMS
+
+_OURS = frozenset({"idempotency-key", "idempotency-expires", "idempotent-replayed"})
 
 if TYPE_CHECKING:
     from oncekey.http_event import HttpRequest
     from oncekey.http_policy import HttpPolicy
     from oncekey.record import Record
     from oncekey.settings import Settings
+
+# What only the layer can say; the other headers of a preset are always said.
+_OURS = frozenset({"idempotent-replayed", "idempotency-expires"})
 
 
 def answer_to(
@@ -28,14 +35,30 @@ def answer_to(
             raise outcome.error
         case Ran():
             marks = _marks(request, outcome.record, outcome.expires_at_s, settings)
-            return with_headers(outcome.value, policy.preset.headers(marks), request.shape)
+            return _marked(outcome.value, marks, request, policy)
         case Replayed():
-            record = outcome.record
-            marks = _marks(request, record, record.expires_at_s, settings, is_replay=True)
-            answer = _upgraded(answer_from(outcome.stored), record, policy)
-            return with_headers(answer, policy.preset.headers(marks), request.shape)
+            return _replay(outcome, request, policy, settings)
         case Refusal():
             return _refusal(outcome, request, policy, settings)
+
+
+def _replay(
+    replayed: Replayed, request: HttpRequest, policy: HttpPolicy, settings: Settings
+) -> Answer:
+    record = replayed.record
+    marks = _marks(request, record, record.expires_at_s, settings, is_replay=True)
+    try:
+        answer = answer_from(replayed.stored)
+    except ValueError:
+        telemetry.answer_unavailable(record, record.created_at_ms, "the stored answer is damaged")
+        return refused(Reason.ANSWER_UNAVAILABLE, request, policy, settings)
+    return _marked(_upgraded(answer, record, policy), marks, request, policy)
+
+
+def _marked(answer: Answer, marks: Marks, request: HttpRequest, policy: HttpPolicy) -> Answer:
+    # A handler that passes on what a provider said must not speak for us.
+    headers = policy.preset.headers(marks)
+    return with_headers(answer, headers, request.shape, without=_OURS)
 
 
 def refused(
@@ -51,7 +74,8 @@ def refused(
     answer = policy.preset.refusal(
         code, base=settings.problem_base, detail=detail, retry_after_ms=retry_after_ms
     )
-    return with_headers(answer, {}, request.shape)
+    shaped = with_headers(answer, {}, request.shape)
+    return NotNow(shaped) if PROBLEMS[code].retryable else shaped
 
 
 def _refusal(
@@ -59,7 +83,7 @@ def _refusal(
 ) -> Answer:
     running = refusal.reason is Reason.RUNNING and refusal.record is not None
     if running and settings.in_progress == "accepted":
-        return with_headers(_accepted(refusal), {}, request.shape)
+        return NotNow(with_headers(_accepted(refusal), {}, request.shape))
     return refused(refusal.reason, request, policy, settings, retry_after_ms=refusal.retry_after_ms)
 
 
@@ -81,6 +105,16 @@ def _accepted(refusal: Refusal) -> Answer:
         },
         "body": json.dumps(body),
         "isBase64Encoded": False,
+    }
+
+
+def _without_ours(answer: Answer) -> Answer:
+    # A handler that hands on another service's answer must not make a first answer pass for a
+    # replay, or promise to keep what is not kept.
+    return answer | {
+        field: {name: value for name, value in answer[field].items() if name.lower() not in _OURS}
+        for field in ("headers", "multiValueHeaders")
+        if answer.get(field)
     }
 
 
