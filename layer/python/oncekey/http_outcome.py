@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from oncekey.record import Record
     from oncekey.settings import Settings
 
-# What only the layer can say; the other headers of a preset are always said.
-_OURS = frozenset({"idempotent-replayed", "idempotency-expires"})
-
 
 def answer_to(
     outcome: Outcome, request: HttpRequest, policy: HttpPolicy, settings: Settings
@@ -105,16 +102,6 @@ def _accepted(refusal: Refusal) -> Answer:
         },
         "body": json.dumps(body),
         "isBase64Encoded": False,
-    }
-
-
-def _without_ours(answer: Answer) -> Answer:
-    # A handler that hands on another service's answer must not make a first answer pass for a
-    # replay, or promise to keep what is not kept.
-    return answer | {
-        field: {name: value for name, value in answer[field].items() if name.lower() not in _OURS}
-        for field in ("headers", "multiValueHeaders")
-        if answer.get(field)
     }
 
 
