@@ -11,7 +11,7 @@ from tests.support.sample_service import FAILING, SERVICE
 if TYPE_CHECKING:
     import pytest
 
-PLACE = Place(store_url="http://store", provider_url="http://provider", overrides={})
+PLACE = Place(store_url="http://store", provider_url="http://provider", home="/home", overrides={})
 ECHO = SERVICE.functions[0]
 
 
@@ -29,7 +29,7 @@ def test_description_is_resolved() -> None:
 
 def test_overrides_win() -> None:
     """A variable of the command line wins over the description's."""
-    place = Place(store_url="", provider_url="", overrides={"GREETING": "bye", "NEW": "1"})
+    place = Place(store_url="", provider_url="", home="", overrides={"GREETING": "bye", "NEW": "1"})
     environment = function_environment(SERVICE, ECHO, place)
     assert (environment["GREETING"], environment["NEW"]) == ("bye", "1")
 

@@ -1,8 +1,9 @@
-"""The local DynamoDB: its faults, and that what it does is atomic."""
+"""The local DynamoDB and S3: their faults, and that what it does is atomic."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import http.client
 import json
 import subprocess
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_s3 import S3Client
 
 TABLE = "things"
 ABSENT = "attribute_not_exists(pk)"
@@ -67,6 +69,18 @@ def client_of(url: str) -> DynamoDBClient:
         aws_access_key_id="local",
         aws_secret_access_key="local",
         config=Config(retries={"total_max_attempts": 1}, max_pool_connections=CALLERS),
+    )
+
+
+def s3_of(url: str) -> S3Client:
+    """A client of the store's S3."""
+    return boto3.client(
+        "s3",
+        endpoint_url=url,
+        region_name="us-east-1",
+        aws_access_key_id="local",
+        aws_secret_access_key="local",
+        config=Config(retries={"total_max_attempts": 1}),
     )
 
 
@@ -193,6 +207,31 @@ def test_down_spares_what_is_inside(url: str, client: DynamoDBClient) -> None:
     assert has(client, "inside")
 
 
+def test_faults_concern_s3(url: str, client: DynamoDBClient) -> None:
+    """S3 goes down with the rest of the store, and its writes can lose their answers as well."""
+    s3 = s3_of(url)
+    s3.create_bucket(Bucket="things")
+    set_faults(url, down=True)
+    with pytest.raises(ConnectionClosedError):
+        s3.put_object(Bucket="things", Key="while-down", Body=b"1")
+    with pytest.raises(ConnectionClosedError):
+        s3.list_objects_v2(Bucket="things")
+    set_faults(url, down=False, lose_answers=1)
+    assert s3.list_objects_v2(Bucket="things")["KeyCount"] == 0
+    with pytest.raises(ConnectionClosedError):
+        s3.put_object(Bucket="things", Key="lost", Body=b"1")
+    assert s3.get_object(Bucket="things", Key="lost")["Body"].read() == b"1"
+
+
+def test_object_is_kept_as_it_was_sent(url: str) -> None:
+    """An object comes back as its bytes, also when they are said to be compressed."""
+    s3, body = s3_of(url), gzip.compress(b"text")
+    s3.create_bucket(Bucket="compressed")
+    s3.put_object(Bucket="compressed", Key="a", Body=body, ContentEncoding="gzip")
+    got = s3.get_object(Bucket="compressed", Key="a")
+    assert (got["Body"].read(), got["ContentEncoding"]) == (body, "gzip")
+
+
 class Meeting:
     """A WSGI application that notices when two requests are in it at the same time."""
 
@@ -217,7 +256,7 @@ def test_one_request_at_a_time() -> None:
     engine = Meeting()
 
     async def ask_twice() -> None:
-        store = Store(engine)
+        store = Store(engine, engine)
         async with TestServer(store.handle) as server, aiohttp.ClientSession() as session:
             url = server.make_url("/")
             answers = await asyncio.gather(session.post(url), session.post(url))

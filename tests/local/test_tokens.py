@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -71,6 +72,31 @@ def test_refused(authorization: str | None) -> None:
         verify(authorization)
 
 
+@pytest.mark.parametrize(
+    "claim",
+    [
+        '"deep": ' + "[" * 900 + "]" * 900,
+        '"deep": ' + '{"a":' * 900 + "1" + "}" * 900,
+        '"exp": 1e999',
+        '"exp": []',
+        '"nbf": {}',
+        '"iat": 1e999',
+    ],
+)
+def test_useless_claims(claim: str) -> None:
+    """A signed token whose claims cannot be read is refused like any other."""
+    claims = json.dumps(CLAIMS)[:-1] + f", {claim}}}"
+    token = jwt.PyJWS().encode(claims.encode(), tokens.SECRET, algorithm="HS256")
+    with pytest.raises(Unauthorized):
+        verify(f"Bearer {token}")
+
+
+def test_null_claim_is_absent() -> None:
+    """A claim that is null is no claim: no function takes it for a tenant called None."""
+    assert claims_as_strings({"tenant_id": None, "sub": "u"}) == {"sub": "u"}
+    assert claims_as_strings({"list": ["a", None]}) == {"list": "[a <nil>]"}
+
+
 def test_control_token_is_accepted() -> None:
     """The token that the refused ones are variations of is itself accepted."""
     assert verify(f"Bearer {forged()}")["sub"] == "u"
@@ -78,11 +104,19 @@ def test_control_token_is_accepted() -> None:
 
 def test_claims_are_text() -> None:
     """Claims reach the function as API Gateway writes them: text, whatever they were."""
-    claims = {"n": 1_700_000_000, "yes": True, "list": ["a", 1], "map": {"k": False}, "t": "x"}
+    claims = {
+        "n": 1_700_000_000,
+        "yes": True,
+        "list": ["a", 1],
+        "none": [],
+        "map": {"k": False},
+        "t": "x",
+    }
     assert claims_as_strings(claims) == {
         "n": "1700000000",
         "yes": "true",
         "list": "[a 1]",
+        "none": "[]",
         "map": "map[k:false]",
         "t": "x",
     }

@@ -91,6 +91,11 @@ def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         metavar="NAME=VALUE",
         help="a variable for every function; may be repeated",
     )
+    dev.add_argument(
+        "--exit-with-stdin",
+        action="store_true",
+        help="end when standard input ends, as it does when whoever holds its other end is killed",
+    )
     dev.set_defaults(run=_dev)
     _add_token(dev)
 
@@ -127,7 +132,7 @@ def _dev(options: argparse.Namespace) -> int:
         timeout_s=options.timeout_s,
         environment=dict(options.env),
     )
-    return asyncio.run(dev.run(service, settings))
+    return asyncio.run(dev.run(service, settings, exit_with_stdin=options.exit_with_stdin))
 
 
 def _token(options: argparse.Namespace) -> int:

@@ -6,12 +6,16 @@ variable of its own.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+_BUCKET_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 
 
 class Setting(StrEnum):
@@ -28,7 +32,14 @@ class TableName:
     table: str
 
 
-EnvironmentValue = str | TableName | Setting
+@dataclass(frozen=True)
+class BucketName:
+    """The physical name of the bucket that the description calls `bucket`."""
+
+    bucket: str
+
+
+EnvironmentValue = str | TableName | BucketName | Setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +67,17 @@ class Table:
     partition_key: Attribute
     ttl_attribute: str | None = None
     indexes: tuple[Index, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bucket:
+    """A private bucket, whose objects expire after so many days, or never.
+
+    `name` is logical, and becomes part of the physical one: lower-case letters, digits, hyphens.
+    """
+
+    name: str
+    expire_after_days: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +122,16 @@ class Service:
     name: str
     functions: tuple[Function, ...]
     tables: tuple[Table, ...]
+    buckets: tuple[Bucket, ...] = ()
 
     def __post_init__(self) -> None:
-        faults = [*self._duplicates(), *self._unknown_tables(), *self._timeouts()]
+        faults = [
+            *self._duplicates(),
+            *self._unknown_tables(),
+            *self._unknown_buckets(),
+            *self._impossible_buckets(),
+            *self._timeouts(),
+        ]
         if faults:
             raise ValueError(
                 f"the description of service {self.name!r} is wrong: " + "; ".join(faults)
@@ -112,7 +141,13 @@ class Service:
         names = [function.name for function in self.functions]
         tables = [table.name for table in self.tables]
         routes = [route.key for function in self.functions for route in function.routes]
-        kinds = (("function", names), ("table", tables), ("route", routes))
+        buckets = [bucket.name for bucket in self.buckets]
+        kinds = (
+            ("function", names),
+            ("table", tables),
+            ("bucket", buckets),
+            ("route", routes),
+        )
         return [
             f"{kind} {value!r} is named twice"
             for kind, values in kinds
@@ -126,6 +161,30 @@ class Service:
             for function in self.functions
             for name in _tables_named_by(function)
             if name not in known
+        ]
+
+    def _unknown_buckets(self) -> list[str]:
+        known = {bucket.name for bucket in self.buckets}
+        return [
+            f"function {function.name!r} names bucket {value.bucket!r}, "
+            "which the service does not have"
+            for function in self.functions
+            for value in function.environment.values()
+            if isinstance(value, BucketName) and value.bucket not in known
+        ]
+
+    def _impossible_buckets(self) -> list[str]:
+        names = [
+            f"bucket {bucket.name!r} has a name that S3 would refuse: "
+            "use lower-case letters, digits and hyphens"
+            for bucket in self.buckets
+            if not _BUCKET_NAME.fullmatch(bucket.name)
+        ]
+        return names + [
+            f"bucket {bucket.name!r} expires after {bucket.expire_after_days} days: "
+            "at least 1, or None for never"
+            for bucket in self.buckets
+            if bucket.expire_after_days is not None and bucket.expire_after_days < 1
         ]
 
     def _timeouts(self) -> list[str]:

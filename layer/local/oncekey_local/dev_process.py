@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # Far beyond anything that is not stuck.
 _PATIENCE_S = 60
+# However this process ends, killed or not, the service ends as well.
+_TIED = ("--exit-with-stdin",)
 
 
 class DevProcess:
@@ -38,16 +40,15 @@ class DevProcess:
     ) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "oncekey_local.cli", "dev", "--port", "0", *arguments],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", "oncekey_local.cli", "dev", "--port", "0", *_TIED, *arguments],
+            stdin=subprocess.PIPE,  # never written to: its end tells it that we are gone
             stdout=subprocess.PIPE,
             stderr=self._log,
             cwd=cwd,
             env={**os.environ, **(environment or {})},
             text=True,
         )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = self._ready_line()
         if not line.startswith(READY):
             status, said = self.stop(), self.log()
             self.close()
@@ -125,14 +126,28 @@ class DevProcess:
 
     def log(self) -> str:
         """What it has said on standard error so far."""
-        self._log.seek(0)
-        return self._log.read().decode("utf-8", "replace")
+        # `seek` would move the offset that the process writes at: it is the same open file.
+        said, descriptor = b"", self._log.fileno()
+        while piece := os.pread(descriptor, 1 << 20, len(said)):
+            said += piece
+        return said.decode("utf-8", "replace")
 
     def close(self) -> None:
         """Gives back what is left of a process that has ended."""
+        assert self.process.stdin is not None
         assert self.process.stdout is not None
+        self.process.stdin.close()
         self.process.stdout.close()
         self._log.close()
+
+    def _ready_line(self) -> str:
+        assert self.process.stdout is not None
+        try:
+            return self.process.stdout.readline()
+        except BaseException:  # Ctrl-C: nobody will have this object to stop the process with
+            self.stop()
+            self.close()
+            raise
 
     def _server(self, role: str) -> dict[str, Any]:
         for process in self.processes():

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey_local.description import Setting, TableName
+from oncekey_local.description import BucketName, Setting, TableName
 from oncekey_local.http_api_event import ACCOUNT_ID
 from oncekey_local.processes import clean_environment
 
@@ -27,12 +27,19 @@ class Place:
 
     store_url: str
     provider_url: str | None
+    # A directory that ends with the service.
+    home: str
     overrides: Mapping[str, str]
 
 
 def table_name(service: Service, table: str) -> str:
     """The physical name of a table, here."""
     return f"{service.name}-local-{table}"
+
+
+def bucket_name(service: Service, bucket: str) -> str:
+    """The physical name of a bucket, here."""
+    return f"{service.name}-local-{bucket}"
 
 
 def function_name(service: Service, function: Function) -> str:
@@ -64,6 +71,8 @@ def function_environment(service: Service, function: Function, place: Place) -> 
         clean_environment()
         | _aws(place)
         | _lambda(service, function)
+        # What an SDK writes into its user's home must not get into the developer's.
+        | {"HOME": place.home, "XDG_CONFIG_HOME": f"{place.home}/.config"}
         | described
         | dict(place.overrides)
     )
@@ -73,6 +82,8 @@ def _resolve(service: Service, value: EnvironmentValue, place: Place) -> str:
     match value:
         case TableName(table=table):
             return table_name(service, table)
+        case BucketName(bucket=bucket):
+            return bucket_name(service, bucket)
         case Setting.PROVIDER_URL:
             assert place.provider_url is not None
             return place.provider_url

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from aiohttp import web
 
 from oncekey_local import http_api_response, tokens
-from oncekey_local.bodies import TooLarge, read_body
+from oncekey_local.bodies import TooLarge, Unreadable, read_body
 from oncekey_local.http_api_event import MAX_PAYLOAD_BYTES, HttpRequest, Reception, event_bytes
 from oncekey_local.identifiers import new_id, new_trace_root, now_ms
+from oncekey_local.log import log
 from oncekey_local.routing import Match, Router
 from oncekey_local.runtime_api import Outcome, OutcomeKind
 
@@ -67,9 +67,7 @@ class Front:
         begun = asyncio.get_running_loop().time()
         answer = await self._answer(request, raw_path, raw_query, match, request_id)
         elapsed_ms = (asyncio.get_running_loop().time() - begun) * 1000
-        print(
-            f"{match.route.key} {answer.status} {elapsed_ms:.0f} ms {request_id}", file=sys.stderr
-        )
+        log(f"{match.route.key} {answer.status} {elapsed_ms:.0f} ms {request_id}")
         return _web_response(answer, {"apigw-requestid": request_id})
 
     async def _answer(
@@ -82,6 +80,8 @@ class Front:
             return http_api_response.UNAUTHORIZED
         except TooLarge:
             return http_api_response.TOO_LARGE
+        except Unreadable:
+            return http_api_response.BAD_REQUEST
         reception = Reception(
             route_key=match.route.key,
             path_parameters=match.parameters,
@@ -106,7 +106,7 @@ class Front:
         try:
             return http_api_response.response(outcome.payload)
         except http_api_response.InvalidResponse as error:
-            print(f"[{function}] returned no valid response: {error}", file=sys.stderr)
+            log(f"[{function}] returned no valid response: {error}")
             return http_api_response.INTERNAL_SERVER_ERROR
 
     def _control(self, request: web.BaseRequest, path: str) -> web.Response:

@@ -43,6 +43,7 @@ def gateway_response(status: int, message: str) -> HttpResponse:
 
 NOT_FOUND = gateway_response(404, "Not Found")
 UNAUTHORIZED = gateway_response(401, "Unauthorized")
+BAD_REQUEST = gateway_response(400, "Bad Request")
 TOO_LARGE = gateway_response(413, "Request Entity Too Large")
 INTERNAL_SERVER_ERROR = gateway_response(500, "Internal Server Error")
 SERVICE_UNAVAILABLE = gateway_response(503, "Service Unavailable")

@@ -11,6 +11,8 @@ import sys
 from asyncio.subprocess import PIPE, STDOUT
 from typing import TYPE_CHECKING
 
+from oncekey_local.log import log
+
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import Callable, Mapping
@@ -114,7 +116,7 @@ class Child:
         # inside.
         for line in (part for whole in lines for part in whole.rstrip(b"\r").split(b"\r")):
             text = line.decode("utf-8", "backslashreplace").replace("\N{NO-BREAK SPACE}", " ")
-            print(f"[{self.label} {self.pid}] {text}", file=sys.stderr)
+            log(f"[{self.label} {self.pid}] {text}")
             if self._on_line:
                 self._on_line(text)
 

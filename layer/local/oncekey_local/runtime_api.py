@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from oncekey_local.bodies import TooLarge, read_body
+from oncekey_local.bodies import TooLarge, Unreadable, read_body
 from oncekey_local.http_api_event import MAX_PAYLOAD_BYTES
 from oncekey_local.identifiers import new_trace_root
 from oncekey_local.processes import LOOPBACK, listening_socket
@@ -136,7 +137,8 @@ class RuntimeApi:
             return _next_response(await endpoint.poll())
         if request.method == "POST" and request.path == f"{_ROOT}init/error":
             # The client has logged it already, and ends; its end is what counts.
-            await request.read()
+            with contextlib.suppress(Unreadable, TooLarge):
+                await read_body(request, limit_bytes=MAX_PAYLOAD_BYTES)
             return _accepted()
         if request.method == "POST" and request.path.startswith(_INVOCATION):
             request_id, _, what = request.path.removeprefix(_INVOCATION).partition("/")
@@ -157,6 +159,8 @@ async def _take_outcome(
     except TooLarge:
         endpoint.listener.on_outcome(request_id, Outcome(kind=OutcomeKind.FUNCTION_ERROR))
         return _refusal(413, f"a result is at most {MAX_PAYLOAD_BYTES} bytes")
+    except Unreadable:
+        return _refusal(400, "a result must arrive whole")  # the sandbox's end says the rest
     if not endpoint.listener.on_outcome(request_id, outcome):
         return _refusal(400, "this sandbox is not working on that request")
     return _accepted()

@@ -6,12 +6,12 @@ Processes that each run one function, one request at a time, and die at its time
 from __future__ import annotations
 
 import asyncio
-import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from oncekey_local.identifiers import new_id, now_ms
+from oncekey_local.log import log
 from oncekey_local.processes import Child
 from oncekey_local.runtime_api import Assignment, Listener, Outcome, OutcomeKind
 
@@ -179,4 +179,4 @@ class Sandbox:
         self._on_change(self)
 
     def _report(self, what: str) -> None:
-        print(f"[{self._settings.function} {self.pid}] {what}", file=sys.stderr)
+        log(f"[{self._settings.function} {self.pid}] {what}")

@@ -1,4 +1,4 @@
-"""The local DynamoDB: moto, behind an HTTP server that can fail the way a network does.
+"""The local DynamoDB and S3: moto, behind an HTTP server that can fail the way a network does.
 
 `python -m oncekey_local.store --port S` prints one line when it answers. `POST /_faults` sets
 faults, `GET` shows them.
@@ -18,18 +18,22 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from oncekey_local.bodies import TooLarge, read_body
+from oncekey_local.bodies import TooLarge, Unreadable, read_body
 from oncekey_local.processes import LOOPBACK, listening_socket
+from oncekey_local.server_log import keep_requests_out_of_the_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from wsgiref.types import WSGIApplication
 
+# Every request of DynamoDB has it, and none of S3.
+_TARGET = "X-Amz-Target"
 READY = "oncekey store: listening on "
 FAULTS_PATH = "/_faults"
 WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchWriteItem"})
-# DynamoDB's own limit for a request.
-_MAX_REQUEST_BYTES = 16 * 1024 * 1024
+_S3_WRITES = frozenset({"PUT", "POST", "DELETE"})
+# DynamoDB's own limit for a request is 16 MB. S3's is 5 GB, which would have to fit into memory.
+_MAX_REQUEST_BYTES = 256 * 1024 * 1024
 
 
 @dataclass
@@ -72,10 +76,11 @@ def _wrong(name: str, value: object) -> str | None:
 
 
 class Store:
-    """Answers DynamoDB's requests, as its faults let it."""
+    """Answers the requests of DynamoDB and S3, as its faults let it."""
 
-    def __init__(self, dynamodb: WSGIApplication) -> None:
+    def __init__(self, dynamodb: WSGIApplication, s3: WSGIApplication) -> None:
         self._dynamodb = dynamodb
+        self._s3 = s3
         self._faults = Faults()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -88,12 +93,13 @@ class Store:
             body = await read_body(request, limit_bytes=_MAX_REQUEST_BYTES)
         except TooLarge:
             return web.json_response({"__type": "RequestEntityTooLarge"}, status=413)
+        except Unreadable:
+            return web.json_response({"__type": "SerializationException"}, status=400)
         if self._faults.delay_ms:
             await asyncio.sleep(self._faults.delay_ms / 1000)
-        action = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
         # Decided before the write: a fault switched on meanwhile concerns the requests after this
         # one.
-        lost = action in WRITES and self._faults.lose_answers > 0
+        lost = _is_write(request) and self._faults.lose_answers > 0
         if lost:
             self._faults.lose_answers -= 1
         answer = self._apply(request, body)
@@ -110,8 +116,14 @@ class Store:
             status_line = status
             headers.extend(response_headers)
 
-        content: Iterable[bytes] = self._dynamodb(_wsgi_environment(request, body), start_response)
-        kept = [(name, value) for name, value in headers if name.lower() != "content-length"]
+        service = self._dynamodb if _TARGET in request.headers else self._s3
+        content: Iterable[bytes] = service(_wsgi_environment(request, body), start_response)
+        # The length of what an answer to HEAD describes is not that of the answer.
+        kept = [
+            (name, value)
+            for name, value in headers
+            if name.lower() != "content-length" or request.method == "HEAD"
+        ]
         return web.Response(
             status=int(status_line.split(maxsplit=1)[0]), headers=kept, body=b"".join(content)
         )
@@ -127,6 +139,12 @@ class Store:
         return web.json_response(asdict(self._faults))
 
 
+def _is_write(request: web.BaseRequest) -> bool:
+    if _TARGET in request.headers:
+        return request.headers[_TARGET].rpartition(".")[2] in WRITES
+    return request.method in _S3_WRITES
+
+
 def _hang_up(request: web.BaseRequest) -> web.Response:
     if request.transport is not None:
         request.transport.abort()
@@ -139,7 +157,7 @@ def _wsgi_environment(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
     }
     return headers | {
         "REQUEST_METHOD": request.method,
-        "PATH_INFO": request.path,
+        "PATH_INFO": request.path.encode().decode("latin-1"),  # WSGI's way: each byte a letter
         "QUERY_STRING": request.query_string,
         "SERVER_NAME": LOOPBACK,
         "SERVER_PORT": "80",
@@ -161,8 +179,11 @@ async def serve(port: int) -> None:
     from moto.moto_server.werkzeug_app import create_backend_app  # noqa: PLC0415 - takes most of a second
 
     listener = listening_socket(port, purpose="store")
-    store = Store(create_backend_app("dynamodb"))
-    runner = web.ServerRunner(web.Server(store.handle, access_log=None))
+    keep_requests_out_of_the_log()
+    store = Store(create_backend_app("dynamodb"), create_backend_app("s3"))
+    # An object is kept as it was sent, compressed or not.
+    server = web.Server(store.handle, access_log=None, auto_decompress=False)
+    runner = web.ServerRunner(server)
     await runner.setup()
     await web.SockSite(runner, listener).start()
     print(f"{READY}http://{LOOPBACK}:{listener.getsockname()[1]}", flush=True)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import signal
 import sys
-import threading
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from oncekey_local.provider.server import create_application
+from oncekey_local.server_log import keep_requests_out_of_the_log
+from oncekey_local.stdin_end import at_end_of_stdin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 HOST = "127.0.0.1"
 # Held calls would otherwise keep a stopped provider alive.
@@ -57,6 +57,7 @@ async def _serve(port: int, *, exit_with_stdin: bool) -> int:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
+    keep_requests_out_of_the_log()
     # A call that has arrived takes effect whether or not its caller is still there.
     runner = web.AppRunner(
         create_application(),
@@ -77,22 +78,11 @@ async def _serve(port: int, *, exit_with_stdin: bool) -> int:
         await runner.cleanup()
         return 1
     if exit_with_stdin:
-        threading.Thread(
-            target=_read_to_the_end,
-            args=(lambda: loop.call_soon_threadsafe(stop.set),),
-            daemon=True,
-        ).start()
+        at_end_of_stdin(loop, stop.set)
     print(f"oncekey provider: listening on http://{HOST}:{runner.addresses[0][1]}", flush=True)
     await stop.wait()
     await runner.cleanup()
     return 0
-
-
-def _read_to_the_end(then: Callable[[], object]) -> None:
-    # Straight from the descriptor: a thread in a buffered reader would block the interpreter's end.
-    while os.read(sys.stdin.fileno(), 4096):
-        pass
-    then()
 
 
 if __name__ == "__main__":

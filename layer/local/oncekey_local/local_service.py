@@ -1,0 +1,210 @@
+"""A whole service on this machine: store, provider, functions and HTTP front.
+
+Started together and ended together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import aiohttp
+from aiohttp import web
+
+from oncekey_local.buckets import create_buckets
+from oncekey_local.environment import Place, function_arn, function_environment, needs_provider
+from oncekey_local.front import CONTROL_PREFIX, Front
+from oncekey_local.pool import FunctionPool
+from oncekey_local.processes import LOOPBACK, free_port, listening_socket
+from oncekey_local.runtime_api import RuntimeApi
+from oncekey_local.sandboxes import SandboxSettings, State
+from oncekey_local.server_log import keep_requests_out_of_the_log
+from oncekey_local.servers import Server
+from oncekey_local.store import READY as STORE_READY
+from oncekey_local.tables import create_tables
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping
+
+    from oncekey_local.description import Function, Service
+
+_PROVIDER_READY = "oncekey provider: listening on "
+# Two requests can run side by side at once; the third waits for a process to start.
+_WARM_SANDBOXES = 2
+# Whatever still sends an answer when we stop has this long.
+_SHUTDOWN_TIMEOUT_S = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command line says.
+
+    A port of 0 is any free one; a timeout of None is each function's own.
+    """
+
+    port: int = 0
+    store_port: int = 0
+    provider_port: int = 0
+    sandboxes: int = 8
+    timeout_s: float | None = None
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class LocalService:
+    """A whole service on this machine.
+
+    Whatever `start` began, `stop` ends, in whichever state it was.
+    """
+
+    def __init__(self, service: Service, options: Options) -> None:
+        self.servers: list[Server] = []
+        self._service = service
+        self._options = options
+        self._pools: dict[str, FunctionPool] = {}
+        self._api = RuntimeApi()
+        self._front: web.ServerRunner | None = None
+        self._home: str | None = None
+
+    async def start(self) -> str:
+        """Returns the front's address when everything answers.
+
+        Raises `StartFailed`, or `OSError` for a taken port.
+        """
+        keep_requests_out_of_the_log()
+        # All ports first: a taken one is found before anything runs.
+        listener = listening_socket(self._options.port, purpose="service")
+        try:
+            store_port = free_port(self._options.store_port, purpose="store")
+            provider_port = free_port(self._options.provider_port, purpose="provider")
+            place = await self._start_servers(store_port, provider_port)
+            await self._start_functions(place)
+            return await self._start_front(listener)
+        except BaseException:
+            listener.close()
+            raise
+
+    async def stop(self) -> None:
+        """Returns when no process is left. Nothing is saved, so everything is killed."""
+        for pool in self._pools.values():
+            pool.kill()
+        for server in self.servers:
+            server.child.kill()
+        await asyncio.gather(*(pool.gone() for pool in self._pools.values()))
+        await asyncio.gather(*(server.ended for server in self.servers))
+        if self._front:
+            await self._front.cleanup()
+        await self._api.stop()
+        if self._home:
+            shutil.rmtree(self._home, ignore_errors=True)
+
+    def processes(self) -> list[dict[str, object]]:
+        """Every child process, and what it is doing."""
+        servers: list[dict[str, object]] = [
+            _process(server.role, server.child.pid, address=server.url) for server in self.servers
+        ]
+        sandboxes = [
+            _process(
+                "function",
+                sandbox.pid,
+                function=name,
+                busy=sandbox.state is State.BUSY,
+                request_id=sandbox.invocation.request_id if sandbox.invocation else None,
+            )
+            for name, pool in self._pools.items()
+            for sandbox in pool.sandboxes
+            if sandbox.pid is not None
+        ]
+        return servers + sandboxes
+
+    def notes(self, url: str) -> str:
+        """What a person wants to know once everything answers."""
+        lines = [f"service {self._service.name!r}: Ctrl-C stops it, and nothing is kept"]
+        lines += [f"  {server.role:<10} {server.url}" for server in self.servers]
+        lines += [f"  processes  {url}{CONTROL_PREFIX}processes"]
+        routes = [route for function in self._service.functions for route in function.routes]
+        for route in [route for route in routes if route.method == "POST"][:1]:
+            lines += [
+                "a request, to be sent twice:",
+                f"  curl -i {url}{route.path} \\",
+                '    -H "Authorization: Bearer $(oncekey dev token --tenant acme)" \\',
+                '    -H "Idempotency-Key: try-me-once-0001" -H "Content-Type: application/json" \\',
+                f"    -d {shlex.quote(route.example_body)}",
+            ]
+        return "\n".join(lines)
+
+    async def _start_servers(self, store_port: int, provider_port: int) -> Place:
+        self.servers.append(
+            await Server.start("store", "oncekey_local.store", store_port, STORE_READY)
+        )
+        provider: Server | None = None
+        if needs_provider(self._service):
+            provider = await Server.start(
+                "provider", "oncekey_local.provider", provider_port, _PROVIDER_READY
+            )
+            self.servers.append(provider)
+        store_url = await self.servers[0].ready()
+        async with aiohttp.ClientSession() as session:
+            await create_tables(session, store_url, self._service)
+            await create_buckets(session, store_url, self._service)
+        provider_url = await provider.ready() if provider else None
+        self._home = tempfile.mkdtemp(prefix="oncekey-dev-")
+        return Place(
+            store_url=store_url,
+            provider_url=provider_url,
+            home=self._home,
+            overrides=self._options.environment,
+        )
+
+    async def _start_functions(self, place: Place) -> None:
+        await self._api.start()
+        for function in self._service.functions:
+            self._pools[function.name] = self._pool(function, place)
+        async with asyncio.TaskGroup() as starting:
+            for pool in self._pools.values():
+                starting.create_task(pool.warm_up())
+
+    def _pool(self, function: Function, place: Place) -> FunctionPool:
+        settings = SandboxSettings(
+            function=function.name,
+            handler=function.handler,
+            arn=function_arn(self._service, function),
+            timeout_s=self._options.timeout_s or function.timeout_s,
+            environment=function_environment(self._service, function, place),
+        )
+        # Nothing but a route calls a function here: one without any starts when it is asked for.
+        warm = min(_WARM_SANDBOXES, self._options.sandboxes) if function.routes else 0
+        return FunctionPool(settings, self._api, warm=warm, most=self._options.sandboxes)
+
+    async def _start_front(self, listener: socket.socket) -> str:
+        invoke = {name: pool.invoke for name, pool in self._pools.items()}
+        front = Front(self._service, invoke, self.processes)
+        # A body arrives as it was sent, compressed or not: the function decodes it.
+        server = web.Server(front.handle, access_log=None, auto_decompress=False)
+        self._front = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_TIMEOUT_S)
+        await self._front.setup()
+        await web.SockSite(self._front, listener).start()
+        return f"http://{LOOPBACK}:{listener.getsockname()[1]}"
+
+
+def _process(
+    role: str,
+    pid: int | None,
+    *,
+    function: str | None = None,
+    busy: bool = False,
+    request_id: str | None = None,
+    address: str | None = None,
+) -> dict[str, object]:
+    return {
+        "role": role,
+        "function": function,
+        "pid": pid,
+        "busy": busy,
+        "request_id": request_id,
+        "address": address,
+    }
