@@ -35,7 +35,15 @@ def undecorated(event, context):
 assert undecorated({}, None) == "ran"
 heavy = ("boto3", "botocore", "pydantic", "aws_lambda_powertools")
 print([name for name in heavy if name in sys.modules])
-print(handler({}, None) if "--call" in sys.argv else "not called")
+event = {
+    "rawPath": "/payments",
+    "headers": {"idempotency-key": "a-key-of-sixteen-characters"},
+    "requestContext": {
+        "http": {"method": "POST"},
+        "authorizer": {"jwt": {"claims": {"tenant_id": "acme"}}},
+    },
+}
+print(handler(event, None) if "--call" in sys.argv else "not called")
 """
 
 

@@ -35,15 +35,16 @@ def content() -> bytes:
 
 def keep(_event: dict[str, Any], _context: Any) -> dict[str, Any]:
     """Puts an object and gets it back, with a client that knows only the environment."""
-    bucket, key = os.environ["ANSWERS_BUCKET"], "tenant é/answer+1 %2F"
+    bucket, key = os.environ["ANSWERS_BUCKET"], "tenant é/a&b+1 %2F"
     client = boto3.client("s3")
     client.put_object(Bucket=bucket, Key=key, Body=content(), Metadata={"kind": "answer"})
     head = client.head_object(Bucket=bucket, Key=key)
     got = client.get_object(Bucket=bucket, Key=key)
+    listed = client.list_objects_v2(Bucket=bucket, Prefix=key)
     rules = client.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
     return {
         "bucket": bucket,
-        "keys": [found["Key"] for found in client.list_objects_v2(Bucket=bucket)["Contents"]],
+        "keys": [found["Key"] for found in listed.get("Contents", [])],
         "head_length": head["ContentLength"],
         "metadata": got["Metadata"],
         "digest": hashlib.sha256(got["Body"].read()).hexdigest(),

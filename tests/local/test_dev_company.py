@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from oncekey_local import dev_process, tokens
+from oncekey_local import tokens
 from oncekey_local.dev import READY
 from oncekey_local.dev_process import DevProcess
 from tests.support.dev_service import ROOT, SAMPLE_SERVICE, is_alive, running, send, watched
@@ -96,7 +96,7 @@ def test_interrupted_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupt(self) -> str:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(dev_process.subprocess, "Popen", Interrupted)
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         DevProcess("--service", SAMPLE_SERVICE, cwd=str(ROOT))
     [process] = started

@@ -75,10 +75,18 @@ def test_without_a_rule_only_the_statement_itself_is_proof() -> None:
     def nothing(_: BaseException) -> bool:
         return False
 
-    assert is_proof(NotExecuted(), nothing)
-    assert is_proof(Refused("by the provider"), nothing)
+    assert is_proof(Raised(NotExecuted()), nothing)
+    assert is_proof(Raised(Refused("by the provider")), nothing)
     for error in itertools.chain(NO_PROOFS, [Declined()]):
-        assert not is_proof(error, nothing)
+        assert not is_proof(Raised(error), nothing)
+
+
+def test_what_goes_wrong_after_the_handler_is_no_proof() -> None:
+    """An answer that cannot be stored says nothing of what was done, whatever the rule accepts."""
+    mistake = Raised(TypeError("no answer"), has_returned=True)
+
+    assert not is_proof(mistake, lambda _error: True)
+    assert decide(mistake, Effects.UNRECORDED, lambda _error: True) is Fate.UNKNOWN
 
 
 @pytest.mark.requirement("C8")

@@ -26,7 +26,7 @@ WRITE = Complete(
 
 def budget(*, lasts_ms: int = 60_000, timeout_ms: int = 100, attempts: int | None = None) -> Budget:
     """A budget that begins at START_MS."""
-    return Budget(until_ms=START_MS + lasts_ms, call_timeout_ms=timeout_ms, max_attempts=attempts)
+    return Budget(until_ms=START_MS + lasts_ms, call_timeout_ms=timeout_ms, max_failures=attempts)
 
 
 def driven(flow: Flow[Any], replies: list[Any], clock: ManualClock) -> tuple[Any, list[Any]]:
@@ -138,7 +138,7 @@ def test_the_first_try_is_always_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attempts_made", "next_at_ms", "allowed"),
+    ("failures", "next_at_ms", "allowed"),
     [
         (1, START_MS + 900, True),
         (1, START_MS + 901, False),
@@ -147,14 +147,28 @@ def test_the_first_try_is_always_made() -> None:
         (4, START_MS, False),
     ],
 )
-def test_a_budget_counts_tries_and_time(attempts_made: int, next_at_ms: int, allowed: bool) -> None:
+def test_a_budget_counts_failures_and_time(failures: int, next_at_ms: int, allowed: bool) -> None:
     """A try is allowed up to the count, and if it ends within the time at the latest."""
     limited = budget(lasts_ms=1_000, attempts=3)
+    limited.failures = failures
 
-    assert limited.allows(attempts_made, next_at_ms) is allowed
+    assert limited.allows(next_at_ms) is allowed
+
+
+def test_a_budget_counts_the_failures_of_all_calls_together() -> None:
+    """A reserve that needs a second write does not begin to count anew."""
+    clock, shared = ManualClock(START_MS), budget(attempts=3)
+    driven(retry.read("pk", shared, clock), [BUSY, BUSY, "found"], clock)
+
+    result, commands = driven(retry.write(WRITE, shared, clock), [BUSY], clock)
+
+    assert (result, calls(commands)) == (BUSY, 1)
 
 
 def test_a_budget_without_a_count_goes_by_the_time() -> None:
     """After the work is done, recording it is tried for as long as there is time."""
-    assert budget().allows(1_000, START_MS)
-    assert not budget().allows(1_000, START_MS + 60_000)
+    tired = budget()
+    tired.failures = 1_000
+
+    assert tired.allows(START_MS)
+    assert not tired.allows(START_MS + 60_000)

@@ -94,7 +94,7 @@ def test_every_fault_is_in_one_message() -> None:
     assert faults == [
         "ONCEKEY_RETENTION_S is 'a day': a whole number is needed",
         "ONCEKEY_DUE_SHARDS is '': a whole number is needed",
-        "lease_margin_ms is -1: at least 0 is needed",
+        "lease_margin_ms is -1: 0 to 3600000 is possible",
         "in_progress is 'queue': one of conflict, wait, accepted is needed",
     ]
     with pytest.raises(ConfigurationError, match=r"oncekey settings: .*a day.*; .*; .*; .*queue"):
@@ -109,8 +109,17 @@ def test_a_number_has_a_least_value(field: str, least: int) -> None:
     """The least value is possible; one below it is refused and named."""
     assert getattr(settings_from({}, {field: least}), field) == least
     assert faults_of({}, {field: least - 1}) == [
-        f"{field} is {least - 1}: at least {least} is needed"
+        f"{field} is {least - 1}: {least} to {settings._RANGES[field][1]} is possible"
     ]
+
+
+@pytest.mark.parametrize(
+    ("field", "most"), [(name, most) for name, (_, most) in settings._RANGES.items()]
+)
+def test_a_number_has_a_greatest_value(field: str, most: int) -> None:
+    """The greatest value is possible, and dates and DynamoDB can hold it; one above is refused."""
+    assert getattr(settings_from({}, {field: most}), field) == most
+    assert len(faults_of({}, {field: most + 1})) == 1
 
 
 @pytest.mark.parametrize("text", ["1.5", "1e3", "", "0x10", "ten"])

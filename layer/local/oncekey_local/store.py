@@ -158,7 +158,8 @@ def _wsgi_environment(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
     return headers | {
         "REQUEST_METHOD": request.method,
         "PATH_INFO": request.path.encode().decode("latin-1"),  # WSGI's way: each byte a letter
-        "QUERY_STRING": request.query_string,
+        "RAW_URI": request.raw_path,
+        "QUERY_STRING": request.rel_url.raw_query_string,
         "SERVER_NAME": LOOPBACK,
         "SERVER_PORT": "80",
         "SERVER_PROTOCOL": "HTTP/1.1",

@@ -10,6 +10,7 @@ different amount.
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
@@ -20,6 +21,16 @@ _LARGEST_INTEGER = 2**53 - 1
 MAX_DEPTH = 128
 # No double needs more characters; longer spellings would only cost time.
 _LONGEST_NUMBER = 64
+# A double keeps any fifteen digits: what has no more is written exactly as Python spells it, or
+# means the same, unless it is so small or so large that doubles are sparser there.
+_EXACT_DIGITS = 15
+_LEAST_EXACT, _LARGEST_EXACT = 1e-290, 1e290
+_MAY_BE_BEYOND = re.compile(rb"[0-9]{16}")
+# A text, or a number that Python spells in its own way, in what Python wrote.
+_TEXT_OR_SMALL_NUMBER = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9.]+e-0[0-9]')
+# What ECMAScript writes in place of e-05 and e-06; from e-07 on, only its exponents are shorter.
+_ZEROS = {"5": "0.0000", "6": "0.00000"}
+_CONTAINERS = (dict, list)
 
 
 class NotCanonical(ValueError):  # noqa: N818 -- a property of a document, not an error of the program
@@ -41,7 +52,8 @@ def canonical_json(document: bytes, *, only: frozenset[str] | None = None) -> by
         value = json.loads(
             document.decode("utf-8"),
             object_pairs_hook=_object,
-            parse_int=_integer,
+            # Python's own way is much faster, and no shorter integer is beyond.
+            parse_int=_integer if _MAY_BE_BEYOND.search(document) else None,
             parse_float=_number,
             parse_constant=_constant,
         )
@@ -49,7 +61,7 @@ def canonical_json(document: bytes, *, only: frozenset[str] | None = None) -> by
             _check_depth(value)
         if only is not None and isinstance(value, dict):
             value = {name: item for name, item in value.items() if name in only}
-        return _serialise(value, document).encode("utf-8")
+        return _serialise(value).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise NotCanonical(str(error)) from None
 
@@ -97,11 +109,13 @@ def _number(text: str) -> int | float:
     if len(text) > _LONGEST_NUMBER or not _is_exact(text, number):
         raise ValueError("a number is beyond the precision of a double")
     if number.is_integer() and abs(number) < 1e21:
-        return int(Decimal(repr(number)))
+        return int(number) if abs(number) <= _LARGEST_INTEGER else int(Decimal(repr(number)))
     return number
 
 
 def _is_exact(text: str, number: float) -> bool:
+    if len(text) <= _EXACT_DIGITS and _LEAST_EXACT < abs(number) < _LARGEST_EXACT:
+        return True
     try:
         return Decimal(text) == Decimal(repr(number))
     except InvalidOperation:
@@ -114,48 +128,33 @@ def _constant(text: str) -> NoReturn:
 
 def _check_depth(value: Any) -> None:
     level, depth = [value], 0
-    while level:
+    while level := [item for item in level if isinstance(item, _CONTAINERS)]:
         depth += 1
-        containers = [item for item in level if isinstance(item, dict | list)]
-        if containers and depth > MAX_DEPTH:
+        if depth > MAX_DEPTH:
             raise ValueError(f"the document is nested deeper than {MAX_DEPTH}")
         level = [
             child
-            for item in containers
+            for item in level
             for child in (item.values() if isinstance(item, dict) else item)
         ]
 
 
-def _serialise(value: Any, document: bytes) -> str:
-    # Python and ECMAScript spell a double alike unless it is smaller than 1e-4, which these
-    # spellings all give away.
-    if b"0.0000" in document or b"e-" in document.lower():
-        return _serialise_in_python(value)
-    return _dumps(value)
+def _serialise(value: Any) -> str:
+    # Python and ECMAScript spell a double alike unless it is smaller than 1e-4. A text may look
+    # like such a number, so texts are passed over.
+    text = _dumps(value)
+    return _TEXT_OR_SMALL_NUMBER.sub(_respelled, text) if "e-0" in text else text
 
 
-def _serialise_in_python(value: Any) -> str:
-    if isinstance(value, dict):
-        return (
-            "{"
-            + ",".join(
-                f"{_dumps(name)}:{_serialise_in_python(item)}" for name, item in value.items()
-            )
-            + "}"
-        )
-    if isinstance(value, list):
-        return "[" + ",".join(map(_serialise_in_python, value)) + "]"
-    return ecmascript_number(value) if isinstance(value, float) else _dumps(value)
-
-
-def ecmascript_number(number: float) -> str:
-    """A finite double that is no integer below 1e21, as ECMAScript's Number::toString spells it."""
-    shortest = repr(number)
-    if "e-0" not in shortest:
-        return shortest
-    if abs(number) < 1e-6:
-        return shortest.replace("e-0", "e-")
-    return format(Decimal(shortest), "f")
+def _respelled(found: re.Match[str]) -> str:
+    text = found[0]
+    if text[0] == '"':
+        return text
+    zeros = _ZEROS.get(text[-1])
+    if zeros is None:
+        return f"{text[:-2]}{text[-1]}"
+    digits = text[:-4].replace(".", "")
+    return f"-{zeros}{digits[1:]}" if digits[0] == "-" else zeros + digits
 
 
 def _dumps(value: Any) -> str:

@@ -83,9 +83,13 @@ class Unsendable:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """The handler ended with an exception."""
+    """The attempt ended with an exception.
+
+    `has_returned`: the handler itself had ended; what went wrong came after it.
+    """
 
     error: BaseException
+    has_returned: bool = False
 
 
 Result = Answered[Any] | Unsendable | Raised

@@ -34,6 +34,8 @@ Context = TypeVar("Context")
 Result = TypeVar("Result")
 
 _GONE_FOR = timedelta(hours=24)
+# Event, context and operation.
+_WITH_OPERATION = 3
 NotExecutedRule = (
     type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 )
@@ -143,6 +145,9 @@ class idempotent:  # noqa: N801 -- written as a decorator
             *options.fingerprint_faults(self.fingerprint),
             *options.secrets_faults(self.fingerprint_secrets),
             *options.key_faults(self.methods, self.min_key_length),
+            *options.proof_faults(self.not_executed),
+            *options.store_faults(self.store),
+            *options.duration_faults(self._durations()),
             *options.settings_faults(self._settings()),
         ]
         if faults:
@@ -158,8 +163,11 @@ class idempotent:  # noqa: N801 -- written as a decorator
     ) -> Callable[[Event, Context], Result]: ...
     def __call__(self, handler: Callable[..., Any], /) -> Callable[[Any, Any], Any]:
         """Protect `handler`, which keeps its types; the operation, if it takes one, is supplied."""
+        faults = options.handler_faults(handler)
+        if faults:
+            raise ConfigurationError(f"@idempotent(operation={self.operation!r})", faults)
         bound = self.bound()
-        takes_operation = _takes_operation(handler)
+        takes_operation = len(options.needed_arguments(handler)) == _WITH_OPERATION
 
         def call(event: Any, context: Any, operation: Operation) -> Any:
             if takes_operation:
@@ -174,7 +182,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
         async def protected_async(event: Any, context: Any) -> Any:
             return await bound.answer_async(call, event, context)
 
-        wrapper = protected_async if inspect.iscoroutinefunction(handler) else protected
+        wrapper = protected_async if _is_coroutine_function(handler) else protected
         # Callers see two arguments: the third is ours to give.
         del wrapper.__wrapped__
         return wrapper
@@ -216,8 +224,12 @@ class idempotent:  # noqa: N801 -- written as a decorator
             {"in_progress": self.in_progress, "problem_base": self.problem_base},
         )
 
+    def _durations(self) -> dict[str, timedelta | None]:
+        names = ("wait_up_to", "retention", "gone_for", "max_lease", "reconcile_grace")
+        return {name: getattr(self, name) for name in names}
 
-def _takes_operation(handler: Callable[..., Any]) -> bool:
-    parameters = inspect.signature(handler).parameters.values()
-    positional = [p for p in parameters if p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}]
-    return len(positional) > 2
+
+def _is_coroutine_function(handler: Callable[..., Any]) -> bool:
+    # An object with an async __call__ is one, too.
+    called = getattr(handler, "__call__", None)  # noqa: B004 -- it is looked at, not called
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Failed", "Outcome", "Ran", "Refusal", "Replayed", "attempt"]
 
 # Before the handler has run the caller loses nothing by an early refusal: it sends it again.
-_MOST_RESERVE_ATTEMPTS = 3
+_MOST_RESERVE_FAILURES = 3
 _RETRY_AFTER_STORE_MS = 1_000
 _RETRY_AFTER_NOT_EXECUTED_MS = 1_000
 
@@ -48,7 +48,7 @@ def attempt(
     budget = Budget(
         until_ms=claim.deadline_ms - ANSWER_MARGIN_MS,
         call_timeout_ms=call_timeout_ms,
-        max_attempts=_MOST_RESERVE_ATTEMPTS,
+        max_failures=_MOST_RESERVE_FAILURES,
     )
     try:
         decision = yield from reserve(claim, clock.new_owner(), budget, clock)
@@ -73,11 +73,14 @@ def _run(
     *,
     has_bucket: bool,
 ) -> Flow[Outcome]:
-    telemetry.reserved(held.record, clock.now_ms())
-    result = yield from commands.invoke(_operation(held.record))
     recorder = Recorder(
         claim=claim, record=held.record, clock=clock, budget=budget, has_bucket=has_bucket
     )
+    if claim.deadline_ms <= clock.now_ms():
+        # Reserving took all the time there was. Nothing ran, and the next attempt need not wait.
+        return (yield from recorder.give_back("no-time-left"))
+    telemetry.reserved(held.record, clock.now_ms())
+    result = yield from commands.invoke(_operation(held.record))
     fate = decide(result, claim.effects, is_not_executed)
     return (yield from recorder.end(result, fate, is_not_executed))
 

@@ -38,17 +38,20 @@ def decide(
         return Fate.COMPLETED
     if effects is Effects.REPEATABLE:
         return Fate.RETRYABLE
-    if isinstance(result, Raised) and is_proof(result.error, is_not_executed):
+    if isinstance(result, Raised) and is_proof(result, is_not_executed):
         return Fate.RETRYABLE
     return Fate.UNKNOWN
 
 
-def is_proof(error: BaseException, is_not_executed: Callable[[BaseException], bool]) -> bool:
-    """Whether `error` proves that nothing happened.
+def is_proof(raised: Raised, is_not_executed: Callable[[BaseException], bool]) -> bool:
+    """Whether an attempt that raised has proven that nothing happened.
 
-    That is `NotExecuted`, or one that the author's rule accepts.
+    That is `NotExecuted`, or an error that the author's rule accepts; but nothing that went wrong
+    after the handler had done its work, whatever its type.
     """
-    return isinstance(error, NotExecuted) or is_not_executed(error)
+    if raised.has_returned:
+        return False
+    return isinstance(raised.error, NotExecuted) or is_not_executed(raised.error)
 
 
 def reason(result: Result) -> str:

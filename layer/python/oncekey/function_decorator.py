@@ -89,6 +89,9 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
             *options.caller_faults(self.tenant, None),
             *options.effects_faults(self.effects, self.max_lease),
             *options.secrets_faults(self.fingerprint_secrets),
+            *options.proof_faults(self.not_executed),
+            *options.store_faults(self.store),
+            *options.duration_faults(self._durations()),
             *options.settings_faults(self._settings()),
         ]
         if self.fingerprint is not None and not callable(self.fingerprint):
@@ -145,6 +148,10 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
             store=self.store,
             clock=self.clock or SystemClock(),
         )
+
+    def _durations(self) -> dict[str, timedelta | None]:
+        names = ("wait_up_to", "retention", "max_lease", "reconcile_grace")
+        return {name: getattr(self, name) for name in names}
 
     def _settings(self) -> dict[str, int | str]:
         return options.settings_given(

@@ -6,7 +6,7 @@ What the first caller gets is decoded from what is stored, so that a replay cann
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from oncekey.http_event import Shape
 
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from oncekey.errors import Final
 
 Answer = dict[str, Any]
+
+
+class NotNow(dict[str, Any]):
+    """An answer of ours that says "same key, wait": never the last word of whoever passes it on."""
+
 
 # Of the 4xx these say "not now" rather than "no": RFC 9110 section 15.5.9, RFC 8470 section 5.2,
 # RFC 6585 section 4.
@@ -49,17 +54,24 @@ def stored_form(returned: Any, shape: Shape) -> str:
 
 def final_answer(final: Final) -> Answer:
     """The answer that a raised `Final` stands for."""
+    headers = {name: str(value) for name, value in final.headers.items()}
     if isinstance(final.body, str):
-        return {"statusCode": final.status, "headers": dict(final.headers), "body": final.body}
+        return {"statusCode": final.status, "headers": headers, "body": final.body}
     if final.body is None:
-        return {"statusCode": final.status, "headers": dict(final.headers), "body": ""}
-    headers = {"Content-Type": "application/json", **final.headers}
+        return {"statusCode": final.status, "headers": headers, "body": ""}
+    headers = {"Content-Type": "application/json", **headers}
     return {"statusCode": final.status, "headers": headers, "body": _json(final.body)}
 
 
 def answer_from(stored: str) -> Answer:
-    """The answer that was stored."""
+    """The answer that was stored.
+
+    Raises:
+        ValueError: what is stored is no answer.
+    """
     answer: Answer = json.loads(stored)
+    if not isinstance(cast("Any", answer), dict) or "statusCode" not in answer:
+        raise ValueError("what is stored is no answer")
     return answer
 
 
@@ -93,14 +105,20 @@ def storing_rule(store_when: str | Callable[[Answer], bool]) -> Callable[[Answer
     return is_final if store_when == "final" else (lambda _answer: True)
 
 
-def with_headers(answer: Answer, added: Mapping[str, str], shape: Shape) -> Answer:
+def with_headers(
+    answer: Answer,
+    added: Mapping[str, str],
+    shape: Shape,
+    *,
+    without: frozenset[str] = frozenset(),
+) -> Answer:
     """A copy of `answer` with the headers `added`, in place of any of the same name.
 
-    They stand where `shape` wants them.
+    They stand where `shape` wants them. The names in `without` (lower case) are removed.
     """
     multi_value = shape is Shape.LOAD_BALANCER_MULTI_VALUE
-    names = {name.lower() for name in added}
-    copy = dict(answer)
+    names = {name.lower() for name in added} | without
+    copy = type(answer)(answer)
     for field in ("headers", "multiValueHeaders"):
         if copy.get(field):
             copy[field] = {
@@ -109,8 +127,13 @@ def with_headers(answer: Answer, added: Mapping[str, str], shape: Shape) -> Answ
     if multi_value:
         # A load balancer with multi-value headers switched on reads these only, and a copy of the
         # others with them.
-        plain = {name: [str(value)] for name, value in (copy.pop("headers", None) or {}).items()}
         many = copy.get("multiValueHeaders") or {}
+        taken = {name.lower() for name in many}
+        plain = {
+            name: [str(value)]
+            for name, value in (copy.pop("headers", None) or {}).items()
+            if value is not None and name.lower() not in taken
+        }
         copy["multiValueHeaders"] = {
             **plain,
             **many,

@@ -82,7 +82,14 @@ def read_request(event: Mapping[str, Any]) -> HttpRequest:
     Raises:
         TypeError: the event is not an HTTP request of any of the four shapes.
     """
-    shape = _shape(event)
+    if not isinstance(event, dict):
+        raise TypeError(f"oncekey: an HTTP event is a dict, not {type(event).__name__}")
+    shape = shape_of(event)
+    if shape is None:
+        raise TypeError(
+            "oncekey: the event is no HTTP request of API Gateway (HTTP or REST API),"
+            " an Application Load Balancer or a Function URL"
+        )
     context: Mapping[str, Any] = event.get("requestContext") or {}
     if shape is Shape.PAYLOAD_2:
         method, path, raw_query = (
@@ -110,22 +117,19 @@ def request_context(event: object) -> Mapping[str, Any]:
     return context if isinstance(context, dict) else {}
 
 
-def _shape(event: Mapping[str, Any]) -> Shape:
-    if not hasattr(event, "get"):
-        raise TypeError(f"oncekey: an HTTP event is a dict, not {type(event).__name__}")
-    context: Any = event.get("requestContext")
-    if isinstance(context, dict):
-        if "http" in context and "rawPath" in event:
-            return Shape.PAYLOAD_2
-        if "httpMethod" in event and "path" in event:
-            if "elb" not in context:
-                return Shape.REST
-            multi_value = event.get("multiValueHeaders") is not None
-            return Shape.LOAD_BALANCER_MULTI_VALUE if multi_value else Shape.LOAD_BALANCER
-    raise TypeError(
-        "oncekey: the event is no HTTP request of API Gateway (HTTP or REST API),"
-        " an Application Load Balancer or a Function URL"
-    )
+def shape_of(event: object) -> Shape | None:
+    """The shape of `event`, or None if it is no HTTP request of any."""
+    context = request_context(event)
+    if not isinstance(event, dict) or not context:
+        return None
+    if isinstance(context.get("http"), dict) and "rawPath" in event:
+        return Shape.PAYLOAD_2
+    if "httpMethod" not in event or "path" not in event:
+        return None
+    if "elb" not in context:
+        return Shape.REST
+    multi_value = event.get("multiValueHeaders") is not None
+    return Shape.LOAD_BALANCER_MULTI_VALUE if multi_value else Shape.LOAD_BALANCER
 
 
 def _headers(event: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
@@ -148,4 +152,4 @@ def _raw_query(event: Mapping[str, Any], shape: Shape) -> str:
     )
     # A REST API decodes the query; a load balancer hands it on as it came.
     encode = partial(quote, errors="surrogatepass") if shape is Shape.REST else str
-    return "&".join(f"{encode(name)}={encode(value)}" for name, value in pairs)
+    return "&".join(f"{encode(name)}={encode(value or '')}" for name, value in pairs)

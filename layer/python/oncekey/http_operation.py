@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from oncekey import defaults
 from oncekey.errors import Final, NotExecuted, RequestRefused
 from oncekey.execution import Execution
-from oncekey.http_answer import Answer, final_answer
-from oncekey.http_event import HttpRequest, read_request, request_context
+from oncekey.http_answer import Answer, final_answer, with_headers
+from oncekey.http_event import HttpRequest, Shape, read_request, request_context, shape_of
 from oncekey.http_outcome import answer_to, refused
 from oncekey.http_result import raised, returned
 from oncekey.operation import Operation, running
-from oncekey.settings import PROBLEM_BASE, Settings, is_disabled
+from oncekey.settings import Settings, is_disabled
+from oncekey.tenants import caller_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -60,7 +61,7 @@ class HttpOperation:
                 try:
                     return handler(event, context, operation)
                 except (Final, NotExecuted) as error:
-                    return self._bare_answer(error)
+                    return self._bare_answer(error, event)
         if not isinstance(begun, _Protected):
             return begun
 
@@ -84,7 +85,7 @@ class HttpOperation:
                 try:
                     return await handler(event, context, operation)
                 except (Final, NotExecuted) as error:
-                    return self._bare_answer(error)
+                    return self._bare_answer(error, event)
         if not isinstance(begun, _Protected):
             return begun
 
@@ -103,11 +104,11 @@ class HttpOperation:
         """The protected request, or the answer that it gets at once, or None: run bare."""
         if is_disabled(os.environ):
             return None
-        settings = defaults.settings(self.policy.given_settings)
-        store = self.store or defaults.store(settings.store_timeout_ms)
         request = read_request(event)
         if not self.policy.needs_key(request):
             return None
+        settings = defaults.settings(self.policy.given_settings)
+        store = self.store or defaults.store(settings.store_timeout_ms)
         try:
             claim = self.policy.claim(request, context, settings, self.clock)
         except RequestRefused as error:
@@ -128,12 +129,15 @@ class HttpOperation:
             name=policy.name,
             operation_id=self.clock.new_operation_id(),
             attempt=1,
-            tenant=policy.tenant(caller) or "",
-            principal=(policy.principal(caller) or "") if policy.principal else "",
+            tenant=caller_of(policy.tenant, caller) or "",
+            principal=(caller_of(policy.principal, caller) or "") if policy.principal else "",
             protected=False,
         )
 
-    def _bare_answer(self, error: Final | NotExecuted) -> Answer:
+    def _bare_answer(self, error: Final | NotExecuted, event: Any) -> Answer:
         if isinstance(error, Final):
-            return final_answer(error)
-        return self.policy.preset.refusal("not-executed", base=PROBLEM_BASE, retry_after_ms=1_000)
+            answer = final_answer(error)
+        else:
+            base = defaults.settings(self.policy.given_settings).problem_base
+            answer = self.policy.preset.refusal("not-executed", base=base, retry_after_ms=1_000)
+        return with_headers(answer, {}, shape_of(event) or Shape.PAYLOAD_2)

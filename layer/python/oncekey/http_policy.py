@@ -13,6 +13,7 @@ from oncekey.first_sent import HEADER as FIRST_SENT
 from oncekey.first_sent import first_sent_ms
 from oncekey.http_key import HEADER, idempotency_key
 from oncekey.identity import Identity
+from oncekey.tenants import CallerSource, caller_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from oncekey.preset import Preset
     from oncekey.record import Effects
     from oncekey.settings import Settings
-    from oncekey.tenants import CallerSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +91,8 @@ class HttpPolicy:
 
 
 def _caller(source: CallerSource, request: HttpRequest) -> str:
-    caller = source(request.context)
-    if not caller:
+    caller = caller_of(source, request.context)
+    if caller is None:
         raise RequestRefused(
             "tenant-missing", "The verified request context does not say whose key this is."
         )

@@ -8,7 +8,7 @@ from oncekey import telemetry
 from oncekey.commands import Answered, Raised, Unsendable
 from oncekey.errors import Final
 from oncekey.fate import is_proof
-from oncekey.http_answer import answer_from, final_answer, is_final, stored_form
+from oncekey.http_answer import NotNow, answer_from, final_answer, is_final, stored_form
 
 if TYPE_CHECKING:
     from oncekey.commands import Result
@@ -29,11 +29,11 @@ def raised(
         try:
             answer = final_answer(error)
         except TypeError as mistake:
-            return Raised(mistake)
+            return Raised(mistake, has_returned=True)
         return _answered(answer, request, policy, is_last_word=True)
     if not policy.stores_failures or not isinstance(error, Exception):
         return Raised(error)
-    if is_proof(error, policy.is_not_executed):
+    if is_proof(Raised(error), policy.is_not_executed):
         return Raised(error)
     telemetry.failure_stored(policy.name, error)
     failure = policy.preset.refusal("request-failed", base=problem_base)
@@ -46,15 +46,17 @@ def _answered(
     try:
         text = stored_form(value, request.shape)
     except TypeError as mistake:
-        return Unsendable(mistake) if is_last_word or _seems_final(value) else Raised(mistake)
+        final = is_last_word or _seems_final(value)
+        return Unsendable(mistake) if final else Raised(mistake, has_returned=True)
     answer = answer_from(text)
     try:
-        final = is_last_word or policy.is_final(answer)
+        # An operation that calls another one and passes on its "not now" has not ended either.
+        final = is_last_word or (policy.is_final(answer) and not isinstance(value, NotNow))
         stored = text
         if policy.before_store is not None:
             stored = stored_form(policy.before_store(answer_from(text)), request.shape)
     except Exception as mistake:  # noqa: BLE001 -- of the author's; the handler has run, so the record comes first
-        return Raised(mistake)
+        return Raised(mistake, has_returned=True)
     return Answered(value=answer, stored=stored, is_final=final)
 
 

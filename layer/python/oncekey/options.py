@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from oncekey import telemetry
+from oncekey import telemetry, tenants
 from oncekey.errors import ConfigurationError
 from oncekey.http_key import MAX_KEY_LENGTH
 from oncekey.record import Effects
 from oncekey.settings import settings_from
 
+# Event and context.
+_GIVEN = 2
+_SOURCES = (
+    tenants.jwt_claim,
+    tenants.authorizer_value,
+    tenants.iam_principal,
+    tenants.api_key_id,
+    tenants.single_tenant,
+)
 _SECRETS_VARIABLE = "ONCEKEY_FINGERPRINT_SECRETS"
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 
 def predicate(
@@ -48,22 +58,24 @@ def name_faults(operation: object) -> list[str]:
 def caller_faults(tenant: object, principal: object) -> list[str]:
     """What is wrong with the sources of tenant and principal."""
     faults: list[str] = []
-    if not callable(tenant):
+    if not callable(tenant) or isinstance(tenant, type):
         faults.append(
             "tenant is no source: use jwt_claim('tenant_id') or another,"
             " or single_tenant() if there is only one"
         )
-    if principal is not None and not callable(principal):
+    if tenant in _SOURCES or principal in _SOURCES:
+        faults.append("a source is called where it is given: jwt_claim('tenant_id')")
+    if principal is not None and (not callable(principal) or isinstance(principal, type)):
         faults.append("principal is no source: use jwt_claim('sub') or another")
     return faults
 
 
-def effects_faults(effects: str, max_lease: timedelta | None) -> list[str]:
+def effects_faults(effects: object, max_lease: timedelta | None) -> list[str]:
     """What is wrong with the declared effects, and with a lease that they do not allow."""
     if effects == Effects.RECORDED:
         fault = "effects='recorded' is not supported yet: use 'unrecorded' or 'repeatable'"
         return [fault]
-    if effects not in set(Effects):
+    if not isinstance(effects, str) or effects not in set(Effects):
         return [f"effects is {effects!r}: one of 'unrecorded', 'repeatable' is needed"]
     if max_lease is not None and effects != Effects.REPEATABLE:
         fault = "max_lease needs effects='repeatable': with it two attempts can overlap"
@@ -118,14 +130,75 @@ def _is_secret(item: object) -> bool:
     return isinstance(item, bytes) and len(item) >= 16
 
 
-def key_faults(methods: Collection[str], min_key_length: int) -> list[str]:
+def key_faults(methods: Collection[str], min_key_length: object) -> list[str]:
     """What is wrong with the methods and the length of keys."""
     faults: list[str] = []
-    if isinstance(methods, str) or not methods:
+    if isinstance(methods, str) or not methods or not all(map(_is_method, methods)):
         faults.append("methods is a collection such as ('POST', 'PATCH')")
-    if not 1 <= min_key_length <= MAX_KEY_LENGTH:
+    if not isinstance(min_key_length, int) or not 1 <= min_key_length <= MAX_KEY_LENGTH:
         faults.append(f"min_key_length is {min_key_length}: 1 to {MAX_KEY_LENGTH} is possible")
     return faults
+
+
+def _is_method(method: object) -> bool:
+    return isinstance(method, str) and method.isascii() and method.isalpha()
+
+
+def proof_faults(rule: object) -> list[str]:
+    """What is wrong with the rule that says which errors prove that nothing happened."""
+    kinds = rule if isinstance(rule, tuple) else (rule,)
+    are_types = all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds)
+    is_rule = callable(rule) and not isinstance(rule, type)
+    if are_types or is_rule:
+        return []
+    return ["not_executed is neither exception types (one, or a tuple) nor a predicate"]
+
+
+def store_faults(store: object) -> list[str]:
+    """What is wrong with the store."""
+    if store is None or hasattr(store, "write"):
+        return []
+    return ["store is no store: pass DynamoDBStore(table), or name the table in ONCEKEY_TABLE"]
+
+
+def duration_faults(durations: Mapping[str, object]) -> list[str]:
+    """What is wrong with the durations: units are said by `timedelta`, not guessed."""
+    return [
+        f"{name} is {duration!r}: a timedelta is needed"
+        for name, duration in durations.items()
+        if duration is not None and not isinstance(duration, timedelta)
+    ]
+
+
+def handler_faults(handler: Callable[..., object]) -> list[str]:
+    """What is wrong with a handler of HTTP events."""
+    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+        return ["a generator has no answer to store: return one"]
+    if len(needed_arguments(handler)) not in (2, 3):
+        return ["a handler takes event and context, and the operation as a third if it wants it"]
+    return []
+
+
+def needed_arguments(handler: Callable[..., object]) -> list[str]:
+    """The arguments that `handler` cannot be called without, as far as it says.
+
+    One that takes any number of them is called with event and context.
+    """
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    parameters = list(inspect.signature(handler).parameters.values())
+    needed = [
+        parameter.name
+        for number, parameter in enumerate(parameters)
+        if parameter.kind not in kinds and (number < _GIVEN or parameter.default is parameter.empty)
+    ]
+    takes_any = any(parameter.kind is kinds[0] for parameter in parameters)
+    named_only = any(
+        parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
+        for parameter in parameters
+    )
+    if named_only:
+        return []
+    return needed if len(needed) >= _GIVEN or not takes_any else ["event", "context"]
 
 
 def settings_given(
@@ -137,7 +210,7 @@ def settings_given(
     """
     given: dict[str, int | str] = {name: text for name, text in texts.items() if text is not None}
     for name, duration in durations.items():
-        if duration is not None:
+        if isinstance(duration, timedelta):
             unit = timedelta(milliseconds=1) if name.endswith("_ms") else timedelta(seconds=1)
             given[name] = duration // unit
     return given

@@ -26,6 +26,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from oncekey.commands import Raised
 from oncekey.decorator import idempotent
 from oncekey.errors import ConfigurationError, Final, NotExecuted
 from oncekey.fate import is_proof
@@ -166,7 +167,7 @@ class _Attempt:
                 raise cause from None
             if not operation.protected:
                 raise
-            if is_proof(cause, self._is_not_executed):
+            if is_proof(Raised(cause), self._is_not_executed):
                 raise cause from None
             answer = answer_to_exception(self._app, self._route, error)
             if answer is None:

@@ -73,7 +73,8 @@ PROBLEMS: dict[str, Problem] = {
     "store-unavailable": Problem(
         status=503,
         title="The idempotency store is unavailable",
-        detail=f"The request was not carried out, because it could not be protected. {_AGAIN}",
+        detail="The request was not carried out now, because it could neither be looked up nor be"
+        f" protected. {_AGAIN} A new key could run it twice.",
         retryable=True,
     ),
     "key-expired": Problem(
@@ -106,7 +107,7 @@ PROBLEMS: dict[str, Problem] = {
     "not-executed": Problem(
         status=503,
         title="The request was not carried out",
-        detail=f"Nothing happened. {_AGAIN}",
+        detail=f"This attempt was not carried out. {_AGAIN} A new key could run it twice.",
         retryable=True,
     ),
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey import retry, telemetry
-from oncekey.commands import Answered, Unsendable
+from oncekey.commands import Answered, Raised, Unsendable
 from oncekey.errors import StoreError
 from oncekey.fate import Fate, is_proof, reason
 from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed
@@ -61,13 +61,21 @@ class Recorder:
             yield from self._mark_unknown(reason(result))
         if isinstance(result, Answered):
             return Ran(value=result.value, record=self.record, expires_at_s=None)
-        if is_proof(result.error, is_not_executed):
-            return Refusal(
-                reason=Reason.NOT_EXECUTED,
-                record=self.record,
-                retry_after_ms=_RETRY_AFTER_NOT_EXECUTED_MS,
-            )
+        if isinstance(result, Raised) and is_proof(result, is_not_executed):
+            return self._not_executed()
         return Failed(result.error)
+
+    def give_back(self, why: str) -> Flow[Refusal]:
+        """End an attempt whose handler has not been called."""
+        yield from self._release(why)
+        return self._not_executed()
+
+    def _not_executed(self) -> Refusal:
+        return Refusal(
+            reason=Reason.NOT_EXECUTED,
+            record=self.record,
+            retry_after_ms=_RETRY_AFTER_NOT_EXECUTED_MS,
+        )
 
     def _complete(self, answered: Answered[Any]) -> Flow[Outcome]:
         unrecorded = Ran(value=answered.value, record=self.record, expires_at_s=None)
@@ -164,5 +172,5 @@ class Recorder:
         return Budget(
             until_ms=self.budget.until_ms,
             call_timeout_ms=self.budget.call_timeout_ms,
-            max_attempts=None,
+            max_failures=None,
         )

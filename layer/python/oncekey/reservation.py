@@ -65,11 +65,9 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
         # What was written is judged like anything else: a lease may have ended while it was sent.
         met = reply.record if isinstance(reply, Refused) else applied(decision, met)
         decision = _decide(met, claim, owner, clock)
-    return (
-        decision
-        if isinstance(decision, Held | Replayed | Refusal)
-        else Refusal(reason=Reason.RUNNING, record=met)
-    )
+    if isinstance(decision, Held | Replayed | Refusal):
+        return decision
+    return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=_SHORTEST_RETRY_AFTER_MS)
 
 
 def running(record: Record, now_ms: int) -> Refusal:
@@ -89,6 +87,9 @@ def running(record: Record, now_ms: int) -> Refusal:
 def outcome_unknown(record: Record, now_ms: int) -> Refusal:
     """The refusal that an unknown outcome means: come back when somebody has looked at it."""
     left_ms = record.due.at_ms - now_ms if record.due is not None else 0
+    if left_ms <= 0:
+        # Whoever should have looked has not: asking every second does not bring it about.
+        left_ms = _LONGEST_RETRY_AFTER_UNKNOWN_MS
     retry_after_ms = _clamped(left_ms, _LONGEST_RETRY_AFTER_UNKNOWN_MS)
     return Refusal(reason=Reason.OUTCOME_UNKNOWN, record=record, retry_after_ms=retry_after_ms)
 

@@ -24,31 +24,32 @@ _FIRST_DELAY_MS = 50
 _LONGEST_DELAY_MS = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Budget:
-    """How long and how often a call to the store may be tried.
+    """How long calls to the store may be tried, and how often they may fail.
 
-    No try begins that could still be under way at `until_ms`, given that one takes at most
-    `call_timeout_ms`; but the first is always made. `max_attempts` is None where only the time
-    counts.
+    The first try of a call is always made. No further one begins that could still be under way at
+    `until_ms`, given that one takes at most `call_timeout_ms`, or after `max_failures` failures of
+    all calls together; None where only the time counts. `failures` counts them.
     """
 
     until_ms: int
     call_timeout_ms: int
-    max_attempts: int | None
+    max_failures: int | None
+    failures: int = 0
 
-    def allows(self, attempts_made: int, next_at_ms: int) -> bool:
+    def allows(self, next_at_ms: int) -> bool:
         """Whether one more try may begin at `next_at_ms`."""
-        attempts_left = self.max_attempts is None or attempts_made < self.max_attempts
-        return attempts_left and next_at_ms + self.call_timeout_ms <= self.until_ms
+        failures_left = self.max_failures is None or self.failures < self.max_failures
+        return failures_left and next_at_ms + self.call_timeout_ms <= self.until_ms
 
 
-def delay_ms(attempts_made: int, random_fraction: float) -> int:
-    """The pause after `attempts_made` failed tries.
+def delay_ms(failures: int, random_fraction: float) -> int:
+    """The pause after `failures` failed tries.
 
     It doubles up to a cap; chance takes it to between half and all of that.
     """
-    longest = min(_LONGEST_DELAY_MS, _FIRST_DELAY_MS << min(attempts_made - 1, 10))
+    longest = min(_LONGEST_DELAY_MS, _FIRST_DELAY_MS << min(failures - 1, 10))
     return int(longest * (1 + random_fraction) / 2)
 
 
@@ -89,13 +90,14 @@ def fetch(at: Elsewhere, budget: Budget, clock: Clock) -> Flow[bytes | None]:
 
 
 def _repeated(call: Callable[[], Flow[R]], budget: Budget, clock: Clock) -> Flow[R]:
-    attempts_made = 0
+    failures = 0
     while True:
         try:
             return (yield from call())
         except StoreError as error:
-            attempts_made += 1
-            delay = delay_ms(attempts_made, clock.random_fraction())
-            if not error.transient or not budget.allows(attempts_made, clock.now_ms() + delay):
+            failures += 1
+            budget.failures += 1
+            delay = delay_ms(failures, clock.random_fraction())
+            if not error.transient or not budget.allows(clock.now_ms() + delay):
                 raise
         yield from commands.pause(delay)

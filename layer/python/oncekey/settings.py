@@ -33,6 +33,21 @@ STORE_TIMEOUT_MS = 1_500
 PROBLEM_BASE = "urn:oncekey:problem:"
 
 
+_DAY_S = 24 * 3600
+# Far beyond what makes sense, and within what dates and DynamoDB's TTL can hold.
+_RANGES = {
+    "lease_margin_ms": (0, 3_600_000),
+    "default_lease_ms": (1, 1000 * _DAY_S),
+    "max_lease_ms": (1, 1000 * _DAY_S),
+    "reconcile_grace_ms": (0, 7 * 1000 * _DAY_S),
+    "retention_s": (1, 3650 * _DAY_S),
+    "gone_for_s": (0, 3650 * _DAY_S),
+    "wait_up_to_ms": (0, 900_000),
+    "due_shards": (1, 1000),
+    "store_timeout_ms": (1, 60_000),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """How one operation behaves.
@@ -67,19 +82,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         faults = [
-            f"{name} is {value}: at least {least} is needed"
-            for name, value, least in (
-                ("lease_margin_ms", self.lease_margin_ms, 0),
-                ("default_lease_ms", self.default_lease_ms, 1),
-                ("max_lease_ms", 1 if self.max_lease_ms is None else self.max_lease_ms, 1),
-                ("reconcile_grace_ms", self.reconcile_grace_ms, 0),
-                ("retention_s", self.retention_s, 1),
-                ("gone_for_s", self.gone_for_s, 0),
-                ("wait_up_to_ms", self.wait_up_to_ms, 0),
-                ("due_shards", self.due_shards, 1),
-                ("store_timeout_ms", self.store_timeout_ms, 1),
-            )
-            if value < least
+            f"{name} is {value}: {least} to {most} is possible"
+            for name, (least, most) in _RANGES.items()
+            if (value := getattr(self, name)) is not None and not least <= value <= most
         ]
         if self.in_progress not in IN_PROGRESS_POLICIES:
             faults.append(

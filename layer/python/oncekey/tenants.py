@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from typing import Any
 CallerSource = Callable[[Mapping[str, Any]], str | None]
 
 _SINGLE_TENANT = "single-tenant"
+_SESSION = re.compile(r"^(arn:[^:]+:sts::[0-9]*:assumed-role/[^/]+)/.*$", re.DOTALL)
 
 
 def jwt_claim(name: str) -> CallerSource:
@@ -39,11 +41,16 @@ def authorizer_value(name: str) -> CallerSource:
 
 
 def iam_principal() -> CallerSource:
-    """The ARN of the caller whose IAM signature was verified (HTTP API, REST API, Function URL)."""
+    """The ARN of the caller whose IAM signature was verified (HTTP API, REST API, Function URL).
+
+    Of an assumed role it is the role, without the name of the session: that differs from host to
+    host, and a retry from another host is the same caller's.
+    """
 
     def source(context: Mapping[str, Any]) -> str | None:
         iam = _mapping(_mapping(context.get("authorizer")).get("iam"))
-        return _text(iam.get("userArn")) or _text(_mapping(context.get("identity")).get("userArn"))
+        arn = _text(iam.get("userArn")) or _text(_mapping(context.get("identity")).get("userArn"))
+        return arn and _SESSION.sub(r"\1", arn)
 
     return source
 
@@ -70,5 +77,17 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _text(value: Any) -> str | None:
-    # An empty claim, a list or a flag names nobody.
+    # An empty claim, a list or a flag names nobody. (An HTTP API hands lists on as text.)
     return value if isinstance(value, str) and value.strip() else None
+
+
+def caller_of(source: CallerSource, context: Mapping[str, Any]) -> str | None:
+    """Whom `source` names; None where it names nobody, is at a loss, or gives what is no name."""
+    try:
+        caller = source(context)
+        if caller is not None:
+            # A name that UTF-8 cannot hold can neither be hashed nor be stored.
+            caller.encode("utf-8")
+    except (LookupError, TypeError, AttributeError, ValueError):
+        return None
+    return _text(caller)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from oncekey.store import Refused, Written
@@ -25,15 +26,18 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
+        # A condition and its write are one step, between threads too.
+        self._lock = threading.Lock()
         self.blobs: dict[str, bytes] = {}
 
     def write(self, transition: Transition) -> Written | Refused:
         """See `oncekey.store.Store.write`."""
-        record = self.records.get(transition.pk)
-        if not permitted(transition, record):
-            return Refused(record)
-        self.records[transition.pk] = applied(transition, record)
-        return Written()
+        with self._lock:
+            record = self.records.get(transition.pk)
+            if not permitted(transition, record):
+                return Refused(record)
+            self.records[transition.pk] = applied(transition, record)
+            return Written()
 
     def read(self, pk: str) -> Record | None:
         """See `oncekey.store.Store.read`."""
