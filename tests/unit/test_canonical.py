@@ -128,6 +128,28 @@ def test_small_numbers_are_spelt_as_ecmascript_does(written: str, spelling: str)
     assert canonical_json(f'{{"a":[{written}]}}'.encode()) == f'{{"a":[{spelling}]}}'.encode()
 
 
+def test_a_text_that_looks_like_a_small_number_stays_as_it_is() -> None:
+    """Names and texts are not respelt, whatever stands in them or beside them.
+
+    Red when the respelling of numbers does not pass over texts and their escapes.
+    """
+    document = rb'{"\"1e-05":["-1e-05\\",1e-05,"1e-07"],"e-06":2.5e-07}'
+
+    assert canonical_json(document) == document.replace(b",1e-05", b",0.00001").replace(
+        b"2.5e-07", b"2.5e-7"
+    )
+
+
+def test_of_an_object_some_members_can_be_had() -> None:
+    """The members asked for are given, of the outermost object only; anything else as it is."""
+    assert canonical_json(b'{"b":{"c":1},"c":2,"a":3}', only=frozenset("ab")) == (
+        b'{"a":3,"b":{"c":1}}'
+    )
+    assert canonical_json(b'[{"c":1}]', only=frozenset("ab")) == b'[{"c":1}]'
+    with pytest.raises(NotCanonical):
+        canonical_json(b'{"a":1,"c":NaN}', only=frozenset("ab"))
+
+
 def test_the_rfcs_example_has_the_rfcs_form() -> None:
     """The example of RFC 8785, section 3.2.2, comes out as there.
 

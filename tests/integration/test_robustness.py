@@ -1,0 +1,312 @@
+"""Odd handlers, options, events and moments: no second effect, no wrong answer."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from oncekey import (
+    ConfigurationError,
+    Final,
+    NotExecuted,
+    iam_principal,
+    idempotent,
+    jwt_claim,
+    single_tenant,
+)
+from oncekey.record import Status
+from oncekey.testing import MemoryStore
+from tests.support.events import load, with_header, with_route, with_tenant
+from tests.support.protected import Protected, headers_of, problem_of, records, while_running
+
+POST = load("apigw_http_v2_post")
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        pytest.param(lambda: {"statusCode": 201, "body": {"id": 1}}, id="a body that is no text"),
+        pytest.param(lambda: {"statusCode": 1}, id="no status"),
+    ],
+)
+def test_an_answer_of_the_wrong_form_is_no_proof_that_nothing_happened(returned: Any) -> None:
+    """A rule that accepts TypeError is about the handler's errors, not about what it returned after
+    it had charged: the handler never runs again.
+    """
+    service = Protected(not_executed=TypeError)
+    service.then = lambda _event, _op: returned()
+
+    with pytest.raises(TypeError):
+        service.send(POST)
+
+    assert problem_of(service.send(POST))[1] in {"answer-unavailable", "outcome-unknown"}
+    assert len(service.runs) == 1
+
+
+def test_a_final_of_the_wrong_form_is_no_proof_either() -> None:
+    """A `Final` whose body cannot be sent ends the operation all the same."""
+    service = Protected(not_executed=TypeError)
+
+    def handler(_event: object, _op: object) -> None:
+        raise Final(201, {"at": object()})
+
+    service.then = handler
+    with pytest.raises(TypeError):
+        service.send(POST)
+    service.send(POST)
+
+    assert len(service.runs) == 1
+
+
+def test_nothing_is_said_to_have_not_happened_that_may_have() -> None:
+    """A refusal speaks of this attempt only, and warns of a new key: an earlier attempt may have
+    had its effect.
+    """
+    service = Protected(effects="repeatable")
+
+    def handler(_event: object, _op: object) -> None:
+        raise NotExecuted
+
+    service.then = handler
+    for answer in (service.send(POST), service.handler(dict(POST), Expired())):
+        detail = json.loads(answer["body"])["detail"]
+        assert "Nothing happened" not in detail
+        assert "This attempt was not carried out" in detail
+        assert "A new key could run it twice" in detail
+
+
+class Expired:
+    """A Lambda context without time."""
+
+    @staticmethod
+    def get_remaining_time_in_millis() -> int:
+        """None left."""
+        return 0
+
+
+def test_a_reserve_that_took_all_the_time_starts_nothing() -> None:
+    """The deadline passes while the key is reserved: the handler does not begin, and the key is
+    free for the next attempt at once.
+    """
+
+    class Slow(MemoryStore):
+        def write(self, transition: Any) -> Any:
+            if type(transition).__name__ == "Reserve":
+                service.clock.advance(1_001)
+            return super().write(transition)
+
+    service = Protected(store=Slow(), timeout_ms=1_000)
+
+    assert problem_of(service.send(POST)) == (503, "not-executed", True)
+    assert service.runs == []
+    assert records(service)[0].status is Status.FAILED_RETRYABLE
+
+
+def test_who_must_have_looked_and_has_not_is_not_asked_for_each_second() -> None:
+    """An unknown outcome that is past its date keeps clients away for a minute."""
+    service = Protected()
+    service.then = lambda _event, _op: {"statusCode": 500, "body": ""}
+    service.send(POST)
+    service.clock.advance(3_600_000)
+
+    assert headers_of(service.send(POST))["retry-after"] == "60"
+
+
+@pytest.mark.parametrize("effects", ["unrecorded", "repeatable"])
+def test_a_not_now_that_is_passed_on_is_not_final(effects: str) -> None:
+    """A handler that returns another operation's "still running" has not ended: its answer is not
+    replayed.
+    """
+    inner = Protected(operation="POST /inner")
+    outer = Protected(operation="POST /outer", effects=effects)
+    outer.then = lambda event, _op: inner.send(event)
+
+    answer = while_running(inner, POST, lambda: outer.send(POST))
+
+    assert problem_of(answer)[1] == "request-in-progress"
+    assert records(outer)[0].status is not Status.COMPLETED
+    if effects == "repeatable":
+        assert outer.send(POST)["statusCode"] == 201
+
+
+def test_a_providers_replay_marks_are_not_ours() -> None:
+    """A handler that passes on a provider's headers does not make a first answer look replayed."""
+    service = Protected()
+    service.then = lambda _event, _op: {
+        "statusCode": 500,
+        "headers": {"Idempotent-Replayed": "true", "idempotency-expires": "never"},
+        "body": "",
+    }
+
+    assert set(headers_of(service.send(POST))) == {"idempotency-key"}
+
+
+@pytest.mark.parametrize("stored", ["{", "[]", "null", '"x"', '{"body": ""}'])
+def test_a_damaged_record_is_an_error_and_never_a_second_run(stored: str) -> None:
+    """A stored answer that is none: 500 `answer-unavailable`, whatever is wrong with it."""
+    import dataclasses
+
+    service = Protected()
+    service.send(POST)
+    (record,) = records(service)
+    service.store.records[record.pk] = dataclasses.replace(record, response=stored)
+
+    assert problem_of(service.send(POST)) == (500, "answer-unavailable", False)
+    assert len(service.runs) == 1
+
+
+def test_the_memory_store_is_atomic_between_threads() -> None:
+    """Four threads and one key: one run, with the interpreter switching as often as it can."""
+    service = Protected()
+    runs: Counter[str] = Counter()
+
+    def handler(event: Any, _op: object) -> dict[str, Any]:
+        runs[event["headers"]["idempotency-key"]] += 1
+        return {"statusCode": 200, "body": ""}
+
+    service.then = handler
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for number in range(100):
+            barrier = threading.Barrier(4)
+            event = with_header(POST, "idempotency-key", f"a-key-of-many-threads-{number}")
+
+            def send(barrier: threading.Barrier = barrier, event: Any = event) -> None:
+                barrier.wait()
+                service.send(event)
+
+            threads = [threading.Thread(target=send) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert set(runs.values()) == {1}
+    assert len(runs) == 100
+
+
+def test_sessions_of_one_role_are_one_caller() -> None:
+    """A retry from another host, with the session name of that host, finds the first answer."""
+    service = Protected(tenant=iam_principal())
+    event = load("function_url_post")
+    iam = event["requestContext"]["authorizer"]["iam"]
+    role = "arn:aws:sts::123456789012:assumed-role/Payer"
+    for session in ("task-1", "task-2"):
+        iam["userArn"] = f"{role}/{session}"
+        service.send(event)
+    iam["userArn"] = "arn:aws:iam::123456789012:user/payer"
+    service.send(event)
+
+    assert [run.tenant for run in service.runs] == [role, "arn:aws:iam::123456789012:user/payer"]
+
+
+@pytest.mark.parametrize(
+    "tenant",
+    [
+        pytest.param(lambda _context: "\ud800", id="a lone surrogate"),
+        pytest.param(lambda _context: 7, id="a number"),
+        pytest.param(lambda context: context["no such member"], id="a source at a loss"),
+    ],
+)
+def test_a_tenant_that_is_no_name_is_refused(tenant: Any) -> None:
+    """What cannot be a name is 403, not a failure of the store or of the handler."""
+    assert problem_of(Protected(tenant=tenant).send(POST)) == (403, "tenant-missing", False)
+
+
+def test_what_passes_through_is_not_touched_by_a_tenant_source() -> None:
+    """A preflight has no caller, and needs none."""
+    service = Protected(tenant=lambda context: context["authorizer"]["no such claim"])
+    service.then = lambda _event, op: {"statusCode": 204, "tenant": op.tenant}
+
+    assert service.send(with_route(POST, "OPTIONS", "/payments")) == {
+        "statusCode": 204,
+        "tenant": "",
+    }
+
+
+def test_what_passes_through_needs_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GET works where no table is configured."""
+    monkeypatch.delenv("ONCEKEY_TABLE", raising=False)
+
+    @idempotent(operation="any", tenant=single_tenant())
+    def handler(_event: dict[str, Any], _context: object) -> str:
+        return "ran"
+
+    assert handler(with_route(POST, "GET", "/payments"), None) == "ran"
+
+
+def test_null_members_of_an_event_are_absent_ones() -> None:
+    """A REST event with null query values is served; a context that is none is told."""
+    service = Protected()
+    event = load("apigw_rest_v1_post")
+    event["multiValueQueryStringParameters"] = {"a": [None], "b": None}
+
+    assert service.send(event)["statusCode"] == 201
+    with pytest.raises(TypeError, match="is no HTTP request"):
+        service.send(POST | {"requestContext": {"http": None}})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"methods": ["POST,PATCH"]},
+        {"methods": [" POST"]},
+        {"methods": [1]},
+        {"not_executed": [ValueError]},
+        {"not_executed": dict},
+        {"not_executed": "ValueError"},
+        {"not_executed": ("x",)},
+        {"not_executed": None},
+        {"tenant": jwt_claim},
+        {"tenant": str},
+        {"principal": str},
+        {"retention": 3600},
+        {"wait_up_to": 10},
+        {"min_key_length": "16"},
+        {"store": "table"},
+        {"effects": ["repeatable"]},
+        {"retention": timedelta(days=365 * 8000)},
+    ],
+    ids=str,
+)
+def test_an_option_that_cannot_work_is_refused_at_decoration(options: dict[str, Any]) -> None:
+    """No mistake in an option leaves a handler unprotected, or is first met by a request."""
+    with pytest.raises(ConfigurationError):
+        idempotent(**{"operation": "any", "tenant": single_tenant(), **options})
+
+
+def _keyword_only(event: Any, context: Any, *, op: Any) -> None: ...
+def _one(event: Any) -> None: ...
+def _four(event: Any, context: Any, op: Any, more: Any) -> None: ...
+def _generator(event: Any, context: Any) -> Any:
+    yield event
+
+
+@pytest.mark.parametrize("handler", [_keyword_only, _one, _four, _generator])
+def test_a_handler_that_cannot_be_called_is_refused_at_decoration(handler: Any) -> None:
+    """What would fail at every request, after its key is reserved, fails before the first."""
+    with pytest.raises(ConfigurationError):
+        idempotent(operation="any", tenant=single_tenant())(handler)
+
+
+def test_a_default_is_not_taken_for_the_operation() -> None:
+    """A third parameter that has a default is the author's own."""
+    seen = []
+
+    @idempotent(operation="any", tenant=single_tenant(), store=MemoryStore())
+    def handler(_event: dict[str, Any], _context: object, retries: int = 3) -> dict[str, Any]:
+        seen.append(retries)
+        return {"statusCode": 200}
+
+    handler(with_tenant(POST, "acme"), None)
+
+    assert seen == [3]
