@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 import pytest
 from pydantic import (
-    AliasChoices,
-    AliasPath,
     BaseModel,
     ConfigDict,
     Field,
@@ -20,7 +18,6 @@ from pydantic import (
     create_model,
     field_serializer,
     model_serializer,
-    model_validator,
 )
 
 from oncekey.fingerprint import fingerprint
@@ -48,6 +45,12 @@ class Forgiving(Payment):
     """The same, and whatever else comes with it."""
 
     model_config = ConfigDict(extra="allow")
+
+
+class Strict(Payment):
+    """The same, and nothing else."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class Price(BaseModel):
@@ -150,9 +153,8 @@ WITH_SECRETS: dict[str, tuple[type[BaseModel], str]] = {
 
 def asked(body: str, model: type[Any]) -> str:
     """The fingerprint of `body` by `model`."""
-    return fingerprint(
-        read_request(events.with_body(events.load("apigw_http_v2_post"), body)), model
-    )
+    event = events.with_body(events.load("apigw_http_v2_post"), body)
+    return fingerprint(read_request(event), model)
 
 
 def test_a_model_selects_the_fields_that_it_knows() -> None:
@@ -177,150 +179,8 @@ def test_a_release_may_add_fields_with_defaults() -> None:
 
 def test_a_release_may_allow_or_forbid_other_fields() -> None:
     """A body without unknown fields has one fingerprint, whatever the model does about them."""
-    strict = create_model("Strict_", __base__=Payment, __config__=None)
-    strict.model_config["extra"] = "forbid"
-    strict.model_rebuild(force=True)
-
     assert asked('{"amount":1}', Forgiving) == asked('{"amount":1}', Payment)
-    assert asked('{"amount":1}', strict) == asked('{"amount":1}', Payment)
-
-
-def test_a_release_may_rename_an_attribute() -> None:
-    """What a field is called in Python makes no difference where its name on the wire stays."""
-    before = create_model("Before_", customer=(str, Field(alias="customerId")))
-    after = create_model("After_", customer_id=(str, Field(validation_alias="customerId")))
-
-    body = '{"customerId":"cus_1"}'
-    assert asked(body, before) == asked(body, after)
-    assert asked(body, before) != asked('{"customerId":"cus_2"}', before)
-
-
-BY_NAME = ConfigDict(populate_by_name=True)
-BY_NAME_ONLY = ConfigDict(validate_by_name=True, validate_by_alias=False)
-CHOICES = AliasChoices("a", AliasPath("b", "c", 0))
-
-
-@pytest.mark.parametrize(
-    ("config", "alias", "body"),
-    [
-        (None, None, '{"card":CARD}'),
-        (None, "a", '{"a":CARD}'),
-        (None, CHOICES, '{"a":CARD}'),
-        (None, CHOICES, '{"b":{"c":[CARD]}}'),
-        (None, AliasPath("b", 1), '{"b":[0,CARD]}'),
-        (BY_NAME, "a", '{"card":CARD}'),
-        (BY_NAME, "a", '{"a":CARD}'),
-        (BY_NAME, CHOICES, '{"card":CARD}'),
-        (BY_NAME_ONLY, "a", '{"card":CARD}'),
-        (ConfigDict(alias_generator=str.upper), None, '{"CARD_":CARD}'),
-        (ConfigDict(defer_build=True), "a", '{"a":CARD}'),
-    ],
-)
-def test_a_field_counts_by_every_name_that_the_model_takes_it_by(
-    config: ConfigDict | None, alias: Any, body: str
-) -> None:
-    """Its own name, an alias, one of several, or a path: whatever the model reads is compared.
-
-    Red when a name is missing: two bodies that the model tells apart would be one request. Other
-    members, under whatever name, still make no difference.
-    """
-    name = "card_" if "CARD_" in body else "card"
-    field = Field(validation_alias=alias) if alias else Field()
-    model = create_model("Named_", __config__=config, **{name: (int, field)})  # type: ignore[call-overload]
-    one, other = (body.replace("CARD_", "c_").replace("CARD", n) for n in ("4242", "4000"))
-    one, other = (text.replace("c_", "CARD_") for text in (one, other))
-
-    assert asked(one, model) != asked(other, model)
-    assert asked(one, model) == asked(one.replace("{", '{"z":1,', 1), model)
-
-
-class Before(BaseModel):
-    """One that takes its amount from a member by an older name."""
-
-    amount: int
-
-    @model_validator(mode="before")
-    @classmethod
-    def _older(cls, data: Any) -> Any:
-        return {"amount": data["cents"]} if "cents" in data else data
-
-
-class Around(BaseModel):
-    """The same, around everything else."""
-
-    amount: int
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _older(cls, data: Any, validate: Any) -> Any:
-        return validate({"amount": data["cents"]})
-
-
-class Made(BaseModel):
-    """The same, as it is made."""
-
-    amount: int
-
-    def __init__(self, cents: int, **_: Any) -> None:
-        super().__init__(amount=cents)
-
-
-class Read(BaseModel):
-    """The same, by a reading of its own."""
-
-    amount: int
-
-    @classmethod
-    def model_validate_json(cls, json_data: Any, **_: Any) -> Any:
-        """One whose amount is given in cents."""
-        return cls(amount=int(json_data.partition(b":")[2].strip(b"}")))
-
-
-class Own:
-    """No model of pydantic's at all."""
-
-    @classmethod
-    def model_validate_json(cls, _document: bytes, /) -> Own:
-        """An instance, of anything."""
-        return cls()
-
-
-@pytest.mark.parametrize("model", [Before, Around, Made, Read, Own])
-def test_everything_counts_where_a_model_could_read_everything(model: type[Any]) -> None:
-    """Code of the author's that is given the whole body may use members that no field names.
-
-    Red when only the named ones count: two amounts would be one request.
-    """
-    assert asked('{"cents":1}', model) != asked('{"cents":2}', model)
-    assert asked('{"cents":1}', model) == asked(' {"cents": 1.0}'.replace(".0", ""), model)
-
-
-class After(Payment):
-    """One that looks at itself when it is complete."""
-
-    @model_validator(mode="after")
-    def _look(self) -> After:
-        return self
-
-    def model_post_init(self, _context: Any) -> None:
-        """Nothing."""
-
-
-def test_a_validator_that_sees_only_the_instance_changes_nothing() -> None:
-    """What the model ignores is hidden from a validator that runs after it."""
-    assert asked('{"amount":1,"a":1}', After) == asked('{"amount":1,"a":2}', After)
-    assert asked('{"amount":1}', After) != asked('{"amount":2}', After)
-
-
-def test_a_model_that_holds_its_like_is_read_like_any_other() -> None:
-    """A recursive model names its members as another one does."""
-
-    class Tree(BaseModel):
-        leaf: int = 0
-        branches: list[Tree] = []
-
-    assert asked('{"leaf":1,"a":1}', Tree) == asked('{"leaf":1}', Tree)
-    assert asked('{"branches":[{"leaf":1}]}', Tree) != asked('{"branches":[{"leaf":2}]}', Tree)
+    assert asked('{"amount":1}', Strict) == asked('{"amount":1}', Payment)
 
 
 def test_a_default_drawn_anew_makes_no_difference() -> None:
@@ -359,7 +219,11 @@ def test_fingerprints_by_a_model_never_change() -> None:
     } == PINNED
 
 
-PINNED = {"f1:a", "f1:b", "f1:c"}
+PINNED = {
+    "f1:TBn9BUf8PQbCHqsfIEvT1LthsLvLcCsjJR0y6LvnTXA",
+    "f1:m0IZT8mQi2sP9omD8XgLegeK7MwzzsPaSNsWi50PQ2g",
+    "f1:kyIONlwXq-F2xs1c-JkZ-K8DTc4b-NqThn3aqlGiEVc",
+}
 
 
 def test_spelling_makes_no_difference_and_values_do() -> None:

@@ -29,14 +29,15 @@ _NO_SCHEMAS = {"config", "default", "metadata", "serialization"}
 def reasons(error: Exception, model: type) -> str:
     """Where and by which rules a body does not fit `model`; empty if the error is not about that.
 
-    Fields are named if the model names them. Other names are the client's, as are list indexes,
-    which show nothing; a name is given as `*`. A rule is given in pydantic's words as far as these
-    are filled from the model, and by its type otherwise, as are the rules of an author's own.
+    At most ten faults are told. In a location stand the names that the model itself gives, and
+    indexes of lists; any other name, such as a key of a dictionary, is `*`. A rule is told in
+    pydantic's words as far as these are filled from the model; otherwise by its type, as are the
+    rules of an author's own.
     """
     validation_error = getattr(sys.modules.get("pydantic_core"), "ValidationError", ())
     if not isinstance(error, validation_error):
         return ""
-    faults: list[dict[str, Any]] = error.errors(include_input=False)  # type: ignore[attr-defined]
+    faults: list[dict[str, Any]] = error.errors(include_input=False)
     known = set(_names(getattr(model, "__pydantic_core_schema__", {})))
     told = "; ".join(
         f"{_location(fault['loc'], known)}: {_rule(fault)}" for fault in faults[:_MOST_FAULTS]

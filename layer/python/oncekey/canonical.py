@@ -133,9 +133,7 @@ def _check_depth(value: Any) -> None:
         if depth > MAX_DEPTH:
             raise ValueError(f"the document is nested deeper than {MAX_DEPTH}")
         level = [
-            child
-            for item in level
-            for child in (item.values() if isinstance(item, dict) else item)
+            child for item in level for child in (item.values() if isinstance(item, dict) else item)
         ]
 
 
