@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -60,6 +61,11 @@ def _damage_item(world: World) -> None:
     )
 
 
+def _swap_item(world: World) -> None:
+    data = zlib.compress(b'{"statusCode":201,"body":"the answer to somebody else"}')
+    world.table.put_item(TableName=TABLE, Item=world.companion() | {"data": {"B": data}})
+
+
 def _cut_item(world: World) -> None:
     item = world.companion()
     world.table.put_item(
@@ -101,6 +107,7 @@ def _cut_object(world: World) -> None:
     [
         (LARGE, _lose_item),
         (LARGE, _damage_item),
+        (LARGE, _swap_item),
         (LARGE, _cut_item),
         pytest.param(LARGE, _empty_item, marks=_UNREADABLE),
         pytest.param(LARGE, _retype_item, marks=_UNREADABLE),
@@ -231,7 +238,6 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-@pytest.mark.case(10)
 @pytest.mark.parametrize("body", [LARGE, TOO_LARGE_FOR_AN_ITEM], ids=["item", "object"])
 def test_a_crash_after_the_answer_was_kept_leaves_the_outcome_unknown(
     world: World, monkeypatch: pytest.MonkeyPatch, body: str

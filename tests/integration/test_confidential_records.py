@@ -112,7 +112,10 @@ def test_keys_and_principals_can_be_kept_out_of_the_table() -> None:
 
 @pytest.mark.requirement("D14")
 def test_a_principal_that_is_not_stored_still_narrows_the_scope_of_a_key() -> None:
-    """Two principals with one key are two operations, whether or not they are stored in clear."""
+    """Two principals with one key are two operations, whether or not they are stored in clear.
+
+    Red when what is not stored is not part of the identity either.
+    """
     service = Protected(
         store_raw_key=False, principal=lambda context: str(context["http"]["sourceIp"])
     )

@@ -227,7 +227,10 @@ def test_an_answer_of_an_older_version_is_upgraded_when_it_is_given() -> None:
 
 @pytest.mark.requirement("D8")
 def test_without_a_hook_an_older_answer_is_given_as_it_was() -> None:
-    """Nobody says how to turn the answer of another version into one of this: it stays as it is."""
+    """Nobody says how to turn the answer of another version into one of this: it stays as it is.
+
+    Red when an answer of another version is refused, or makes the handler run again.
+    """
     old = Protected(response_version=1)
     first = old.send(POST)
     new = Protected(store=old.store, response_version=2)

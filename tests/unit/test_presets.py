@@ -70,7 +70,10 @@ def test_both_presets_agree_whether_to_send_it_again(code: str) -> None:
 
 @pytest.mark.requirement("D11")
 def test_no_two_cases_look_the_same_to_clients_of_stripe() -> None:
-    """Every problem has an error code of its own."""
+    """Every problem has an error code of its own.
+
+    Red when two problems are given one code.
+    """
     bodies = [json.loads(STRIPE.refusal(code, base=BASE)["body"]) for code in PROBLEMS]
 
     assert len({body["error"]["code"] for body in bodies}) == len(PROBLEMS)
@@ -108,7 +111,10 @@ def test_stripes_words_are_stripes(
     ("code", "status"), [("key-missing", 400), ("key-reused", 422), ("request-in-progress", 409)]
 )
 def test_the_drafts_words_are_the_drafts(code: str, status: int) -> None:
-    """The draft's three cases have its statuses and titles, as RFC 9457 problem details."""
+    """The draft's three cases have its statuses and titles, as RFC 9457 problem details.
+
+    Red when a status, a title or the media type differs from the draft's.
+    """
     answer = IETF.refusal(code, base=BASE)
     body = json.loads(answer["body"])
 

@@ -149,9 +149,21 @@ def test_no_damage_goes_unnoticed(at: int, bit: int) -> None:
         opened(stored, bytes(data))
 
 
-@pytest.mark.parametrize("data", [b"", b"x", b"x" * 3_000])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"x",
+        zlib.compress(text_of(PRINTABLE, 2_000).encode())[:-1],
+        zlib.compress(text_of(PRINTABLE, 2_000).encode()) + b"x",
+        zlib.compress(b"the answer to somebody else"),
+    ],
+)
 def test_other_bytes_are_no_answer(data: bytes) -> None:
-    """Cut, replaced or emptied: damaged."""
+    """Cut, lengthened, emptied, or the sound answer to another request: damaged.
+
+    Red when what can be unpacked counts as the answer that was kept.
+    """
     with pytest.raises(AnswerDamaged, match="damaged"):
         opened(kept(text_of(PRINTABLE, 2_000))[0], data)
 
