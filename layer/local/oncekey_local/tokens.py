@@ -22,9 +22,8 @@ SECRET = "this-secret-is-public-and-for-the-loopback-address-only"  # noqa: S105
 EXPIRES_IN_S = 3600
 
 
-# The last four come out of claims that are no use: text that is not ASCII, a date that is a list or
-# infinite, nesting without end.
-_NOT_ACCEPTED = (jwt.InvalidTokenError, ValueError, TypeError, OverflowError, RecursionError)
+# The last two: a header that is not ASCII, and claims that are nested too deep to be read.
+_NOT_ACCEPTED = (jwt.InvalidTokenError, UnicodeEncodeError, RecursionError)
 
 
 class Unauthorized(Exception):  # noqa: N818 - the name of the answer
