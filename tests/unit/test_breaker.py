@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 from oncekey.breaker import FAILURES_TO_OPEN, OPEN_FOR_MS, Breaker, breaker_of
 from oncekey.testing import MemoryStore
@@ -80,9 +81,7 @@ def test_each_store_has_its_own_and_takes_it_along() -> None:
     assert breaker_of(store) is first
     assert breaker_of(other) is not first
 
-    from oncekey import breaker
-
-    before = len(breaker._breakers)
-    del store, other
+    forgotten = weakref.ref(first)
+    del first, store
     gc.collect()
-    assert len(breaker._breakers) == before - 2
+    assert forgotten() is None
