@@ -14,6 +14,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from oncekey.canonical import MAX_DEPTH, NotCanonical, canonical_json, canonical_value
+from tests.support.json_spelling import respelled
 
 LARGEST_INTEGER = 2**53 - 1
 
@@ -128,28 +129,6 @@ def test_small_numbers_are_spelt_as_ecmascript_does(written: str, spelling: str)
     assert canonical_json(f'{{"a":[{written}]}}'.encode()) == f'{{"a":[{spelling}]}}'.encode()
 
 
-def test_a_text_that_looks_like_a_small_number_stays_as_it_is() -> None:
-    """Names and texts are not respelt, whatever stands in them or beside them.
-
-    Red when the respelling of numbers does not pass over texts and their escapes.
-    """
-    document = rb'{"\"1e-05":["-1e-05\\",1e-05,"1e-07"],"e-06":2.5e-07}'
-
-    assert canonical_json(document) == document.replace(b",1e-05", b",0.00001").replace(
-        b"2.5e-07", b"2.5e-7"
-    )
-
-
-def test_of_an_object_some_members_can_be_had() -> None:
-    """The members asked for are given, of the outermost object only; anything else as it is."""
-    assert canonical_json(b'{"b":{"c":1},"c":2,"a":3}', only=frozenset("ab")) == (
-        b'{"a":3,"b":{"c":1}}'
-    )
-    assert canonical_json(b'[{"c":1}]', only=frozenset("ab")) == b'[{"c":1}]'
-    with pytest.raises(NotCanonical):
-        canonical_json(b'{"a":1,"c":NaN}', only=frozenset("ab"))
-
-
 def test_the_rfcs_example_has_the_rfcs_form() -> None:
     """The example of RFC 8785, section 3.2.2, comes out as there.
 
@@ -196,10 +175,12 @@ def test_names_are_sorted_as_in_the_rfcs_example() -> None:
 @pytest.mark.requirement("C7")
 @given(I_JSON)
 @example([1e-05, {"é": -0.0, "\x7f": "\u2028", "\U0001f600": 1e21, "\ufb33": 5e-324}])
+@example({'"1e-05': ["-1e-05\\", 1e-05, "1e-07", '\\"1e-06'], "e-06": -2.5e-07})
 def test_the_form_is_that_of_another_implementation(value: Any) -> None:
     """For every I-JSON value the form is the one that the library `rfc8785` makes of it.
 
-    Red when names are sorted otherwise, or a number or an escape is spelt in Python's way.
+    Red when names are sorted otherwise, a number or an escape is spelt in Python's way, or a text
+    that looks like a number is spelt anew.
     """
     written = json.dumps(value).encode()
 
@@ -215,39 +196,6 @@ def test_a_respelled_document_has_the_same_form(value: Any, chance: Any) -> None
     Red when `canonical_json` no longer sorts, or keeps a number or an escape as it was written.
     """
     assert canonical_json(respelled(value, chance).encode()) == rfc8785.dumps(value)
-
-
-def respelled(value: Any, chance: Any) -> str:
-    """`value` as JSON, spelt by chance."""
-    space = chance.choice(["", " ", "\n\t\r "])
-    if isinstance(value, dict):
-        items = list(value.items())
-        chance.shuffle(items)
-        inner = f"{space},{space}".join(
-            f"{respelled(name, chance)}{space}:{respelled(item, chance)}" for name, item in items
-        )
-        return f"{space}{{{inner}{space}}}"
-    if isinstance(value, list):
-        return f"[{space}{f',{space}'.join(respelled(item, chance) for item in value)}]{space}"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=chance.choice([True, False]))
-    if isinstance(value, bool) or value is None:
-        return json.dumps(value)
-    return respelled_number(value, chance)
-
-
-def respelled_number(number: float, chance: Any) -> str:
-    """`number` exactly, in one of its many spellings."""
-    exact = Decimal(repr(number))
-    sign, digits, exponent = exact.as_tuple()
-    assert isinstance(exponent, int)
-    whole = "-" * sign + "".join(map(str, digits)).lstrip("0")
-    spellings = [json.dumps(number), f"{exact:e}", f"{exact:E}"]
-    if number:
-        spellings.append(f"{whole}e{exponent}" if exponent or len(digits) < 16 else repr(number))
-    if abs(exponent) < 20:
-        spellings.append(f"{exact:f}" + ("" if exponent < 0 else ".0"))
-    return str(chance.choice(spellings))
 
 
 NUMBER_SPELLINGS = st.builds(
@@ -364,3 +312,16 @@ def test_a_value_nested_beyond_the_stack_has_no_canonical_form() -> None:
     for value in (deep, circle):
         with pytest.raises(NotCanonical):
             canonical_value(value)
+
+
+def test_the_limits_are_what_they_are_said_to_be() -> None:
+    """128 levels have a form and 129 have none; a number has 64 characters at the most, even where
+    those beyond say nothing.
+
+    Red when a limit is moved: what was refused before would get a fingerprint, or the reverse.
+    """
+    assert canonical_json(b"[" * 128 + b"]" * 128) == b"[" * 128 + b"]" * 128
+    assert canonical_json(b"1." + b"0" * 62) == b"1"
+    for document in (b"[" * 129 + b"]" * 129, b"1." + b"0" * 63, b"-1." + b"0" * 62):
+        with pytest.raises(NotCanonical):
+            canonical_json(document)

@@ -73,6 +73,16 @@ def test_a_field_counts_by_every_name_that_the_model_takes_it_by(
     assert asked(one, model) == asked(one.replace("{", '{"z":1,', 1), model)
 
 
+def test_an_attributes_name_is_no_name_on_the_wire() -> None:
+    """Where a field is read by its alias only, a member with the attribute's name is ignored.
+
+    So it makes no difference, and what the attribute is called next makes none either.
+    """
+    model = create_model("Named_", card=(int, Field(alias="a")))
+
+    assert asked('{"a":1,"card":1}', model) == asked('{"a":1,"card":2}', model)
+
+
 class Before(BaseModel):
     """One that takes its amount from a member by an older name."""
 

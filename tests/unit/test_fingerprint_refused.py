@@ -56,10 +56,16 @@ class Place:
     zip_code: int
 
 
+class Notes(BaseModel):
+    """Things beside the point."""
+
+    author: int
+
+
 class Order(BaseModel):
     """Something with others inside it, in every way."""
 
-    metadata: Card | None = None
+    metadata: Notes | None = None
     method: Annotated[Card | Transfer, Field(discriminator="kind")] | None = None
     lines: list[Payment] = []
     by_name: dict[str, Payment] = {}
@@ -75,6 +81,7 @@ class Judged(BaseModel):
     by_value: str = ""
     by_type: str = ""
     by_text: str = ""
+    by_context: str = ""
     by_assertion: str = ""
 
     @field_validator("by_value")
@@ -92,6 +99,11 @@ class Judged(BaseModel):
     @classmethod
     def _text(cls, value: str) -> str:
         raise PydanticCustomError(f"bad_{value}", "bad")
+
+    @field_validator("by_context")
+    @classmethod
+    def _context(cls, value: str) -> str:
+        raise PydanticCustomError("bad", "{error} is bad", {"error": value})
 
     @field_validator("by_assertion")
     @classmethod
@@ -124,7 +136,7 @@ def refusal(body: str, select: Any) -> str:
         ("SECRET", Payment, "body: Invalid JSON"),
         ("", Payment, "body: Invalid JSON"),
         ('["SECRET"]', Payment, "body: Input should be an object"),
-        ('{"metadata":{"kind":"SECRET"}}', Order, "metadata.kind: Input should be 'card'"),
+        ('{"metadata":{"author":"SECRET"}}', Order, "metadata.author: Input should be a valid"),
         ('{"method":{"kind":"SECRET"}}', Order, "method: union_tag_invalid"),
         ('{"method":{}}', Order, "method: Unable to extract tag using discriminator 'kind'"),
         ('{"method":{"kind":"transfer"}}', Order, "method.*.iban: Field required"),
@@ -137,6 +149,7 @@ def refusal(body: str, select: Any) -> str:
         ('{"by_value":"SECRET"}', Judged, "by_value: Value error."),
         ('{"by_type":"SECRET"}', Judged, "by_type: missing."),
         ('{"by_text":"SECRET"}', Judged, "by_text: not valid."),
+        ('{"by_context":"SECRET"}', Judged, "by_context: bad."),
         ('{"by_assertion":"SECRET"}', Judged, "by_assertion: Assertion failed."),
     ],
 )

@@ -93,7 +93,7 @@ def _plain_model(model: type[Model]) -> tuple[Mapping[str, Any], Mapping[str, An
         definitions |= {each["ref"]: each for each in schema.get("definitions", [])}
         is_reference = schema["type"] == "definition-ref"
         schema = definitions[schema["schema_ref"]] if is_reference else schema["schema"]
-    if schema["type"] != "model" or schema.get("custom_init") or schema.get("root_model"):
+    if schema["type"] != "model" or schema.get("custom_init"):
         return None
     config, inner = schema.get("config", {}), schema["schema"]
     extra = inner.get("extra_behavior") or config.get("extra_fields_behavior") or "ignore"
