@@ -150,8 +150,17 @@ def _no_null(answer: Answer) -> Answer:
 
 
 def moved(answer: Answer) -> Any:
-    """What a load balancer that reads multi-value headers is to get of `answer`."""
-    plain = {name: [str(value)] for name, value in (answer.get("headers") or {}).items()}
-    many = plain | (answer.get("multiValueHeaders") or {})
+    """What a load balancer that reads multi-value headers is to get of `answer`.
+
+    A name that has values among the multi-value headers is not said twice, in any letter case.
+    """
+    several = answer.get("multiValueHeaders") or {}
+    said = {name.lower() for name, values in several.items() if values}
+    plain = {
+        name: [str(value)]
+        for name, value in (answer.get("headers") or {}).items()
+        if name.lower() not in said
+    }
+    many = plain | several
     rest = {name: value for name, value in answer.items() if name != "headers"}
     return json.loads(seen_by_the_client(rest | {"multiValueHeaders": many}))

@@ -222,6 +222,14 @@ def test_a_tenant_that_is_no_name_is_refused(tenant: Any) -> None:
     assert problem_of(Protected(tenant=tenant).send(POST)) == (403, "tenant-missing", False)
 
 
+@pytest.mark.parametrize("claim", ["[]", "[acme globex]", "map[a:b]"])
+def test_a_list_claim_names_no_tenant(claim: str) -> None:
+    """An HTTP API hands lists and objects on as text: callers with an empty list would share keys."""
+    service = Protected(tenant=jwt_claim("tenant_id"))
+
+    assert problem_of(service.send(with_tenant(POST, claim))) == (403, "tenant-missing", False)
+
+
 def test_what_passes_through_is_not_touched_by_a_tenant_source() -> None:
     """A preflight has no caller, and needs none."""
     service = Protected(tenant=lambda context: context["authorizer"]["no such claim"])

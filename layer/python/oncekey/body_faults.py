@@ -37,7 +37,8 @@ def reasons(error: Exception, model: type) -> str:
     validation_error = getattr(sys.modules.get("pydantic_core"), "ValidationError", ())
     if not isinstance(error, validation_error):
         return ""
-    faults: list[dict[str, Any]] = error.errors(include_input=False)
+    told_by: Any = error
+    faults: list[dict[str, Any]] = told_by.errors(include_input=False)
     known = set(_names(getattr(model, "__pydantic_core_schema__", {})))
     told = "; ".join(
         f"{_location(fault['loc'], known)}: {_rule(fault)}" for fault in faults[:_MOST_FAULTS]

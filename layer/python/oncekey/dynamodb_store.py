@@ -100,7 +100,11 @@ class DynamoDBStore:
         if at.place is Place.OBJECT:
             return self._responses().get(at.name)
         item = self._get(at.name)
-        return None if item is None else bytes(item["data"]["B"])
+        if item is None:
+            return None
+        data = item.get("data", {}).get("B")
+        # What is no answer of ours has no digest of ours either.
+        return bytes(data) if isinstance(data, bytes | bytearray) else b""
 
     def _responses(self) -> ResponseBucket:
         if self._bucket is None:

@@ -54,7 +54,11 @@ def attempt(
         decision = yield from reserve(claim, clock.new_owner(), budget, clock)
     except StoreError as error:
         telemetry.store_unavailable(claim.identity.operation, error)
-        return Refusal(reason=Reason.STORE_UNAVAILABLE, retry_after_ms=_RETRY_AFTER_STORE_MS)
+        return Refusal(
+            reason=Reason.STORE_UNAVAILABLE,
+            retry_after_ms=_RETRY_AFTER_STORE_MS,
+            is_outage=error.transient,
+        )
     if isinstance(decision, Replayed):
         return (yield from replay(decision, budget, clock))
     if isinstance(decision, Refusal):
@@ -80,16 +84,16 @@ def _run(
         # Reserving took all the time there was. Nothing ran, and the next attempt need not wait.
         return (yield from recorder.give_back("no-time-left"))
     telemetry.reserved(held.record, clock.now_ms())
-    result = yield from commands.invoke(_operation(held.record))
+    result = yield from commands.invoke(_operation(held.record, claim))
     fate = decide(result, claim.effects, is_not_executed)
     return (yield from recorder.end(result, fate, is_not_executed))
 
 
-def _operation(record: Record) -> Operation:
+def _operation(record: Record, claim: Claim) -> Operation:
     return Operation(
         name=record.operation,
         operation_id=record.operation_id,
         attempt=record.attempt,
-        tenant=record.tenant,
-        principal=record.principal,
+        tenant=claim.identity.tenant,
+        principal=claim.identity.principal,
     )

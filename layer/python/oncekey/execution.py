@@ -80,7 +80,7 @@ class Execution:
 
     def _counted(self, outcome: Outcome) -> Outcome:
         breaker = breaker_of(self.store)
-        if isinstance(outcome, Refusal) and outcome.reason is Reason.STORE_UNAVAILABLE:
+        if isinstance(outcome, Refusal) and outcome.is_outage:
             breaker.failed(self.clock.now_ms())
         else:
             breaker.succeeded()

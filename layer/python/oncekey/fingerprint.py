@@ -55,7 +55,9 @@ class Fingerprint:
         if plain is None:
             return False
         known = [plain, *(_keyed(secret, plain) for secret in self.secrets)]
-        return any(hmac.compare_digest(version + text, recorded) for text in known)
+        return any(
+            hmac.compare_digest((version + text).encode(), recorded.encode()) for text in known
+        )
 
 
 def fingerprints(

@@ -128,7 +128,7 @@ def with_headers(
         # A load balancer with multi-value headers switched on reads these only, and a copy of the
         # others with them.
         many = copy.get("multiValueHeaders") or {}
-        taken = {name.lower() for name in many}
+        taken = {name.lower() for name, values in many.items() if values}
         plain = {
             name: [str(value)]
             for name, value in (copy.pop("headers", None) or {}).items()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from oncekey import telemetry
 from oncekey.engine import Failed, Outcome, Ran, Refusal, Replayed
-from oncekey.http_answer import Answer, NotNow, answer_from, with_headers
+from oncekey.http_answer import Answer, NotNow, answer_from, status_code, with_headers
 from oncekey.http_key import HEADER
 from oncekey.ietf_preset import retry_after
 from oncekey.outcome import Reason
@@ -109,7 +109,11 @@ def _upgraded(answer: Answer, record: Record, policy: HttpPolicy) -> Answer:
     version = record.response_version or 1
     if policy.upgrade_response is None or version == policy.response_version:
         return answer
-    return policy.upgrade_response(answer, version)
+    upgraded = policy.upgrade_response(answer, version)
+    if not isinstance(cast("Any", upgraded), dict):
+        raise TypeError("oncekey: upgrade_response returns an answer, a dict with a statusCode")
+    status_code(upgraded)
+    return upgraded
 
 
 def _marks(

@@ -109,12 +109,19 @@ def secrets_source(
 ) -> Callable[[], tuple[bytes, ...]]:
     """The fingerprint secrets, newest first, whenever they are asked for."""
     if secrets is None:
-        return lambda: tuple(
-            secret.encode() for secret in os.environ.get(_SECRETS_VARIABLE, "").split()
+        return lambda: _checked(
+            [word.encode() for word in os.environ.get(_SECRETS_VARIABLE, "").split()],
+            _SECRETS_VARIABLE,
         )
     if callable(secrets):
-        return lambda: tuple(secrets())
+        return lambda: _checked(secrets(), "fingerprint_secrets")
     return lambda: tuple(secrets)
+
+
+def _checked(secrets: Sequence[bytes], source: str) -> tuple[bytes, ...]:
+    if not all(map(_is_secret, secrets)):
+        raise ConfigurationError(source, ["secrets of 16 bytes or more each are needed"])
+    return tuple(secrets)
 
 
 def secrets_faults(secrets: object) -> list[str]:

@@ -40,11 +40,16 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Nothing ran. `retry_after_ms` is None where sending the same request again is pointless."""
+    """The caller gets no answer of a handler.
+
+    `retry_after_ms` is None where sending the same request again is pointless. `is_outage`: the
+    store did not answer, which says something about the next request, too.
+    """
 
     reason: Reason
     record: Record | None = None
     retry_after_ms: int | None = None
+    is_outage: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from oncekey import commands
 from oncekey.errors import StoreError
+from oncekey.stored_answer import OBJECT_CALL_TIMEOUT_MS, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,6 +78,10 @@ def keep(blob: Blob, budget: Budget, clock: Clock) -> Flow[None]:
     Raises:
         StoreError: the last failure.
     """
+    budget = _for(blob.at, budget)
+    if not budget.allows(clock.now_ms()):
+        # Keeping an answer must not cost the time to give it in.
+        raise StoreError("no time is left to keep the answer", transient=True)
     yield from _repeated(lambda: commands.keep(blob), budget, clock)
 
 
@@ -86,7 +91,13 @@ def fetch(at: Elsewhere, budget: Budget, clock: Clock) -> Flow[bytes | None]:
     Raises:
         StoreError: the last failure.
     """
-    return (yield from _repeated(lambda: commands.fetch(at), budget, clock))
+    return (yield from _repeated(lambda: commands.fetch(at), _for(at, budget), clock))
+
+
+def _for(at: Elsewhere, budget: Budget) -> Budget:
+    if at.place is not Place.OBJECT:
+        return budget
+    return replace(budget, call_timeout_ms=max(budget.call_timeout_ms, OBJECT_CALL_TIMEOUT_MS))
 
 
 def _repeated(call: Callable[[], Flow[R]], budget: Budget, clock: Clock) -> Flow[R]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.dynamodb_client import store_error
+from oncekey.stored_answer import OBJECT_CALL_TIMEOUT_MS
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-# An object of some megabytes takes longer than an item does.
-_CONNECT_TIMEOUT_S = 1
-_READ_TIMEOUT_S = 5
+_CONNECT_TIMEOUT_S = OBJECT_CALL_TIMEOUT_MS / 3000
+_READ_TIMEOUT_S = 2 * _CONNECT_TIMEOUT_S
 
 
 class ResponseBucket:

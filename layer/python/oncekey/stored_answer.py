@@ -20,6 +20,8 @@ _WRITE_UNIT_BYTES = 1_024
 _RECORD_OVERHEAD_BYTES = 260
 # DynamoDB's limit for an item is 400 KB, key and names included.
 LARGEST_ITEM_BYTES = 400_000
+# An object of some megabytes takes longer than an item does.
+OBJECT_CALL_TIMEOUT_MS = 3_000
 
 
 class Place(StrEnum):
@@ -67,7 +69,8 @@ def keep(
 ) -> tuple[StoredAnswer, Blob | None]:
     """What stands in the completed `record` for the answer `text`, and what must be kept first."""
     raw = text.encode("utf-8")
-    room = _WRITE_UNIT_BYTES - _size_without_answer(record)
+    # What the record has left of the write units that it takes anyway.
+    room = -_size_without_answer(record) % _WRITE_UNIT_BYTES
     if len(raw) <= room:
         return text, None
     packed = zlib.compress(raw)

@@ -63,8 +63,9 @@ class StripePreset:
         }
 
     def headers(self, marks: Marks) -> dict[str, str]:
-        """The key, both request ids, that nothing is gained by a retry, and whether it is a replay.
+        """The key, both request ids, and whether it is a replay.
 
+        Of a stored answer also that nothing is gained by a retry; of another nothing is known.
         On the first answer the two request ids are the same, as in Stripe's.
         """
         original = _request_id(marks.operation_id)
@@ -73,7 +74,7 @@ class StripePreset:
             "Idempotency-Key": marks.key,
             "Original-Request": original,
             "Request-Id": here if marks.is_replay else original,
-            "Stripe-Should-Retry": "false",
+            **({} if marks.expires_at_s is None else {"Stripe-Should-Retry": "false"}),
             **expires(marks.expires_at_s),
             **({"Idempotent-Replayed": "true"} if marks.is_replay else {}),
         }

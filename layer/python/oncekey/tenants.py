@@ -11,6 +11,7 @@ from typing import Any
 CallerSource = Callable[[Mapping[str, Any]], str | None]
 
 _SINGLE_TENANT = "single-tenant"
+_NO_NAME = re.compile(r"(map)?\[.*\]", re.DOTALL)
 _SESSION = re.compile(r"^(arn:[^:]+:sts::[0-9]*:assumed-role/[^/]+)/.*$", re.DOTALL)
 
 
@@ -25,7 +26,9 @@ def jwt_claim(name: str) -> CallerSource:
         claims = _mapping(_mapping(authorizer.get("jwt")).get("claims")) or _mapping(
             authorizer.get("claims")
         )
-        return _text(claims.get(name))
+        claim = _text(claims.get(name))
+        # An HTTP API hands lists and objects on as text, in which an empty list looks like a name.
+        return None if claim is None or _NO_NAME.fullmatch(claim) else claim
 
     return source
 
@@ -77,7 +80,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _text(value: Any) -> str | None:
-    # An empty claim, a list or a flag names nobody. (An HTTP API hands lists on as text.)
+    # An empty claim, a list or a flag names nobody.
     return value if isinstance(value, str) and value.strip() else None
 
 
