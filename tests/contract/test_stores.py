@@ -12,6 +12,7 @@ from oncekey.dynamodb_codec import ATTRIBUTE_NAMES, attribute_values, record_fro
 from oncekey.dynamodb_expressions import put_parameters, update_parameters
 from oncekey.record import Effects, Status
 from oncekey.store import Refused, Store, Written
+from oncekey.stored_answer import Elsewhere, Place
 from oncekey.testing import MemoryStore
 from oncekey.transitions import Reserve, Transition
 from tests.support.dynamodb import TABLE, Recorder, dynamodb_table, items, store_on
@@ -163,6 +164,23 @@ def test_a_reserve_is_one_conditional_write_on_the_primary_key(client: DynamoDBC
     assert all(
         call["ReturnValuesOnConditionCheckFailure"] == "ALL_OLD" for _, call in recorder.calls
     )
+
+
+def test_every_read_is_strongly_consistent(client: DynamoDBClient) -> None:
+    """A record, and an answer that is kept beside it, are read as of now.
+
+    Red when an old copy may be read: a repeat would find a record without an end, or no answer.
+    """
+    store = store_on(client)
+    sent = Recorder(client)
+
+    store.read(PK)
+    store.fetch(Elsewhere(place=Place.ITEM, name=f"{PK}#owner", digest=""))
+
+    assert [(name, parameters["ConsistentRead"]) for name, parameters in sent.calls] == [
+        ("GetItem", True),
+        ("GetItem", True),
+    ]
 
 
 def test_every_transition_is_one_write_that_dynamodb_validates(client: DynamoDBClient) -> None:

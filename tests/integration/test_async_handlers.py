@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import Final, NotExecuted, current_operation, idempotent, single_tenant
+from oncekey import Final, NotExecuted, commands, current_operation, idempotent, single_tenant
+from oncekey.driver_async import drive_async
 from oncekey.errors import StoreError
 from oncekey.record import Status
-from oncekey.testing import MemoryStore
+from oncekey.testing import ManualClock, MemoryStore
 from oncekey.transitions import Complete, MarkUnknown, Reserve
 from tests.support.events import load, with_key
 from tests.support.protected import headers_of, problem_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from oncekey import Operation
+    from oncekey.commands import Flow
 
 POST = load("apigw_http_v2_post")
 OPTIONS: dict[str, Any] = {"operation": "POST /payments", "tenant": single_tenant()}
@@ -162,6 +164,49 @@ def test_cancelled_while_it_reserves_it_never_runs() -> None:
 
     assert runs == []
     assert {record.status for record in store.records.values()} <= {Status.IN_PROGRESS}
+
+
+def test_cancelled_before_the_handler_has_begun_the_flow_is_over() -> None:
+    """What the flow would do on its way out is done when the cancellation is raised, and not when
+    some day nobody holds the flow any more.
+
+    Red when a flow that is given up is left suspended.
+    """
+    ended: list[str] = []
+
+    def reading() -> Flow[None]:
+        try:
+            yield from commands.read("pk")
+        finally:
+            ended.append("closed")
+
+    class Gated(MemoryStore):
+        def read(self, pk: str) -> None:
+            loop.call_soon_threadsafe(entered.set)
+            assert gate.wait(timeout=30)
+
+    async def scenario() -> None:
+        nonlocal loop
+        loop = asyncio.get_running_loop()
+        driving = drive_async(
+            flow, store=Gated(), clock=ManualClock(), invocation=lambda _operation: never()
+        )
+        task = asyncio.ensure_future(driving)
+        await entered.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        gate.set()
+
+    async def never() -> Any:
+        raise AssertionError
+
+    flow, entered, gate = reading(), asyncio.Event(), threading.Event()
+    loop: asyncio.AbstractEventLoop
+    asyncio.run(scenario())
+
+    assert ended == ["closed"]
+    assert inspect.getgeneratorstate(flow) == inspect.GEN_CLOSED
 
 
 @pytest.mark.parametrize("effects", ["unrecorded", "repeatable"])

@@ -83,6 +83,21 @@ def test_two_different_keys_in_one_request_are_refused(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("key", ["a-key-between-blanks", '"a-key-between-blanks"'])
+def test_a_key_is_echoed_as_it_was_sent_without_blanks_around_it(shape: str, key: str) -> None:
+    """The first answer and the replay name the client's key in its own spelling; blanks around a
+    header's value belong to nobody.
+
+    Red when the key comes back with the blanks, or in the other spelling.
+    """
+    service = Protected()
+    event = with_key(load(shape), f" \t{key} ")
+
+    for _ in range(2):
+        assert headers_of(service.send(event))["idempotency-key"] == key
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_the_header_is_found_in_any_letter_case(shape: str) -> None:
     """`IDEMPOTENCY-KEY` and `idempotency-key` name the same header."""
     service = Protected()

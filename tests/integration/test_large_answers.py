@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 from oncekey import NotExecuted
 from oncekey.record import Status
+from oncekey.stored_answer import Blob, Elsewhere, Place, keep
 from tests.support.dynamodb import (
     Recorder,
     dynamodb_table,
@@ -36,9 +38,14 @@ from tests.support.large_answers import (
     world_on,
 )
 from tests.support.protected import Answer, Protected, headers_of
+from tests.support.records import NOW_S, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+# The longest names that there are: a hash for the record, and an owner as the system draws it.
+RECORD = record(pk="v1#" + "p" * 43, owner="o" * 22)
 
 
 @pytest.fixture
@@ -139,6 +146,28 @@ def test_no_answer_takes_its_record_beyond_one_write_unit(
 
 def _fails(_event: object, _op: object) -> Answer:
     raise NotExecuted("the provider is away")
+
+
+def test_the_largest_answer_that_is_kept_in_an_item_fits_into_one() -> None:
+    """The last letter before an answer goes to the bucket, or is given up: DynamoDB takes the item.
+
+    Red when the limit is beyond the 400 KB of an item, names and key included.
+    """
+    text = text_of(PRINTABLE, 700 * KB)
+
+    def kept_in_item(length: int) -> Blob | None:
+        stored, blob = keep(text[:length], RECORD, expires_at_s=NOW_S, has_bucket=True)
+        return blob if isinstance(stored, Elsewhere) and stored.place is Place.ITEM else None
+
+    largest = bisect_left(range(len(text)), x=True, lo=4 * KB, key=lambda n: not kept_in_item(n))
+    blob = kept_in_item(largest - 1)
+    assert blob is not None
+    assert kept_in_item(largest) is None
+    with dynamodb_table() as table:
+        store_on(table).keep(blob)
+        (item,) = items(table)
+
+    assert 390 * KB < item_size_bytes(item) <= 400 * KB
 
 
 @pytest.mark.requirement("C14")

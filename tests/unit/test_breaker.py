@@ -85,3 +85,19 @@ def test_each_store_has_its_own_and_takes_it_along() -> None:
     del first, store
     gc.collect()
     assert forgotten() is None
+
+
+def test_three_failures_in_a_row_open_it_for_five_seconds() -> None:
+    """Two may be a bad connection; and five seconds is what clients are told to wait.
+
+    Red when either number is moved.
+    """
+    breaker = Breaker()
+    breaker.failed(NOW_MS)
+    breaker.failed(NOW_MS)
+    assert breaker.refuses_for_ms(NOW_MS) == 0
+    breaker.failed(NOW_MS)
+
+    assert breaker.refuses_for_ms(NOW_MS) == 5_000
+    assert breaker.refuses_for_ms(NOW_MS + 4_999) == 1
+    assert breaker.refuses_for_ms(NOW_MS + 5_000) == 0

@@ -126,3 +126,14 @@ def test_a_verified_claim_is_not_another_authorizers_value() -> None:
 def test_the_api_key_itself_is_never_used() -> None:
     """The tenant is the key's id; its secret value stays where it is."""
     assert api_key_id()({"identity": {"apiKey": "4242secret"}}) is None
+
+
+def test_an_http_apis_authorizer_is_asked_before_what_stands_beside_it() -> None:
+    """An HTTP API puts what the Lambda authorizer returned under `lambda`; nothing beside it speaks
+    for it.
+
+    Red when the place of a REST API is looked at first.
+    """
+    context = {"authorizer": {"lambda": {"tenant_id": "returned"}, "tenant_id": "beside"}}
+
+    assert authorizer_value("tenant_id")(context) == "returned"

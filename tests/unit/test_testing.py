@@ -84,3 +84,12 @@ def test_a_clock_draws_owners_and_ids_in_sequence() -> None:
 def test_chance_is_the_middle() -> None:
     """Jitter is half of what is possible, so that pauses are the same in every run."""
     assert ManualClock().random_fraction() == 0.5
+
+
+def test_a_call_of_the_store_in_memory_takes_no_time() -> None:
+    """What is left of an invocation is all there for a repeat: nothing in memory can time out.
+
+    Red when a call counts as long: a test's short invocation would be refused a second try.
+    """
+    assert MemoryStore().call_timeout_ms == 0
+    assert MemoryStore().has_bucket

@@ -11,9 +11,12 @@ from botocore.exceptions import ClientError
 from functions.payments import logic
 from functions.payments.models import Payment, PaymentRequest
 from oncekey import NotExecuted, Operation
+from tests.support.dynamodb import Recorder
 from tests.support.provider import sdk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from tests.support.provider import Provider
@@ -162,11 +165,24 @@ def test_a_rate_limit_executes_nothing() -> None:
         logic._charge(answering(stripe.RateLimitError("slow down")), REQUEST, operation(), "pay_1")
 
 
-def test_a_refusal_proves_nothing_about_an_earlier_try() -> None:
-    """A call without an answer stays unknown although its repetition was refused."""
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(lambda: stripe.AuthenticationError("no such key"), id="authentication"),
+        pytest.param(lambda: stripe.InvalidRequestError("no", param="amount"), id="invalid"),
+        pytest.param(lambda: stripe.PermissionError("not yours"), id="permission"),
+        pytest.param(lambda: stripe.RateLimitError("slow down"), id="rate limit"),
+    ],
+)
+def test_a_refusal_proves_nothing_about_an_earlier_try(refusal: Callable[[], Exception]) -> None:
+    """A call without an answer stays unknown although its repetition was refused, for now or for
+    good: the first may have charged.
+
+    Red when a refusal of the second try counts as one of the first.
+    """
     error_type: Any = stripe.APIConnectionError
     lost = error_type("no answer")
-    provider = answering(lost, stripe.RateLimitError("slow down"))
+    provider = answering(lost, refusal())
 
     with pytest.raises(stripe.APIConnectionError) as raised:
         logic._charge(provider, REQUEST, operation(), "pay_1")
@@ -213,6 +229,20 @@ def test_another_tenants_payment_looks_absent() -> None:
 
     assert logic.find_payment("tenant-2", PAYMENT_ID) is None
     assert logic.find_payment("tenant-1", "pay_" + "0" * 32) is None
+
+
+@pytest.mark.usefixtures("table")
+def test_a_payment_is_read_as_of_now() -> None:
+    """Who was told of a payment finds it: the read is strongly consistent.
+
+    Red when an eventually consistent read may answer that there is none.
+    """
+    sent = Recorder(logic._table())
+
+    logic.find_payment("tenant-1", PAYMENT_ID)
+
+    ((name, parameters),) = sent.calls
+    assert (name, parameters["ConsistentRead"]) == ("GetItem", True)
 
 
 def test_no_tenants_name_reaches_into_anothers_rows() -> None:

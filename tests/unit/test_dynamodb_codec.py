@@ -1,0 +1,28 @@
+"""Records as items: what is written, and what is left out to keep them small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from oncekey.dynamodb_codec import attribute_values, record_from_item
+from tests.support.records import record
+
+EMPTY = record(key="", principal="", last_error="", reconcile_attempts=0, escalated_at_ms=None)
+
+
+def test_what_is_empty_or_zero_is_left_out() -> None:
+    """An item has no attribute that says nothing: each costs room within its write unit, and an
+    empty key would look like one that was given.
+
+    Red when zeros or empty texts are written.
+    """
+    item = attribute_values(EMPTY)
+
+    left_out = {"key", "principal", "last_error", "reconcile_attempts", "escalated_at"}
+    assert set(attribute_values(record())) - set(item) == left_out
+    assert all(text not in {"", "0"} for value in item.values() for text in value.values())
+
+
+def test_what_was_left_out_reads_as_empty() -> None:
+    """A record whose empty fields were left out comes back with their defaults."""
+    assert record_from_item(attribute_values(EMPTY)) == replace(EMPTY, last_error=None)
