@@ -224,7 +224,7 @@ def test_a_tenant_that_is_no_name_is_refused(tenant: Any) -> None:
 
 @pytest.mark.parametrize("claim", ["[]", "[acme globex]", "map[a:b]"])
 def test_a_list_claim_names_no_tenant(claim: str) -> None:
-    """An HTTP API hands lists and objects on as text: callers with an empty list would share keys."""
+    """An HTTP API hands lists on as text: all callers with an empty one would share their keys."""
     service = Protected(tenant=jwt_claim("tenant_id"))
 
     assert problem_of(service.send(with_tenant(POST, claim))) == (403, "tenant-missing", False)

@@ -69,8 +69,10 @@ class idempotent:  # noqa: N801 -- written as a decorator
             again.
         preset: how refusals are worded and replays marked, `IETF` or `STRIPE`.
         fingerprint: what part of the request must be the same in a repeat, in place of the whole
-            body. This is a callable from the request to a JSON value, or a pydantic model; a body
-            that does not fit the model is refused (400) before anything is written.
+            body. This is a callable from the request to a JSON value, or a pydantic model, of which
+            the members of the body that it reads count as they were sent. A body that does not fit
+            the model, or that the callable is at a loss with, is refused (400) before anything is
+            written.
         fingerprint_secrets: make the fingerprint an HMAC, so that the table says nothing of what
             was asked. The newest comes first; the others are accepted. By default the words of
             ONCEKEY_FINGERPRINT_SECRETS.
