@@ -180,14 +180,14 @@ def test_cancelled_before_the_handler_has_begun_the_flow_is_over() -> None:
         finally:
             ended.append("closed")
 
-    class Gated(MemoryStore):
-        def read(self, pk: str) -> None:
-            loop.call_soon_threadsafe(entered.set)
-            assert gate.wait(timeout=30)
-
     async def scenario() -> None:
-        nonlocal loop
-        loop = asyncio.get_running_loop()
+        loop, entered, gate = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+
+        class Gated(MemoryStore):
+            def read(self, pk: str) -> None:
+                loop.call_soon_threadsafe(entered.set)
+                assert gate.wait(timeout=30)
+
         driving = drive_async(
             flow, store=Gated(), clock=ManualClock(), invocation=lambda _operation: never()
         )
@@ -201,8 +201,7 @@ def test_cancelled_before_the_handler_has_begun_the_flow_is_over() -> None:
     async def never() -> Any:
         raise AssertionError
 
-    flow, entered, gate = reading(), asyncio.Event(), threading.Event()
-    loop: asyncio.AbstractEventLoop
+    flow = reading()
     asyncio.run(scenario())
 
     assert ended == ["closed"]

@@ -36,9 +36,9 @@ MINE = {"statusCode": 201, "body": "mine"}
 class Failing(MemoryStore):
     """A store whose next writes of some kinds fail."""
 
-    def __init__(self, *, transient: bool = True, **failures: int) -> None:
+    def __init__(self, failures: dict[str, int], *, transient: bool = True) -> None:
         super().__init__()
-        self.failures = failures
+        self.failures = dict(failures)
         self._transient = transient
 
     def write(self, transition: Any) -> Any:
@@ -57,7 +57,7 @@ def test_what_frees_others_is_written_as_long_as_there_is_time(kind: str) -> Non
 
     Red when it is given up after a few tries.
     """
-    service = Protected(store=Failing(**{kind: 8}), timeout_ms=30_000)
+    service = Protected(store=Failing({kind: 8}), timeout_ms=30_000)
     service.then = fails(NotExecuted()) if kind == "Release" else None
 
     service.send(POST)
@@ -71,7 +71,7 @@ def test_a_doubt_is_not_written_at_any_price() -> None:
     """A mark that cannot be written costs its caller three tries and no more: the lease that runs
     out says the same.
     """
-    service = Protected(store=Failing(MarkUnknown=8), timeout_ms=30_000)
+    service = Protected(store=Failing({"MarkUnknown": 8}), timeout_ms=30_000)
     service.then = answers(500)
 
     assert service.send(POST)["statusCode"] == 500
@@ -107,7 +107,7 @@ def test_a_dead_attempt_is_due_after_its_lease_and_the_grace() -> None:
 
     Red when the grace counts from the moment of the meeting.
     """
-    service = Protected(store=Failing(MarkUnknown=1, transient=False), reconcile_grace=GRACE)
+    service = Protected(store=Failing({"MarkUnknown": 1}, transient=False), reconcile_grace=GRACE)
     began_ms = service.clock.now_ms()
     service.then = answers(500)
     service.send(POST)

@@ -38,7 +38,7 @@ NO_ANSWER = [
     exceptions.ConnectTimeoutError(endpoint_url=ADDRESS),
     exceptions.ReadTimeoutError(endpoint_url=ADDRESS),
     exceptions.ConnectionClosedError(endpoint_url=ADDRESS),
-    exceptions.SSLError(endpoint_url=ADDRESS, error="broken off"),
+    exceptions.SSLError(endpoint_url=ADDRESS, error=OSError("broken off")),
     ConnectionResetError("reset"),
 ]
 NOT_SET_UP = [

@@ -17,7 +17,7 @@ from oncekey.retry import Budget
 from oncekey.settings import Settings
 from oncekey.store import Refused, Written
 from oncekey.testing import ManualClock
-from oncekey.transitions import ExpireLease, Reserve, Resume, TakeOver
+from oncekey.transitions import Doubt, ExpireLease, Reserve, Resume, TakeOver
 from tests.support.records import NOW_MS, NOW_S, record
 
 if TYPE_CHECKING:
@@ -117,10 +117,7 @@ def test_a_dead_attempt_is_looked_at_when_its_calls_can_no_longer_arrive(
 
     _, expire = result.written
     assert isinstance(expire, ExpireLease)
-    assert (expire.to.reason, expire.to.due) == (
-        "lease-expired",
-        CLAIM.due(NOW_MS + due_in_ms),
-    )
+    assert expire.to == Doubt(reason="lease-expired", due=CLAIM.due(NOW_MS + due_in_ms))
     assert result.decision.reason is Reason.OUTCOME_UNKNOWN
 
 

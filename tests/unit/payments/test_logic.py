@@ -169,7 +169,7 @@ def test_a_rate_limit_executes_nothing() -> None:
     "refusal",
     [
         pytest.param(lambda: stripe.AuthenticationError("no such key"), id="authentication"),
-        pytest.param(lambda: stripe.InvalidRequestError("no", param="amount"), id="invalid"),
+        pytest.param(lambda: invalid("amount"), id="invalid"),
         pytest.param(lambda: stripe.PermissionError("not yours"), id="permission"),
         pytest.param(lambda: stripe.RateLimitError("slow down"), id="rate limit"),
     ],
@@ -250,6 +250,13 @@ def test_no_tenants_name_reaches_into_anothers_rows() -> None:
     parts = [("a", "b#c"), ("a#b", "c"), ("1#a", "b#c"), ("", "a#b#c"), ("3#a#b", "c")]
 
     assert len({logic.row_key(tenant, payment_id) for tenant, payment_id in parts}) == len(parts)
+
+
+def invalid(parameter: str) -> Exception:
+    """The provider says that this parameter is wrong."""
+    error_type: Any = stripe.InvalidRequestError
+    error: Exception = error_type("no", param=parameter)
+    return error
 
 
 def answering(*errors: Exception) -> stripe.StripeClient:
