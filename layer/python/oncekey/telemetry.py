@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -108,14 +109,19 @@ def request_not_understood(selector: str, error: Exception) -> None:
     )
 
 
-def failure_stored(record_operation: str, error: BaseException) -> None:
-    """A handler raised, and the failure is its stored answer."""
+def failure_stored(operation: str, error: BaseException) -> None:
+    """A handler raised, and the failure is its stored answer.
+
+    Where it was raised is said; not its text, which may hold a payload.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
     _logger.error(
-        "oncekey failure-stored: %s: %s",
-        record_operation,
+        "oncekey failure-stored: %s: %s at %s",
+        operation,
         type(error).__name__,
-        exc_info=error,
-        extra={"oncekey_event": "failure-stored", "operation": record_operation},
+        where,
+        extra={"oncekey_event": "failure-stored", "operation": operation, "where": where},
     )
 
 
