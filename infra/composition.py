@@ -45,6 +45,7 @@ def compose(
         service=service,
         environment=environment,
         tables=stateful.tables,
+        buckets=stateful.buckets,
     )
     Tags.of(app).add("service", service.name)
     Tags.of(app).add("stage", environment.stage)

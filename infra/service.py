@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from oncekey_local.description import (
     Attribute,
+    Bucket,
+    BucketName,
     Function,
     Index,
     Route,
@@ -35,6 +37,10 @@ IDEMPOTENCY = Table(
 # Business rows outlive the record that made them, so they carry no TTL.
 PAYMENTS = Table(name="payments", partition_key=Attribute(name="pk"))
 
+# Answers that no item holds. They outlive their records, which live for a day: S3 counts whole days
+# and removes late rather than early.
+RESPONSES = Bucket(name="responses", expire_after_days=3)
+
 SERVICE = Service(
     name="payments",
     functions=(
@@ -54,6 +60,7 @@ SERVICE = Service(
             ),
             environment={
                 "ONCEKEY_TABLE": TableName("idempotency"),
+                "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
                 "PAYMENTS_TABLE": TableName("payments"),
                 "PROVIDER_URL": Setting.PROVIDER_URL,
                 "PROVIDER_API_KEY": Setting.PROVIDER_API_KEY,
@@ -63,7 +70,9 @@ SERVICE = Service(
             reads=("payments",),
             writes=("payments",),
             reserves_in="idempotency",
+            keeps_answers_in="responses",
         ),
     ),
     tables=(IDEMPOTENCY, PAYMENTS),
+    buckets=(RESPONSES,),
 )

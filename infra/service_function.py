@@ -9,10 +9,11 @@ from aws_cdk import Duration, IgnoreMode, SecretValue
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.log_groups import log_group
-from oncekey_local.description import EnvironmentValue, Function, Setting, TableName
+from oncekey_local.description import BucketName, EnvironmentValue, Function, Setting, TableName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +60,7 @@ class ServiceFunction(Construct):
         function: Function,
         layer: lambda_.ILayerVersion,
         tables: Mapping[str, dynamodb.ITable],
+        buckets: Mapping[str, s3.IBucket],
         environment: Environment,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -77,7 +79,7 @@ class ServiceFunction(Construct):
             timeout=Duration.seconds(function.timeout_s),
             memory_size=function.memory_mb,
             environment={
-                name: _resolve(value, tables, environment)
+                name: _resolve(value, tables, buckets, environment)
                 for name, value in function.environment.items()
             },
             layers=[layer],
@@ -95,6 +97,19 @@ class ServiceFunction(Construct):
             iam.PolicyStatement(actions=list(actions), resources=[table.table_arn])
         )
 
+    def allow_answers(self, bucket: s3.IBucket) -> None:
+        """Let the function keep answers in `bucket` and fetch them again.
+
+        It may list the bucket, too: without that S3 says "denied" of an object that is missing, and
+        the layer could not tell an answer that is lost from an outage.
+        """
+        objects = iam.PolicyStatement(
+            actions=["s3:PutObject", "s3:GetObject"], resources=[bucket.arn_for_objects("*")]
+        )
+        listing = iam.PolicyStatement(actions=["s3:ListBucket"], resources=[bucket.bucket_arn])
+        self.role.add_to_policy(objects)
+        self.role.add_to_policy(listing)
+
 
 def _functions_code() -> lambda_.AssetCode:
     # Handlers are named from the root of the project, so the folder `functions` itself goes in.
@@ -106,11 +121,16 @@ def _functions_code() -> lambda_.AssetCode:
 
 
 def _resolve(
-    value: EnvironmentValue, tables: Mapping[str, dynamodb.ITable], environment: Environment
+    value: EnvironmentValue,
+    tables: Mapping[str, dynamodb.ITable],
+    buckets: Mapping[str, s3.IBucket],
+    environment: Environment,
 ) -> str:
     match value:
         case TableName(table=name):
             return tables[name].table_name
+        case BucketName(bucket=name):
+            return buckets[name].bucket_name
         case Setting.PROVIDER_URL:
             return environment.provider_url
         case Setting.PROVIDER_API_KEY:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_s3 as s3
 
 from infra.http_api import ServiceApi
 from infra.service_function import ServiceFunction, layer_version
@@ -36,6 +37,7 @@ class ServiceStack(Stack):
         service: Service,
         environment: Environment,
         tables: Mapping[str, dynamodb.ITable],
+        buckets: Mapping[str, s3.IBucket],
     ) -> None:
         super().__init__(scope, construct_id)
         layer = layer_version(self, "Layer")
@@ -49,9 +51,12 @@ class ServiceStack(Stack):
                 function=function,
                 layer=layer,
                 tables=tables,
+                buckets=buckets,
                 environment=environment,
             )
             _grant(created, function, tables)
+            if function.keeps_answers_in:
+                created.allow_answers(buckets[function.keeps_answers_in])
             api.add_routes(created.function, function.routes)
         CfnOutput(self, "ApiUrl", value=api.api.api_endpoint)
 

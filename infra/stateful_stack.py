@@ -1,23 +1,24 @@
-"""What a deployment must not lose: the tables, in a stack that code changes never touch."""
+"""What a deployment must not lose: tables and buckets, in a stack that code changes never touch."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aws_cdk import CfnOutput, RemovalPolicy, Stack
+from aws_cdk import CfnOutput, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_s3 as s3
 
 if TYPE_CHECKING:
     from constructs import Construct
 
     from infra.environments import Environment
-    from oncekey_local.description import Attribute, Service, Table
+    from oncekey_local.description import Attribute, Bucket, Service, Table
 
 _TYPES = {"S": dynamodb.AttributeType.STRING, "N": dynamodb.AttributeType.NUMBER}
 
 
 class StatefulStack(Stack):
-    """The tables of a service, by their names in its description."""
+    """The tables and buckets of a service, by their names in its description."""
 
     def __init__(
         self,
@@ -33,6 +34,26 @@ class StatefulStack(Stack):
         }
         for name, table in self.tables.items():
             CfnOutput(self, f"{_pascal(name)}TableName", value=table.table_name)
+
+        self.buckets: dict[str, s3.Bucket] = {
+            bucket.name: self._bucket(bucket, environment) for bucket in service.buckets
+        }
+        for name, created in self.buckets.items():
+            CfnOutput(self, f"{_pascal(name)}BucketName", value=created.bucket_name)
+
+    def _bucket(self, bucket: Bucket, environment: Environment) -> s3.Bucket:
+        days = bucket.expire_after_days
+        return s3.Bucket(
+            self,
+            f"{_pascal(bucket.name)}Bucket",
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            encryption=s3.BucketEncryption.S3_MANAGED,
+            enforce_ssl=True,
+            lifecycle_rules=[s3.LifecycleRule(expiration=Duration.days(days))] if days else [],
+            removal_policy=(
+                RemovalPolicy.RETAIN if environment.keeps_data else RemovalPolicy.DESTROY
+            ),
+        )
 
     def _table(self, table: Table, environment: Environment) -> dynamodb.Table:
         # `Table`, not `TableV2`: the latter is a global table to CloudFormation, which local

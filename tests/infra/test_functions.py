@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.service import SERVICE
-from oncekey_local.description import Setting, TableName
+from oncekey_local.description import BucketName, Setting, TableName
 
 if TYPE_CHECKING:
     from tests.support.templates import Synthesised
@@ -57,6 +57,8 @@ def test_the_environment_is_as_described(app: Synthesised) -> None:
                 assert _refers_to(variables[name], table, "Ref")
             case Setting():
                 assert variables[name] != value, f"{name} is not resolved"
+            case BucketName(bucket=bucket):
+                assert f"{bucket.capitalize()}Bucket" in str(variables[name])
             case _:
                 assert variables[name] == value
     assert variables["PROVIDER_URL"] == "https://api.stripe.com"
@@ -75,12 +77,19 @@ def test_the_api_key_is_only_a_reference(stage: str, request: pytest.FixtureRequ
 
 
 def test_the_role_may_do_exactly_this(app: Synthesised) -> None:
-    """The role reserves in the idempotency table, reads and adds payments, logs, traces."""
-    allowed = {tuple(one["Action"]): one["Resource"] for one in app.statements()}
+    """The role reserves in the idempotency table, keeps large answers, reads and adds payments,
+    logs, traces.
+    """
+    allowed = {
+        tuple([one["Action"]] if isinstance(one["Action"], str) else one["Action"]): one["Resource"]
+        for one in app.statements()
+    }
 
     assert set(allowed) == {
         ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:GetItem"),
         ("dynamodb:GetItem", "dynamodb:PutItem"),
+        ("s3:PutObject", "s3:GetObject"),
+        ("s3:ListBucket",),
         ("logs:CreateLogStream", "logs:PutLogEvents"),
         ("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
     }
@@ -99,16 +108,21 @@ def test_no_managed_policy_widens_the_role(app: Synthesised) -> None:
 
 
 def test_no_grant_has_a_wildcard(app: Synthesised) -> None:
-    """Nothing is granted on a wildcard, but X-Ray, which knows no resources to name."""
+    """Nothing is granted on a wildcard, but the objects of one bucket, and X-Ray, which knows no
+    resources to name.
+    """
     wide = [
         one
         for one in app.statements()
         if "*" in json.dumps(one["Resource"]) or any("*" in action for action in one["Action"])
     ]
 
-    assert [one["Action"] for one in wide] == [
-        ["xray:PutTraceSegments", "xray:PutTelemetryRecords"]
+    assert sorted(one["Action"] for one in wide) == [
+        ["s3:PutObject", "s3:GetObject"],
+        ["xray:PutTraceSegments", "xray:PutTelemetryRecords"],
     ]
+    (objects,) = [one["Resource"] for one in wide if "s3:GetObject" in one["Action"]]
+    assert objects["Fn::Join"][1][1] == "/*"
 
 
 @pytest.mark.parametrize(

@@ -137,14 +137,14 @@ def test_a_failure_that_becomes_an_answer_is_logged_with_its_place(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Its author would never see it otherwise; kind and place are told, and not its text."""
-    try:
-        raise ValueError("4242 4242 4242 4242")
-    except ValueError as error:
-        telemetry.failure_stored("POST /payments", error)
+    with pytest.raises(ValueError, match="invalid literal") as raised:
+        int("4242 4242 4242 4242")
+
+    telemetry.failure_stored("POST /payments", raised.value)
 
     (logged,) = caplog.records
     found = extras(logged)
-    where = found.pop("where")
+    where = str(found.pop("where"))
     assert where.startswith(__file__)
     assert logged.getMessage() == f"oncekey failure-stored: POST /payments: ValueError at {where}"
     assert logged.exc_info is None

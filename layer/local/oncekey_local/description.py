@@ -113,6 +113,8 @@ class Function:
     writes: tuple[str, ...] = ()
     # The idempotency table that its decorated handlers reserve in, by its name here.
     reserves_in: str | None = None
+    # The bucket for answers of theirs that no item holds, by its name here.
+    keeps_answers_in: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,11 +168,10 @@ class Service:
     def _unknown_buckets(self) -> list[str]:
         known = {bucket.name for bucket in self.buckets}
         return [
-            f"function {function.name!r} names bucket {value.bucket!r}, "
-            "which the service does not have"
+            f"function {function.name!r} names bucket {name!r}, which the service does not have"
             for function in self.functions
-            for value in function.environment.values()
-            if isinstance(value, BucketName) and value.bucket not in known
+            for name in _buckets_named_by(function)
+            if name not in known
         ]
 
     def _impossible_buckets(self) -> list[str]:
@@ -196,6 +197,14 @@ class Service:
             for function in self.functions
             if function.routes and function.timeout_s > 29
         ]
+
+
+def _buckets_named_by(function: Function) -> list[str]:
+    referenced = [
+        value.bucket for value in function.environment.values() if isinstance(value, BucketName)
+    ]
+    kept = [function.keeps_answers_in] if function.keeps_answers_in else []
+    return sorted({*referenced, *kept})
 
 
 def _tables_named_by(function: Function) -> list[str]:
