@@ -32,7 +32,12 @@ NO_PROOFS: list[BaseException] = [
 TABLE: dict[str, tuple[list[Any], Fate, Fate, Fate]] = {
     "final answer": ([FINAL], Fate.COMPLETED, Fate.COMPLETED, Fate.COMPLETED),
     "answer not final": ([NOT_FINAL], Fate.UNKNOWN, Fate.RETRYABLE, Fate.UNKNOWN),
-    "proof": ([Raised(e) for e in PROOFS], Fate.RETRYABLE, Fate.RETRYABLE, Fate.RETRYABLE),
+    "proof": (
+        [Raised(e) for e in PROOFS],
+        Fate.NOT_EXECUTED,
+        Fate.NOT_EXECUTED,
+        Fate.NOT_EXECUTED,
+    ),
     "no proof": ([Raised(e) for e in NO_PROOFS], Fate.UNKNOWN, Fate.RETRYABLE, Fate.UNKNOWN),
 }
 COLUMNS = (Effects.UNRECORDED, Effects.REPEATABLE, Effects.RECORDED)

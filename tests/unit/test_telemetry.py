@@ -126,7 +126,7 @@ def test_what_a_request_made_the_authors_code_raise_is_told_by_its_kind(
 
     selector, rule = caplog.records
     assert extras(selector) == {"oncekey_event": "request-not-understood"}
-    assert extras(rule) == {}
+    assert extras(rule) == {"oncekey_event": "rule-failed", "operation": "POST /payments"}
     for logged in (selector, rule):
         assert "ValueError" in logged.getMessage()
         assert "4242" not in logged.getMessage()

@@ -47,6 +47,10 @@ class Claim:
         longest_ms = self.settings.max_lease_ms
         return until_ms if longest_ms is None else min(until_ms, now_ms + longest_ms)
 
+    def forgets_too_early(self, now_ms: int) -> bool:
+        """Whether an answer is forgotten before the lease of an attempt that begins now can end."""
+        return self.settings.retention_ms <= self.lease_until_ms(now_ms) - now_ms
+
     def due(self, at_ms: int) -> Due:
         """The index entry that makes somebody look at the record at `at_ms`."""
         return Due(shard=self.identity.due_shard(self.settings.due_shards), at_ms=at_ms)

@@ -85,11 +85,13 @@ class Unsendable:
 class Raised:
     """The attempt ended with an exception.
 
-    `has_returned`: the handler itself had ended; what went wrong came after it.
+    `has_returned`: the handler itself had ended; what went wrong came after it. `is_proof`: what
+    the author's rule said of it, where it has been asked already.
     """
 
     error: BaseException
     has_returned: bool = False
+    is_proof: bool | None = None
 
 
 Result = Answered[Any] | Unsendable | Raised

@@ -6,13 +6,12 @@ It checks its options when it is applied, and does nothing else before the first
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from oncekey import options
+from oncekey import handlers, options
 from oncekey.clock import Clock, SystemClock
 from oncekey.errors import ConfigurationError
 from oncekey.http_answer import Answer, storing_rule
@@ -34,8 +33,6 @@ Context = TypeVar("Context")
 Result = TypeVar("Result")
 
 _GONE_FOR = timedelta(hours=24)
-# Event, context and operation.
-_WITH_OPERATION = 3
 NotExecutedRule = (
     type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 )
@@ -148,6 +145,18 @@ class idempotent:  # noqa: N801 -- written as a decorator
             *options.secrets_faults(self.fingerprint_secrets),
             *options.key_faults(self.methods, self.min_key_length),
             *options.proof_faults(self.not_executed),
+            *options.hook_faults(
+                {"before_store": self.before_store, "upgrade_response": self.upgrade_response}
+            ),
+            *options.kind_faults(
+                {
+                    "required": (self.required, bool),
+                    "store_raw_key": (self.store_raw_key, bool),
+                    "response_version": (self.response_version, int),
+                    "problem_base": (self.problem_base or "", str),
+                }
+            ),
+            *options.clock_faults(self.clock),
             *options.store_faults(self.store),
             *options.duration_faults(self._durations()),
             *options.settings_faults(self._settings()),
@@ -165,11 +174,11 @@ class idempotent:  # noqa: N801 -- written as a decorator
     ) -> Callable[[Event, Context], Result]: ...
     def __call__(self, handler: Callable[..., Any], /) -> Callable[[Any, Any], Any]:
         """Protect `handler`, which keeps its types; the operation, if it takes one, is supplied."""
-        faults = options.handler_faults(handler)
+        faults = handlers.handler_faults(handler)
         if faults:
             raise ConfigurationError(f"@idempotent(operation={self.operation!r})", faults)
         bound = self.bound()
-        takes_operation = len(options.needed_arguments(handler)) == _WITH_OPERATION
+        takes_operation = handlers.takes_operation(handler)
 
         def call(event: Any, context: Any, operation: Operation) -> Any:
             if takes_operation:
@@ -184,7 +193,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
         async def protected_async(event: Any, context: Any) -> Any:
             return await bound.answer_async(call, event, context)
 
-        wrapper = protected_async if _is_coroutine_function(handler) else protected
+        wrapper = protected_async if handlers.is_coroutine_function(handler) else protected
         # Callers see two arguments: the third is ours to give.
         del wrapper.__wrapped__
         return wrapper
@@ -229,9 +238,3 @@ class idempotent:  # noqa: N801 -- written as a decorator
     def _durations(self) -> dict[str, timedelta | None]:
         names = ("wait_up_to", "retention", "gone_for", "max_lease", "reconcile_grace")
         return {name: getattr(self, name) for name in names}
-
-
-def _is_coroutine_function(handler: Callable[..., Any]) -> bool:
-    # An object with an async __call__ is one, too.
-    called = getattr(handler, "__call__", None)  # noqa: B004 -- it is looked at, not called
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)

@@ -23,7 +23,6 @@ _CONNECTION = (
     "AWS_REGION",
     "AWS_DEFAULT_REGION",
     "AWS_PROFILE",
-    "ONCEKEY_RESPONSE_BUCKET",
 )
 
 
@@ -46,7 +45,8 @@ def store(call_timeout_ms: int) -> Store:
         ConfigurationError: no table is named.
     """
     connection = tuple(os.environ.get(name, "") for name in _CONNECTION)
-    return _store(table_name(os.environ), call_timeout_ms, connection)
+    bucket = os.environ.get("ONCEKEY_RESPONSE_BUCKET", "").strip()
+    return _store(table_name(os.environ), bucket, call_timeout_ms, connection)
 
 
 @lru_cache(maxsize=64)
@@ -57,8 +57,12 @@ def _settings(
 
 
 @lru_cache(maxsize=16)
-def _store(table: str, call_timeout_ms: int, connection: tuple[str, ...]) -> Store:
-    bucket = connection[-1].strip()
+def _store(
+    table: str,
+    bucket: str,
+    call_timeout_ms: int,
+    connection: tuple[str, ...],  # noqa: ARG001 -- a part of the cache's key
+) -> Store:
     return DynamoDBStore(
         table,
         call_timeout_ms=call_timeout_ms,

@@ -30,7 +30,7 @@ def drive(
         command = next(flow)
         while True:
             try:
-                reply = _perform(command, store, clock, invocation)
+                reply = perform(command, store, clock, invocation)
             except StoreError as error:
                 command = flow.throw(error)
             else:
@@ -40,12 +40,13 @@ def drive(
         return result
 
 
-def _perform(
+def perform(
     command: Command,
     store: Store,
     clock: Clock,
     invocation: Callable[[Operation], Result],
 ) -> object:
+    """Carry out one command, and answer what it is answered."""
     match command:
         case Write():
             return store.write(command.transition)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
-from oncekey.commands import Command, Fetch, Flow, Invoke, Keep, Pause, Read, Write
+from oncekey.commands import Command, Flow, Invoke
+from oncekey.driver import perform
 from oncekey.errors import StoreError
 
 if TYPE_CHECKING:
@@ -73,16 +74,8 @@ async def _uninterrupted(call: asyncio.Future[object]) -> asyncio.CancelledError
 
 
 async def _perform(command: Command, store: Store, clock: Clock) -> object:
-    match command:
-        case Write():
-            return await asyncio.to_thread(store.write, command.transition)
-        case Read():
-            return await asyncio.to_thread(store.read, command.pk)
-        case Keep():
-            return await asyncio.to_thread(store.keep, command.blob)
-        case Fetch():
-            return await asyncio.to_thread(store.fetch, command.at)
-        case Pause():
-            return await asyncio.to_thread(clock.pause, command.duration_ms)
-        case Invoke():
-            raise AssertionError("Bug: the handler is awaited by the driver itself")
+    return await asyncio.to_thread(perform, command, store, clock, _never)
+
+
+def _never(operation: Operation) -> Result:
+    raise AssertionError(f"Bug: {operation.name} is awaited by the driver itself")

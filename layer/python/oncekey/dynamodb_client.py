@@ -87,7 +87,10 @@ def warn_about(client: Any) -> None:
 def longest_call_ms(client: Any) -> int:
     """How long one call of `client` can take, its own retries included, back-off not."""
     config = client.meta.config
-    attempts = (config.retries or {}).get("total_max_attempts") or 1
+    retries = config.retries or {}
+    # botocore's defaults: https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
+    default = 3 if retries.get("mode") in {"standard", "adaptive"} else 5
+    attempts = retries.get("total_max_attempts") or default
     return int(1000 * attempts * ((config.connect_timeout or 60) + (config.read_timeout or 60)))
 
 

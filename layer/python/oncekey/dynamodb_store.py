@@ -33,6 +33,10 @@ class DynamoDBStore:
     Creating it sends nothing and needs no Region; a client is made at the first call, once, unless
     `client` (an existing boto3 DynamoDB client) is given. A client given is used as it is; a
     warning is logged if its timeouts are too long.
+
+    `call_timeout_ms` is the longest that one call may take: our own client is set to it (1.5 s by
+    default); of a client given it is what its settings say, unless you know better. `bucket` keeps
+    the answers that no item holds.
     """
 
     def __init__(
@@ -41,14 +45,14 @@ class DynamoDBStore:
         *,
         client: DynamoDBClient | None = None,
         bucket: ResponseBucket | None = None,
-        call_timeout_ms: int = STORE_TIMEOUT_MS,
+        call_timeout_ms: int | None = None,
     ) -> None:
         self._table = table
         self._client = client
         self._bucket = bucket
-        self._call_timeout_ms = call_timeout_ms
+        self._call_timeout_ms = call_timeout_ms or STORE_TIMEOUT_MS
         if client is not None:
-            self._call_timeout_ms = longest_call_ms(client)
+            self._call_timeout_ms = call_timeout_ms or longest_call_ms(client)
             warn_about(client)
 
     @property

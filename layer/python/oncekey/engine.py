@@ -8,7 +8,7 @@ from oncekey import commands, telemetry
 from oncekey.errors import StoreError
 from oncekey.fate import decide
 from oncekey.operation import Operation
-from oncekey.outcome import Failed, Held, Outcome, Ran, Reason, Refusal, Replayed
+from oncekey.outcome import RETRY_SOON_MS, Held, Outcome, Reason, Refusal, Replayed
 from oncekey.recorder import Recorder
 from oncekey.replay import replay
 from oncekey.reservation import ANSWER_MARGIN_MS, reserve
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
     from oncekey.commands import Flow
     from oncekey.record import Record
 
-__all__ = ["Failed", "Outcome", "Ran", "Refusal", "Replayed", "attempt"]
-
 # Before the handler has run the caller loses nothing by an early refusal: it sends it again.
 _MOST_RESERVE_FAILURES = 3
-_RETRY_AFTER_STORE_MS = 1_000
-_RETRY_AFTER_NOT_EXECUTED_MS = 1_000
 
 
 def attempt(
@@ -44,7 +40,10 @@ def attempt(
     one that fails afterwards costs the record, not the answer.
     """
     if claim.deadline_ms <= clock.now_ms():
-        return Refusal(reason=Reason.NOT_EXECUTED, retry_after_ms=_RETRY_AFTER_NOT_EXECUTED_MS)
+        return Refusal(reason=Reason.NOT_EXECUTED, retry_after_ms=RETRY_SOON_MS)
+    if claim.forgets_too_early(clock.now_ms()):
+        settings = claim.settings
+        telemetry.retention_too_short(claim.identity.operation, settings.retention_s)
     budget = Budget(
         until_ms=claim.deadline_ms - ANSWER_MARGIN_MS,
         call_timeout_ms=call_timeout_ms,
@@ -56,7 +55,7 @@ def attempt(
         telemetry.store_unavailable(claim.identity.operation, error)
         return Refusal(
             reason=Reason.STORE_UNAVAILABLE,
-            retry_after_ms=_RETRY_AFTER_STORE_MS,
+            retry_after_ms=RETRY_SOON_MS,
             is_outage=error.transient,
         )
     if isinstance(decision, Replayed):
@@ -85,8 +84,7 @@ def _run(
         return (yield from recorder.give_back("no-time-left"))
     telemetry.reserved(held.record, clock.now_ms())
     result = yield from commands.invoke(_operation(held.record, claim))
-    fate = decide(result, claim.effects, is_not_executed)
-    return (yield from recorder.end(result, fate, is_not_executed))
+    return (yield from recorder.end(result, decide(result, claim.effects, is_not_executed)))
 
 
 def _operation(record: Record, claim: Claim) -> Operation:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from oncekey.breaker import breaker_of
 from oncekey.driver import drive
 from oncekey.driver_async import drive_async
-from oncekey.engine import Outcome, Refusal, attempt
-from oncekey.outcome import Reason
+from oncekey.engine import attempt
+from oncekey.outcome import Outcome, Reason, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

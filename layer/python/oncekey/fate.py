@@ -19,7 +19,8 @@ class Fate(StrEnum):
     """What is recorded of an attempt that has ended."""
 
     COMPLETED = "completed"
-    RETRYABLE = "retryable"
+    NOT_EXECUTED = "not-executed"  # proven: nothing happened
+    RETRYABLE = "retryable"  # declared harmless to repeat
     UNKNOWN = "unknown"
 
 
@@ -36,9 +37,9 @@ def decide(
     """
     if isinstance(result, Unsendable) or (isinstance(result, Answered) and result.is_final):
         return Fate.COMPLETED
-    if effects is Effects.REPEATABLE:
-        return Fate.RETRYABLE
     if isinstance(result, Raised) and is_proof(result, is_not_executed):
+        return Fate.NOT_EXECUTED
+    if effects is Effects.REPEATABLE:
         return Fate.RETRYABLE
     return Fate.UNKNOWN
 
@@ -51,6 +52,8 @@ def is_proof(raised: Raised, is_not_executed: Callable[[BaseException], bool]) -
     """
     if raised.has_returned:
         return False
+    if raised.is_proof is not None:
+        return raised.is_proof
     return isinstance(raised.error, NotExecuted) or is_not_executed(raised.error)
 
 

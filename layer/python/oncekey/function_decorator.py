@@ -90,6 +90,8 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
             *options.effects_faults(self.effects, self.max_lease),
             *options.secrets_faults(self.fingerprint_secrets),
             *options.proof_faults(self.not_executed),
+            *options.kind_faults({"store_raw_key": (self.store_raw_key, bool)}),
+            *options.clock_faults(self.clock),
             *options.store_faults(self.store),
             *options.duration_faults(self._durations()),
             *options.settings_faults(self._settings()),

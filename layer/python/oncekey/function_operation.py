@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from oncekey import defaults
 from oncekey.claim import Claim, deadline_ms
 from oncekey.commands import Answered, Raised, Result, Unsendable
-from oncekey.engine import Failed, Outcome, Ran, Refusal
 from oncekey.errors import (
     CallNotAnswered,
     InProgress,
@@ -25,7 +24,7 @@ from oncekey.execution import Execution, enclosing_deadline_ms
 from oncekey.fingerprint import selected_fingerprint
 from oncekey.identity import Identity
 from oncekey.operation import Operation, running
-from oncekey.outcome import Reason, Replayed
+from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
 from oncekey.results import decode, encode
 from oncekey.settings import is_disabled
 
@@ -144,7 +143,11 @@ class FunctionOperation:
     def _tenant(self, call: Call) -> str:
         tenant = self.tenant(*call.args, **call.kwargs)
         if not tenant:
-            raise KeyMissing(operation=self.name, detail="the call does not say whose key it is")
+            raise KeyMissing(
+                operation=self.name,
+                detail="the call does not say whose key it is: `tenant=` finds nobody in the"
+                " arguments",
+            )
         return tenant
 
     def _result(self, outcome: Outcome, attempt: _Attempt) -> Any:
@@ -175,7 +178,7 @@ class FunctionOperation:
         return _EXCEPTIONS[refusal.reason](
             operation=self.name,
             operation_id=refusal.record.operation_id if refusal.record else None,
-            retry_after_s=None if wait_ms is None else -(-wait_ms // 1000),
+            retry_after_s=None if wait_ms is None else whole_seconds(wait_ms),
         )
 
     def _bare_operation(self, call: Call) -> Operation:

@@ -89,6 +89,18 @@ def status_code(answer: Mapping[str, Any]) -> int:
     return status
 
 
+def changed_by(hook: str, changed: Any) -> Answer:
+    """What an author's hook made of an answer, checked.
+
+    Raises:
+        TypeError: it is no answer; the message names the hook.
+    """
+    if not isinstance(changed, dict) or "statusCode" not in changed:
+        raise TypeError(f"oncekey: {hook} returns an answer, a dict with a statusCode")
+    status_code(changed)
+    return changed
+
+
 def is_final(answer: Mapping[str, Any]) -> bool:
     """Whether the answer is the last word on its request.
 

@@ -14,6 +14,7 @@ from oncekey.http_event import HttpRequest, Shape, read_request, request_context
 from oncekey.http_outcome import answer_to, refused
 from oncekey.http_result import raised, returned
 from oncekey.operation import Operation, running
+from oncekey.outcome import RETRY_SOON_MS
 from oncekey.settings import Settings, is_disabled
 from oncekey.tenants import caller_of
 
@@ -139,5 +140,7 @@ class HttpOperation:
             answer = final_answer(error)
         else:
             base = defaults.settings(self.policy.given_settings).problem_base
-            answer = self.policy.preset.refusal("not-executed", base=base, retry_after_ms=1_000)
+            answer = self.policy.preset.refusal(
+                "not-executed", base=base, retry_after_ms=RETRY_SOON_MS
+            )
         return with_headers(answer, {}, shape_of(event) or Shape.PAYLOAD_2)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from oncekey import telemetry
-from oncekey.engine import Failed, Outcome, Ran, Refusal, Replayed
-from oncekey.http_answer import Answer, NotNow, answer_from, status_code, with_headers
+from oncekey.http_answer import Answer, NotNow, answer_from, changed_by, with_headers
 from oncekey.http_key import HEADER
 from oncekey.ietf_preset import retry_after
-from oncekey.outcome import Reason
+from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
 from oncekey.preset import Marks
 from oncekey.problem import PROBLEMS
 
@@ -91,7 +90,7 @@ def _accepted(refusal: Refusal) -> Answer:
     body = {
         "operation_id": operation_id,
         "status": refusal.record.status.value.lower(),
-        "retry_after_s": -(-(refusal.retry_after_ms or 0) // 1000),
+        "retry_after_s": whole_seconds(refusal.retry_after_ms or 0),
     }
     return {
         "statusCode": 202,
@@ -109,11 +108,7 @@ def _upgraded(answer: Answer, record: Record, policy: HttpPolicy) -> Answer:
     version = record.response_version or 1
     if policy.upgrade_response is None or version == policy.response_version:
         return answer
-    upgraded = policy.upgrade_response(answer, version)
-    if not isinstance(cast("Any", upgraded), dict):
-        raise TypeError("oncekey: upgrade_response returns an answer, a dict with a statusCode")
-    status_code(upgraded)
-    return upgraded
+    return changed_by("upgrade_response", policy.upgrade_response(answer, version))
 
 
 def _marks(

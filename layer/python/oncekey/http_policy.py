@@ -75,8 +75,6 @@ class HttpPolicy:
         now_ms = clock.now_ms()
         sent_ms = first_sent_ms(request.header_lines(FIRST_SENT))
         until_ms = deadline_ms(context, settings, now_ms)
-        if settings.retention_ms <= until_ms - now_ms + settings.lease_margin_ms:
-            telemetry.retention_too_short(self.name, settings.retention_s)
         return Claim(
             identity=identity,
             fingerprint=fingerprint.current,

@@ -8,7 +8,14 @@ from oncekey import telemetry
 from oncekey.commands import Answered, Raised, Unsendable
 from oncekey.errors import Final
 from oncekey.fate import is_proof
-from oncekey.http_answer import NotNow, answer_from, final_answer, is_final, stored_form
+from oncekey.http_answer import (
+    NotNow,
+    answer_from,
+    changed_by,
+    final_answer,
+    is_final,
+    stored_form,
+)
 
 if TYPE_CHECKING:
     from oncekey.commands import Result
@@ -33,8 +40,9 @@ def raised(
         return _answered(answer, request, policy, is_last_word=True)
     if not policy.stores_failures or not isinstance(error, Exception):
         return Raised(error)
+    # Asked once: a rule that changed its mind would free the key and call the outcome unknown.
     if is_proof(Raised(error), policy.is_not_executed):
-        return Raised(error)
+        return Raised(error, is_proof=True)
     telemetry.failure_stored(policy.name, error)
     failure = policy.preset.refusal("request-failed", base=problem_base)
     return _answered(failure, request, policy, is_last_word=True)
@@ -54,7 +62,8 @@ def _answered(
         final = is_last_word or (policy.is_final(answer) and not isinstance(value, NotNow))
         stored = text
         if policy.before_store is not None:
-            stored = stored_form(policy.before_store(answer_from(text)), request.shape)
+            changed = changed_by("before_store", policy.before_store(answer_from(text)))
+            stored = stored_form(changed, request.shape)
     except Exception as mistake:  # noqa: BLE001 -- of the author's; the handler has run, so the record comes first
         return Raised(mistake, has_returned=True)
     return Answered(value=answer, stored=stored, is_final=final)

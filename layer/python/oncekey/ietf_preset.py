@@ -6,6 +6,7 @@ import json
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
+from oncekey.outcome import whole_seconds
 from oncekey.problem import PROBLEMS
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class IetfPreset:
 
 def retry_after(duration_ms: int | None) -> dict[str, str]:
     """The header for a pause, in whole seconds, rounded up (RFC 9110, section 10.2.3)."""
-    return {} if duration_ms is None else {"Retry-After": str(-(-duration_ms // 1000))}
+    return {} if duration_ms is None else {"Retry-After": str(whole_seconds(duration_ms))}
 
 
 def expires(expires_at_s: int | None) -> dict[str, str]:

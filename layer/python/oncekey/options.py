@@ -1,8 +1,7 @@
-"""The options of the decorator, checked: each fault in a sentence that says what to do."""
+"""The options of the decorators, checked: each fault in a sentence that says what to do."""
 
 from __future__ import annotations
 
-import inspect
 import os
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -13,8 +12,6 @@ from oncekey.http_key import MAX_KEY_LENGTH
 from oncekey.record import Effects
 from oncekey.settings import settings_from
 
-# Event and context.
-_GIVEN = 2
 _SOURCES = (
     tenants.jwt_claim,
     tenants.authorizer_value,
@@ -36,14 +33,15 @@ def predicate(
     if isinstance(rule, type | tuple):
         return lambda error: isinstance(error, rule)
 
-    def is_proof(error: BaseException) -> bool:
-        try:
-            return bool(rule(error))
-        except Exception as failure:  # noqa: BLE001 -- a rule that fails proves nothing
-            telemetry.rule_failed(operation, failure)
-            return False
+    return lambda error: _verdict(operation, rule, error)
 
-    return is_proof
+
+def _verdict(operation: str, rule: Callable[[BaseException], bool], error: BaseException) -> bool:
+    try:
+        return bool(rule(error))
+    except Exception as failure:  # noqa: BLE001 -- a rule that fails proves nothing
+        telemetry.rule_failed(operation, failure)
+        return False
 
 
 def name_faults(operation: object) -> list[str]:
@@ -177,35 +175,29 @@ def duration_faults(durations: Mapping[str, object]) -> list[str]:
     ]
 
 
-def handler_faults(handler: Callable[..., object]) -> list[str]:
-    """What is wrong with a handler of HTTP events."""
-    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
-        return ["a generator has no answer to store: return one"]
-    if len(needed_arguments(handler)) not in (2, 3):
-        return ["a handler takes event and context, and the operation as a third if it wants it"]
-    return []
-
-
-def needed_arguments(handler: Callable[..., object]) -> list[str]:
-    """The arguments that `handler` cannot be called without, as far as it says.
-
-    One that takes any number of them is called with event and context.
-    """
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    parameters = list(inspect.signature(handler).parameters.values())
-    needed = [
-        parameter.name
-        for number, parameter in enumerate(parameters)
-        if parameter.kind not in kinds and (number < _GIVEN or parameter.default is parameter.empty)
+def hook_faults(hooks: Mapping[str, object]) -> list[str]:
+    """What is wrong with the callables that change answers."""
+    return [
+        f"{name} is no callable"
+        for name, hook in hooks.items()
+        if hook is not None and not callable(hook)
     ]
-    takes_any = any(parameter.kind is kinds[0] for parameter in parameters)
-    named_only = any(
-        parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
-        for parameter in parameters
-    )
-    if named_only:
+
+
+def kind_faults(values: Mapping[str, tuple[object, type]]) -> list[str]:
+    """What is wrong with options that are simply of one kind."""
+    return [
+        f"{name} is {value!r}: {kind.__name__} is needed"
+        for name, (value, kind) in values.items()
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool))
+    ]
+
+
+def clock_faults(clock: object) -> list[str]:
+    """What is wrong with the clock."""
+    if clock is None or hasattr(clock, "now_ms"):
         return []
-    return needed if len(needed) >= _GIVEN or not takes_any else ["event", "context"]
+    return ["clock is no clock: leave it out, or pass a ManualClock in tests"]
 
 
 def settings_given(

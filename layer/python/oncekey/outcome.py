@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from oncekey.record import Record
 
 
+# After what passes by itself, or needs nothing: a client need not wait longer.
+RETRY_SOON_MS = 1_000
+
+
 class Reason(StrEnum):
     """Why a request was refused; each is the code of a problem."""
 
@@ -69,6 +73,11 @@ class Failed:
     """The handler ran and raised; the exception belongs to its caller."""
 
     error: BaseException
+
+
+def whole_seconds(duration_ms: int) -> int:
+    """`duration_ms` in seconds, rounded up: nobody is to come back too early."""
+    return -(-duration_ms // 1000)
 
 
 Decision = Held | Replayed | Refusal

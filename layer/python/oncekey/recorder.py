@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey import retry, telemetry
-from oncekey.commands import Answered, Raised, Unsendable
+from oncekey.commands import Answered, Unsendable
 from oncekey.errors import StoreError
-from oncekey.fate import Fate, is_proof, reason
-from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed
+from oncekey.fate import Fate, reason
+from oncekey.outcome import RETRY_SOON_MS, Failed, Outcome, Ran, Reason, Refusal, Replayed
 from oncekey.record import Status
 from oncekey.replay import replay
 from oncekey.reservation import outcome_unknown, running
@@ -19,14 +19,11 @@ from oncekey.stored_answer import NotKept, StoredAnswer, keep
 from oncekey.transitions import Complete, Doubt, Ending, MarkUnknown, Release, Retry, Transition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from oncekey.claim import Claim
     from oncekey.clock import Clock
     from oncekey.commands import Flow, Result
     from oncekey.record import Record
 
-_RETRY_AFTER_NOT_EXECUTED_MS = 1_000
 # What is kept beside a record outlives it, so that a record in force never points at nothing.
 _KEPT_LONGER_S = 24 * 3600
 
@@ -41,9 +38,7 @@ class Recorder:
     budget: Budget
     has_bucket: bool
 
-    def end(
-        self, result: Result, fate: Fate, is_not_executed: Callable[[BaseException], bool]
-    ) -> Flow[Outcome]:
+    def end(self, result: Result, fate: Fate) -> Flow[Outcome]:
         """Record `result` as `fate` says. When it returns, everything was done that can be.
 
         Never raises for the store's sake: where a record cannot be written its lease runs out,
@@ -55,26 +50,23 @@ class Recorder:
             # The work is done: its record must never be released because the answer cannot be kept.
             yield from self._write_ending(NotKept("answer-not-storable"))
             return Failed(result.error)
+        if fate is Fate.NOT_EXECUTED:
+            return (yield from self.give_back(reason(result)))
         if fate is Fate.RETRYABLE:
             yield from self._release(reason(result))
         else:
             yield from self._mark_unknown(reason(result))
         if isinstance(result, Answered):
             return Ran(value=result.value, record=self.record, expires_at_s=None)
-        if isinstance(result, Raised) and is_proof(result, is_not_executed):
-            return self._not_executed()
         return Failed(result.error)
 
     def give_back(self, why: str) -> Flow[Refusal]:
-        """End an attempt whose handler has not been called."""
+        """End an attempt that has done nothing; its key may be used again at once."""
         yield from self._release(why)
-        return self._not_executed()
-
-    def _not_executed(self) -> Refusal:
         return Refusal(
             reason=Reason.NOT_EXECUTED,
             record=self.record,
-            retry_after_ms=_RETRY_AFTER_NOT_EXECUTED_MS,
+            retry_after_ms=RETRY_SOON_MS,
         )
 
     def _complete(self, answered: Answered[Any]) -> Flow[Outcome]:
@@ -151,8 +143,8 @@ class Recorder:
 
     def _release(self, why: str) -> Flow[None]:
         telemetry.not_executed(self.record, self.clock.now_ms(), why)
-        expiry = Retry(reason=why, expires_at_s=self.claim.expires_at_s(self.clock.now_ms()))
-        release = Release(pk=self.record.pk, owner=self.record.owner, retry=expiry)
+        retry_until = Retry(reason=why, expires_at_s=self.claim.expires_at_s(self.clock.now_ms()))
+        release = Release(pk=self.record.pk, owner=self.record.owner, retry=retry_until)
         yield from self._write_if_possible(release, self._until_the_deadline())
 
     def _mark_unknown(self, why: str) -> Flow[None]:
@@ -166,7 +158,7 @@ class Recorder:
         try:
             yield from retry.write(transition, budget, self.clock)
         except StoreError as error:
-            telemetry.answer_not_recorded(self.record, self.clock.now_ms(), error)
+            telemetry.ending_not_recorded(self.record, self.clock.now_ms(), error)
 
     def _until_the_deadline(self) -> Budget:
         return Budget(

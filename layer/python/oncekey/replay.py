@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 
 from oncekey import retry, telemetry
 from oncekey.errors import StoreError
-from oncekey.outcome import Reason, Refusal, Replayed
+from oncekey.outcome import RETRY_SOON_MS, Reason, Refusal, Replayed
 from oncekey.stored_answer import AnswerDamaged, Elsewhere, opened
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.commands import Flow
     from oncekey.retry import Budget
-
-_RETRY_AFTER_STORE_MS = 1_000
 
 
 def replay(found: Replayed, budget: Budget, clock: Clock) -> Flow[Replayed | Refusal]:
@@ -31,7 +29,7 @@ def replay(found: Replayed, budget: Budget, clock: Clock) -> Flow[Replayed | Ref
         text = opened(record.response, blob)
     except StoreError as error:
         telemetry.store_unavailable(record.operation, error)
-        return Refusal(reason=Reason.STORE_UNAVAILABLE, retry_after_ms=_RETRY_AFTER_STORE_MS)
+        return Refusal(reason=Reason.STORE_UNAVAILABLE, retry_after_ms=RETRY_SOON_MS)
     except AnswerDamaged as damage:
         telemetry.answer_unavailable(record, clock.now_ms(), str(damage))
         return Refusal(reason=Reason.ANSWER_UNAVAILABLE, record=record)

@@ -61,7 +61,8 @@ class Settings:
         retention_s: how long an answer is kept, from its completion.
         gone_for_s: for how long after that a repeat is told that its key has expired (410), rather
             than being run as a new operation; 0 for never.
-        in_progress: what a repeat of a running request gets: `conflict` (409 at once) or `wait`.
+        in_progress: what a repeat of a running request gets: `conflict` (409 at once), `accepted`
+            (202; functions raise as with `conflict`) or `wait`.
         wait_up_to_ms: how long `wait` waits before it answers 409.
         due_shards: over how many partitions the `due` index is spread.
         store_timeout_ms: the longest that one call of our own client may take.

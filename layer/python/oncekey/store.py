@@ -1,4 +1,4 @@
-"""The two verbs of a store, and their contract in words."""
+"""The four verbs of a store, and their contract in words."""
 
 from __future__ import annotations
 

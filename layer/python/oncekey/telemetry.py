@@ -77,6 +77,11 @@ def answer_not_recorded(record: Record, now_ms: int, error: StoreError) -> None:
     _say(logging.ERROR, "answer-not-recorded", record, now_ms, error.reason)
 
 
+def ending_not_recorded(record: Record, now_ms: int, error: StoreError) -> None:
+    """An attempt ended without an answer, and that could not be written; its lease runs out."""
+    _say(logging.ERROR, "ending-not-recorded", record, now_ms, error.reason)
+
+
 def answer_not_kept(record: Record, now_ms: int, reason: str) -> None:
     """The work is done and recorded, but its answer cannot be given again."""
     _say(logging.ERROR, "answer-not-kept", record, now_ms, reason)
@@ -152,6 +157,7 @@ def retention_too_short(operation: str, retention_s: int) -> None:
         " retries after that runs again",
         operation,
         retention_s,
+        extra={"oncekey_event": "retention-too-short", "operation": operation},
     )
 
 
@@ -161,4 +167,5 @@ def rule_failed(operation: str, error: Exception) -> None:
         "oncekey: the not_executed predicate of %s raised %s: nothing is proven by it",
         operation,
         type(error).__name__,
+        extra={"oncekey_event": "rule-failed", "operation": operation},
     )
