@@ -7,13 +7,13 @@ import hashlib
 import pytest
 
 from oncekey_local.description import Bucket, BucketName, Function, Service
-from tests.local.bucket_service import SIZE_BYTES, content
+from tests.support.bucket_service import SIZE_BYTES, content
 from tests.support.dev_service import running, send
 
 
 def test_function_uses_its_bucket() -> None:
     """A function puts and gets 5 MB in the bucket that its environment names, as in AWS."""
-    with running("tests.local.bucket_service:SERVICE") as dev:
+    with running("tests.support.bucket_service:SERVICE") as dev:
         answer = send(dev.url, "POST", "/keep", token=dev.token("acme"))
         log = dev.log()
     assert answer.status == 200, log

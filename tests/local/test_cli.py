@@ -24,6 +24,25 @@ def oncekey(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+WITHOUT_EXTRA = """
+import sys
+hidden, *arguments = sys.argv[1:]
+sys.modules.update(dict.fromkeys(hidden.split(',')))  # as if they were not installed
+from oncekey_local import cli
+sys.exit(cli.main(arguments))
+"""
+# What boto3 alone does not bring.
+EXTRA = "aiohttp,awslambdaric,flask,jwt,moto"
+
+
+def oncekey_without(hidden: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command where these modules are not installed."""
+    command = [sys.executable, "-c", WITHOUT_EXTRA, hidden, *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
 @pytest.fixture
 def taken_port() -> Iterator[int]:
     """A port that somebody else listens on."""
@@ -90,3 +109,53 @@ def test_taken_port(option: str, taken_port: int) -> None:
     assert ended.stdout == ""
     assert ended.stderr.startswith(f"oncekey dev: cannot listen on 127.0.0.1:{taken_port} for the")
     assert len(ended.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["dev", "--port", "0"], ["demo"], ["dev", "token", "--tenant", "acme"]]
+)
+def test_base_installation(arguments: list[str]) -> None:
+    """Every command says which extra it needs where only the base is installed, with status 2."""
+    ended = oncekey_without(EXTRA, *arguments)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    what = ", ".join(EXTRA.split(","))
+    assert ended.stderr == f"oncekey: this command needs {what}: install oncekey[local]\n"
+
+
+@pytest.mark.parametrize("hidden", EXTRA.split(","))
+def test_one_dependency_is_missing(hidden: str) -> None:
+    """A dependency that only a child process would load is missed before anything is started."""
+    ended = oncekey_without(hidden, "dev", "--port", "0", "--service", SAMPLE_SERVICE)
+    assert ended.returncode == 2
+    assert ended.stderr == f"oncekey: this command needs {hidden}: install oncekey[local]\n"
+
+
+@pytest.mark.parametrize("command", ["dev", "demo"])
+def test_help_needs_no_extra(command: str) -> None:
+    """`--help` answers on a base installation too."""
+    ended = oncekey_without(EXTRA, command, "--help")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith(f"usage: oncekey {command} ")
+
+
+def test_demo_takes_no_other_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    """`oncekey demo` refuses what it does not know, before it plays anything."""
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(["demo", "--unknown"])
+    assert exit_.value.code == 2
+    assert "--unknown" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("port", ["65536", "-1", "http"])
+def test_store_refuses_a_port_that_is_none(port: str) -> None:
+    """The store's port is checked as that of `oncekey dev` is."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "oncekey_local.store", f"--port={port}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert f"'{port}' is no port: use 0 to 65535" in ended.stderr

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey_local.environment import REGION, bucket_name
+from oncekey_local.authorization import authorization
+from oncekey_local.environment import bucket_name
 from oncekey_local.processes import StartFailed
 
 if TYPE_CHECKING:
     import aiohttp
 
     from oncekey_local.description import Service
-
-# As for the tables, the store checks nothing of it.
-_AUTHORIZATION = (
-    f"AWS4-HMAC-SHA256 Credential=local/20260101/{REGION}/s3/aws4_request, "
-    "SignedHeaders=host, Signature=none"
-)
 
 
 async def create_buckets(session: aiohttp.ClientSession, store_url: str, service: Service) -> None:
@@ -40,6 +35,7 @@ def _lifecycle(expire_after_days: int) -> str:
 
 
 async def _put(session: aiohttp.ClientSession, url: str, body: str) -> None:
-    async with session.put(url, data=body, headers={"Authorization": _AUTHORIZATION}) as response:
+    headers = {"Authorization": authorization("s3")}
+    async with session.put(url, data=body, headers=headers) as response:
         if response.status != 200:
             raise StartFailed(f"the store refused PUT {url}: {await response.text()}")

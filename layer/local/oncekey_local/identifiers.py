@@ -1,10 +1,20 @@
-"""Ids and times as the gateway and Lambda give them."""
+"""Ids and times as the gateway, Lambda and the provider give them.
+
+The local runtime's own door for chance, as `oncekey.clock` is the protocol's: what those three make
+up is not the protocol's, and must not come from a clock that a test may replace. `uuid.uuid4` and
+`secrets.token_hex` are banned so that nobody takes chance in passing; this is the one place that is
+meant to take it, straight from the system.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
+import string
 import uuid
 from datetime import UTC, datetime
+
+_LETTERS_AND_DIGITS = string.ascii_letters + string.digits
 
 
 def new_id() -> str:
@@ -20,3 +30,13 @@ def now_ms() -> int:
 def new_trace_root() -> str:
     """The root of an X-Ray trace, as in the header `X-Amzn-Trace-Id`."""
     return f"Root=1-{now_ms() // 1000:08x}-{os.urandom(12).hex()}"
+
+
+def new_segment_id() -> str:
+    """The id of a segment of an X-Ray trace."""
+    return os.urandom(8).hex()
+
+
+def new_letters(length: int) -> str:
+    """So many random letters and digits."""
+    return "".join(secrets.choice(_LETTERS_AND_DIGITS) for _ in range(length))

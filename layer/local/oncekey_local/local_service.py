@@ -6,7 +6,6 @@ Started together and ended together.
 from __future__ import annotations
 
 import asyncio
-import shlex
 import shutil
 import tempfile
 from dataclasses import dataclass, field
@@ -17,9 +16,11 @@ from aiohttp import web
 
 from oncekey_local.buckets import create_buckets
 from oncekey_local.environment import Place, function_arn, function_environment, needs_provider
+from oncekey_local.first_steps import request_to_send
 from oncekey_local.front import CONTROL_PREFIX, Front
 from oncekey_local.pool import FunctionPool
 from oncekey_local.processes import LOOPBACK, free_port, listening_socket
+from oncekey_local.provider import READY as PROVIDER_READY
 from oncekey_local.runtime_api import RuntimeApi
 from oncekey_local.sandboxes import SandboxSettings, State
 from oncekey_local.server_log import keep_requests_out_of_the_log
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from oncekey_local.description import Function, Service
 
-_PROVIDER_READY = "oncekey provider: listening on "
 # Two requests can run side by side at once; the third waits for a process to start.
 _WARM_SANDBOXES = 2
 # Whatever still sends an answer when we stop has this long.
@@ -126,15 +126,8 @@ class LocalService:
         lines = [f"service {self._service.name!r}: Ctrl-C stops it, and nothing is kept"]
         lines += [f"  {server.role:<10} {server.url}" for server in self.servers]
         lines += [f"  processes  {url}{CONTROL_PREFIX}processes"]
-        routes = [route for function in self._service.functions for route in function.routes]
-        for route in [route for route in routes if route.method == "POST"][:1]:
-            lines += [
-                "a request, to be sent twice:",
-                f"  curl -i {url}{route.path} \\",
-                '    -H "Authorization: Bearer $(oncekey dev token --tenant acme)" \\',
-                '    -H "Idempotency-Key: try-me-once-0001" -H "Content-Type: application/json" \\',
-                f"    -d {shlex.quote(route.example_body)}",
-            ]
+        if request := request_to_send(self._service, url):
+            lines += ["a request, to be sent twice:", *(f"  {line}" for line in request)]
         return "\n".join(lines)
 
     async def _start_servers(self, store_port: int, provider_port: int) -> Place:
@@ -144,7 +137,7 @@ class LocalService:
         provider: Server | None = None
         if needs_provider(self._service):
             provider = await Server.start(
-                "provider", "oncekey_local.provider", provider_port, _PROVIDER_READY
+                "provider", "oncekey_local.provider", provider_port, PROVIDER_READY
             )
             self.servers.append(provider)
         store_url = await self.servers[0].ready()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from aiohttp import web
 
 from oncekey_local.bodies import TooLarge, Unreadable, read_body
 from oncekey_local.http_api_event import MAX_PAYLOAD_BYTES
-from oncekey_local.identifiers import new_trace_root
+from oncekey_local.identifiers import new_segment_id, new_trace_root
 from oncekey_local.processes import LOOPBACK, listening_socket
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ def _next_response(assignment: Assignment | None) -> web.Response:
         "Lambda-Runtime-Aws-Request-Id": assignment.request_id,
         "Lambda-Runtime-Deadline-Ms": str(assignment.deadline_ms),
         "Lambda-Runtime-Invoked-Function-Arn": assignment.function_arn,
-        "Lambda-Runtime-Trace-Id": f"{new_trace_root()};Parent={os.urandom(8).hex()};Sampled=0",
+        "Lambda-Runtime-Trace-Id": f"{new_trace_root()};Parent={new_segment_id()};Sampled=0",
         "Content-Type": "application/json",
     }
     return web.Response(body=assignment.event, headers=headers)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from oncekey_local.arguments import port
 from oncekey_local.bodies import TooLarge, Unreadable, read_body
 from oncekey_local.processes import LOOPBACK, listening_socket
 from oncekey_local.server_log import keep_requests_out_of_the_log
@@ -195,7 +196,7 @@ def main() -> int:
     """Runs the store as its own process."""
     parser = argparse.ArgumentParser(prog="python -m oncekey_local.store", description=__doc__)
     parser.add_argument(
-        "--port", type=int, default=0, help="port on 127.0.0.1; 0 (the default) takes a free one"
+        "--port", type=port, default=0, help="port on 127.0.0.1; 0 (the default) takes a free one"
     )
     try:
         asyncio.run(serve(parser.parse_args().port))

@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from oncekey_local.environment import REGION, table_name
+from oncekey_local.authorization import authorization
+from oncekey_local.environment import table_name
 from oncekey_local.processes import StartFailed
 
 if TYPE_CHECKING:
     import aiohttp
 
     from oncekey_local.description import Attribute, Index, Service, Table
-
-# The store looks for the region in the signature's scope and checks nothing else of it.
-_AUTHORIZATION = (
-    f"AWS4-HMAC-SHA256 Credential=local/20260101/{REGION}/dynamodb/aws4_request, "
-    "SignedHeaders=host, Signature=none"
-)
 
 
 async def create_tables(session: aiohttp.ClientSession, store_url: str, service: Service) -> None:
@@ -76,7 +71,7 @@ async def _call(
     headers = {
         "X-Amz-Target": f"DynamoDB_20120810.{action}",
         "Content-Type": "application/x-amz-json-1.0",
-        "Authorization": _AUTHORIZATION,
+        "Authorization": authorization("dynamodb"),
     }
     async with session.post(url, data=json.dumps(request), headers=headers) as response:
         if response.status != 200:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -23,7 +22,7 @@ from oncekey_local.demo.stage import REQUEST_TIMEOUT_S, Stage
 from oncekey_local.dev_process import DevProcess
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
 
     from oncekey_local.demo.director import Outcome
 
@@ -36,37 +35,21 @@ _SETTINGS = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def run(*, protected: bool) -> int:
     """Plays the demo and returns its exit status, with no process left behind.
 
     0 when every promise was kept, 1 when one was not or the service did not start, 128 and the
     signal's number after a signal (130 for Ctrl-C).
     """
-    options = _parser().parse_args(arguments)
     try:
-        return asyncio.run(_run(Narrator.to(sys.stdout), protected=not options.unprotected))
+        return asyncio.run(_play_until_told(Narrator.to(sys.stdout), protected=protected))
     except BrokenPipeError:
         # Whoever read the output has gone, and would be told again at the interpreter's end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="oncekey demo",
-        description="Runs the reference service on this machine and sends it requests that are "
-        "retried, raced, killed and lost on the way; then counts the charges at the payment "
-        "provider. Ends by itself in less than a minute. Exit status 0 if every promise was kept.",
-    )
-    parser.add_argument(
-        "--unprotected",
-        action="store_true",
-        help="play the same against the service without its protection, which breaks the promises",
-    )
-    return parser
-
-
-async def _run(narrator: Narrator, *, protected: bool) -> int:
+async def _play_until_told(narrator: Narrator, *, protected: bool) -> int:
     """Plays until the end or a signal."""
     playing = asyncio.create_task(_play(narrator, protected=protected))
     received: list[signal.Signals] = []

@@ -12,3 +12,6 @@ let a call arrive late:
 
 `Faults` says what each fault does. Any key that starts with `sk_test_` opens the API under `/v1`.
 """
+
+# What it prints when it listens, before its address.
+READY = "oncekey provider: listening on "

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from oncekey_local.arguments import port
+from oncekey_local.processes import LOOPBACK
+from oncekey_local.provider import READY
 from oncekey_local.provider.server import create_application
 from oncekey_local.server_log import keep_requests_out_of_the_log
 from oncekey_local.stdin_end import at_end_of_stdin
@@ -17,10 +20,8 @@ from oncekey_local.stdin_end import at_end_of_stdin
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-HOST = "127.0.0.1"
 # Held calls would otherwise keep a stopped provider alive.
 SHUTDOWN_TIMEOUT_S = 0.1
-_PORT_MAX = 65_535
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,12 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns the exit status.
     """
     options = _parser().parse_args(arguments)
-    if not 0 <= options.port <= _PORT_MAX:
-        print(
-            f"oncekey provider: --port must be from 0 to {_PORT_MAX}, not {options.port}",
-            file=sys.stderr,
-        )
-        return 2
     return asyncio.run(_serve(options.port, exit_with_stdin=options.exit_with_stdin))
 
 
@@ -44,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
         description="A local payment provider: the part of Stripe's API that a service uses.",
     )
     parser.add_argument(
-        "--port", type=int, required=True, help="the port to listen on; 0 picks a free one"
+        "--port", type=port, required=True, help="the port to listen on; 0 picks a free one"
     )
     parser.add_argument(
         "--exit-with-stdin", action="store_true", help="end when standard input ends"
@@ -68,10 +63,10 @@ async def _serve(port: int, *, exit_with_stdin: bool) -> int:
     await runner.setup()
     try:
         # No reuse: a second provider on the port must fail, not share its calls.
-        await web.TCPSite(runner, HOST, port, reuse_address=True, reuse_port=False).start()
+        await web.TCPSite(runner, LOOPBACK, port, reuse_address=True, reuse_port=False).start()
     except OSError as error:
         print(
-            f"oncekey provider: cannot listen on {HOST}:{port} ({error.strerror or error}). "
+            f"oncekey provider: cannot listen on {LOOPBACK}:{port} ({error.strerror or error}). "
             "Stop what uses the port, or choose another with --port (0 picks a free one).",
             file=sys.stderr,
         )
@@ -79,7 +74,7 @@ async def _serve(port: int, *, exit_with_stdin: bool) -> int:
         return 1
     if exit_with_stdin:
         at_end_of_stdin(loop, stop.set)
-    print(f"oncekey provider: listening on http://{HOST}:{runner.addresses[0][1]}", flush=True)
+    print(f"{READY}http://{LOOPBACK}:{runner.addresses[0][1]}", flush=True)
     await stop.wait()
     await runner.cleanup()
     return 0

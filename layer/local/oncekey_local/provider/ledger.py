@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
-import string
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from oncekey_local.identifiers import new_letters
 from oncekey_local.provider.errors import card_declined, invalid_request, resource_missing
 
 if TYPE_CHECKING:
@@ -15,13 +14,12 @@ if TYPE_CHECKING:
 
 DECLINED_PAYMENT_METHOD = "pm_card_chargeDeclined"
 _CONFIRMABLE = frozenset({"requires_payment_method", "requires_confirmation"})
-_ID_ALPHABET = string.ascii_letters + string.digits
 _ID_LENGTH = 24
 
 
 def new_id(prefix: str) -> str:
     """An id of the provider's shape, such as `pi_` and 24 letters and digits."""
-    return f"{prefix}_" + "".join(secrets.choice(_ID_ALPHABET) for _ in range(_ID_LENGTH))
+    return f"{prefix}_{new_letters(_ID_LENGTH)}"
 
 
 def now_s() -> int:

@@ -17,7 +17,7 @@ SERVICE = Service(
     functions=(
         Function(
             name="keep",
-            handler="tests.local.bucket_service.keep",
+            handler="tests.support.bucket_service.keep",
             timeout_s=29,
             routes=(Route(method="POST", path="/keep"),),
             environment={"ANSWERS_BUCKET": BucketName("answers")},

@@ -1,0 +1,45 @@
+"""What a person can do with a service that has just started."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oncekey_local.description import Service
+
+
+def request_to_send(service: Service, url: str) -> list[str]:
+    """The lines of a `curl` command that works as it stands, in the directory we were started in.
+
+    Empty for a service that takes no POST.
+    """
+    routes = [route for function in service.functions for route in function.routes]
+    for route in routes:
+        if route.method == "POST":
+            return [
+                f"curl -i {url}{route.path} \\",
+                f'  -H "Authorization: Bearer $({oncekey_command()} dev token --tenant acme)" \\',
+                '  -H "Idempotency-Key: try-me-once-0001" -H "Content-Type: application/json" \\',
+                f"  -d {shlex.quote(route.example_body)}",
+            ]
+    return []
+
+
+def oncekey_command() -> str:
+    """How a shell in this directory calls this installation's `oncekey`, on its path or not."""
+    python = Path(sys.executable)
+    script = python.with_name("oncekey")
+    if script.is_file():
+        return shlex.quote(_from_here(script))
+    return f"{shlex.quote(_from_here(python))} -m oncekey_local.cli"
+
+
+def _from_here(program: Path) -> str:
+    here = Path.cwd()
+    # A bare name would be looked for on the path instead.
+    if program.is_relative_to(here) and program.parent != here:
+        return str(program.relative_to(here))
+    return str(program)

@@ -1,0 +1,113 @@
+"""The request that `oncekey dev` prints for whoever tries it by hand."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oncekey_local.description import Function, Route, Service
+from oncekey_local.first_steps import oncekey_command, request_to_send
+from tests.support.dev_service import ROOT, send
+
+if TYPE_CHECKING:
+    from oncekey_local.dev_process import DevProcess
+
+# A shell's own `curl`, which only shows what it was called with.
+SHOW = "curl() { printf '%s\\0' \"$@\"; }\n"
+
+
+def printed_request(dev: DevProcess) -> str:
+    """The lines after the announcement, as a person copies them."""
+    lines = dev.log().split("a request, to be sent twice:\n")[1].splitlines()
+    end = next(number for number, line in enumerate(lines) if not line.endswith("\\"))
+    return "\n".join(lines[: end + 1])
+
+
+def run_in_shell(script: str) -> str:
+    """What a newcomer's shell makes of it: in the directory of `oncekey dev`, no .venv on PATH."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    path = os.pathsep.join(folder for folder in folders if not (Path(folder) / "oncekey").exists())
+    ended = subprocess.run(
+        ["sh", "-c", script],
+        cwd=ROOT,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "not found" not in ended.stderr
+    return ended.stdout
+
+
+def test_printed_request_is_accepted(dev: DevProcess) -> None:
+    """What the printed command gives to `curl` is a request that the service answers with 200."""
+    option, url, *rest = run_in_shell(SHOW + printed_request(dev)).split("\0")[:-1]
+    assert (option, rest[0::2]) == ("-i", ["-H", "-H", "-H", "-d"])
+    *header_lines, body = rest[1::2]
+    headers = dict(line.split(": ", 1) for line in header_lines)
+    answer = send(url, "POST", url.removeprefix(dev.url), headers=headers, body=body.encode())
+    assert answer.status == 200
+    event = answer.json()["event"]
+    assert event["requestContext"]["authorizer"]["jwt"]["claims"]["tenant_id"] == "acme"
+    assert event["headers"]["idempotency-key"] == "try-me-once-0001"
+    assert event["body"] == "{}"
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+def test_printed_request_works_as_it_stands(dev: DevProcess) -> None:
+    """The printed command, pasted into a shell, sends the request."""
+    assert re.match(r"HTTP/1.1 200 ", run_in_shell(f"no_proxy=* {printed_request(dev).strip()}"))
+
+
+@pytest.mark.parametrize(
+    ("python", "files", "command"),
+    [
+        ("here/.venv/bin/python", ["here/.venv/bin/oncekey"], ".venv/bin/oncekey"),
+        ("here/.venv/bin/python", [], ".venv/bin/python -m oncekey_local.cli"),
+        ("a b/bin/python", ["a b/bin/oncekey"], "'{root}/a b/bin/oncekey'"),
+        ("a b/bin/python", [], "'{root}/a b/bin/python' -m oncekey_local.cli"),
+        ("here/python", ["here/oncekey"], "{root}/here/oncekey"),
+    ],
+)
+def test_command_of_this_installation(
+    python: str,
+    files: list[str],
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The command is called by a path that the shell finds, or by the interpreter without it."""
+    (tmp_path / "here").mkdir()
+    for file in files:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).touch()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / python))
+    assert oncekey_command() == command.format(root=tmp_path)
+
+
+def test_command_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to call this installation print a token."""
+    monkeypatch.chdir(ROOT)
+    python = f"{shlex.quote(sys.executable)} -m oncekey_local.cli"
+    for command in (oncekey_command(), python):
+        assert run_in_shell(f"{command} dev token --tenant acme").count(".") == 2
+
+
+def test_service_without_a_post() -> None:
+    """A service that takes no POST has no such request."""
+    function = Function(
+        name="f", handler="m.f", timeout_s=1, routes=(Route(method="GET", path="/"),)
+    )
+    service = Service(name="s", functions=(function,), tables=())
+    assert request_to_send(service, "http://127.0.0.1:1") == []
