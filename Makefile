@@ -1,6 +1,7 @@
 # Everything the project needs is installed into .venv from requirements.lock (hashes, no addresses).
 # A machine needs Python 3.11 or newer and make.
 PYTHON ?= python3
+PORT ?= 8080
 BIN := .venv/bin
 READY := .venv/.ready
 PYTHON_SOURCES := layer functions infra tests
@@ -23,8 +24,8 @@ $(READY): requirements.lock pyproject.toml
 demo: $(READY)  ## play retried, raced, killed and lost requests against the real service, locally
 	@$(BIN)/oncekey demo
 
-dev: $(READY)  ## run the reference service on http://127.0.0.1:8080
-	@$(BIN)/oncekey dev --port 8080
+dev: $(READY)  ## run the reference service on http://127.0.0.1:8080 (or PORT=...)
+	@$(BIN)/oncekey dev --port $(PORT)
 
 test: $(READY)  ## run the tests
 	$(BIN)/python -m pytest
@@ -40,11 +41,14 @@ fix: $(READY)  ## apply the linter's fixes and the formatter
 	$(BIN)/ruff format $(PYTHON_SOURCES)
 
 synth: $(READY)  ## synthesise the CloudFormation templates into cdk.out
-	$(BIN)/python -m infra.app
+	@rm -rf cdk.out
+	@$(BIN)/python -m infra.app
+	@ls cdk.out/*.template.json
 
 lock: $(READY)  ## resolve the dependencies again into requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 		--generate-hashes --no-header --no-annotate --upgrade --quiet -o requirements.lock
 
 clean:  ## remove what make and the tests made
-	rm -rf .venv cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv cdk.out .mypy_cache .ruff_cache .hypothesis
+	find layer functions infra tests -name __pycache__ -prune -exec rm -rf {} +

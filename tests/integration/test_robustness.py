@@ -6,29 +6,21 @@ import json
 import sys
 import threading
 from collections import Counter
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from oncekey import (
-    IETF,
-    STRIPE,
-    ConfigurationError,
-    DynamoDBStore,
     Final,
     NotExecuted,
-    iam_principal,
     idempotent,
     jwt_claim,
     single_tenant,
 )
 from oncekey.record import Status
 from oncekey.testing import MemoryStore
-from tests.support.dynamodb import dynamodb_table
 from tests.support.events import load, with_header, with_route, with_tenant
 from tests.support.protected import (
-    SHAPES,
     Protected,
     headers_of,
     problem_of,
@@ -205,21 +197,6 @@ def test_the_memory_store_is_atomic_between_threads() -> None:
     assert len(runs) == 100
 
 
-def test_sessions_of_one_role_are_one_caller() -> None:
-    """A retry from another host, with the session name of that host, finds the first answer."""
-    service = Protected(tenant=iam_principal())
-    event = load("function_url_post")
-    iam = event["requestContext"]["authorizer"]["iam"]
-    role = "arn:aws:sts::123456789012:assumed-role/Payer"
-    for session in ("task-1", "task-2"):
-        iam["userArn"] = f"{role}/{session}"
-        service.send(event)
-    iam["userArn"] = "arn:aws:iam::123456789012:user/payer"
-    service.send(event)
-
-    assert [run.tenant for run in service.runs] == [role, "arn:aws:iam::123456789012:user/payer"]
-
-
 @pytest.mark.parametrize(
     "tenant",
     [
@@ -261,124 +238,3 @@ def test_what_passes_through_needs_no_table(monkeypatch: pytest.MonkeyPatch) -> 
         return "ran"
 
     assert handler(with_route(POST, "GET", "/payments"), None) == "ran"
-
-
-def test_null_members_of_an_event_are_absent_ones() -> None:
-    """A REST event with null query values is served; a context that is none is told."""
-    service = Protected()
-    event = load("apigw_rest_v1_post")
-    event["multiValueQueryStringParameters"] = {"a": [None], "b": None}
-
-    assert service.send(event)["statusCode"] == 201
-    with pytest.raises(TypeError, match="is no HTTP request"):
-        service.send(POST | {"requestContext": {"http": None}})
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"methods": ["POST,PATCH"]},
-        {"methods": [" POST"]},
-        {"methods": [1]},
-        {"not_executed": [ValueError]},
-        {"not_executed": dict},
-        {"not_executed": "ValueError"},
-        {"not_executed": ("x",)},
-        {"not_executed": None},
-        {"tenant": jwt_claim},
-        {"tenant": str},
-        {"principal": str},
-        {"retention": 3600},
-        {"wait_up_to": 10},
-        {"min_key_length": "16"},
-        {"store": "table"},
-        {"effects": ["repeatable"]},
-        {"retention": timedelta(days=365 * 8000)},
-        {"before_store": "x"},
-        {"upgrade_response": 5},
-        {"response_version": "2"},
-        {"required": "no"},
-        {"store_raw_key": None},
-        {"problem_base": 5},
-        {"clock": "x"},
-    ],
-    ids=str,
-)
-def test_an_option_that_cannot_work_is_refused_at_decoration(options: dict[str, Any]) -> None:
-    """No mistake in an option leaves a handler unprotected, or is first met by a request."""
-    with pytest.raises(ConfigurationError):
-        idempotent(**{"operation": "any", "tenant": single_tenant(), **options})
-
-
-def _keyword_only(event: Any, context: Any, *, op: Any) -> None: ...
-def _one(event: Any) -> None: ...
-def _method(self: Any, event: Any, context: Any) -> None: ...
-def _four(event: Any, context: Any, op: Any, more: Any) -> None: ...
-def _generator(event: Any, context: Any) -> Any:
-    yield event
-
-
-@pytest.mark.parametrize("handler", [_keyword_only, _one, _method, _four, _generator])
-def test_a_handler_that_cannot_be_called_is_refused_at_decoration(handler: Any) -> None:
-    """What would fail at every request, after its key is reserved, fails before the first."""
-    with pytest.raises(ConfigurationError):
-        idempotent(operation="any", tenant=single_tenant())(handler)
-
-
-@pytest.mark.parametrize(
-    "hook", [lambda answer: answer.update(body="redacted"), lambda _answer: {"body": "redacted"}]
-)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_redaction_that_is_no_answer_is_told_and_never_replayed(shape: str, hook: Any) -> None:
-    """A hook that forgets to return, or drops the status, is the author's mistake: the first call
-    says so, and no repeat gets an answer that nobody gave.
-    """
-    service = Protected(before_store=hook)
-
-    with pytest.raises(TypeError, match="before_store returns an answer"):
-        service.send(load(shape))
-
-    assert problem_of(service.send(load(shape)))[1] == "outcome-unknown"
-    assert len(service.runs) == 1
-
-
-@pytest.mark.parametrize("preset", [IETF, STRIPE])
-def test_a_rule_is_asked_once(preset: Any) -> None:
-    """A predicate that changes its mind does not free a key whose caller is told something else."""
-    asked: list[BaseException] = []
-
-    def rule(error: BaseException) -> bool:
-        asked.append(error)
-        return len(asked) % 2 == 1
-
-    service = Protected(not_executed=rule, preset=preset)
-
-    def handler(_event: object, _op: object) -> None:
-        raise LookupError
-
-    service.then = handler
-
-    assert service.send(POST)["statusCode"] == 503
-    assert len(asked) == 1
-    assert records(service)[0].status is Status.FAILED_RETRYABLE
-
-
-def test_what_is_known_of_a_users_client_wins() -> None:
-    """A call timeout given with a client is believed; without one it is the client's own."""
-    with dynamodb_table() as client:
-        assert DynamoDBStore("t", client=client, call_timeout_ms=700).call_timeout_ms == 700
-        assert DynamoDBStore("t", client=client).call_timeout_ms > 60_000
-
-
-def test_a_default_is_not_taken_for_the_operation() -> None:
-    """A third parameter that has a default is the author's own."""
-    seen = []
-
-    @idempotent(operation="any", tenant=single_tenant(), store=MemoryStore())
-    def handler(_event: dict[str, Any], _context: object, retries: int = 3) -> dict[str, Any]:
-        seen.append(retries)
-        return {"statusCode": 200}
-
-    handler(with_tenant(POST, "acme"), None)
-
-    assert seen == [3]

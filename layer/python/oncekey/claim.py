@@ -49,7 +49,8 @@ class Claim:
 
     def forgets_too_early(self, now_ms: int) -> bool:
         """Whether an answer is forgotten before the lease of an attempt that begins now can end."""
-        return self.settings.retention_ms <= self.lease_until_ms(now_ms) - now_ms
+        remembered_ms = self.settings.retention_ms + 1000 * self.settings.gone_for_s
+        return remembered_ms <= self.lease_until_ms(now_ms) - now_ms
 
     def due(self, at_ms: int) -> Due:
         """The index entry that makes somebody look at the record at `at_ms`."""

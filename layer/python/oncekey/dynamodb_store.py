@@ -97,7 +97,7 @@ class DynamoDBStore:
         try:
             self._connected().put_item(TableName=self._table, Item=item)
         except Exception as error:
-            raise store_error(error) from error
+            raise self._failure(error) from error
 
     def fetch(self, at: Elsewhere) -> bytes | None:
         """See `oncekey.store.Store.fetch`: one GetItem, or one object."""
@@ -121,7 +121,7 @@ class DynamoDBStore:
                 TableName=self._table, Key={"pk": {"S": pk}}, ConsistentRead=True
             )
         except Exception as error:
-            raise store_error(error) from error
+            raise self._failure(error) from error
         item: Item | None = answer.get("Item")
         return item
 
@@ -135,9 +135,16 @@ class DynamoDBStore:
         # botocore's connection errors have a response too: None.
         response: dict[str, Any] = getattr(error, "response", None) or {}
         if response.get("Error", {}).get("Code") != "ConditionalCheckFailedException":
-            raise store_error(error) from error
+            raise self._failure(error) from error
         item: Item | None = response.get("Item")
         return Refused(record_from_item(item) if item else None)
+
+    def _failure(self, error: Exception) -> StoreError:
+        failure = store_error(error)
+        if failure.transient:
+            return failure
+        hint = "check its name, the Region and the function's permissions"
+        return StoreError(f"{failure.reason} on table {self._table!r}: {hint}", transient=False)
 
     def __repr__(self) -> str:
         return f"DynamoDBStore(table={self._table!r})"

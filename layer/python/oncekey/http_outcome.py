@@ -70,7 +70,8 @@ def refused(
     answer = policy.preset.refusal(
         code, base=settings.problem_base, detail=detail, retry_after_ms=retry_after_ms
     )
-    shaped = with_headers(answer, {}, request.shape)
+    headers = policy.preset.refusal_headers(_request_id(request))
+    shaped = with_headers(answer, headers, request.shape)
     return NotNow(shaped) if PROBLEMS[code].retryable else shaped
 
 
@@ -126,11 +127,15 @@ def _marks(
             expires_at_s -= settings.gone_for_s
         else:
             expires_at_s = completed_at_ms // 1000 + settings.retention_s
-    request_id = request.context.get("requestId")
     return Marks(
         key=request.header_lines(HEADER)[0].strip(),
         operation_id=record.operation_id,
         is_replay=is_replay,
         expires_at_s=expires_at_s,
-        request_id=request_id if isinstance(request_id, str) else None,
+        request_id=_request_id(request),
     )
+
+
+def _request_id(request: HttpRequest) -> str | None:
+    request_id = request.context.get("requestId")
+    return request_id if isinstance(request_id, str) else None

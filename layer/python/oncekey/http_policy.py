@@ -52,6 +52,8 @@ class HttpPolicy:
     def needs_key(self, request: HttpRequest) -> bool:
         """Whether the request is to be protected at all."""
         if request.method not in self.methods:
+            if request.header_lines(HEADER):
+                telemetry.key_ignored(self.name, request.method)
             return False
         if self.required or request.header_lines(HEADER):
             return True

@@ -16,6 +16,7 @@ from oncekey.http_answer import (
     is_final,
     stored_form,
 )
+from oncekey.http_event import Shape
 
 if TYPE_CHECKING:
     from oncekey.commands import Result
@@ -54,7 +55,7 @@ def _answered(
     try:
         text = stored_form(value, request.shape)
     except TypeError as mistake:
-        final = is_last_word or _seems_final(value)
+        final = is_last_word or _seems_final(value, request.shape)
         return Unsendable(mistake) if final else Raised(mistake, has_returned=True)
     answer = answer_from(text)
     try:
@@ -69,9 +70,11 @@ def _answered(
     return Answered(value=answer, stored=stored, is_final=final)
 
 
-def _seems_final(value: Any) -> bool:
-    # What cannot be stored may still say that the work was done.
+def _seems_final(value: Any, shape: Shape) -> bool:
+    # What cannot be stored may still say that the work was done. Behind payload 2.0 a bare value
+    # says so, too: API Gateway makes it a 200.
+    is_answer = isinstance(value, dict) and "statusCode" in value
     try:
-        return isinstance(value, dict) and is_final(value)
+        return is_final(value) if is_answer else shape is Shape.PAYLOAD_2
     except TypeError:
         return False

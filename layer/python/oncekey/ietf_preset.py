@@ -39,6 +39,11 @@ class IetfPreset:
             "isBase64Encoded": False,
         }
 
+    def refusal_headers(self, request_id: str | None) -> dict[str, str]:
+        """None."""
+        del request_id
+        return {}
+
     def headers(self, marks: Marks) -> dict[str, str]:
         """The key, until when it is kept, and whether this is a replay."""
         return {

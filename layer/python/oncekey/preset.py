@@ -38,6 +38,10 @@ class Preset(Protocol):
         """The answer for the problem `code` (see `oncekey.problem.PROBLEMS`)."""
         ...
 
+    def refusal_headers(self, request_id: str | None) -> dict[str, str]:
+        """The headers of a refusal beside its own; `request_id` is the gateway's."""
+        ...
+
     def headers(self, marks: Marks) -> dict[str, str]:
         """The headers of a first answer or a replay."""
         ...

@@ -1,8 +1,8 @@
 """Where an answer is kept: in its record, compressed there, in a companion item, or in a bucket.
 
-A failed condition is billed by the size of the record that it meets, so an answer is kept in it only
-where there is room in the write units that it takes anyway: a duplicate costs the same whatever the
-size of the answer. With a tenant, a principal and a key of usual length that is one.
+A failed condition is billed by the size of the record that it meets, so an answer is kept in it
+only where there is room in the write units that it takes anyway: a duplicate costs the same
+whatever the size of the answer. With a tenant, principal and key of usual length that is one.
 """
 
 from __future__ import annotations

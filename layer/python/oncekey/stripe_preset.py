@@ -62,6 +62,10 @@ class StripePreset:
             "isBase64Encoded": False,
         }
 
+    def refusal_headers(self, request_id: str | None) -> dict[str, str]:
+        """The request's id, where the gateway gave it one."""
+        return {"Request-Id": _request_id(request_id)} if request_id else {}
+
     def headers(self, marks: Marks) -> dict[str, str]:
         """The key, both request ids, and whether it is a replay.
 

@@ -150,6 +150,18 @@ def store_unavailable(operation: str, error: StoreError) -> None:
 
 
 @lru_cache(maxsize=256)
+def key_ignored(operation: str, method: str) -> None:
+    """A client sent a key with a method that is not protected; said once for each of them."""
+    _logger.warning(
+        "oncekey: %s got an Idempotency-Key with %s, which is not among its methods:"
+        " the request ran unprotected",
+        operation,
+        method,
+        extra={"oncekey_event": "key-ignored", "operation": operation},
+    )
+
+
+@lru_cache(maxsize=256)
 def retention_too_short(operation: str, retention_s: int) -> None:
     """Answers are forgotten before an attempt's lease can end; said once for each operation."""
     _logger.warning(
