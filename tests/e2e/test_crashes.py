@@ -71,12 +71,15 @@ def test_a_handler_that_is_killed_leaves_the_outcome_unknown_and_is_never_repeat
 
 
 @pytest.mark.requirement("E3")
+@pytest.mark.case(11)
 @pytest.mark.case(13)
 @pytest.mark.case(19)
 def test_a_handler_that_may_be_repeated_is_taken_over_after_its_lease(effects: Payments) -> None:
-    """With `repeatable` the retry after the lease runs again at its first call, as attempt 2.
+    """With `repeatable` the retry after the lease runs again at its first call, as attempt 2, and
+    shows the provider the very downstream key that the killed attempt had shown.
 
-    Red when a dead attempt holds its key beyond the lease.
+    Red when a dead attempt holds its key beyond the lease, or the attempt, its owner or a random
+    value enters the downstream key.
     """
     effects.provider.reset()
     effects.provider.arm(hold=True)
@@ -93,6 +96,10 @@ def test_a_handler_that_may_be_repeated_is_taken_over_after_its_lease(effects: P
     assert later.json() == {"attempt": 2}
     # The author said that this is harmless: the provider, given no key, has charged twice.
     assert effects.provider.counts()["charges"] == 2
+    seen = [intent["metadata"] for intent in effects.provider.payment_intents()]
+    assert {facts["attempt"] for facts in seen} == {"1", "2"}
+    (shown,) = {facts["downstream_key"] for facts in seen}
+    assert shown
 
 
 def test_a_handler_killed_at_its_timeout_leaves_the_outcome_unknown(effects: Payments) -> None:
@@ -132,8 +139,8 @@ def test_a_store_that_is_down_stops_everything_and_loses_nothing(payments: Payme
 
 
 @pytest.mark.case(9)
-def test_lost_answers_of_the_store_cost_nothing(payments: Payments) -> None:
-    """A store that applies each write and drops the answer: one charge, a normal answer, and its
+def test_a_reserve_whose_answer_is_lost_costs_nothing(payments: Payments) -> None:
+    """A store that applies the reserve and drops its answer: one charge, a normal answer, and its
     replay.
 
     Red when the function takes its own reserve for another's.
@@ -148,6 +155,32 @@ def test_lost_answers_of_the_store_cost_nothing(payments: Payments) -> None:
     assert "idempotency-expires" in first.headers
     assert payments.pay(key).body == first.body
     assert payments.provider.counts()["charges"] == 1
+
+
+@pytest.mark.case(9)
+def test_a_reserve_and_a_completion_whose_answers_are_lost_cost_nothing(effects: Payments) -> None:
+    """A store that applies each of the two writes of a request and drops its answer: one charge,
+    a normal answer, and its replay.
+
+    Red when the function takes its own reserve, or its own completion, for another's.
+    """
+    effects.provider.reset()
+    effects.provider.arm(hold=True)
+    key = new_key()
+    store_faults(effects, lose_answers=1)
+    request = effects.start(key, path="/unrecorded")
+    # Its reserve is over; the write that comes after the charge is its completion.
+    effects.provider.wait_held(1)
+    store_faults(effects, lose_answers=1)
+    effects.provider.arm(hold=False)
+    first = request.result()
+
+    assert first.status == 201
+    assert "idempotency-expires" in first.headers
+    assert "idempotent-replayed" not in first.headers
+    replay = effects.pay(key, path="/unrecorded")
+    assert (replay.body, replay.headers["idempotent-replayed"]) == (first.body, "true")
+    assert effects.provider.counts()["charges"] == 1
 
 
 def test_an_answer_lost_between_provider_and_service_is_not_lost_on_the_client(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import socket
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -16,8 +18,9 @@ from oncekey import DynamoDBStore, idempotent, single_tenant
 from oncekey.clock import SystemClock
 from oncekey.dynamodb_client import own_client
 from oncekey.settings import STORE_TIMEOUT_MS
+from oncekey.testing import ManualClock
 from tests.support.events import load
-from tests.support.protected import problem_of
+from tests.support.protected import Context, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +99,95 @@ def test_a_server_that_accepts_and_never_answers_costs_three_tries_and_no_run(
     assert runs == []
     assert len(accepted) == 3
     assert 0 < clock.paused_ms <= 150
+
+
+class StalledTable:
+    """A table whose every call of `operation` takes all the time that its client allows, and fails.
+
+    Calls of other operations succeed at once. Nothing is sent, and only the test's clock moves.
+    """
+
+    def __init__(self, clock: ManualClock, operation: str) -> None:
+        self.store = DynamoDBStore("a-table")
+        client: Any = self.store._connected()
+        timeouts = client.meta.config
+        self.tries = 0
+
+        def stall(model: Any, **_: object) -> tuple[SimpleNamespace, dict[str, Any]]:
+            if model.name != operation:
+                return SimpleNamespace(status_code=200), {}
+            self.tries += 1
+            clock.advance(int(1000 * (timeouts.connect_timeout + timeouts.read_timeout)))
+            raise ConnectionError("no answer")
+
+        client.meta.events.register("before-call.dynamodb", stall)
+
+
+class LongestPauses(ManualClock):
+    """A clock whose chance always makes pauses as long as they can be."""
+
+    def random_fraction(self) -> float:
+        """As near to one as there is."""
+        return math.nextafter(1, 0)
+
+
+@pytest.mark.case(21)
+@pytest.mark.parametrize(
+    ("left_ms", "tries", "most_ms"), [(None, 3, 5_000), (60_000, 3, 5_000), (3_000, 1, 2_750)]
+)
+def test_a_reserve_that_stalls_takes_no_longer_than_is_documented(
+    left_ms: int | None, tries: int, most_ms: int
+) -> None:
+    """With our own timeouts all tries of a reserve and the pauses between them are over within five
+    seconds, and with a quarter of a second left of the invocation.
+
+    Red when timeouts, tries or pauses grow beyond that, or a try begins that could outlive the
+    invocation.
+    """
+    clock = LongestPauses()
+    table = StalledTable(clock, "PutItem")
+    began_ms = clock.now_ms()
+
+    answer = handler_on(table, clock)(POST, context_with(clock, left_ms))
+
+    assert problem_of(answer)[1] == "store-unavailable"
+    assert table.tries == tries
+    assert clock.now_ms() - began_ms <= most_ms
+
+
+@pytest.mark.case(21)
+@pytest.mark.parametrize("left_ms", [3_000, 10_000, 60_000])
+def test_a_completion_that_stalls_leaves_time_for_the_answer(left_ms: int) -> None:
+    """However long an invocation is, tries and pauses of a completion end a quarter of a second
+    before it does, no sooner than one more try would have needed, and the caller gets the answer.
+
+    Red when a try begins that could outlive the invocation, or the tries are given up early.
+    """
+    clock = LongestPauses()
+    table = StalledTable(clock, "UpdateItem")
+    until_ms = clock.now_ms() + left_ms - 250
+    longest_pause_ms = 1_000
+
+    answer = handler_on(table, clock)(POST, context_with(clock, left_ms))
+
+    assert answer["statusCode"] == 200
+    one_more_try_ms = longest_pause_ms + table.store.call_timeout_ms
+    assert until_ms - one_more_try_ms < clock.now_ms() <= until_ms
+
+
+def handler_on(table: StalledTable, clock: ManualClock) -> Any:
+    """A handler that takes no time, on that table."""
+
+    @idempotent(operation="POST /payments", tenant=single_tenant(), store=table.store, clock=clock)
+    def handler(_event: dict[str, object], _context: object) -> dict[str, object]:
+        return {"statusCode": 200}
+
+    return handler
+
+
+def context_with(clock: ManualClock, left_ms: int | None) -> Context | None:
+    """The context of an invocation with so much time left, or none."""
+    return None if left_ms is None else Context(clock, clock.now_ms() + left_ms)
 
 
 def test_no_try_begins_that_could_outlive_the_invocation(

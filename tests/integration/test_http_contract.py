@@ -10,16 +10,14 @@ from typing import Any
 
 import pytest
 
-from oncekey import NotExecuted
+from oncekey import NotExecuted, fingerprint
 from oncekey.record import Status
-from tests.support.events import (
-    load,
-    with_body,
-)
+from tests.support.events import load, with_body, with_key
 from tests.support.protected import (
     SHAPES,
     Protected,
     headers_of,
+    is_replay,
     problem_of,
     records,
     while_running,
@@ -89,6 +87,31 @@ def test_the_same_key_with_another_body_is_refused(shape: str) -> None:
     assert problem_of(answer) == (422, "key-reused", False)
     assert records(service) == before
     assert len(service.runs) == 1
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_record_by_an_older_fingerprint_algorithm_still_serves_its_request(
+    shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a release with a new algorithm a record by the old one is replayed to its own request,
+    and another body under its key is still refused; new records are by the new one.
+
+    Red when a stored fingerprint is compared by the newest algorithm alone, or not at all.
+    """
+    service = Protected()
+    first = service.send(load(shape))
+    newer = {"f2:": lambda request, _select: f"{request.path} {len(request.body)}"}
+    monkeypatch.setattr(fingerprint, "ALGORITHMS", newer | fingerprint.ALGORITHMS)
+
+    replay = service.send(load(shape))
+    misuse = service.send(with_body(load(shape), '{"amount": 1}'))
+    service.send(with_key(load(shape), "a-key-after-the-release"))
+
+    assert (replay["body"], is_replay(replay)) == (first["body"], True)
+    assert problem_of(misuse) == (422, "key-reused", False)
+    versions = [record.fingerprint.partition(":")[0] for record in records(service)]
+    assert versions == ["f1", "f2"]
+    assert len(service.runs) == 2
 
 
 @pytest.mark.case(1)

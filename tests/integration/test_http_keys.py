@@ -191,18 +191,23 @@ def test_two_identical_requests_with_different_keys_both_run() -> None:
     assert len(service.runs) == 2
 
 
+@pytest.mark.parametrize("keys", [(), ("a-key-that-nobody-asked-for",)], ids=["no key", "a key"])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"])
 @pytest.mark.requirement("A9")
-def test_methods_that_are_idempotent_by_nature_need_no_key(method: str) -> None:
-    """GET, HEAD, PUT and DELETE pass through untouched, with or without a key.
+def test_methods_that_are_idempotent_by_nature_need_no_key(
+    method: str, keys: tuple[str, ...]
+) -> None:
+    """GET, HEAD, PUT and DELETE pass through untouched each time, with or without a key.
 
-    Red when every method needs a key.
+    Red when every method needs a key, or one that brings a key is recorded or replayed.
     """
     service = Protected()
     service.then = lambda event, op: {"protected": op.protected, "event": event}
-    event = with_key(with_route(POST, method, "/payments"))
+    event = with_key(with_route(POST, method, "/payments"), *keys)
 
-    assert service.send(event) == {"protected": False, "event": event}
+    for _ in range(2):
+        assert service.send(event) == {"protected": False, "event": event}
+    assert len(service.runs) == 2
     assert records(service) == []
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.record import Record, Status
-from oncekey.store import Refused, Written
+from oncekey.record import Status
 from oncekey.testing import MemoryStore
-from oncekey.transitions import Complete, Transition
-from tests.support.events import (
-    load,
-)
+from oncekey.transitions import Complete
+from tests.support.events import load
 from tests.support.protected import (
     Protected,
     headers_of,
@@ -21,7 +20,16 @@ from tests.support.protected import (
     while_running,
 )
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from oncekey.record import Record
+    from oncekey.store import Refused, Written
+    from oncekey.transitions import Transition
+
 POST = load("apigw_http_v2_post")
+# For a thread that never comes: a broken wait fails and does not hang.
+PATIENCE_S = 30
 
 
 @pytest.mark.requirement("A4")
@@ -46,47 +54,63 @@ def test_a_repeat_while_the_first_still_runs_is_told_to_wait() -> None:
 @pytest.mark.requirement("A7")
 @pytest.mark.case(7)
 def test_waiting_repeats_get_the_first_answer() -> None:
-    """With `in_progress="wait"` five repeats of a running request all get its answer; one run.
+    """With `in_progress="wait"` five repeats of a running request, side by side in threads, all
+    wait until it ends and get its answer; one run.
 
-    Red when a waiter runs the handler, or is given another answer.
+    Red when a waiter runs the handler, does not look again, or is given another answer.
     """
-    store = LateCompletion(reads=3)
-    service = Protected(store=store, in_progress="wait")
-    first = service.send(POST)
-    assert store.only().status is Status.IN_PROGRESS
+    store = StoreOfWaiters(waiters=5)
+    service = Protected(
+        store=store, in_progress="wait", wait_up_to=timedelta(seconds=60), timeout_ms=120_000
+    )
+    with ThreadPoolExecutor(5) as threads:
 
-    answers = [service.send(POST) for _ in range(5)]
+        def handler(_event: object, _op: object) -> dict[str, Any]:
+            repeats.extend(threads.submit(service.send, POST) for _ in range(5))
+            store.all_wait.wait(PATIENCE_S)
+            assert not any(repeat.done() for repeat in repeats)
+            return {"statusCode": 201, "body": '{"the first": true}'}
 
-    assert {answer["body"] for answer in answers} == {first["body"]}
+        repeats: list[Future[Any]] = []
+        service.then = handler
+        first = service.send(POST)
+        answers = [repeat.result() for repeat in repeats]
+
+    assert store.seen_at_first == [Status.IN_PROGRESS] * 5
+    assert [answer["body"] for answer in answers] == [first["body"]] * 5
     assert all(headers_of(answer)["idempotent-replayed"] == "true" for answer in answers)
     assert len(service.runs) == 1
 
 
-class LateCompletion(MemoryStore):
-    """A store in which a completion is seen only at a later read, as if its request still ran."""
+class StoreOfWaiters(MemoryStore):
+    """A store that knows when so many threads wait, and lets them look again at the completion.
 
-    def __init__(self, reads: int) -> None:
+    `all_wait` is a barrier for the waiters, each at its first read, and the handler they wait for.
+    """
+
+    def __init__(self, waiters: int) -> None:
         super().__init__()
-        self._reads_left = reads
-        self._held: Complete | None = None
-
-    def only(self) -> Record:
-        """The one record."""
-        (record,) = self.records.values()
-        return record
+        self.all_wait = threading.Barrier(waiters + 1)
+        self.seen_at_first: list[Status | None] = []
+        self._completed = threading.Event()
+        self._thread = threading.local()
 
     def write(self, transition: Transition) -> Written | Refused:
-        """Hold completions back."""
+        """Tell the waiters of a completion."""
+        reply = super().write(transition)
         if isinstance(transition, Complete):
-            self._held = transition
-            return Written()
-        return super().write(transition)
+            self._completed.set()
+        return reply
 
     def read(self, pk: str) -> Record | None:
-        """Let the completion land when its time has come."""
-        self._reads_left -= 1
-        if self._reads_left == 0 and self._held is not None:
-            super().write(self._held)
+        """The first time as it stands, with the handler still running; then once it has ended."""
+        if not hasattr(self._thread, "has_read"):
+            self._thread.has_read = True
+            record = super().read(pk)
+            self.seen_at_first.append(record.status if record is not None else None)
+            self.all_wait.wait(PATIENCE_S)
+            return record
+        assert self._completed.wait(PATIENCE_S), "the first request does not end"
         return super().read(pk)
 
 

@@ -170,7 +170,6 @@ def test_the_largest_answer_that_is_kept_in_an_item_fits_into_one() -> None:
     assert 390 * KB < item_size_bytes(item) <= 400 * KB
 
 
-@pytest.mark.requirement("C14")
 def test_what_is_kept_beside_a_record_expires_after_it(world: World) -> None:
     """A record in force never points at an item that DynamoDB has deleted.
 

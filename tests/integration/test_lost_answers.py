@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from oncekey import NotExecuted
 from oncekey.record import Status
+from oncekey.store import Written
+from oncekey.transitions import Ending, Settle
 from tests.support.dynamodb import LossyTransport, Recorder, dynamodb_table, items, store_on
-from tests.support.events import load
-from tests.support.protected import Protected, headers_of, problem_of
+from tests.support.events import load, with_body
+from tests.support.protected import Protected, headers_of, problem_of, while_running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,6 +177,44 @@ def test_a_store_that_is_down_at_completion_costs_the_record_and_not_the_answer(
     assert len(service.runs) == 1
 
 
+def test_what_a_store_that_is_down_at_completion_missed_is_settled_later(
+    service: Protected, transport: LossyTransport, client: DynamoDBClient
+) -> None:
+    """The caller gets the true answer; after the lease the outcome is unknown, until somebody who
+    knows it settles the record; then the client's retry gets the settled answer, as a replay.
+
+    Red when the key is released, a settlement does not reach the client, or anything runs twice.
+    """
+    transport.refuse("UpdateItem", 1000)
+    first = service.send(POST)
+    transport.refuse("UpdateItem", 0)
+    assert first["statusCode"] == 201
+    service.clock.advance(20_000)
+    assert problem_of(service.send(POST))[1] == "outcome-unknown"
+    (in_doubt,) = items(client)
+
+    now_ms = service.clock.now_ms()
+    found_out = Ending(
+        response=json.dumps({"statusCode": 201, "body": first["body"]}),
+        completed_at_ms=now_ms,
+        expires_at_s=now_ms // 1000 + 86_400,
+    )
+    settle = Settle(
+        pk=in_doubt["pk"]["S"],
+        seen_owner=in_doubt["owner"]["S"],
+        new_owner="a-resolver",
+        to=found_out,
+    )
+    assert service.store.write(settle) == Written()
+    retry = service.send(POST)
+
+    assert (retry["statusCode"], retry["body"]) == (201, first["body"])
+    assert headers_of(retry)["idempotent-replayed"] == "true"
+    assert "idempotency-expires" in headers_of(retry)
+    assert status_of(client) == Status.COMPLETED
+    assert len(service.runs) == 1
+
+
 @pytest.mark.case(23)
 @pytest.mark.parametrize(
     "returned",
@@ -214,16 +255,27 @@ def test_a_result_without_a_status_leaves_the_outcome_unknown(
     assert status_of(client) == Status.UNKNOWN
 
 
+@pytest.mark.requirement("E9")
 def test_requests_of_a_first_call_and_of_a_replay(
     service: Protected, client: DynamoDBClient
 ) -> None:
-    """A first call costs two requests, a replay and a refused duplicate one each."""
-    recorder = Recorder(client)
-    service.send(POST)
-    assert recorder.operations == ["PutItem", "UpdateItem"]
+    """A first call costs two requests, a replay and either refused duplicate (in flight, or with
+    another body) one each: the reserve, which is one put on a condition on its primary key.
 
-    service.send(POST)
-    assert recorder.operations[2:] == ["PutItem"]
+    Red when the reserve is preceded by a read, a refused one is followed by one, or the condition
+    is left out.
+    """
+    recorder = Recorder(client)
+
+    while_running(service, POST, lambda: service.send(POST))
+    assert recorder.operations == ["PutItem", "PutItem", "UpdateItem"]
+    assert headers_of(service.send(POST))["idempotent-replayed"] == "true"
+    assert recorder.operations[3:] == ["PutItem"]
+    assert problem_of(service.send(with_body(POST, "{}")))[1] == "key-reused"
+    assert recorder.operations[4:] == ["PutItem"]
+
+    reserves = [call for name, call in recorder.calls if name == "PutItem"]
+    assert all("attribute_not_exists(#pk)" in call["ConditionExpression"] for call in reserves)
 
 
 @pytest.mark.case(30)

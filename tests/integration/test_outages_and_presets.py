@@ -103,9 +103,11 @@ class AwayStore(MemoryStore):
             raise StoreError("ConnectionError", transient=True)
 
 
+@pytest.mark.requirement("C9")
 def test_after_some_failures_the_store_is_left_alone_for_a_while() -> None:
     """Three requests in a row that the store failed: the next ones are refused at once, without a
     call, and told when to come back; after five seconds one tries, and its failure counts anew.
+    Nothing runs. The alarm on the outage is the deployment's, not the layer's.
 
     Red when each request of an outage waits for the store, or nobody ever tries again.
     """

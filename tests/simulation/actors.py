@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from oncekey.commands import Command
-    from oncekey.engine import Outcome
     from oncekey.operation import Operation
+    from oncekey.outcome import Outcome
     from oncekey.settings import Settings
     from oncekey.testing import ManualClock
     from tests.simulation.settlers import Ask

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pytest
 
     from oncekey.commands import Answered, Flow
-    from oncekey.engine import Outcome
+    from oncekey.outcome import Outcome
 
 
 def is_old(record: Record, now_ms: int) -> bool:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey.engine import Failed, Ran
-from oncekey.outcome import Reason, Refusal, Replayed
+from oncekey.outcome import Failed, Ran, Reason, Refusal, Replayed
 from oncekey.record import Status
 from tests.simulation.history import Affected, Answer, Began, Event, Healed, Told, Wrote
 from tests.simulation.story import (

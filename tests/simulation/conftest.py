@@ -28,7 +28,7 @@ def _silence() -> Iterator[None]:
 def seed(request: pytest.FixtureRequest) -> int:
     """A fresh seed, or the one to be repeated."""
     given = os.environ.get(SEED_VARIABLE)
-    drawn = int(given) if given else random.SystemRandom().randrange(2**32)
+    drawn = int(given) if given else random.SystemRandom().randrange(2**32)  # noqa: TID251 -- printed, so that it can be given
     plugins = request.config.pluginmanager
     reporter, capture = plugins.get_plugin("terminalreporter"), plugins.get_plugin("capturemanager")
     if reporter is not None and capture is not None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from oncekey.engine import Ran
-from oncekey.outcome import Reason, Refusal, Replayed
+from oncekey.outcome import Ran, Reason, Refusal, Replayed
 from oncekey.record import Due, Effects, Record, Status
 from oncekey.transitions import (
     Complete,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from oncekey.engine import Outcome
+    from oncekey.outcome import Outcome
     from oncekey.record import Record
     from oncekey.transitions import Transition
 

@@ -26,12 +26,7 @@ def drawn(chance: random.Random) -> Scenario:
     effects = chance.choice([Effects.UNRECORDED, Effects.UNRECORDED, Effects.REPEATABLE])
     plans = _some(chance, list(Plan))
     bodies = chance.choice(["a", "a", "ab"])
-    settings = Settings(
-        in_progress=chance.choice(["conflict", "conflict", "wait"]),
-        wait_up_to_ms=chance.choice([100, 2_000]),
-        retention_s=chance.choice([3_600, 24 * 3600]),
-        max_lease_ms=chance.choice([None, 3_000]) if effects is Effects.REPEATABLE else None,
-    )
+    settings = _settings(chance, effects)
     names = [f"caller-{number}" for number in range(chance.randint(2, _MOST_CALLERS))]
     settlers = tuple(
         f"{name}-{number}"
@@ -44,16 +39,7 @@ def drawn(chance: random.Random) -> Scenario:
     )
     actors = [*names, *settlers]
     return Scenario(
-        callers=tuple(
-            Caller(
-                name=name,
-                body=chance.choice(bodies),
-                effects=effects,
-                plan=chance.choice([Plan.SUCCEED, *plans]),
-                remaining_ms=chance.choice([500, 3_000, 10_000]),
-            )
-            for name in names
-        ),
+        callers=tuple(_caller(chance, name, effects, bodies, plans) for name in names),
         settlers=settlers,
         settings=settings,
         # With a shorter lease, or without a platform that kills, attempts may overlap.
@@ -65,6 +51,27 @@ def drawn(chance: random.Random) -> Scenario:
         sweeps=chance.randrange(2) > 0,
         skews=tuple((name, chance.randint(-reach_ms, reach_ms)) for name in actors),
         skew_choices=tuple(chance.choice([(), (-reach_ms, reach_ms)])),
+    )
+
+
+def _settings(chance: random.Random, effects: Effects) -> Settings:
+    return Settings(
+        in_progress=chance.choice(["conflict", "conflict", "wait"]),
+        wait_up_to_ms=chance.choice([100, 2_000]),
+        retention_s=chance.choice([3_600, 24 * 3600]),
+        max_lease_ms=chance.choice([None, 3_000]) if effects is Effects.REPEATABLE else None,
+    )
+
+
+def _caller(
+    chance: random.Random, name: str, effects: Effects, bodies: str, plans: list[Plan]
+) -> Caller:
+    return Caller(
+        name=name,
+        body=chance.choice(bodies),
+        effects=effects,
+        plan=chance.choice([Plan.SUCCEED, *plans]),
+        remaining_ms=chance.choice([500, 3_000, 10_000]),
     )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncekey.commands import Write
-from oncekey.engine import Failed, Ran
-from oncekey.outcome import Reason, Replayed
+from oncekey.outcome import Failed, Ran, Reason, Replayed
 from oncekey.record import Effects, Status
 from oncekey.settings import Settings
 from oncekey.transitions import Complete

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncekey.engine import Failed, Ran
-from oncekey.outcome import Reason, Replayed
+from oncekey.outcome import Failed, Ran, Reason, Replayed
 from oncekey.record import Effects, Status
 from tests.simulation.scenario import Caller, Plan
 from tests.simulation.traces import (

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey.engine import Ran
-from oncekey.outcome import Refusal, Replayed
+from oncekey.outcome import Ran, Refusal, Replayed
 from tests.simulation.explorer import verdict
 from tests.simulation.history import Affected, Answer, Began, Told, Wrote
 from tests.simulation.scenario import DEFAULTS, Caller, Kind, Move, Scenario
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
-    from oncekey.engine import Outcome
-    from oncekey.outcome import Reason
+    from oncekey.outcome import Outcome, Reason
     from oncekey.record import Record
     from oncekey.settings import Settings
 

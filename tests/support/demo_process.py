@@ -47,17 +47,7 @@ def play(
     `terminal` gives it a pseudo-terminal in place of a pipe. A signal `number` is sent to it, and
     to nobody else, as soon as it has written `interrupt_at`.
     """
-    reader, writer = pty.openpty() if terminal else os.pipe()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "oncekey_local.cli", "demo", *arguments],
-        cwd=cwd,
-        env={**os.environ, "TERM": "xterm", **(environment or {})},
-        stdin=subprocess.DEVNULL,
-        stdout=writer,
-        stderr=writer,
-        start_new_session=True,
-    )
-    os.close(writer)
+    reader, process = _started(arguments, cwd, environment or {}, terminal=terminal)
     ended = Ended()
 
     def on_output(text: str) -> None:
@@ -79,6 +69,24 @@ def play(
         process.kill()
         process.wait()
     return ended
+
+
+def _started(
+    arguments: tuple[str, ...], cwd: Path, environment: Mapping[str, str], *, terminal: bool
+) -> tuple[int, subprocess.Popen[bytes]]:
+    """The end of the line that the demo writes to, and its process."""
+    reader, writer = pty.openpty() if terminal else os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "oncekey_local.cli", "demo", *arguments],
+        cwd=cwd,
+        env={**os.environ, "TERM": "xterm", **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=writer,
+        stderr=writer,
+        start_new_session=True,
+    )
+    os.close(writer)
+    return reader, process
 
 
 def _read(reader: int) -> Iterator[str]:

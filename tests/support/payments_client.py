@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,6 +11,7 @@ import boto3
 from botocore.config import Config
 
 from oncekey_local.environment import REGION
+from oncekey_local.identifiers import new_id
 from tests.support.dev_service import Answer, send
 from tests.support.provider import Provider
 
@@ -28,7 +27,7 @@ TABLE = "payments-local-idempotency"
 
 def new_key() -> str:
     """A key as a client draws it."""
-    return str(uuid.UUID(bytes=os.urandom(16)))
+    return new_id()
 
 
 @dataclass

@@ -51,6 +51,13 @@ class Provider:
         """What `/_state` says."""
         return cast("dict[str, int]", self.control("GET", "/_state")[1])
 
+    def payment_intents(self) -> list[dict[str, Any]]:
+        """The first page of what it holds, newest first."""
+        headers = {"Authorization": f"Bearer {API_KEY}"}
+        request = urllib.request.Request(self.url + "/v1/payment_intents", headers=headers)
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return cast("list[dict[str, Any]]", json.load(response)["data"])
+
     def wait_held(self, count: int) -> None:
         """Return when so many calls are held."""
         status, answer = self.control(

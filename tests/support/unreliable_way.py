@@ -39,43 +39,55 @@ class Way:
     on_answer: Callable[[Passed], None] = lambda _passed: None
 
 
+class _Forwarder(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_url: str
+
+    def _handed_on(self) -> tuple[Passed, list[tuple[str, str]]]:
+        """The server's answer to the request, and its header lines."""
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        address = urlsplit(self.server_url)
+        server = http.client.HTTPConnection(
+            address.hostname or "", address.port, timeout=_PATIENCE_S
+        )
+        with contextlib.closing(server):
+            server.request("POST", self.path, body=body, headers=dict(self.headers.items()))
+            response = server.getresponse()
+            lines = response.getheaders()
+            names = {name.lower(): value for name, value in lines}
+            return Passed(response.status, names, response.read()), lines
+
+    def _answer(self, passed: Passed, lines: list[tuple[str, str]]) -> None:
+        self.send_response_only(passed.status)
+        for name, value in lines:
+            if name.lower() not in {"content-length", "transfer-encoding", "connection"}:
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(passed.body)))
+        self.end_headers()
+        self.wfile.write(passed.body)
+
+    def log_message(self, *_arguments: object) -> None:
+        """Say nothing."""
+
+
 @contextlib.contextmanager
 def way_to(url: str) -> Iterator[Way]:
     """A proxy in front of `url`, for the length of a block."""
-    address = urlsplit(url)
     way = Way()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    class Handler(_Forwarder):
+        server_url = url
 
         def do_POST(self) -> None:
             """Hand on the request, and the answer unless it is to be lost."""
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            server = http.client.HTTPConnection(
-                address.hostname or "", address.port, timeout=_PATIENCE_S
-            )
-            with contextlib.closing(server):
-                server.request("POST", self.path, body=body, headers=dict(self.headers.items()))
-                response = server.getresponse()
-                lines = response.getheaders()
-                names = {name.lower(): value for name, value in lines}
-                passed = Passed(response.status, names, response.read())
+            passed, lines = self._handed_on()
             way.passed.append(passed)
             way.on_answer(passed)
             if way.drop:
                 way.drop -= 1
                 self.close_connection = True
                 return
-            self.send_response_only(passed.status)
-            for name, value in lines:
-                if name.lower() not in {"content-length", "transfer-encoding", "connection"}:
-                    self.send_header(name, value)
-            self.send_header("Content-Length", str(len(passed.body)))
-            self.end_headers()
-            self.wfile.write(passed.body)
-
-        def log_message(self, *_arguments: object) -> None:
-            """Say nothing."""
+            self._answer(passed, lines)
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True

@@ -19,7 +19,6 @@ OPERATION = Operation(
 )
 
 
-@pytest.mark.case(11)
 def test_a_downstream_key_is_the_same_over_every_attempt() -> None:
     """A later attempt sends the provider the very key of the first one.
 
