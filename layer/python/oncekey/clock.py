@@ -45,11 +45,11 @@ class SystemClock:
 
     def pause(self, duration_ms: int) -> None:
         """See `Clock.pause`."""
-        time.sleep(duration_ms / 1000)  # noqa: TID251 -- the one place
+        time.sleep(duration_ms / 1000)
 
     def random_fraction(self) -> float:
         """See `Clock.random_fraction`."""
-        return random.random()  # noqa: S311, TID251 -- jitter needs no secrecy
+        return random.random()  # noqa: S311 -- jitter needs no secrecy
 
     def new_owner(self) -> str:
         """See `Clock.new_owner`."""
@@ -57,4 +57,4 @@ class SystemClock:
 
     def new_operation_id(self) -> str:
         """See `Clock.new_operation_id`."""
-        return str(uuid.uuid4())  # noqa: TID251 -- the one place
+        return str(uuid.uuid4())
