@@ -12,7 +12,6 @@ from oncekey import (
     STRIPE,
     ConfigurationError,
     DynamoDBStore,
-    iam_principal,
     idempotent,
     jwt_claim,
     single_tenant,
@@ -30,32 +29,6 @@ from tests.support.protected import (
 )
 
 POST = load("apigw_http_v2_post")
-
-
-def test_sessions_of_one_role_are_one_caller() -> None:
-    """A retry from another host, with the session name of that host, finds the first answer."""
-    service = Protected(tenant=iam_principal())
-    event = load("function_url_post")
-    iam = event["requestContext"]["authorizer"]["iam"]
-    role = "arn:aws:sts::123456789012:assumed-role/Payer"
-    for session in ("task-1", "task-2"):
-        iam["userArn"] = f"{role}/{session}"
-        service.send(event)
-    iam["userArn"] = "arn:aws:iam::123456789012:user/payer"
-    service.send(event)
-
-    assert [run.tenant for run in service.runs] == [role, "arn:aws:iam::123456789012:user/payer"]
-
-
-def test_null_members_of_an_event_are_absent_ones() -> None:
-    """A REST event with null query values is served; a context that is none is told."""
-    service = Protected()
-    event = load("apigw_rest_v1_post")
-    event["multiValueQueryStringParameters"] = {"a": [None], "b": None}
-
-    assert service.send(event)["statusCode"] == 201
-    with pytest.raises(TypeError, match="is no HTTP request"):
-        service.send(POST | {"requestContext": {"http": None}})
 
 
 @pytest.mark.parametrize(
