@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 
 # What code raises that was given something of another form than it expects, or nested deeper than
 # a parser goes. Anything else is about the program and not about the request.
-MISFITS = (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError)
+MISFITS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    StopIteration,
+    TypeError,
+    ValueError,
+)
 _UNFIT = "The request does not have the form that this operation needs."
 
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from oncekey.settings import Settings
 
 
+# A first request arrives within it, whatever the network does.
+_A_MOMENT_MS = 60_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """Everything that the engine needs to know of one request.
@@ -29,8 +33,8 @@ class Claim:
     response_version: int = 1
     # Whether a fingerprint that differs is that of this request, by an older algorithm or secret.
     accepts: Callable[[str], bool] | None = None
-    # First sent so long ago that an answer to it may have been forgotten: it must not begin now.
-    is_too_old_to_begin: bool = False
+    # When the client first sent the request, if it says so.
+    first_sent_ms: int | None = None
     stores_raw_key: bool = True
 
     @property
@@ -46,6 +50,23 @@ class Claim:
         until_ms = self.deadline_ms + self.settings.lease_margin_ms
         longest_ms = self.settings.max_lease_ms
         return until_ms if longest_ms is None else min(until_ms, now_ms + longest_ms)
+
+    def is_a_late_retry(self, now_ms: int) -> bool:
+        """Whether the request says that it was first sent more than a moment ago."""
+        return self.first_sent_ms is not None and self.first_sent_ms + _A_MOMENT_MS < now_ms
+
+    def is_too_old_to_begin(self, now_ms: int, expired: Record | None = None) -> bool:
+        """Whether an answer to this request may have been forgotten, so that it must not begin.
+
+        That is so if it was first sent longer ago than answers are kept, or before the operation
+        ended whose `expired` record is still there, whatever answers were kept then.
+        """
+        sent_ms = self.first_sent_ms
+        if sent_ms is None:
+            return False
+        ended_ms = expired.completed_at_ms if expired is not None else None
+        is_before = ended_ms is not None and sent_ms <= ended_ms
+        return is_before or sent_ms + self.settings.retention_ms < now_ms
 
     def forgets_too_early(self, now_ms: int) -> bool:
         """Whether an answer is forgotten before the lease of an attempt that begins now can end."""

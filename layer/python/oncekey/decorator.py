@@ -152,10 +152,10 @@ class idempotent:  # noqa: N801 -- written as a decorator
                 {
                     "required": (self.required, bool),
                     "store_raw_key": (self.store_raw_key, bool),
-                    "response_version": (self.response_version, int),
                     "problem_base": (self.problem_base or "", str),
                 }
             ),
+            *options.version_faults(self.response_version),
             *options.clock_faults(self.clock),
             *options.store_faults(self.store),
             *options.duration_faults(self._durations()),

@@ -74,7 +74,11 @@ async def _uninterrupted(call: asyncio.Future[object]) -> asyncio.CancelledError
 
 
 async def _perform(command: Command, store: Store, clock: Clock) -> object:
-    return await asyncio.to_thread(perform, command, store, clock, _never)
+    try:
+        return await asyncio.to_thread(perform, command, store, clock, _never)
+    except RuntimeError:
+        # The loop's threads are gone because it is closing: what is to be recorded still is.
+        return perform(command, store, clock, _never)
 
 
 def _never(operation: Operation) -> Result:

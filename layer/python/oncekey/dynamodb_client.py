@@ -26,12 +26,19 @@ _TRANSIENT_CODES = frozenset(
         "LimitExceededException",
         "ProvisionedThroughputExceededException",
         "ReplicatedWriteConflictException",
+        "RequestTimeout",
         "RequestLimitExceeded",
         "ServiceUnavailable",
+        "SlowDown",
         "ThrottlingException",
         "TransactionConflictException",
         "TransactionInProgressException",
     }
+)
+
+# Failures without an answer that no waiting helps: the deployment, or our own parameters.
+_NOT_BY_WAITING = frozenset(
+    {"NoCredentialsError", "NoRegionError", "ParamValidationError", "PartialCredentialsError"}
 )
 
 
@@ -103,8 +110,7 @@ def store_error(error: Exception) -> StoreError:
         name = type(error).__name__
         return StoreError(
             name,
-            transient=name
-            not in {"NoCredentialsError", "NoRegionError", "PartialCredentialsError"},
+            transient=name not in _NOT_BY_WAITING,
         )
     code = str(response.get("Error", {}).get("Code", "unknown"))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

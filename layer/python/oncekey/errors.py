@@ -35,8 +35,12 @@ class NotExecuted(OncekeyError):  # noqa: N818 -- a statement about the world, r
     """Raised by a handler to state that nothing happened: the same key may run again at once.
 
     Raise it only for what is proven not to have been executed, such as a refusal by the provider. A
-    timeout proves nothing.
+    timeout proves nothing. One that comes out of an idempotent function speaks of that function
+    alone: what its caller did before is not undone by it.
     """
+
+    # Set on its way out of the operation that it speaks of.
+    is_spent = False
 
 
 class Final(OncekeyError):  # noqa: N818 -- an answer, not an error

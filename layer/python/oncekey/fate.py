@@ -54,7 +54,12 @@ def is_proof(raised: Raised, is_not_executed: Callable[[BaseException], bool]) -
         return False
     if raised.is_proof is not None:
         return raised.is_proof
-    return isinstance(raised.error, NotExecuted) or is_not_executed(raised.error)
+    error = raised.error
+    if isinstance(error, NotExecuted):
+        # That a function called in here did nothing says nothing of what was done before.
+        return not error.is_spent
+    # An exit or a cancellation is no error that a rule could know anything about.
+    return isinstance(error, Exception) and is_not_executed(error)
 
 
 def reason(result: Result) -> str:

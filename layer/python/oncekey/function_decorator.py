@@ -13,6 +13,7 @@ from oncekey.clock import Clock, SystemClock
 from oncekey.errors import ConfigurationError
 from oncekey.function_keys import KeySource, function_key
 from oncekey.function_operation import Call, FunctionOperation
+from oncekey.handlers import is_coroutine_function
 from oncekey.record import Effects
 
 if TYPE_CHECKING:
@@ -115,11 +116,18 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
         signature = inspect.signature(function)
         parameters = list(signature.parameters.values())
         skip = 1 if parameters and parameters[0].name in {"self", "cls"} else 0
-        bound = self._bound(signature.replace(parameters=parameters[skip:]))
+        own = signature.replace(parameters=parameters[skip:])
+        bound = self._bound(own)
+
+        def call_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+            # Leaving a default out and giving it are the same call.
+            given = own.bind(*args[skip:], **kwargs)
+            given.apply_defaults()
+            return Call(given.args, given.kwargs)
 
         @functools.wraps(function)
         def protected(*args: P.args, **kwargs: P.kwargs) -> R:
-            call = Call(args[skip:], kwargs)
+            call = call_of(args, kwargs)
             result: R = bound.call(lambda: function(*args, **kwargs), call)
             return result
 
@@ -129,9 +137,9 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
                 made: Any = function(*args, **kwargs)
                 return made  # type: ignore[no-any-return]  # a coroutine function makes one
 
-            return await bound.call_async(coroutine, Call(args[skip:], kwargs))
+            return await bound.call_async(coroutine, call_of(args, kwargs))
 
-        if inspect.iscoroutinefunction(function):
+        if is_coroutine_function(function):
             wrapper: Any = protected_async
             return wrapper  # type: ignore[no-any-return]  # R is its coroutine
         return protected

@@ -68,7 +68,8 @@ def _finder(
     key: Any, signature: inspect.Signature, operation: str
 ) -> Callable[[inspect.BoundArguments], Any]:
     if isinstance(key, str):
-        return _expression(key, list(signature.parameters), operation)
+        look_up = _expression(key, list(signature.parameters), operation)
+        return lambda bound: _whole(look_up(bound), operation)
     if not callable(key) or inspect.iscoroutinefunction(key):
         raise _misconfigured(
             operation,
@@ -76,6 +77,15 @@ def _finder(
             " (not async) of the call's arguments",
         )
     return lambda bound: key(*bound.args, **bound.kwargs)
+
+
+def _whole(found: Any, operation: str) -> Any:
+    # Calls that lack the same part of a composite key are different calls.
+    parts = found.values() if isinstance(found, Mapping) else found
+    is_composite = isinstance(found, Mapping | list) and not _is_nothing(found)
+    if is_composite and any(map(_is_nothing, parts)):
+        raise _missing(operation, "a part of what `key=` looks up is missing")
+    return found
 
 
 def _expression(

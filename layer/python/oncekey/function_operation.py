@@ -22,11 +22,13 @@ from oncekey.errors import (
 )
 from oncekey.execution import Execution, enclosing_deadline_ms
 from oncekey.fingerprint import selected_fingerprint
+from oncekey.handlers import never_awaited
 from oncekey.identity import Identity
 from oncekey.operation import Operation, running
 from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
 from oncekey.results import decode, encode
 from oncekey.settings import is_disabled
+from oncekey.tenants import is_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -142,7 +144,7 @@ class FunctionOperation:
 
     def _tenant(self, call: Call) -> str:
         tenant = self.tenant(*call.args, **call.kwargs)
-        if not tenant:
+        if not is_name(tenant):
             raise KeyMissing(
                 operation=self.name,
                 detail="the call does not say whose key it is: `tenant=` finds nobody in the"
@@ -173,7 +175,10 @@ class FunctionOperation:
 
     def _exception(self, refusal: Refusal, attempt: _Attempt) -> BaseException:
         if refusal.reason is Reason.NOT_EXECUTED:
-            return attempt.error or NotExecuted(f"{self.name}: no time was left to begin")
+            error = attempt.error or NotExecuted(f"{self.name}: no time was left to begin")
+            if isinstance(error, NotExecuted):
+                error.is_spent = True
+            return error
         wait_ms = refusal.retry_after_ms
         return _EXCEPTIONS[refusal.reason](
             operation=self.name,
@@ -186,12 +191,14 @@ class FunctionOperation:
             name=self.name,
             operation_id=self.clock.new_operation_id(),
             attempt=1,
-            tenant=self.tenant(*call.args, **call.kwargs) or "",
+            tenant=str(self.tenant(*call.args, **call.kwargs) or ""),
             protected=False,
         )
 
 
 def _returned(value: Any) -> Result:
+    if inspect.isawaitable(value):
+        return Raised(never_awaited(value), has_returned=True)
     try:
         text = encode(value)
     except TypeError as mistake:
@@ -206,4 +213,7 @@ def _deadline_ms(call: Call, settings: Settings, now_ms: int) -> int:
         if callable(inspect.getattr_static(argument, "get_remaining_time_in_millis", None)):
             return deadline_ms(argument, settings, now_ms)
     enclosing_ms = enclosing_deadline_ms.get()
-    return deadline_ms(None, settings, now_ms) if enclosing_ms is None else enclosing_ms
+    # Who is still alive after that was not bound by it: a task that outlived its handler, say.
+    if enclosing_ms is None or enclosing_ms <= now_ms:
+        return deadline_ms(None, settings, now_ms)
+    return enclosing_ms

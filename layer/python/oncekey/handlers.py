@@ -25,6 +25,16 @@ def is_coroutine_function(handler: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
 
 
+def never_awaited(made: Any) -> TypeError:
+    """The mistake of a plain function that returned a coroutine, which is closed unrun."""
+    if inspect.iscoroutine(made):
+        made.close()
+    return TypeError(
+        "oncekey: a plain function returned an awaitable, which nobody awaits:"
+        " decorate the coroutine function itself"
+    )
+
+
 def handler_faults(handler: Callable[..., object]) -> list[str]:
     """What is wrong with a handler of HTTP events."""
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
@@ -42,7 +52,11 @@ def needed_arguments(handler: Callable[..., object]) -> list[str]:
     One that takes any number of them is called with event and context.
     """
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    parameters = list(inspect.signature(handler).parameters.values())
+    # A wrapper is called with what it takes itself, unless it takes anything and passes it on.
+    own = inspect.signature(handler, follow_wrapped=False).parameters.values()
+    passes_on = {parameter.kind for parameter in own} & set(kinds)
+    signature = inspect.signature(handler, follow_wrapped=bool(passes_on))
+    parameters = list(signature.parameters.values())
     needed = [
         parameter.name
         for number, parameter in enumerate(parameters)

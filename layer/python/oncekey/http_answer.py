@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 Answer = dict[str, Any]
 
 
-class NotNow(dict[str, Any]):
-    """An answer of ours that says "same key, wait": never the last word of whoever passes it on."""
-
-
 # Of the 4xx these say "not now" rather than "no": RFC 9110 section 15.5.9, RFC 8470 section 5.2,
 # RFC 6585 section 4.
 _NOT_FINAL = frozenset({408, 425, 429})
@@ -130,7 +126,7 @@ def with_headers(
     """
     multi_value = shape is Shape.LOAD_BALANCER_MULTI_VALUE
     names = {name.lower() for name in added} | without
-    copy = type(answer)(answer)
+    copy = dict(answer)
     for field in ("headers", "multiValueHeaders"):
         if copy.get(field):
             copy[field] = {

@@ -6,12 +6,11 @@ import json
 from typing import TYPE_CHECKING
 
 from oncekey import telemetry
-from oncekey.http_answer import Answer, NotNow, answer_from, changed_by, with_headers
+from oncekey.http_answer import Answer, answer_from, changed_by, with_headers
 from oncekey.http_key import HEADER
 from oncekey.ietf_preset import retry_after
 from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
 from oncekey.preset import Marks
-from oncekey.problem import PROBLEMS
 
 _OURS = frozenset({"idempotency-key", "idempotency-expires", "idempotent-replayed"})
 
@@ -71,8 +70,7 @@ def refused(
         code, base=settings.problem_base, detail=detail, retry_after_ms=retry_after_ms
     )
     headers = policy.preset.refusal_headers(_request_id(request))
-    shaped = with_headers(answer, headers, request.shape)
-    return NotNow(shaped) if PROBLEMS[code].retryable else shaped
+    return with_headers(answer, headers, request.shape)
 
 
 def _refusal(
@@ -80,7 +78,7 @@ def _refusal(
 ) -> Answer:
     running = refusal.reason is Reason.RUNNING and refusal.record is not None
     if running and settings.in_progress == "accepted":
-        return NotNow(with_headers(_accepted(refusal), {}, request.shape))
+        return with_headers(_accepted(refusal), {}, request.shape)
     return refused(refusal.reason, request, policy, settings, retry_after_ms=refusal.retry_after_ms)
 
 
@@ -126,7 +124,8 @@ def _marks(
         if completed_at_ms is None:
             expires_at_s -= settings.gone_for_s
         else:
-            expires_at_s = completed_at_ms // 1000 + settings.retention_s
+            given_until_s = completed_at_ms // 1000 + settings.retention_s
+            expires_at_s = min(expires_at_s, given_until_s)
     return Marks(
         key=request.header_lines(HEADER)[0].strip(),
         operation_id=record.operation_id,

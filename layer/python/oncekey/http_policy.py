@@ -85,7 +85,7 @@ class HttpPolicy:
             settings=settings,
             deadline_ms=until_ms,
             response_version=self.response_version,
-            is_too_old_to_begin=sent_ms is not None and sent_ms + settings.retention_ms < now_ms,
+            first_sent_ms=sent_ms,
             stores_raw_key=self.stores_raw_key,
         )
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from oncekey import telemetry
 from oncekey.commands import Answered, Raised, Unsendable
 from oncekey.errors import Final
 from oncekey.fate import is_proof
+from oncekey.handlers import never_awaited
 from oncekey.http_answer import (
-    NotNow,
     answer_from,
     changed_by,
     final_answer,
@@ -17,6 +18,7 @@ from oncekey.http_answer import (
     stored_form,
 )
 from oncekey.http_event import Shape
+from oncekey.not_now import says_not_now
 
 if TYPE_CHECKING:
     from oncekey.commands import Result
@@ -52,6 +54,8 @@ def raised(
 def _answered(
     value: Any, request: HttpRequest, policy: HttpPolicy, *, is_last_word: bool
 ) -> Result:
+    if inspect.isawaitable(value):
+        return Raised(never_awaited(value), has_returned=True)
     try:
         text = stored_form(value, request.shape)
     except TypeError as mistake:
@@ -60,7 +64,7 @@ def _answered(
     answer = answer_from(text)
     try:
         # An operation that calls another one and passes on its "not now" has not ended either.
-        final = is_last_word or (policy.is_final(answer) and not isinstance(value, NotNow))
+        final = is_last_word or (policy.is_final(answer_from(text)) and not says_not_now(answer))
         stored = text
         if policy.before_store is not None:
             changed = changed_by("before_store", policy.before_store(answer_from(text)))

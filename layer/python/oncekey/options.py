@@ -193,6 +193,13 @@ def kind_faults(values: Mapping[str, tuple[object, type]]) -> list[str]:
     ]
 
 
+def version_faults(response_version: object) -> list[str]:
+    """What is wrong with the version of the answers."""
+    if isinstance(response_version, int) and not isinstance(response_version, bool):
+        return [] if response_version >= 1 else ["response_version is less than 1"]
+    return [f"response_version is {response_version!r}: int is needed"]
+
+
 def clock_faults(clock: object) -> list[str]:
     """What is wrong with the clock."""
     if clock is None or hasattr(clock, "now_ms"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey import retry, telemetry
@@ -15,7 +15,7 @@ from oncekey.replay import replay
 from oncekey.reservation import outcome_unknown, running
 from oncekey.retry import Budget
 from oncekey.store import Refused
-from oncekey.stored_answer import NotKept, StoredAnswer, keep
+from oncekey.stored_answer import OBJECT_CALL_TIMEOUT_MS, Blob, NotKept, Place, StoredAnswer, keep
 from oncekey.transitions import Complete, Doubt, Ending, MarkUnknown, Release, Retry, Transition
 
 if TYPE_CHECKING:
@@ -94,12 +94,26 @@ class Recorder:
         )
         if blob is None:
             return stored
+        if blob.at.place is Place.OBJECT:
+            return (yield from self._kept_as_object(stored, blob))
         try:
             yield from retry.keep(blob, self._until_the_deadline(), self.clock)
         except StoreError as error:
             if error.transient:
+                # Where no item can be written, the record cannot be either.
                 raise
-            return NotKept(f"store-refused: {error.reason}")
+            return NotKept(f"it could not be kept: {error.reason}")
+        return stored
+
+    def _kept_as_object(self, stored: StoredAnswer, blob: Blob) -> Flow[StoredAnswer]:
+        # The work is done, and the record can say so without the bucket: a bucket that is down must
+        # cost neither the time to answer in nor the record.
+        if self.clock.now_ms() + OBJECT_CALL_TIMEOUT_MS > self.budget.until_ms:
+            return NotKept("no time was left to keep it")
+        try:
+            yield from retry.keep(blob, replace(self.budget, failures=0), self.clock)
+        except StoreError as error:
+            return NotKept(f"it could not be kept: {error.reason}")
         return stored
 
     def _write_ending(self, stored: StoredAnswer) -> Flow[int | Refused | StoreError]:

@@ -47,7 +47,8 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
         clock.now_ms() + claim.settings.wait_up_to_ms if claim.settings.in_progress == "wait" else 0
     )
     met: Record | None = None
-    if claim.is_too_old_to_begin:
+    if claim.is_a_late_retry(clock.now_ms()):
+        # What is under the key decides whether it may begin; a reserve would write over it.
         met = yield from retry.read(claim.pk, budget, clock)
     decision = _decide(met, claim, owner, clock)
     polls = 0
@@ -113,7 +114,7 @@ def _decide(record: Record | None, claim: Claim, owner: str, clock: Clock) -> De
     )
     match verdict:
         case Verdict.EXPIRED:
-            return _fresh(claim, owner, clock)
+            return _fresh(claim, owner, clock, record)
         case Verdict.GONE:
             return Refusal(reason=Reason.KEY_EXPIRED, record=record)
         case Verdict.OURS:
@@ -141,10 +142,12 @@ def _decide(record: Record | None, claim: Claim, owner: str, clock: Clock) -> De
             assert_never(verdict)
 
 
-def _fresh(claim: Claim, owner: str, clock: Clock) -> Reserve | Refusal:
-    if claim.is_too_old_to_begin:
-        return Refusal(reason=Reason.TOO_OLD)
+def _fresh(
+    claim: Claim, owner: str, clock: Clock, expired: Record | None = None
+) -> Reserve | Refusal:
     now_ms = clock.now_ms()
+    if claim.is_too_old_to_begin(now_ms, expired):
+        return Refusal(reason=Reason.TOO_OLD)
     record = claim.new_record(operation_id=clock.new_operation_id(), owner=owner, now_ms=now_ms)
     return Reserve(record=record, now_ms=now_ms)
 

@@ -78,11 +78,7 @@ def keep(blob: Blob, budget: Budget, clock: Clock) -> Flow[None]:
     Raises:
         StoreError: the last failure.
     """
-    budget = _for(blob.at, budget)
-    if not budget.allows(clock.now_ms()):
-        # Keeping an answer must not cost the time to give it in.
-        raise StoreError("no time is left to keep the answer", transient=True)
-    yield from _repeated(lambda: commands.keep(blob), budget, clock)
+    yield from _repeated(lambda: commands.keep(blob), _for(blob.at, budget), clock)
 
 
 def fetch(at: Elsewhere, budget: Budget, clock: Clock) -> Flow[bytes | None]:

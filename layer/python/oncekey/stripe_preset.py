@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Problem code → status, Stripe's error type, and its error code where it has one. What Stripe has
 # no word for keeps its own code, so that the cases stay apart.
-_ERRORS: dict[str, tuple[int, str, str]] = {
+ERRORS: dict[str, tuple[int, str, str]] = {
     "key-missing": (400, "invalid_request_error", "idempotency_key_missing"),
     "key-invalid": (400, "invalid_request_error", "idempotency_key_invalid"),
     "request-invalid": (400, "invalid_request_error", "request_invalid"),
@@ -46,7 +46,7 @@ class StripePreset:
     ) -> Answer:
         """An error object; `doc_url` is `base` and the problem code where `base` is an address."""
         problem = PROBLEMS[code]
-        status, kind, error_code = _ERRORS[code]
+        status, kind, error_code = ERRORS[code]
         error = {"type": kind, "code": error_code, "message": detail or problem.detail}
         if base.startswith("http"):
             error["doc_url"] = f"{base}{code}"

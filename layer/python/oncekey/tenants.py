@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 # Receives the event's `requestContext`: neither headers nor body, which a client can write at will.
 # Returns None where the caller cannot be told, and the request is then refused.
@@ -79,6 +79,17 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def is_name(caller: object) -> TypeGuard[str]:
+    """Whether `caller` can name somebody: text that is not blank and that UTF-8 can hold."""
+    if not isinstance(caller, str) or not caller.strip():
+        return False
+    try:
+        caller.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _text(value: Any) -> str | None:
     # An empty claim, a list or a flag names nobody.
     return value if isinstance(value, str) and value.strip() else None
@@ -88,9 +99,6 @@ def caller_of(source: CallerSource, context: Mapping[str, Any]) -> str | None:
     """Whom `source` names; None where it names nobody, is at a loss, or gives what is no name."""
     try:
         caller = source(context)
-        if caller is not None:
-            # A name that UTF-8 cannot hold can neither be hashed nor be stored.
-            caller.encode("utf-8")
     except (LookupError, TypeError, AttributeError, ValueError):
         return None
-    return _text(caller)
+    return caller if is_name(caller) else None
