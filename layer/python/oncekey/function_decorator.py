@@ -38,6 +38,9 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
     Decimal, datetime, UUID, bytes, tuples, sets, enums, dataclasses and pydantic models. What
     cannot be stored raises a TypeError at the first call, after the record is settled.
 
+    `NotExecuted` is raised to the caller as it is, and proves nothing about what the caller did
+    before. `Final` is a handler's word: raised in here it is an exception like any other.
+
     The operation is `current_operation()` below the function. The lease ends with the invocation:
     of the Lambda context among the arguments, else of the protected handler that makes the call,
     else after ONCEKEY_DEFAULT_LEASE_MS. An `async def` function stays one.
