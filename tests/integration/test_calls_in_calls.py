@@ -28,6 +28,7 @@ from oncekey.testing import MemoryStore
 from tests.support.events import load, with_body, with_header
 from tests.support.function_calls import Calls
 from tests.support.protected import (
+    SHAPES,
     Protected,
     headers_of,
     problem_of,
@@ -115,6 +116,43 @@ def test_a_problem_of_the_authors_own_is_final() -> None:
     service.send(POST)
 
     assert headers_of(service.send(POST))["idempotent-replayed"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        pytest.param(402, {"error": {"code": ["card", "declined"]}}, id="a code that is no text"),
+        pytest.param(402, {"error": {"code": "card_declined"}}, id="another error of Stripe's"),
+        pytest.param(402, {"error": "declined"}, id="an error that is text"),
+        pytest.param(
+            202,
+            {"operation_id": "7", "status": "queued", "retry_after_s": 5},
+            id="a 202 of its own",
+        ),
+        pytest.param(200, [1, 2], id="a list"),
+    ],
+)
+def test_answers_that_look_alike_are_stored(status: int, body: Any) -> None:
+    """Members of the same names do not make an answer ours: it is final, and replayed."""
+    service = Protected()
+    service.then = lambda _event, _op: {"statusCode": status, "body": json.dumps(body)}
+    service.send(POST)
+
+    assert headers_of(service.send(POST))["idempotent-replayed"] == "true"
+    assert len(service.runs) == 1
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_accepted_that_is_passed_on_is_not_final(shape: str) -> None:
+    """The 202 of an inner operation that still runs is no last word, in any shape of event."""
+    inner = Protected(operation="POST /inner", in_progress="accepted")
+    outer = Protected(operation="POST /outer")
+    outer.then = lambda event, _op: dict(inner.send(event))
+
+    answer = while_running(inner, load(shape), lambda: outer.send(load(shape)))
+
+    assert answer["statusCode"] == 202
+    assert records(outer)[0].status is Status.UNKNOWN
 
 
 def test_the_expiry_that_is_promised_is_never_beyond_the_record() -> None:

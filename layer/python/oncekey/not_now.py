@@ -35,5 +35,19 @@ def says_not_now(answer: Mapping[str, Any]) -> bool:
     if set(said) == _PROBLEM_MEMBERS:
         return said["retryable"] is True and str(said["type"]).endswith(_CODES)
     if set(said) == {"error"} and isinstance(said["error"], dict):
-        return said["error"].get("code") in _STRIPE_CODES
-    return set(said) == _ACCEPTED_MEMBERS and answer.get("statusCode") == 202
+        code = said["error"].get("code")
+        return isinstance(code, str) and code in _STRIPE_CODES
+    return set(said) == _ACCEPTED_MEMBERS and _leads_to(
+        answer, f"/operations/{said['operation_id']}"
+    )
+
+
+def _leads_to(answer: Mapping[str, Any], location: str) -> bool:
+    # An author may answer 202 with members of the same names; where ours leads is ours alone.
+    found = [*_values(answer.get("headers")), *_values(answer.get("multiValueHeaders"))]
+    return answer.get("statusCode") == 202 and location in found
+
+
+def _values(headers: Mapping[str, Any] | None) -> list[Any]:
+    values = [value for name, value in (headers or {}).items() if name.lower() == "location"]
+    return [one for value in values for one in (value if isinstance(value, list) else [value])]
