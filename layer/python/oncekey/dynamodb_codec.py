@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from oncekey.errors import StoreError
 from oncekey.record import Due, Effects, Record, Status
+from oncekey.steps import NO_STEPS, FinishedStep, StartedStep, Steps
 from oncekey.stored_answer import Elsewhere, NotKept, Place
 
 if TYPE_CHECKING:
@@ -55,8 +56,10 @@ _OPTIONAL = {
     "escalated_at_ms",
 }
 ATTRIBUTE_NAMES = frozenset(
-    {name for name, _ in _ATTRIBUTES.values()} | {"due_shard", "due_at", "response"}
+    {name for name, _ in _ATTRIBUTES.values()} | {"due_shard", "due_at", "response", "steps"}
 )
+# What a recorded operation begins with: paths into it can be set one by one.
+NO_STEPS_VALUE: dict[str, Any] = {"M": {"finished": {"M": {}}}}
 
 
 def attribute_values(record: Record) -> Item:
@@ -68,6 +71,8 @@ def attribute_values(record: Record) -> Item:
             item[name] = {kind: str(value)}
     if record.response is not None:
         item["response"] = answer_value(record.response)
+    if record.effects is Effects.RECORDED or record.steps != NO_STEPS:
+        item["steps"] = _steps_value(record.steps)
     if record.due is not None:
         item["due_shard"] = {"S": record.due.shard}
         item["due_at"] = {"N": str(record.due.at_ms)}
@@ -91,6 +96,8 @@ def record_from_item(item: Mapping[str, Mapping[str, Any]]) -> Record:
         fields["effects"] = Effects(fields["effects"])
         if "response" in item:
             fields["response"] = _answer(item["response"])
+        if "steps" in item:
+            fields["steps"] = _steps(item["steps"]["M"])
         if "due_at" in item:
             fields["due"] = Due(shard=item["due_shard"]["S"], at_ms=int(item["due_at"]["N"]))
         return Record(**fields)
@@ -112,6 +119,61 @@ def answer_value(answer: StoredAnswer) -> dict[str, Any]:
         case _:
             assert_never(answer)
     return {"M": {name: {"S": text} for name, text in fields.items()}}
+
+
+def started_value(step: StartedStep) -> dict[str, Any]:
+    """The attribute that a step under way is."""
+    return {
+        "M": {
+            "name": {"S": step.name},
+            "position": {"N": str(step.position)},
+            "mark": {"N": str(step.mark)},
+            "at": {"N": str(step.at_ms)},
+        }
+    }
+
+
+def finished_value(step: FinishedStep) -> dict[str, Any]:
+    """The attribute that a finished step is, under its name."""
+    fields: Item = {"position": {"N": str(step.position)}, "at": {"N": str(step.at_ms)}}
+    if step.result is not None:
+        fields["result"] = answer_value(step.result)
+    if step.is_final:
+        fields["final"] = {"BOOL": True}
+    return {"M": fields}
+
+
+def _steps_value(steps: Steps) -> dict[str, Any]:
+    finished = {step.name: finished_value(step) for step in steps.finished}
+    fields: Item = {"finished": {"M": finished}}
+    if steps.started is not None:
+        fields["started"] = started_value(steps.started)
+    return {"M": fields}
+
+
+def _steps(fields: Mapping[str, Any]) -> Steps:
+    steps = Steps()
+    for name, value in fields["finished"]["M"].items():
+        found = value["M"]
+        step = FinishedStep(
+            name=name,
+            position=int(found["position"]["N"]),
+            at_ms=int(found["at"]["N"]),
+            result=_answer(found["result"]) if "result" in found else None,
+            is_final="final" in found,
+        )
+        steps = steps.finishing(step)
+    started = fields.get("started", {}).get("M")
+    if started is None:
+        return steps
+    return steps.starting(
+        StartedStep(
+            name=started["name"]["S"],
+            position=int(started["position"]["N"]),
+            mark=int(started["mark"]["N"]),
+            at_ms=int(started["at"]["N"]),
+        )
+    )
 
 
 def _answer(value: Mapping[str, Any]) -> StoredAnswer:

@@ -1,7 +1,6 @@
-"""The transitions in DynamoDB's language: one conditional write each, with its named condition.
+"""The transitions in DynamoDB's language: one conditional write each, and what it changes.
 
-The conditions are the guard of the whole protocol; `oncekey.transition_rules.permitted` is their
-meaning, and a contract test compares the two over every state.
+`oncekey.dynamodb_conditions` has the conditions.
 """
 
 from __future__ import annotations
@@ -9,8 +8,17 @@ from __future__ import annotations
 import re
 from typing import Any, assert_never
 
-from oncekey.dynamodb_codec import Item, answer_value, attribute_values
+from oncekey.dynamodb_codec import (
+    NO_STEPS_VALUE,
+    Item,
+    answer_value,
+    attribute_values,
+    finished_value,
+    started_value,
+)
+from oncekey.dynamodb_conditions import guard
 from oncekey.record import Due, Effects, Status
+from oncekey.step_transitions import ClearStep, FinishStep, StartStep
 from oncekey.transitions import (
     Complete,
     Doubt,
@@ -24,29 +32,10 @@ from oncekey.transitions import (
     Resume,
     Retry,
     Settle,
+    SettleStep,
     TakeOver,
     Transition,
 )
-
-# The parts that conditions are made of. DynamoDB has no clock: "now" is the caller's.
-_ABSENT = "attribute_not_exists(#pk)"
-_SETTLED_AND_EXPIRED = "(#status IN (:completed, :failed_retryable) AND #expires_at <= :now_s)"
-_SAME_VERSION = "#owner = :seen_owner AND #rev = :seen_rev"
-_LEASE_OVER = "#lease_until < :now_ms"  # false where there is no lease: absent never means expired
-_OWN = "#owner = :owner"
-
-RESERVE = f"{_ABSENT} OR {_SETTLED_AND_EXPIRED}"
-RESUME = f"#status = :failed_retryable AND {_SAME_VERSION}"
-TAKE_OVER = (
-    f"#status = :in_progress AND #effects = :repeatable AND {_SAME_VERSION} AND {_LEASE_OVER}"
-)
-EXPIRE_LEASE_TO_UNKNOWN = f"#status = :in_progress AND {_SAME_VERSION} AND {_LEASE_OVER}"
-EXPIRE_LEASE_TO_RETRYABLE = TAKE_OVER
-COMPLETE = f"#status IN (:in_progress, :unknown) AND {_OWN}"
-RELEASE = f"#status = :in_progress AND {_OWN}"
-MARK_UNKNOWN = f"#status = :in_progress AND {_OWN}"
-SETTLE = "#status = :unknown AND #owner = :seen_owner AND #effects <> :recorded"
-LATE_EFFECT = f"#status = :failed_retryable AND #effects <> :recorded AND {_SAME_VERSION}"
 
 _CONSTANTS: dict[str, str] = {
     ":in_progress": Status.IN_PROGRESS.value,
@@ -65,12 +54,11 @@ def put_parameters(table: str, transition: Reserve) -> dict[str, Any]:
 
     It creates the record, or returns the one that stands there, in one round trip.
     """
-    values = {":now_s": {"N": str(transition.now_ms // 1000)}}
     return {
         "TableName": table,
         "Item": attribute_values(transition.record),
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        **_condition(RESERVE, values),
+        **_condition(*guard(transition)),
     }
 
 
@@ -79,59 +67,42 @@ def update_parameters(table: str, transition: Transition) -> dict[str, Any]:
 
     It names what it sets and removes, and leaves every other attribute alone.
     """
-    condition, values = _guard(transition)
+    condition, values = guard(transition)
     sets, removes = _changes(transition)
-    update = "SET #rev = #rev + :one" + "".join(f", #{name} = :set_{name}" for name in sets)
+    update = "SET #rev = #rev + :one" + "".join(
+        f", {_path(name)} = :set_{number}" for number, name in enumerate(sets)
+    )
     if isinstance(transition, Resume | TakeOver):
         update += ", #attempt = #attempt + :one"
+        if transition.lease.effects is Effects.RECORDED:
+            update += ", #steps = if_not_exists(#steps, :no_steps)"
+            values |= {":no_steps": NO_STEPS_VALUE}
     if removes:
-        update += " REMOVE " + ", ".join(f"#{name}" for name in removes)
-    values |= {":one": {"N": "1"}} | {f":set_{name}": value for name, value in sets.items()}
+        update += " REMOVE " + ", ".join(map(_path, removes))
+    values |= {":one": {"N": "1"}}
+    values |= {f":set_{number}": value for number, value in enumerate(sets.values())}
     return {
         "TableName": table,
         "Key": {"pk": {"S": transition.pk}},
         "UpdateExpression": update,
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        **_condition(condition, values, update),
+        **_condition(condition, values, update, _step_name(transition)),
     }
 
 
-def _guard(transition: Transition) -> tuple[str, Item]:
+def _path(name: str) -> str:
+    return ".".join(f"#{part}" for part in name.split("."))
+
+
+def _step_name(transition: Transition) -> str:
+    """What `#step` stands for: a step's name is its author's and is never part of an expression."""
     match transition:
-        case Reserve():
-            raise AssertionError("Bug: a reserve is a put")
-        case Resume():
-            return RESUME, _version(transition.seen.owner, transition.seen.rev)
-        case TakeOver():
-            return TAKE_OVER, _version(transition.seen.owner, transition.seen.rev) | _now(
-                transition.now_ms
-            )
-        case ExpireLease():
-            doubt = isinstance(transition.to, Doubt)
-            condition = EXPIRE_LEASE_TO_UNKNOWN if doubt else EXPIRE_LEASE_TO_RETRYABLE
-            return condition, _version(transition.seen.owner, transition.seen.rev) | _now(
-                transition.now_ms
-            )
-        case Complete():
-            return COMPLETE, {":owner": {"S": transition.owner}}
-        case Release():
-            return RELEASE, {":owner": {"S": transition.owner}}
-        case MarkUnknown():
-            return MARK_UNKNOWN, {":owner": {"S": transition.owner}}
-        case Settle():
-            return SETTLE, {":seen_owner": {"S": transition.seen_owner}}
-        case LateEffect():
-            return LATE_EFFECT, _version(transition.seen.owner, transition.seen.rev)
+        case StartStep() | FinishStep():
+            return transition.step.name
+        case SettleStep():
+            return transition.finished.name if transition.finished is not None else ""
         case _:
-            assert_never(transition)
-
-
-def _version(owner: str, rev: int) -> Item:
-    return {":seen_owner": {"S": owner}, ":seen_rev": {"N": str(rev)}}
-
-
-def _now(now_ms: int) -> Item:
-    return {":now_ms": {"N": str(now_ms)}}
+            return ""
 
 
 def _changes(transition: Transition) -> tuple[Item, list[str]]:
@@ -151,6 +122,19 @@ def _changes(transition: Transition) -> tuple[Item, list[str]]:
         case Settle():
             sets, removes = _end(transition.to)
             return sets | {"owner": {"S": transition.new_owner}}, removes
+        case SettleStep():
+            sets, removes = _end(transition.retry)
+            sets["owner"] = {"S": transition.new_owner}
+            if transition.finished is not None:
+                sets["steps.finished.step"] = finished_value(transition.finished)
+            return sets, [*removes, "steps.started"]
+        case StartStep():
+            return {"steps.started": started_value(transition.step)}, []
+        case FinishStep():
+            finished: Item = {"steps.finished.step": finished_value(transition.step)}
+            return finished, ["steps.started"] if transition.mark is not None else []
+        case ClearStep():
+            return {}, ["steps.started"]
         case LateEffect():
             sets, removes = _end(transition.ending)
             return sets | {"owner": {"S": transition.new_owner}}, removes
@@ -183,25 +167,39 @@ def _end(to: Ending | Retry | Doubt) -> tuple[Item, list[str]]:
         case Retry():
             sets = {
                 "status": {"S": Status.FAILED_RETRYABLE.value},
-                "expires_at": {"N": str(to.expires_at_s)},
                 "last_error": {"S": to.reason},
             }
-            return sets, ["lease_until", "due_shard", "due_at"]
+            removes = ["lease_until"]
+            if to.expires_at_s is None:
+                removes.append("expires_at")
+            else:
+                sets["expires_at"] = {"N": str(to.expires_at_s)}
+            if to.due is None:
+                return sets, [*removes, "due_shard", "due_at"]
+            return sets | _due(to.due), removes
         case Doubt():
-            return {
+            sets = {
                 "status": {"S": Status.UNKNOWN.value},
                 "last_error": {"S": to.reason},
                 **_due(to.due),
-            }, []
+            }
+            if to.escalated_at_ms is not None:
+                sets["escalated_at"] = {"N": str(to.escalated_at_ms)}
+            return sets, []
 
 
 def _due(due: Due) -> Item:
     return {"due_shard": {"S": due.shard}, "due_at": {"N": str(due.at_ms)}}
 
 
-def _condition(condition: str, values: Item, update: str = "") -> dict[str, Any]:
+def _condition(
+    condition: str, values: Item, update: str = "", step_name: str = ""
+) -> dict[str, Any]:
     # DynamoDB refuses a name or a value that is declared and not used.
     used = f"{update} {condition}"
+    names = {f"#{name}": name for name in sorted(set(_NAME.findall(used)))}
+    if "#step" in names:
+        names["#step"] = step_name
     constants = {
         name: {"S": value}
         for name, value in _CONSTANTS.items()
@@ -209,6 +207,6 @@ def _condition(condition: str, values: Item, update: str = "") -> dict[str, Any]
     }
     return {
         "ConditionExpression": condition,
-        "ExpressionAttributeNames": {f"#{name}": name for name in sorted(set(_NAME.findall(used)))},
+        "ExpressionAttributeNames": names,
         "ExpressionAttributeValues": constants | values,
     }

@@ -20,7 +20,7 @@ class Fate(StrEnum):
 
     COMPLETED = "completed"
     NOT_EXECUTED = "not-executed"  # proven: nothing happened
-    RETRYABLE = "retryable"  # declared harmless to repeat
+    RETRYABLE = "retryable"  # harmless to repeat: declared so, or on record
     UNKNOWN = "unknown"
 
 
@@ -28,18 +28,24 @@ def decide(
     result: Result,
     effects: Effects,
     is_not_executed: Callable[[BaseException], bool],
+    *,
+    is_in_doubt: bool = False,
 ) -> Fate:
     """The fate of an attempt that ended with `result`.
 
     A final answer completes. Otherwise only what is proven not to have been executed, or declared
     harmless to repeat, may run again; everything else is unknown: an exception proves nothing about
-    what was done before it.
+    what was done before it. Recorded effects may run again because their finished steps do not;
+    `is_in_doubt`: one of their steps may have happened, so that nothing else can be said, whatever
+    the handler made of it.
     """
+    if is_in_doubt:
+        return Fate.UNKNOWN
     if isinstance(result, Unsendable) or (isinstance(result, Answered) and result.is_final):
         return Fate.COMPLETED
     if isinstance(result, Raised) and is_proof(result, is_not_executed):
         return Fate.NOT_EXECUTED
-    if effects is Effects.REPEATABLE:
+    if effects is not Effects.UNRECORDED:
         return Fate.RETRYABLE
     return Fate.UNKNOWN
 

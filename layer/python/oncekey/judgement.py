@@ -26,7 +26,7 @@ class Verdict(StrEnum):
     REPLAY = "replay"
     RESUME = "resume"  # ended, and safe to run again
     RUNNING = "running"
-    TAKE_OVER = "take-over"  # the lease is over, and running again is harmless
+    TAKE_OVER = "take-over"  # the lease is over, and running again is harmless, or resumes exactly
     LEASE_EXPIRED = "lease-expired"  # the lease is over, and what happened is not known: mark it so
     UNKNOWN = "unknown"
 
@@ -46,8 +46,8 @@ def judge(
     The order is fixed: expired; our own owner; fingerprint; state.
 
     `effects` is what the handler that would run declares. A dead attempt is only run again where
-    the author of *that* attempt declared it harmless (the record says so) and the author of the
-    present one still does. `accepts` says of a fingerprint that differs whether it is that of the
+    the author of *that* attempt declared it harmless, or recorded its effects and left no step in
+    doubt (the record says so), and the author of the present one still does. `accepts` says of a fingerprint that differs whether it is that of the
     same request all the same, by an older algorithm or secret. An answer older than `gone_after_ms`
     is no longer given.
     """
@@ -64,7 +64,7 @@ def judge(
         case Status.COMPLETED:
             return Verdict.REPLAY
         case Status.FAILED_RETRYABLE:
-            return Verdict.RESUME
+            return _judge_failed(record, effects)
         case Status.UNKNOWN:
             return Verdict.UNKNOWN
         case Status.IN_PROGRESS:
@@ -87,9 +87,16 @@ def _holds_open_lease(record: Record, owner: str, now_ms: int) -> bool:
     )
 
 
+def _judge_failed(record: Record, effects: Effects) -> Verdict:
+    # A handler that knows nothing of steps would run the finished ones again.
+    if record.steps.finished and effects is not Effects.RECORDED:
+        return Verdict.UNKNOWN
+    return Verdict.RESUME
+
+
 def _judge_in_progress(record: Record, effects: Effects, now_ms: int) -> Verdict:
     if not record.is_lease_over(now_ms):
         return Verdict.RUNNING
-    if record.effects is Effects.REPEATABLE and effects is Effects.REPEATABLE:
+    if record.may_run_again and effects is record.effects:
         return Verdict.TAKE_OVER
     return Verdict.LEASE_EXPIRED

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from oncekey.steps import NO_STEPS, Steps
+
 if TYPE_CHECKING:
     from oncekey.stored_answer import StoredAnswer
 
@@ -66,6 +68,7 @@ class Record:
     completed_at_ms: int | None = None
     expires_at_s: int | None = None
     due: Due | None = None
+    steps: Steps = NO_STEPS
     response: StoredAnswer | None = None
     response_version: int | None = None
     reconcile_attempts: int = 0
@@ -80,6 +83,18 @@ class Record:
     def is_lease_over(self, now_ms: int) -> bool:
         """Whether the owner's right to run has ended. An absent lease never means that it has."""
         return self.lease_until_ms is not None and self.lease_until_ms < now_ms
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether a step was started and is not known to have finished."""
+        return self.steps.started is not None
+
+    @property
+    def may_run_again(self) -> bool:
+        """Whether a run that died may be followed by another, by what its author declared."""
+        if self.effects is Effects.RECORDED:
+            return not self.is_in_doubt
+        return self.effects is Effects.REPEATABLE
 
     def __repr__(self) -> str:
         """The identity and the state, without key, answer or fingerprint."""

@@ -6,9 +6,10 @@ A store's conditions and updates say the same in its own language; a contract te
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from oncekey.record import Effects, Record, Status
+from oncekey.step_transitions import ClearStep, FinishStep, StartStep, StepTransition
 from oncekey.transitions import (
     Complete,
     Doubt,
@@ -23,10 +24,14 @@ from oncekey.transitions import (
     Retry,
     Seen,
     Settle,
+    SettleStep,
     TakeOver,
     Transition,
     seen,
 )
+
+if TYPE_CHECKING:
+    from oncekey.steps import Steps
 
 
 def permitted(transition: Transition, record: Record | None) -> bool:
@@ -39,20 +44,25 @@ def permitted(transition: Transition, record: Record | None) -> bool:
         case Resume():
             return record.status is Status.FAILED_RETRYABLE and transition.seen == seen(record)
         case TakeOver():
-            repeatable = record.effects is Effects.REPEATABLE
-            return repeatable and _lease_ran_out(record, transition.seen, transition.now_ms)
+            return record.may_run_again and _lease_ran_out(
+                record, transition.seen, transition.now_ms
+            )
         case ExpireLease():
             # Doubt is always safe; running again must have been declared harmless by the attempt
             # that died.
-            harmless = isinstance(transition.to, Doubt) or record.effects is Effects.REPEATABLE
+            harmless = isinstance(transition.to, Doubt) or record.may_run_again
             return harmless and _lease_ran_out(record, transition.seen, transition.now_ms)
         case Complete():
-            return record.owner == transition.owner and record.status in {
-                Status.IN_PROGRESS,
-                Status.UNKNOWN,
-            }
-        case Release() | MarkUnknown():
-            return record.owner == transition.owner and record.status is Status.IN_PROGRESS
+            may_end = record.status in {Status.IN_PROGRESS, Status.UNKNOWN}
+            return may_end and record.owner == transition.owner and not record.is_in_doubt
+        case Release():
+            return _runs_under(record, transition.owner) and not record.is_in_doubt
+        case MarkUnknown():
+            return _runs_under(record, transition.owner)
+        case StartStep() | FinishStep() | ClearStep():
+            return _runs_under(record, transition.owner) and _step_permitted(
+                transition, record.steps
+            )
         case Settle():
             unrecorded = record.effects is not Effects.RECORDED
             return (
@@ -60,12 +70,55 @@ def permitted(transition: Transition, record: Record | None) -> bool:
                 and record.status is Status.UNKNOWN
                 and record.owner == transition.seen_owner
             )
+        case SettleStep():
+            return (
+                record.effects is Effects.RECORDED
+                and record.status is Status.UNKNOWN
+                and record.owner == transition.seen_owner
+                and _settled_step(transition) == _step_in_doubt(record)
+            )
         case LateEffect():
             unrecorded = record.effects is not Effects.RECORDED
             failed = record.status is Status.FAILED_RETRYABLE
             return unrecorded and failed and transition.seen == seen(record)
         case _:
             assert_never(transition)
+
+
+def _step_permitted(transition: StepTransition, steps: Steps) -> bool:
+    mark = steps.started.mark if steps.started is not None else None
+    match transition:
+        case StartStep():
+            return mark is None and steps.named(transition.step.name) is None
+        case FinishStep():
+            return mark == transition.mark and steps.named(transition.step.name) is None
+        case ClearStep():
+            return mark == transition.mark
+
+
+def _settled_step(transition: SettleStep) -> str | None:
+    return transition.finished.name if transition.finished is not None else transition.cleared
+
+
+def _step_in_doubt(record: Record) -> str | None:
+    return record.steps.started.name if record.steps.started is not None else None
+
+
+def _runs_under(record: Record, owner: str) -> bool:
+    return record.status is Status.IN_PROGRESS and record.owner == owner
+
+
+def has_landed(transition: StepTransition, met: Record | None) -> bool:
+    """Whether a refused `transition` of a step was our own, applied before: its answer was lost."""
+    if met is None or not _runs_under(met, transition.owner):
+        return False
+    match transition:
+        case StartStep():
+            return met.steps.started == transition.step
+        case FinishStep():
+            return met.steps.named(transition.step.name) == transition.step
+        case ClearStep():
+            return met.steps.started is None
 
 
 def _lease_ran_out(record: Record, version: Seen, now_ms: int) -> bool:
@@ -99,6 +152,21 @@ def applied(transition: Transition, record: Record | None) -> Record:
             return _ended(record, transition.doubt)
         case Settle():
             return _ended(replace(record, owner=transition.new_owner), transition.to)
+        case SettleStep():
+            steps = (
+                record.steps.finishing(transition.finished)
+                if transition.finished is not None
+                else record.steps.cleared()
+            )
+            return _ended(
+                replace(record, owner=transition.new_owner, steps=steps), transition.retry
+            )
+        case StartStep():
+            return replace(record, steps=record.steps.starting(transition.step))
+        case FinishStep():
+            return replace(record, steps=record.steps.finishing(transition.step))
+        case ClearStep():
+            return replace(record, steps=record.steps.cleared())
         case LateEffect():
             return _ended(replace(record, owner=transition.new_owner), transition.ending)
         case _:
@@ -140,7 +208,13 @@ def _ended(record: Record, to: Ending | Retry | Doubt) -> Record:
                 expires_at_s=to.expires_at_s,
                 last_error=to.reason,
                 lease_until_ms=None,
-                due=None,
+                due=to.due,
             )
         case Doubt():
-            return replace(record, status=Status.UNKNOWN, due=to.due, last_error=to.reason)
+            return replace(
+                record,
+                status=Status.UNKNOWN,
+                due=to.due,
+                last_error=to.reason,
+                escalated_at_ms=to.escalated_at_ms or record.escalated_at_ms,
+            )

@@ -6,18 +6,20 @@
  IN_PROGRESS        Complete     COMPLETED          its owner
  IN_PROGRESS        Release      FAILED_RETRYABLE   its owner
  IN_PROGRESS        MarkUnknown  UNKNOWN            its owner
- IN_PROGRESS, over  TakeOver     IN_PROGRESS        a request, repeatable effects
+ IN_PROGRESS, over  TakeOver     IN_PROGRESS        a request; no step in doubt
  IN_PROGRESS, over  ExpireLease  UNKNOWN            a request or the reconciler
- IN_PROGRESS, over  ExpireLease  FAILED_RETRYABLE   the reconciler, repeatable effects
+ IN_PROGRESS, over  ExpireLease  FAILED_RETRYABLE   the reconciler; no step in doubt
  FAILED_RETRYABLE   Resume       IN_PROGRESS        a request
  FAILED_RETRYABLE   LateEffect   COMPLETED          a webhook or an operator
  UNKNOWN            Complete     COMPLETED          its owner, late
  UNKNOWN            Settle       COMPLETED          a resolver, a webhook or an operator
  UNKNOWN            Settle       FAILED_RETRYABLE   a resolver, a webhook or an operator
+ UNKNOWN            SettleStep   FAILED_RETRYABLE   the same, recorded effects
 ```
 
-Each is one conditional write in a store, and no plain read is ever the guard.
-`oncekey.transition_rules` says when each is permitted and what it leaves.
+`oncekey.step_transitions` has those of a running operation's steps. Each is one conditional write
+in a store, and no plain read is ever the guard. `oncekey.transition_rules` says when each is
+permitted and what it leaves.
 """
 
 from __future__ import annotations
@@ -25,8 +27,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from oncekey.step_transitions import StepTransition
+
 if TYPE_CHECKING:
     from oncekey.record import Due, Effects, Record
+    from oncekey.steps import FinishedStep
     from oncekey.stored_answer import StoredAnswer
 
 
@@ -60,18 +65,27 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Safe to run again, for as long as the record lives."""
+    """Safe to run again.
+
+    For as long as the record lives; or half done, if it has finished steps: then it never expires,
+    and somebody must look at it when it is `due`.
+    """
 
     reason: str
-    expires_at_s: int
+    expires_at_s: int | None
+    due: Due | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """What happened is not known; somebody must look at `due`."""
+    """What happened is not known; somebody must look at `due`.
+
+    `escalated_at_ms`: no resolver can help, a person must.
+    """
 
     reason: str
     due: Due
+    escalated_at_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +114,7 @@ class Resume:
 class TakeOver:
     """IN_PROGRESS with its lease over → IN_PROGRESS, with a new owner and the next attempt.
 
-    Repeatable effects only.
+    Repeatable effects, or recorded ones with no step in doubt.
     """
 
     pk: str
@@ -158,14 +172,30 @@ class MarkUnknown:
 class Settle:
     """UNKNOWN → COMPLETED or FAILED_RETRYABLE, by a resolver, webhook or operator.
 
-    Writes `new_owner`, a fresh one, so that a late owner does not take the settlement for its own
-    write.
+    Unrecorded effects only: what is recorded is completed by a run, which makes its writes. Writes
+    `new_owner`, a fresh one, so that a late owner does not take the settlement for its own write.
     """
 
     pk: str
     seen_owner: str
     new_owner: str
     to: Ending | Retry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettleStep:
+    """UNKNOWN → FAILED_RETRYABLE, by a resolver, webhook or operator; recorded effects.
+
+    The step in doubt is `finished`, or `cleared` as never executed, by its name; both None where
+    none is in doubt. The run that follows makes the business writes. Writes `new_owner`.
+    """
+
+    pk: str
+    seen_owner: str
+    new_owner: str
+    retry: Retry
+    finished: FinishedStep | None = None
+    cleared: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +217,9 @@ Transition = (
     | Release
     | MarkUnknown
     | Settle
+    | SettleStep
     | LateEffect
+    | StepTransition
 )
 
 

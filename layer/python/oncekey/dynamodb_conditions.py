@@ -1,0 +1,112 @@
+"""When DynamoDB permits each transition: its named condition, with the values that it names.
+
+These conditions are the guard of the whole protocol; `oncekey.transition_rules.permitted` is their
+meaning, and a contract test compares the two over every state.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from oncekey.step_transitions import ClearStep, FinishStep, StartStep
+from oncekey.transitions import (
+    Complete,
+    Doubt,
+    ExpireLease,
+    LateEffect,
+    MarkUnknown,
+    Release,
+    Reserve,
+    Resume,
+    Settle,
+    SettleStep,
+    TakeOver,
+    Transition,
+)
+
+if TYPE_CHECKING:
+    from oncekey.dynamodb_codec import Item
+
+# The parts that conditions are made of. DynamoDB has no clock: "now" is the caller's.
+_ABSENT = "attribute_not_exists(#pk)"
+_SETTLED_AND_EXPIRED = "(#status IN (:completed, :failed_retryable) AND #expires_at <= :now_s)"
+_SAME_VERSION = "#owner = :seen_owner AND #rev = :seen_rev"
+_LEASE_OVER = "#lease_until < :now_ms"  # false where there is no lease: absent never means expired
+_OWN = "#owner = :owner"
+
+# Where there are no steps, none is in doubt either.
+_NONE_IN_DOUBT = "attribute_not_exists(#steps.#started)"
+_STEP_ABSENT = "attribute_not_exists(#steps.#finished.#step)"
+_MARKED = "#steps.#started.#mark = :mark"
+_MAY_RUN_AGAIN = f"(#effects = :repeatable OR (#effects = :recorded AND {_NONE_IN_DOUBT}))"
+
+RESERVE = f"{_ABSENT} OR {_SETTLED_AND_EXPIRED}"
+RESUME = f"#status = :failed_retryable AND {_SAME_VERSION}"
+TAKE_OVER = f"#status = :in_progress AND {_MAY_RUN_AGAIN} AND {_SAME_VERSION} AND {_LEASE_OVER}"
+EXPIRE_LEASE_TO_UNKNOWN = f"#status = :in_progress AND {_SAME_VERSION} AND {_LEASE_OVER}"
+EXPIRE_LEASE_TO_RETRYABLE = TAKE_OVER
+COMPLETE = f"#status IN (:in_progress, :unknown) AND {_OWN} AND {_NONE_IN_DOUBT}"
+RELEASE = f"#status = :in_progress AND {_OWN} AND {_NONE_IN_DOUBT}"
+MARK_UNKNOWN = f"#status = :in_progress AND {_OWN}"
+START_STEP = f"#status = :in_progress AND {_OWN} AND {_NONE_IN_DOUBT} AND {_STEP_ABSENT}"
+FINISH_MARKED_STEP = f"#status = :in_progress AND {_OWN} AND {_MARKED} AND {_STEP_ABSENT}"
+FINISH_STEP = START_STEP
+CLEAR_STEP = f"#status = :in_progress AND {_OWN} AND {_MARKED}"
+SETTLE = "#status = :unknown AND #owner = :seen_owner AND #effects <> :recorded"
+_SETTLE_RECORDED = "#status = :unknown AND #owner = :seen_owner AND #effects = :recorded"
+SETTLE_STEP = f"{_SETTLE_RECORDED} AND #steps.#started.#name = :name"
+SETTLE_NO_STEP = f"{_SETTLE_RECORDED} AND {_NONE_IN_DOUBT}"
+LATE_EFFECT = f"#status = :failed_retryable AND #effects <> :recorded AND {_SAME_VERSION}"
+
+
+def guard(transition: Transition) -> tuple[str, Item]:
+    """The condition of `transition`, and its values; those of states and effects apart."""
+    match transition:
+        case Reserve():
+            return RESERVE, {":now_s": {"N": str(transition.now_ms // 1000)}}
+        case Resume():
+            return RESUME, _version(transition.seen.owner, transition.seen.rev)
+        case TakeOver():
+            return TAKE_OVER, _version(transition.seen.owner, transition.seen.rev) | _now(
+                transition.now_ms
+            )
+        case ExpireLease():
+            doubt = isinstance(transition.to, Doubt)
+            condition = EXPIRE_LEASE_TO_UNKNOWN if doubt else EXPIRE_LEASE_TO_RETRYABLE
+            return condition, _version(transition.seen.owner, transition.seen.rev) | _now(
+                transition.now_ms
+            )
+        case Complete():
+            return COMPLETE, {":owner": {"S": transition.owner}}
+        case Release():
+            return RELEASE, {":owner": {"S": transition.owner}}
+        case MarkUnknown():
+            return MARK_UNKNOWN, {":owner": {"S": transition.owner}}
+        case StartStep():
+            return START_STEP, {":owner": {"S": transition.owner}}
+        case FinishStep():
+            owner: Item = {":owner": {"S": transition.owner}}
+            if transition.mark is None:
+                return FINISH_STEP, owner
+            return FINISH_MARKED_STEP, owner | {":mark": {"N": str(transition.mark)}}
+        case ClearStep():
+            values: Item = {":owner": {"S": transition.owner}}
+            return CLEAR_STEP, values | {":mark": {"N": str(transition.mark)}}
+        case Settle():
+            return SETTLE, {":seen_owner": {"S": transition.seen_owner}}
+        case SettleStep():
+            seen: Item = {":seen_owner": {"S": transition.seen_owner}}
+            name = transition.finished.name if transition.finished else transition.cleared
+            return (SETTLE_STEP, seen | {":name": {"S": name}}) if name else (SETTLE_NO_STEP, seen)
+        case LateEffect():
+            return LATE_EFFECT, _version(transition.seen.owner, transition.seen.rev)
+        case _:
+            assert_never(transition)
+
+
+def _version(owner: str, rev: int) -> Item:
+    return {":seen_owner": {"S": owner}, ":seen_rev": {"N": str(rev)}}
+
+
+def _now(now_ms: int) -> Item:
+    return {":now_ms": {"N": str(now_ms)}}

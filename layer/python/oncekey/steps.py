@@ -1,0 +1,73 @@
+"""The steps of a recorded operation: what its record says of each.
+
+A step that is *finished* has its result on record and never runs again. One that is *started* and
+not finished is in doubt. Steps run one after the other, so at most one is in doubt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oncekey.stored_answer import StoredAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedStep:
+    """A step that is under way, or was when its owner died: in doubt.
+
+    `position` is its place in the order of the run, from 0. `mark` tells the marks of one attempt
+    apart: a write that arrives late must not clear the mark of another call of the step.
+    """
+
+    name: str
+    position: int
+    mark: int
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedStep:
+    """A step that is done, or the recovery point of a commit, which has no `result`.
+
+    `is_final`: the step ended the operation with `Final`, and its result is that answer.
+    """
+
+    name: str
+    position: int
+    at_ms: int
+    result: StoredAnswer | None = None
+    is_final: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """The steps of one record, the finished ones in the order of the run."""
+
+    started: StartedStep | None = None
+    finished: tuple[FinishedStep, ...] = ()
+
+    def named(self, name: str) -> FinishedStep | None:
+        """The finished step of this name."""
+        return next((step for step in self.finished if step.name == name), None)
+
+    def at(self, position: int) -> FinishedStep | None:
+        """The finished step at this place of the run."""
+        return next((step for step in self.finished if step.position == position), None)
+
+    def starting(self, step: StartedStep) -> Steps:
+        """With `step` under way."""
+        return replace(self, started=step)
+
+    def finishing(self, step: FinishedStep) -> Steps:
+        """With `step` done, and none under way."""
+        finished = sorted((*self.finished, step), key=lambda each: (each.position, each.name))
+        return Steps(finished=tuple(finished))
+
+    def cleared(self) -> Steps:
+        """With none under way."""
+        return replace(self, started=None)
+
+
+NO_STEPS = Steps()
