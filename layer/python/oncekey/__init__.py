@@ -23,6 +23,13 @@ from oncekey.function_decorator import idempotent_function
 from oncekey.http_event import HttpRequest
 from oncekey.ietf_preset import IETF
 from oncekey.operation import Operation, current_operation
+from oncekey.recorded_errors import (
+    ConditionFailed,
+    EffectMisused,
+    RunStopped,
+    TransactionInvalid,
+)
+from oncekey.resolvers import Completed, Question, StillUnknown, resolver
 from oncekey.s3_bucket import ResponseBucket
 from oncekey.stripe_preset import STRIPE
 from oncekey.tenants import api_key_id, authorizer_value, iam_principal, jwt_claim, single_tenant
@@ -31,8 +38,11 @@ __all__ = [
     "IETF",
     "STRIPE",
     "CallNotAnswered",
+    "Completed",
+    "ConditionFailed",
     "ConfigurationError",
     "DynamoDBStore",
+    "EffectMisused",
     "Final",
     "HttpRequest",
     "InProgress",
@@ -42,10 +52,14 @@ __all__ = [
     "OncekeyError",
     "Operation",
     "OutcomeUnknown",
+    "Question",
     "ResponseBucket",
     "ResultUnavailable",
+    "RunStopped",
+    "StillUnknown",
     "StoreError",
     "StoreUnavailable",
+    "TransactionInvalid",
     "api_key_id",
     "authorizer_value",
     "current_operation",
@@ -53,5 +67,6 @@ __all__ = [
     "idempotent",
     "idempotent_function",
     "jwt_claim",
+    "resolver",
     "single_tenant",
 ]

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from oncekey.commit import Commit, ConditionsFailed, Inapplicable
+    from oncekey.journal import Journal
     from oncekey.operation import Operation
     from oncekey.record import Record
     from oncekey.store import Refused, Written
@@ -25,6 +27,13 @@ class Write:
     """One conditional write; a `StoreError` is thrown into the flow."""
 
     transition: Transition
+
+
+@dataclass(frozen=True, slots=True)
+class Transact:
+    """One fenced transaction; a `StoreError` is thrown into the flow."""
+
+    commit: Commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +66,27 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Run the handler. Answers a `Result`, and never throws."""
+    """Run the handler. Answers a `Result`, and never throws.
+
+    `journal` is that of a recorded operation.
+    """
 
     operation: Operation
+    journal: Journal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Generic[T]):
     """The handler ended with `value`, which is stored as `stored`.
 
-    `is_final` says whether it may be stored at all.
+    `is_final` says whether it may be stored at all; `commits`, whether what the operation has
+    collected is applied with it.
     """
 
     value: T
     stored: str
     is_final: bool
+    commits: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +94,7 @@ class Unsendable:
     """The handler ended with a final answer that has no stored form; `error` tells its author."""
 
     error: BaseException
+    commits: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +111,19 @@ class Raised:
 
 
 Result = Answered[Any] | Unsendable | Raised
-Command = Write | Read | Keep | Fetch | Pause | Invoke
+Command = Write | Transact | Read | Keep | Fetch | Pause | Invoke
 Flow = Generator[Command, Any, R]
 
 
 def write(transition: Transition) -> Flow[Written | Refused]:
     """Ask for one write."""
     reply: Written | Refused = yield Write(transition)
+    return reply
+
+
+def transact(commit: Commit) -> Flow[Written | Refused | ConditionsFailed | Inapplicable]:
+    """Ask for one transaction."""
+    reply: Written | Refused | ConditionsFailed | Inapplicable = yield Transact(commit)
     return reply
 
 
@@ -127,7 +149,7 @@ def pause(duration_ms: int) -> Flow[None]:
     yield Pause(duration_ms)
 
 
-def invoke(operation: Operation) -> Flow[Result]:
+def invoke(operation: Operation, journal: Journal | None) -> Flow[Result]:
     """Ask for the handler to be run."""
-    reply: Result = yield Invoke(operation)
+    reply: Result = yield Invoke(operation, journal)
     return reply

@@ -37,7 +37,7 @@ def settings(given: Mapping[str, int | str]) -> Settings:
 
 
 def store(call_timeout_ms: int) -> Store:
-    """The store that ONCEKEY_TABLE and ONCEKEY_RESPONSE_BUCKET name.
+    """The store that ONCEKEY_TABLE, ONCEKEY_RESPONSE_BUCKET and ONCEKEY_OUTBOX_TABLE name.
 
     It is one store, and so one client and its connections, for all handlers of a sandbox.
 
@@ -46,7 +46,8 @@ def store(call_timeout_ms: int) -> Store:
     """
     connection = tuple(os.environ.get(name, "") for name in _CONNECTION)
     bucket = os.environ.get("ONCEKEY_RESPONSE_BUCKET", "").strip()
-    return _store(table_name(os.environ), bucket, call_timeout_ms, connection)
+    outbox = os.environ.get("ONCEKEY_OUTBOX_TABLE", "").strip()
+    return _store(table_name(os.environ), bucket, outbox, call_timeout_ms, connection)
 
 
 @lru_cache(maxsize=64)
@@ -60,6 +61,7 @@ def _settings(
 def _store(
     table: str,
     bucket: str,
+    outbox: str,
     call_timeout_ms: int,
     connection: tuple[str, ...],  # noqa: ARG001 -- a part of the cache's key
 ) -> Store:
@@ -67,4 +69,5 @@ def _store(
         table,
         call_timeout_ms=call_timeout_ms,
         bucket=ResponseBucket(bucket) if bucket else None,
+        outbox=outbox,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from oncekey.commands import Command, Fetch, Flow, Invoke, Keep, Pause, Read, Write
+from oncekey.commands import Command, Fetch, Flow, Invoke, Keep, Pause, Read, Transact, Write
 from oncekey.errors import StoreError
 
 if TYPE_CHECKING:
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from oncekey.clock import Clock
     from oncekey.commands import Result
-    from oncekey.operation import Operation
     from oncekey.store import Store
 
 R = TypeVar("R")
@@ -23,7 +22,7 @@ def drive(
     *,
     store: Store,
     clock: Clock,
-    invocation: Callable[[Operation], Result],
+    invocation: Callable[[Invoke], Result],
 ) -> R:
     """Run `flow` to its end and return its result. What the flow raises is raised."""
     try:
@@ -44,12 +43,14 @@ def perform(
     command: Command,
     store: Store,
     clock: Clock,
-    invocation: Callable[[Operation], Result],
+    invocation: Callable[[Invoke], Result],
 ) -> object:
     """Carry out one command, and answer what it is answered."""
     match command:
         case Write():
             return store.write(command.transition)
+        case Transact():
+            return store.commit(command.commit)
         case Read():
             return store.read(command.pk)
         case Keep():
@@ -61,4 +62,4 @@ def perform(
             clock.pause(command.duration_ms)
             return None
         case Invoke():
-            return invocation(command.operation)
+            return invocation(command)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from oncekey.clock import Clock
     from oncekey.commands import Result
-    from oncekey.operation import Operation
     from oncekey.store import Store
 
 R = TypeVar("R")
@@ -25,16 +24,17 @@ async def drive_async(
     *,
     store: Store,
     clock: Clock,
-    invocation: Callable[[Operation], Awaitable[Result]],
+    invocation: Callable[[Invoke], Awaitable[Result]],
+    has_begun: bool = False,
 ) -> R:
     """Run `flow` to its end and return its result. What the flow raises is raised.
 
     Cancelled while the store is called before the handler has begun, it ends at once, and what was
     sent may be applied: the lease then runs out. Cancelled in the handler, the flow first records
     that, like any other interruption. While it records, it is not interrupted: a cancellation waits
-    until the record is written.
+    until the record is written. `has_begun`: the handler is running already, and this flow is a
+    part of it.
     """
-    has_begun = False
     cancelled: asyncio.CancelledError | None = None
     try:
         command = next(flow)
@@ -42,7 +42,7 @@ async def drive_async(
             try:
                 if isinstance(command, Invoke):
                     has_begun = True
-                    reply: object = await invocation(command.operation)
+                    reply: object = await invocation(command)
                 elif has_begun:
                     call = asyncio.ensure_future(_perform(command, store, clock))
                     cancelled = await _uninterrupted(call) or cancelled
@@ -81,5 +81,5 @@ async def _perform(command: Command, store: Store, clock: Clock) -> object:
         return perform(command, store, clock, _never)
 
 
-def _never(operation: Operation) -> Result:
-    raise AssertionError(f"Bug: {operation.name} is awaited by the driver itself")
+def _never(command: Invoke) -> Result:
+    raise AssertionError(f"Bug: {command.operation.name} is awaited by the driver itself")

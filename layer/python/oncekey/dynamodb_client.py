@@ -36,6 +36,21 @@ _TRANSIENT_CODES = frozenset(
     }
 )
 
+# Somebody else writes the same items in a transaction, or our own first sending is still at work.
+_CONFLICT_CODES = frozenset(
+    {"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"}
+)
+_THROTTLE_CODES = frozenset(
+    {
+        "ProvisionedThroughputExceeded",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "SlowDown",
+        "ThrottlingError",
+        "ThrottlingException",
+    }
+)
+
 # Failures without an answer that no waiting helps: the deployment, or our own parameters.
 _NOT_BY_WAITING = frozenset(
     {"NoCredentialsError", "NoRegionError", "ParamValidationError", "PartialCredentialsError"}
@@ -114,4 +129,12 @@ def store_error(error: Exception) -> StoreError:
         )
     code = str(response.get("Error", {}).get("Code", "unknown"))
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return StoreError(code, transient=code in _TRANSIENT_CODES or status >= 500)
+    transient = code in _TRANSIENT_CODES or status >= 500
+    return StoreError(code, transient=transient, contention=contention_of(code))
+
+
+def contention_of(code: str) -> str | None:
+    """What kind of contention an error, or the reason of a cancelled transaction, speaks of."""
+    if code in _CONFLICT_CODES:
+        return "conflict"
+    return "throttled" if code in _THROTTLE_CODES else None

@@ -12,6 +12,7 @@ from oncekey.dynamodb_client import (
 )
 from oncekey.dynamodb_codec import Item, record_from_item
 from oncekey.dynamodb_expressions import put_parameters, update_parameters
+from oncekey.dynamodb_transaction import cancellation, companion_item, transaction_parameters
 from oncekey.errors import StoreError
 from oncekey.settings import STORE_TIMEOUT_MS
 from oncekey.store import Refused, Written
@@ -21,6 +22,7 @@ from oncekey.transitions import Reserve
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+    from oncekey.commit import Commit, ConditionsFailed, Inapplicable
     from oncekey.record import Record
     from oncekey.s3_bucket import ResponseBucket
     from oncekey.stored_answer import Blob, Elsewhere
@@ -36,7 +38,8 @@ class DynamoDBStore:
 
     `call_timeout_ms` is the longest that one call may take: our own client is set to it (1.5 s by
     default); of a client given it is what its settings say, unless you know better. `bucket` keeps
-    the answers that no item holds.
+    the answers that no item holds. `outbox` is the table that messages are written to, with the
+    partition key `id`.
     """
 
     def __init__(
@@ -45,11 +48,13 @@ class DynamoDBStore:
         *,
         client: DynamoDBClient | None = None,
         bucket: ResponseBucket | None = None,
+        outbox: str = "",
         call_timeout_ms: int | None = None,
     ) -> None:
         self._table = table
         self._client = client
         self._bucket = bucket
+        self._outbox = outbox
         self._call_timeout_ms = call_timeout_ms or STORE_TIMEOUT_MS
         if client is not None:
             self._call_timeout_ms = call_timeout_ms or longest_call_ms(client)
@@ -74,6 +79,15 @@ class DynamoDBStore:
             return self._refused(error)
         return Written()
 
+    def commit(self, commit: Commit) -> Written | Refused | ConditionsFailed | Inapplicable:
+        """See `oncekey.store.Store.commit`: one TransactWriteItems."""
+        parameters = transaction_parameters(self._table, self._outbox, commit)
+        try:
+            self._connected().transact_write_items(**parameters)
+        except Exception as error:  # noqa: BLE001 -- as in `write`
+            return cancellation(error, commit)
+        return Written()
+
     def read(self, pk: str) -> Record | None:
         """See `oncekey.store.Store.read`: one strongly consistent GetItem."""
         item = self._get(pk)
@@ -84,18 +98,18 @@ class DynamoDBStore:
         """Whether a response bucket was given."""
         return self._bucket is not None
 
+    @property
+    def has_outbox(self) -> bool:
+        """Whether an outbox table was named."""
+        return bool(self._outbox)
+
     def keep(self, blob: Blob) -> None:
         """See `oncekey.store.Store.keep`: one PutItem beside the record, or one object."""
         if blob.at.place is Place.OBJECT:
             self._responses().put(blob.at.name, blob.data)
             return
-        item: Item = {
-            "pk": {"S": blob.at.name},
-            "data": {"B": blob.data},
-            "expires_at": {"N": str(blob.expires_at_s)},
-        }
         try:
-            self._connected().put_item(TableName=self._table, Item=item)
+            self._connected().put_item(TableName=self._table, Item=companion_item(blob))
         except Exception as error:
             raise self._failure(error) from error
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncekey import commands, telemetry
+from oncekey.commands import Raised
 from oncekey.errors import StoreError
 from oncekey.fate import decide
+from oncekey.journal import Journal
 from oncekey.operation import Operation
-from oncekey.outcome import RETRY_SOON_MS, Held, Outcome, Reason, Refusal, Replayed
+from oncekey.outcome import RETRY_SOON_MS, Outcome, Reason, Refusal, Replayed
+from oncekey.record import Effects
+from oncekey.recorded_recorder import recorded
 from oncekey.recorder import Recorder
 from oncekey.replay import replay
 from oncekey.reservation import ANSWER_MARGIN_MS, reserve
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 
     from oncekey.claim import Claim
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
+    from oncekey.commands import Flow, Result
     from oncekey.record import Record
 
 # Before the handler has run the caller loses nothing by an early refusal: it sends it again.
@@ -33,9 +37,11 @@ def attempt(
     call_timeout_ms: int,
     is_not_executed: Callable[[BaseException], bool],
     has_bucket: bool = False,
+    result_of: Callable[[BaseException], Result] = Raised,
 ) -> Flow[Outcome]:
     """Carry out one request. The handler runs at most once, and only under a lease that is durable.
 
+    `result_of` says what an exception raised while a recorded operation is committed comes to.
     Never raises for the store's sake: a store that fails before the handler ran is a `Refusal`, and
     one that fails afterwards costs the record, not the answer.
     """
@@ -52,6 +58,9 @@ def attempt(
     try:
         decision = yield from reserve(claim, clock.new_owner(), budget, clock)
     except StoreError as error:
+        if error.contention == "conflict":
+            # A transaction is writing the record: whoever owns it is at work.
+            return Refusal(reason=Reason.RUNNING, retry_after_ms=RETRY_SOON_MS)
         telemetry.store_unavailable(claim.identity.operation, error)
         return Refusal(
             reason=Reason.STORE_UNAVAILABLE,
@@ -64,27 +73,36 @@ def attempt(
         if decision.record is not None:
             telemetry.refused(decision.reason, decision.record, clock.now_ms())
         return decision
-    return (yield from _run(decision, claim, clock, budget, is_not_executed, has_bucket=has_bucket))
+    recorder = Recorder(
+        claim=claim, record=decision.record, clock=clock, budget=budget, has_bucket=has_bucket
+    )
+    return (yield from _run(recorder, is_not_executed, result_of))
 
 
 def _run(
-    held: Held,
-    claim: Claim,
-    clock: Clock,
-    budget: Budget,
+    recorder: Recorder,
     is_not_executed: Callable[[BaseException], bool],
-    *,
-    has_bucket: bool,
+    result_of: Callable[[BaseException], Result],
 ) -> Flow[Outcome]:
-    recorder = Recorder(
-        claim=claim, record=held.record, clock=clock, budget=budget, has_bucket=has_bucket
-    )
+    claim, record, clock = recorder.claim, recorder.record, recorder.clock
     if claim.deadline_ms <= clock.now_ms():
         # Reserving took all the time there was. Nothing ran, and the next attempt need not wait.
         return (yield from recorder.give_back("no-time-left"))
-    telemetry.reserved(held.record, clock.now_ms())
-    result = yield from commands.invoke(_operation(held.record, claim))
-    return (yield from recorder.end(result, decide(result, claim.effects, is_not_executed)))
+    telemetry.reserved(record, clock.now_ms())
+    if claim.effects is not Effects.RECORDED:
+        result = yield from commands.invoke(_operation(record, claim), None)
+        return (yield from recorder.end(result, decide(result, claim.effects, is_not_executed)))
+    journal = Journal(
+        record=record,
+        clock=clock,
+        until_ms=recorder.budget.until_ms,
+        call_timeout_ms=recorder.budget.call_timeout_ms,
+        has_bucket=recorder.has_bucket,
+        is_not_executed=is_not_executed,
+    )
+    result = yield from commands.invoke(_operation(record, claim), journal)
+    fate = decide(result, claim.effects, is_not_executed, is_in_doubt=journal.is_in_doubt)
+    return (yield from recorded(recorder, journal, result_of).end(result, fate))
 
 
 def _operation(record: Record, claim: Claim) -> Operation:

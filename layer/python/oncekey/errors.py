@@ -48,12 +48,19 @@ class Final(OncekeyError):  # noqa: N818 -- an answer, not an error
 
     It is stored, whatever its status.
     `body` is sent as it is if it is text, and as JSON otherwise. `headers` come on top of its
-    content type.
+    content type. What the operation has collected in `op.transaction` and `op.outbox` is discarded,
+    unless `commit`: then it is applied together with this answer.
     """
 
     def __init__(
-        self, status: int, body: object = None, headers: Mapping[str, str] | None = None
+        self,
+        status: int,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        commit: bool = False,
     ) -> None:
+        self.commit = commit
         self.status = status
         self.body = body
         self.headers = dict(headers or {})
@@ -83,21 +90,23 @@ class StoreError(OncekeyError):
     """The store did not do what it was asked; what was asked may still have been applied.
 
     `transient`: asking again may succeed. Otherwise (no permission, no such table) only a change of
-    the deployment helps.
+    the deployment helps. `contention`: the store is well, but others are writing the same items
+    (`conflict`), or there is more to do than it takes (`throttled`).
     """
 
-    def __init__(self, reason: str, *, transient: bool) -> None:
+    def __init__(self, reason: str, *, transient: bool, contention: str | None = None) -> None:
         self.reason = reason
         self.transient = transient
+        self.contention = contention
         super().__init__(reason)
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments are lost by Exception's own pickling.
-        return (_store_error, (self.reason, self.transient))
+        return (_store_error, (self.reason, self.transient, self.contention))
 
 
-def _store_error(reason: str, transient: bool) -> StoreError:  # noqa: FBT001 -- called by pickle only
-    return StoreError(reason, transient=transient)
+def _store_error(reason: str, transient: bool, contention: str | None) -> StoreError:  # noqa: FBT001 -- called by pickle only
+    return StoreError(reason, transient=transient, contention=contention)
 
 
 class CallNotAnswered(OncekeyError):  # noqa: N818 -- what its subclasses have in common

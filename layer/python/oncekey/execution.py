@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.breaker import breaker_of
+from oncekey.commands import Raised
 from oncekey.driver import drive
 from oncekey.driver_async import drive_async
 from oncekey.engine import attempt
+from oncekey.equipment import equipped
 from oncekey.outcome import Outcome, Reason, Refusal
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from oncekey.claim import Claim
     from oncekey.clock import Clock
-    from oncekey.commands import Flow, Result
+    from oncekey.commands import Flow, Invoke, Result
     from oncekey.operation import Operation
     from oncekey.store import Store
 
@@ -27,11 +29,15 @@ enclosing_deadline_ms: ContextVar[int | None] = ContextVar("oncekey_deadline_ms"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """Where records are, the clock they are judged by, and what proves that nothing happened."""
+    """Where records are, the clock they are judged by, and what proves that nothing happened.
+
+    `result_of`: see `oncekey.engine.attempt`.
+    """
 
     store: Store
     clock: Clock
     is_not_executed: Callable[[BaseException], bool]
+    result_of: Callable[[BaseException], Result] = Raised
 
     def run(self, claim: Claim, invocation: Callable[[Operation], Result]) -> Outcome:
         """Carry out `claim`; see `oncekey.engine.attempt`."""
@@ -41,7 +47,12 @@ class Execution:
         token = enclosing_deadline_ms.set(claim.deadline_ms)
         try:
             flow = self._flow(claim)
-            outcome = drive(flow, store=self.store, clock=self.clock, invocation=invocation)
+            outcome = drive(
+                flow,
+                store=self.store,
+                clock=self.clock,
+                invocation=lambda command: invocation(self._operation(command)),
+            )
         finally:
             enclosing_deadline_ms.reset(token)
         return self._counted(outcome)
@@ -57,7 +68,10 @@ class Execution:
         try:
             flow = self._flow(claim)
             outcome = await drive_async(
-                flow, store=self.store, clock=self.clock, invocation=invocation
+                flow,
+                store=self.store,
+                clock=self.clock,
+                invocation=lambda command: invocation(self._operation(command)),
             )
         finally:
             enclosing_deadline_ms.reset(token)
@@ -70,7 +84,13 @@ class Execution:
             call_timeout_ms=self.store.call_timeout_ms,
             is_not_executed=self.is_not_executed,
             has_bucket=self.store.has_bucket,
+            result_of=self.result_of,
         )
+
+    def _operation(self, command: Invoke) -> Operation:
+        if command.journal is None:
+            return command.operation
+        return equipped(command.operation, command.journal, lambda: self.store, self.clock)
 
     def _refused_by_breaker(self) -> Refusal | None:
         refused_for_ms = breaker_of(self.store).refuses_for_ms(self.clock.now_ms())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey import defaults
+from oncekey.bare_call import BareCall
 from oncekey.claim import Claim, deadline_ms
 from oncekey.commands import Answered, Raised, Result, Unsendable
 from oncekey.errors import (
@@ -26,6 +27,7 @@ from oncekey.handlers import never_awaited
 from oncekey.identity import Identity
 from oncekey.operation import Operation, running
 from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
+from oncekey.recorded_errors import RunStopped
 from oncekey.results import decode, encode
 from oncekey.settings import is_disabled
 from oncekey.tenants import is_name
@@ -87,8 +89,12 @@ class FunctionOperation:
             BaseException: what the run raised; its record has been written first.
         """
         if is_disabled(os.environ):
-            with running(self._bare_operation(call)):
-                return function()
+            bare = self._bare(call)
+            operation, run = bare.begin(None)
+            with running(operation):
+                value = function()
+            bare.apply(run)
+            return value
         claim, execution = self._claimed(call)
         attempt = _Attempt()
 
@@ -106,8 +112,12 @@ class FunctionOperation:
     async def call_async(self, function: Callable[[], Awaitable[Any]], call: Call) -> Any:
         """The same for a coroutine function; calls of the store leave the event loop free."""
         if is_disabled(os.environ):
-            with running(self._bare_operation(call)):
-                return await function()
+            bare = self._bare(call)
+            operation, run = bare.begin(None)
+            with running(operation):
+                value = await function()
+            await bare.apply_async(run)
+            return value
         claim, execution = self._claimed(call)
         attempt = _Attempt()
 
@@ -175,7 +185,9 @@ class FunctionOperation:
 
     def _exception(self, refusal: Refusal, attempt: _Attempt) -> BaseException:
         if refusal.reason is Reason.NOT_EXECUTED:
-            error = attempt.error or NotExecuted(f"{self.name}: no time was left to begin")
+            error = attempt.error
+            if error is None or isinstance(error, RunStopped):
+                error = NotExecuted(f"{self.name}: this attempt was not carried out; call it again")
             if isinstance(error, NotExecuted):
                 error.is_spent = True
             return error
@@ -186,13 +198,22 @@ class FunctionOperation:
             retry_after_s=None if wait_ms is None else whole_seconds(wait_ms),
         )
 
-    def _bare_operation(self, call: Call) -> Operation:
-        return Operation(
+    def _bare(self, call: Call) -> BareCall:
+        operation = Operation(
             name=self.name,
             operation_id=self.clock.new_operation_id(),
             attempt=1,
             tenant=str(self.tenant(*call.args, **call.kwargs) or ""),
             protected=False,
+        )
+        return BareCall(
+            operation=operation,
+            effects=self.effects,
+            clock=self.clock,
+            store=lambda: (
+                self.store
+                or defaults.store(defaults.settings(self.given_settings).store_timeout_ms)
+            ),
         )
 
 

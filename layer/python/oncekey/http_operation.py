@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey import defaults
-from oncekey.errors import Final, NotExecuted, RequestRefused
+from oncekey.bare_call import BareCall
+from oncekey.bare_http import BareHttp
+from oncekey.errors import RequestRefused
 from oncekey.execution import Execution
-from oncekey.http_answer import Answer, final_answer, with_headers
-from oncekey.http_event import HttpRequest, Shape, read_request, request_context, shape_of
+from oncekey.http_event import HttpRequest, read_request, request_context
 from oncekey.http_outcome import answer_to, refused
 from oncekey.http_result import raised, returned
 from oncekey.operation import Operation, running
-from oncekey.outcome import RETRY_SOON_MS
 from oncekey.settings import Settings, is_disabled
 from oncekey.tenants import caller_of
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from oncekey.claim import Claim
     from oncekey.clock import Clock
     from oncekey.commands import Result
+    from oncekey.http_answer import Answer
     from oncekey.http_policy import HttpPolicy
     from oncekey.store import Store
 
@@ -57,12 +58,7 @@ class HttpOperation:
         """
         begun = self._begin(event, context)
         if begun is None:
-            operation = self._bare_operation(event)
-            with running(operation):
-                try:
-                    return handler(event, context, operation)
-                except (Final, NotExecuted) as error:
-                    return self._bare_answer(error, event)
+            return self._bare(event).answer(handler, event, context)
         if not isinstance(begun, _Protected):
             return begun
 
@@ -81,12 +77,7 @@ class HttpOperation:
         """The same for a coroutine function; calls of the store leave the event loop free."""
         begun = self._begin(event, context)
         if begun is None:
-            operation = self._bare_operation(event)
-            with running(operation):
-                try:
-                    return await handler(event, context, operation)
-                except (Final, NotExecuted) as error:
-                    return self._bare_answer(error, event)
+            return await self._bare(event).answer_async(handler, event, context)
         if not isinstance(begun, _Protected):
             return begun
 
@@ -115,7 +106,10 @@ class HttpOperation:
         except RequestRefused as error:
             return refused(error.code, request, self.policy, settings, detail=error.detail)
         execution = Execution(
-            store=store, clock=self.clock, is_not_executed=self.policy.is_not_executed
+            store=store,
+            clock=self.clock,
+            is_not_executed=self.policy.is_not_executed,
+            result_of=lambda error: raised(error, request, self.policy, settings.problem_base),
         )
         return _Protected(request=request, claim=claim, settings=settings, execution=execution)
 
@@ -123,10 +117,10 @@ class HttpOperation:
         base = protected.settings.problem_base
         return raised(error, protected.request, self.policy, base)
 
-    def _bare_operation(self, event: Any) -> Operation:
+    def _bare(self, event: Any) -> BareHttp:
         caller = request_context(event)
         policy = self.policy
-        return Operation(
+        operation = Operation(
             name=policy.name,
             operation_id=self.clock.new_operation_id(),
             attempt=1,
@@ -134,13 +128,13 @@ class HttpOperation:
             principal=(caller_of(policy.principal, caller) or "") if policy.principal else "",
             protected=False,
         )
-
-    def _bare_answer(self, error: Final | NotExecuted, event: Any) -> Answer:
-        if isinstance(error, Final):
-            answer = final_answer(error)
-        else:
-            base = defaults.settings(self.policy.given_settings).problem_base
-            answer = self.policy.preset.refusal(
-                "not-executed", base=base, retry_after_ms=RETRY_SOON_MS
-            )
-        return with_headers(answer, {}, shape_of(event) or Shape.PAYLOAD_2)
+        bare = BareCall(
+            operation=operation,
+            effects=policy.effects,
+            clock=self.clock,
+            store=lambda: (
+                self.store
+                or defaults.store(defaults.settings(policy.given_settings).store_timeout_ms)
+            ),
+        )
+        return BareHttp(policy=policy, call=bare)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from oncekey.http_policy import HttpPolicy
 
 
+_SERVER_FAILED = 500
+
+
 def returned(value: Any, request: HttpRequest, policy: HttpPolicy) -> Result:
     """The result of a handler that returned `value`."""
     return _answered(value, request, policy, is_last_word=False)
@@ -40,7 +43,7 @@ def raised(
             answer = final_answer(error)
         except TypeError as mistake:
             return Raised(mistake, has_returned=True)
-        return _answered(answer, request, policy, is_last_word=True)
+        return _answered(answer, request, policy, is_last_word=True, commits=error.commit)
     if not policy.stores_failures or not isinstance(error, Exception):
         return Raised(error)
     # Asked once: a rule that changed its mind would free the key and call the outcome unknown.
@@ -48,11 +51,16 @@ def raised(
         return Raised(error, is_proof=True)
     telemetry.failure_stored(policy.name, error)
     failure = policy.preset.refusal("request-failed", base=problem_base)
-    return _answered(failure, request, policy, is_last_word=True)
+    return _answered(failure, request, policy, is_last_word=True, commits=False)
 
 
 def _answered(
-    value: Any, request: HttpRequest, policy: HttpPolicy, *, is_last_word: bool
+    value: Any,
+    request: HttpRequest,
+    policy: HttpPolicy,
+    *,
+    is_last_word: bool,
+    commits: bool | None = None,
 ) -> Result:
     if inspect.isawaitable(value):
         return Raised(never_awaited(value), has_returned=True)
@@ -60,7 +68,9 @@ def _answered(
         text = stored_form(value, request.shape)
     except TypeError as mistake:
         final = is_last_word or _seems_final(value, request.shape)
-        return Unsendable(mistake) if final else Raised(mistake, has_returned=True)
+        if not final:
+            return Raised(mistake, has_returned=True)
+        return Unsendable(mistake, commits=commits_with(value) if commits is None else commits)
     answer = answer_from(text)
     try:
         # An operation that calls another one and passes on its "not now" has not ended either.
@@ -71,7 +81,30 @@ def _answered(
             stored = stored_form(changed, request.shape)
     except Exception as mistake:  # noqa: BLE001 -- of the author's; the handler has run, so the record comes first
         return Raised(mistake, has_returned=True)
-    return Answered(value=answer, stored=stored, is_final=final)
+    commits = commits_with(answer) if commits is None else commits
+    return Answered(value=answer, stored=stored, is_final=final, commits=commits)
+
+
+def commits_with(value: Any) -> bool:
+    """Whether what a handler has collected is applied with the answer that it returned.
+
+    An answer that reports a failure of the server is none to write anything with, even where it is
+    stored.
+    """
+    status = _status(value)
+    return status is None or status < _SERVER_FAILED
+
+
+def is_given(value: Any) -> bool:
+    """The same for a handler that runs bare, where nobody else asks whether its answer is final."""
+    status = _status(value)
+    return status is None or is_final({"statusCode": status})
+
+
+def _status(value: Any) -> int | None:
+    said = value.get("statusCode") if isinstance(value, dict) else None
+    status = said if said is not None else getattr(value, "status_code", None)
+    return status if isinstance(status, int) else None
 
 
 def _seems_final(value: Any, shape: Shape) -> bool:

@@ -47,9 +47,9 @@ def judge(
 
     `effects` is what the handler that would run declares. A dead attempt is only run again where
     the author of *that* attempt declared it harmless, or recorded its effects and left no step in
-    doubt (the record says so), and the author of the present one still does. `accepts` says of a fingerprint that differs whether it is that of the
-    same request all the same, by an older algorithm or secret. An answer older than `gone_after_ms`
-    is no longer given.
+    doubt (the record says so), and the author of the present one still does. `accepts` says of a
+    fingerprint that differs whether it is that of the same request all the same, by an older
+    algorithm or secret. An answer older than `gone_after_ms` is no longer given.
     """
     if record.is_expired(now_ms):
         return Verdict.EXPIRED

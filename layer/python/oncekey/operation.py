@@ -5,11 +5,19 @@ from __future__ import annotations
 import uuid
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from oncekey.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Awaitable, Callable, Generator
+
+    from oncekey.outbox import Outbox
+    from oncekey.recorded_work import RecordedWork
+    from oncekey.transaction import Transaction
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +36,84 @@ class Operation:
     tenant: str
     principal: str = ""
     protected: bool = True
+    _work: RecordedWork | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def transaction(self) -> Transaction:
+        """Collects business writes, to be applied with the operation's completion.
+
+        Raises:
+            ConfigurationError: the operation is not declared `effects="recorded"`.
+        """
+        return self._recorded("transaction").transaction
+
+    @property
+    def outbox(self) -> Outbox:
+        """Collects messages, to be written with the operation's completion.
+
+        Raises:
+            ConfigurationError: as for `transaction`.
+        """
+        return self._recorded("outbox").outbox
+
+    def step(self, name: str, function: Callable[[], R], *, idempotent: bool = False) -> R:
+        """Run `function`, one outside effect, once over all attempts, and record its result.
+
+        When it returns, the result is durable: an attempt that resumes gets an equal one without
+        running `function`. Results are stored as those of `idempotent_function`. When the process
+        dies in it, the step is in doubt, and nothing runs again before its resolver, or a person,
+        has settled it. With `idempotent=True` it is not marked before it runs and simply runs
+        again; say so only if the provider refuses a repeat, by `op.downstream_key(name)` or by its
+        nature.
+
+        An exception passes through. `NotExecuted`, and what `not_executed=` accepts, proves that
+        the step did nothing. Any other leaves a step in doubt that is not idempotent, whatever the
+        handler makes of it. `Final` ends the operation, and is the step's result.
+
+        Steps run one after the other, and keep their names and their order between releases.
+
+        Args:
+            name: of the step within the operation, 1 to 64 characters.
+            function: called without arguments; a `lambda` or `functools.partial` gives it some.
+            idempotent: whether running it again is harmless.
+
+        Raises:
+            RunStopped: this attempt must not go on. Let it pass.
+            EffectMisused: the step stands inside another, or its name was used before.
+            ConfigurationError: as for `transaction`.
+        """
+        result: R = self._recorded("step").step(name, function, is_idempotent=idempotent)
+        return result
+
+    async def step_async(
+        self, name: str, function: Callable[[], Awaitable[R]], *, idempotent: bool = False
+    ) -> R:
+        """The same for a coroutine function; calls of the store leave the event loop free.
+
+        Cancelled before `function` is called, the step is as if never begun. Cancelled in it, it is
+        in doubt. While a result is recorded, a cancellation waits.
+        """
+        work = self._recorded("step_async")
+        result: R = await work.step_async(name, function, is_idempotent=idempotent)
+        return result
+
+    def commit(self, name: str) -> None:
+        """Apply what was collected so far, together with the recovery point `name`, and go on.
+
+        All of it is applied in one transaction, or nothing. An attempt that resumes does not apply
+        it again. Commits and steps share one order and their names.
+
+        Raises:
+            ConditionFailed: a condition of yours did not hold; nothing was applied, what was
+                collected is discarded, and the run may go on.
+            TransactionInvalid: DynamoDB refuses what was collected, as above.
+            RunStopped: this attempt must not go on. Let it pass.
+        """
+        self._recorded("commit").commit(name)
+
+    async def commit_async(self, name: str) -> None:
+        """The same; the event loop is free while the store is called."""
+        await self._recorded("commit_async").commit_async(name)
 
     def downstream_key(self, name: str) -> str:
         """The idempotency key to send to a provider for the call `name`.
@@ -39,7 +125,21 @@ class Operation:
         """
         if not name:
             raise ValueError("downstream_key needs a name for the call, such as 'charge'")
-        return str(uuid.uuid5(uuid.UUID(self.operation_id), name))
+        if self._work is not None:
+            self._work.use.note_key(name)
+        return downstream_key(self.operation_id, name)
+
+    def _recorded(self, what: str) -> RecordedWork:
+        if self._work is None:
+            raise ConfigurationError(
+                f"op.{what} of {self.name!r}", ["declare the operation effects='recorded'"]
+            )
+        return self._work
+
+
+def downstream_key(operation_id: str, name: str) -> str:
+    """The key that the call `name` of an operation shows its provider, in every attempt."""
+    return str(uuid.uuid5(uuid.UUID(operation_id), name))
 
 
 _current: ContextVar[Operation | None] = ContextVar("oncekey_operation", default=None)

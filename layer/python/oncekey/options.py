@@ -70,11 +70,8 @@ def caller_faults(tenant: object, principal: object) -> list[str]:
 
 def effects_faults(effects: object, max_lease: timedelta | None) -> list[str]:
     """What is wrong with the declared effects, and with a lease that they do not allow."""
-    if effects == Effects.RECORDED:
-        fault = "effects='recorded' is not supported yet: use 'unrecorded' or 'repeatable'"
-        return [fault]
     if not isinstance(effects, str) or effects not in set(Effects):
-        return [f"effects is {effects!r}: one of 'unrecorded', 'repeatable' is needed"]
+        return [f"effects is {effects!r}: one of 'unrecorded', 'repeatable', 'recorded' is needed"]
     if max_lease is not None and effects != Effects.REPEATABLE:
         fault = "max_lease needs effects='repeatable': with it two attempts can overlap"
         return [fault]

@@ -118,21 +118,23 @@ class Recorder:
 
     def _write_ending(self, stored: StoredAnswer) -> Flow[int | Refused | StoreError]:
         """Complete: the expiry written, or what stood in the way, or why it is not known."""
-        now_ms = self.clock.now_ms()
-        expires_at_s = self.claim.expires_at_s(now_ms)
-        ending = Ending(
-            response=stored,
-            response_version=self.claim.response_version,
-            completed_at_ms=now_ms,
-            expires_at_s=expires_at_s,
-        )
-        transition = Complete(pk=self.record.pk, owner=self.record.owner, ending=ending)
+        transition = self._completion(stored)
         try:
             reply = yield from retry.write(transition, self._until_the_deadline(), self.clock)
         except StoreError as error:
             telemetry.answer_not_recorded(self.record, self.clock.now_ms(), error)
             return error
-        return reply if isinstance(reply, Refused) else expires_at_s
+        return reply if isinstance(reply, Refused) else transition.ending.expires_at_s
+
+    def _completion(self, stored: StoredAnswer) -> Complete:
+        now_ms = self.clock.now_ms()
+        ending = Ending(
+            response=stored,
+            response_version=self.claim.response_version,
+            completed_at_ms=now_ms,
+            expires_at_s=self.claim.expires_at_s(now_ms),
+        )
+        return Complete(pk=self.record.pk, owner=self.record.owner, ending=ending)
 
     def _answer_in_place_of(self, answered: Answered[Any], met: Record | None) -> Flow[Outcome]:
         now_ms = self.clock.now_ms()
@@ -157,14 +159,26 @@ class Recorder:
 
     def _release(self, why: str) -> Flow[None]:
         telemetry.not_executed(self.record, self.clock.now_ms(), why)
-        retry_until = Retry(reason=why, expires_at_s=self.claim.expires_at_s(self.clock.now_ms()))
-        release = Release(pk=self.record.pk, owner=self.record.owner, retry=retry_until)
+        release = Release(pk=self.record.pk, owner=self.record.owner, retry=self._retry(why))
         yield from self._write_if_possible(release, self._until_the_deadline())
 
-    def _mark_unknown(self, why: str) -> Flow[None]:
-        telemetry.outcome_unknown(self.record, self.clock.now_ms(), why)
-        lease_until_ms = self.record.lease_until_ms or self.clock.now_ms()
-        doubt = Doubt(reason=why, due=self.claim.due_after_lease(lease_until_ms))
+    def _retry(self, why: str) -> Retry:
+        now_ms = self.clock.now_ms()
+        if not self._is_half_done:
+            return Retry(reason=why, expires_at_s=self.claim.expires_at_s(now_ms))
+        due = self.claim.due(now_ms + self.claim.settings.reconcile_grace_ms)
+        return Retry(reason=why, expires_at_s=None, due=due)
+
+    @property
+    def _is_half_done(self) -> bool:
+        # What has finished steps is evidence, and never expires.
+        return bool(self.record.steps.finished)
+
+    def _mark_unknown(self, why: str, *, is_escalated: bool = False) -> Flow[None]:
+        now_ms = self.clock.now_ms()
+        telemetry.outcome_unknown(self.record, now_ms, why)
+        due = self.claim.due_after_lease(self.record.lease_until_ms or now_ms)
+        doubt = Doubt(reason=why, due=due, escalated_at_ms=now_ms if is_escalated else None)
         mark = MarkUnknown(pk=self.record.pk, owner=self.record.owner, doubt=doubt)
         yield from self._write_if_possible(mark, self.budget)
 

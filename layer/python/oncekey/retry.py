@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from oncekey.clock import Clock
     from oncekey.commands import Flow
+    from oncekey.commit import Commit, ConditionsFailed, Inapplicable
     from oncekey.record import Record
     from oncekey.store import Refused, Written
     from oncekey.stored_answer import Blob, Elsewhere
@@ -61,6 +62,17 @@ def write(transition: Transition, budget: Budget, clock: Clock) -> Flow[Written 
         StoreError: the last failure. The transition may have been applied.
     """
     return (yield from _repeated(lambda: commands.write(transition), budget, clock))
+
+
+def commit(
+    whole: Commit, budget: Budget, clock: Clock
+) -> Flow[Written | Refused | ConditionsFailed | Inapplicable]:
+    """Apply a commit, sent again unchanged after a transient failure, within `budget`.
+
+    Raises:
+        StoreError: the last failure. The commit may have been applied.
+    """
+    return (yield from _repeated(lambda: commands.transact(whole), budget, clock))
 
 
 def read(pk: str, budget: Budget, clock: Clock) -> Flow[Record | None]:

@@ -40,6 +40,11 @@ class FinishedStep:
     result: StoredAnswer | None = None
     is_final: bool = False
 
+    @property
+    def is_commit(self) -> bool:
+        """Whether this is the recovery point of a commit."""
+        return self.result is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:

@@ -1,4 +1,4 @@
-"""The four verbs of a store, and their contract in words."""
+"""The five verbs of a store, and their contract in words."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from oncekey.commit import Commit, ConditionsFailed, Inapplicable
     from oncekey.record import Record
     from oncekey.stored_answer import Blob, Elsewhere
     from oncekey.transitions import Transition
@@ -45,6 +46,21 @@ class Store(Protocol):
         process was killed), the transition may or may not have been applied, now or later; asking
         again is safe, because every condition names the version or the owner that it was made for.
         """
+        ...
+
+    def commit(self, commit: Commit) -> Written | Refused | ConditionsFailed | Inapplicable:
+        """Apply everything in `commit`, or nothing of it, if its transition is permitted.
+
+        When it returns `Written`, all of it is durable; any other answer means that nothing was
+        applied. The record's own condition is judged first: `ConditionsFailed` means that it held.
+        When it raises `StoreError`, or never returns, all of it may or may not have been applied,
+        now or later; sending the same commit again is safe, and applies nothing twice.
+        """
+        ...
+
+    @property
+    def has_outbox(self) -> bool:
+        """Whether messages can be written."""
         ...
 
     @property

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _WRITE_UNIT_BYTES = 1_024
 # The names of a completed record's attributes, its numbers, status and effects, with some to spare.
 _RECORD_OVERHEAD_BYTES = 260
+# A finished step apart from its name and result, and the mark of one that is under way.
+_STEP_BYTES = 40
+_MARK_BYTES = 120
 # DynamoDB's limit for an item is 400 KB, key and names included.
 LARGEST_ITEM_BYTES = 400_000
 # An object of some megabytes takes longer than an item does.
@@ -54,7 +57,7 @@ StoredAnswer = str | bytes | Elsewhere | NotKept
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
-    """Bytes to be kept beside a record until some time after its expiry."""
+    """Bytes to be kept beside a record until some time after its expiry; 0 where it has none."""
 
     at: Elsewhere
     data: bytes
@@ -72,12 +75,30 @@ def keep(
     raw = text.encode("utf-8")
     # What the record has left of the write units that it takes anyway.
     room = -_size_without_answer(record) % _WRITE_UNIT_BYTES
+    name = f"{record.pk}#{record.owner}"
+    return _placed(raw, room, name, expires_at_s, has_bucket=has_bucket)
+
+
+def keep_result(
+    text: str, step_name: str, record: Record, *, has_bucket: bool
+) -> tuple[StoredAnswer, Blob | None]:
+    """The same for the result of a step of the running `record`.
+
+    What is kept beside it does not expire before the record is completed: it is evidence.
+    """
+    room = -(_size_without_answer(record) + _MARK_BYTES) % _WRITE_UNIT_BYTES
+    name = f"{record.pk}#{record.owner}#{step_name}"
+    return _placed(text.encode("utf-8"), room, name, 0, has_bucket=has_bucket)
+
+
+def _placed(
+    raw: bytes, room: int, name: str, expires_at_s: int, *, has_bucket: bool
+) -> tuple[StoredAnswer, Blob | None]:
     if len(raw) <= room:
-        return text, None
+        return raw.decode("utf-8"), None
     packed = zlib.compress(raw)
     if len(packed) <= room:
         return packed, None
-    name = f"{record.pk}#{record.owner}"
     digest = hashlib.sha256(packed).hexdigest()
     if len(packed) <= LARGEST_ITEM_BYTES:
         at = Elsewhere(place=Place.ITEM, name=name, digest=digest)
@@ -129,4 +150,22 @@ def _size_without_answer(record: Record) -> int:
         record.fingerprint,
         record.owner,
     )
-    return _RECORD_OVERHEAD_BYTES + sum(len(text.encode("utf-8")) for text in texts)
+    steps = sum(
+        _STEP_BYTES + len(step.name.encode("utf-8")) + _size(step.result)
+        for step in record.steps.finished
+    )
+    return _RECORD_OVERHEAD_BYTES + steps + sum(len(text.encode("utf-8")) for text in texts)
+
+
+def _size(stored: StoredAnswer | None) -> int:
+    match stored:
+        case None:
+            return 0
+        case str():
+            return len(stored.encode("utf-8"))
+        case bytes():
+            return len(stored)
+        case Elsewhere():
+            return len(stored.name.encode("utf-8")) + len(stored.digest) + _STEP_BYTES
+        case NotKept():
+            return len(stored.reason.encode("utf-8")) + _STEP_BYTES

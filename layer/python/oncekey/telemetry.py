@@ -173,6 +173,32 @@ def retention_too_short(operation: str, retention_s: int) -> None:
     )
 
 
+def run_stopped(record: Record, now_ms: int, reason: str) -> None:
+    """An attempt at a recorded operation must not go on: what stands in its way is said."""
+    _say(logging.ERROR, "run-stopped", record, now_ms, reason)
+
+
+def resolver_failed(record: Record, now_ms: int, reason: str) -> None:
+    """A resolver raised, or answered nothing that it may answer; the step stays in doubt."""
+    _say(logging.ERROR, "resolver-failed", record, now_ms, reason)
+
+
+def step_settled(record: Record, now_ms: int, step: str) -> None:
+    """A step in doubt was settled, and its operation may resume."""
+    _say(logging.INFO, "step-settled", record, now_ms, step)
+
+
+@lru_cache(maxsize=256)
+def operation_unused(operation: str) -> None:
+    """A handler of recorded effects ended without its operation object; said once for each."""
+    _logger.warning(
+        "oncekey: %s is declared effects='recorded' and did not use its operation object: effects"
+        " made without op.transaction, op.outbox or op.step are not recorded, and run again",
+        operation,
+        extra={"oncekey_event": "operation-unused", "operation": operation},
+    )
+
+
 def rule_failed(operation: str, error: Exception) -> None:
     """The author's `not_executed` predicate raised; its verdict counts as no."""
     _logger.error(

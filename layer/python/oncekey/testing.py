@@ -5,10 +5,17 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from oncekey.commit import ConditionsFailed
+from oncekey.recorded_errors import RefusedWrite
 from oncekey.store import Refused, Written
 from oncekey.transition_rules import applied, permitted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey.business_write import BusinessWrite
+    from oncekey.commit import Commit
+    from oncekey.outbox import Message
     from oncekey.record import Record
     from oncekey.stored_answer import Blob, Elsewhere
     from oncekey.transitions import Transition
@@ -19,13 +26,21 @@ class MemoryStore:
 
     It serves one process and forgets everything at its end; it is the reference that the DynamoDB
     store is tested against.
+
+    It has no tables of yours: committed business writes are listed in `writes`, in their order, and
+    published messages in `messages`. `holds` says whether the condition of a write holds; every one
+    does by default. Where your expressions matter, use moto and `DynamoDBStore`.
     """
 
     call_timeout_ms = 0
     has_bucket = True
+    has_outbox = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, holds: Callable[[BusinessWrite], bool] = lambda _write: True) -> None:
         self.records: dict[str, Record] = {}
+        self.writes: list[BusinessWrite] = []
+        self.messages: list[Message] = []
+        self._holds = holds
         # A condition and its write are one step, between threads too.
         self._lock = threading.Lock()
         self.blobs: dict[str, bytes] = {}
@@ -37,6 +52,26 @@ class MemoryStore:
             if not permitted(transition, record):
                 return Refused(record)
             self.records[transition.pk] = applied(transition, record)
+            return Written()
+
+    def commit(self, commit: Commit) -> Written | Refused | ConditionsFailed:
+        """See `oncekey.store.Store.commit`."""
+        transition = commit.transition
+        with self._lock:
+            record = None if transition is None else self.records.get(transition.pk)
+            if transition is not None and not permitted(transition, record):
+                return Refused(record)
+            failed = [write for write in commit.writes if not self._holds(write)]
+            if failed:
+                return ConditionsFailed(
+                    tuple(RefusedWrite(each.number, each.kind, each.table, None) for each in failed)
+                )
+            if transition is not None:
+                self.records[transition.pk] = applied(transition, record)
+            self.writes += commit.writes
+            self.messages += commit.messages
+            if commit.companion is not None:
+                self.blobs[commit.companion.at.name] = commit.companion.data
             return Written()
 
     def read(self, pk: str) -> Record | None:

@@ -1,0 +1,75 @@
+"""An HTTP request that runs bare: it needs no key, or ONCEKEY_DISABLED is set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from oncekey import defaults
+from oncekey.errors import Final, NotExecuted
+from oncekey.http_answer import Answer, final_answer, with_headers
+from oncekey.http_event import Shape, shape_of
+from oncekey.http_result import is_given
+from oncekey.operation import running
+from oncekey.outcome import RETRY_SOON_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from oncekey.bare_call import BareCall
+    from oncekey.bare_run import BareRun
+    from oncekey.http_policy import HttpPolicy
+    from oncekey.operation import Operation
+
+    Handler = Callable[[Any, Any, Operation], Any]
+    AsyncHandler = Callable[[Any, Any, Operation], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BareHttp:
+    """How such a request is answered."""
+
+    policy: HttpPolicy
+    call: BareCall
+
+    def answer(self, handler: Handler, event: Any, context: Any) -> Any:
+        """What `handler` returned, as it is; what it has collected is applied first."""
+        operation, run = self.call.begin(context)
+        try:
+            with running(operation):
+                value = handler(event, context, operation)
+            self._keep(run, commits=is_given(value))
+            self.call.apply(run)
+        except (Final, NotExecuted) as error:
+            self._keep(run, commits=isinstance(error, Final) and error.commit)
+            self.call.apply(run)
+            return self._answer(error, event)
+        return value
+
+    async def answer_async(self, handler: AsyncHandler, event: Any, context: Any) -> Any:
+        """The same for a coroutine function."""
+        operation, run = self.call.begin(context)
+        try:
+            with running(operation):
+                value = await handler(event, context, operation)
+            self._keep(run, commits=is_given(value))
+            await self.call.apply_async(run)
+        except (Final, NotExecuted) as error:
+            self._keep(run, commits=isinstance(error, Final) and error.commit)
+            await self.call.apply_async(run)
+            return self._answer(error, event)
+        return value
+
+    def _keep(self, run: BareRun, *, commits: bool) -> None:
+        if not commits:
+            run.collected.take()
+
+    def _answer(self, error: Final | NotExecuted, event: Any) -> Answer:
+        if isinstance(error, Final):
+            answer = final_answer(error)
+        else:
+            base = defaults.settings(self.policy.given_settings).problem_base
+            answer = self.policy.preset.refusal(
+                "not-executed", base=base, retry_after_ms=RETRY_SOON_MS
+            )
+        return with_headers(answer, {}, shape_of(event) or Shape.PAYLOAD_2)

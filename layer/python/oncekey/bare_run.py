@@ -1,0 +1,89 @@
+"""The run of a recorded handler outside any record: everything works, and nothing is remembered.
+
+That is a request that needs no key, or ONCEKEY_DISABLED. What it collects is still applied in one
+transaction: a handler that answers 201 has written what it says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from oncekey import retry
+from oncekey.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
+from oncekey.effect_use import Use
+from oncekey.retry import Budget
+from oncekey.run_order import RunOrder
+from oncekey.steps import NO_STEPS
+from oncekey.transaction import Collected
+
+if TYPE_CHECKING:
+    from oncekey.clock import Clock
+    from oncekey.commands import Flow
+    from oncekey.step_results import Found
+
+_MOST_FAILURES = 3
+
+
+@dataclass(slots=True, kw_only=True)
+class BareRun:
+    """One run; see `oncekey.journal.Journal` for what its flows are for."""
+
+    operation_id: str
+    clock: Clock
+    until_ms: int
+    call_timeout_ms: int
+    collected: Collected = field(default_factory=Collected)
+    use: Use = field(default_factory=Use)
+    order: RunOrder = field(default_factory=RunOrder)
+    commits_passed: int = 0
+
+    def begin(self, name: str, *, is_idempotent: bool) -> Flow[Found | None]:  # noqa: ARG002 -- nothing is marked
+        """The step may run."""
+        yield from ()
+        self.order.reach(name, NO_STEPS, is_commit=False)
+        return None
+
+    def finish(self, name: str, text: str | None, *, is_final: bool = False) -> Flow[None]:  # noqa: ARG002 -- nothing is recorded
+        """The step is done, and its name used up."""
+        yield from ()
+        self.order.finish(name)
+
+    def fail(self, name: str, error: BaseException) -> Flow[None]:  # noqa: ARG002 -- as above
+        """The step may be tried again."""
+        yield from ()
+
+    def commit(self, name: str) -> Flow[None]:
+        """Apply what is collected."""
+        self.order.reach(name, NO_STEPS, is_commit=True)
+        yield from self.apply()
+        self.order.finish(name)
+
+    def apply(self) -> Flow[None]:
+        """Apply what is collected, in one transaction.
+
+        Raises:
+            ConditionFailed, Final: a condition did not hold; nothing was applied.
+            TransactionInvalid: DynamoDB refuses it.
+            StoreError: it may or may not have been applied.
+        """
+        taken = self.collected.take()
+        if not taken:
+            return
+        whole = Commit(
+            transition=None,
+            token=token(self.operation_id, "bare", self.commits_passed),
+            writes=tuple(taken.writes),
+            messages=tuple(taken.messages),
+        )
+        self.commits_passed += 1
+        budget = Budget(
+            until_ms=self.until_ms,
+            call_timeout_ms=self.call_timeout_ms,
+            max_failures=_MOST_FAILURES,
+        )
+        for blob in claimed(taken):
+            yield from retry.keep(blob, budget, self.clock)
+        reply = yield from retry.commit(whole, budget, self.clock)
+        if isinstance(reply, ConditionsFailed | Inapplicable):
+            raise error_of(whole, reply)

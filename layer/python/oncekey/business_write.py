@@ -1,0 +1,36 @@
+"""One write of the author's to a table of their own, as it stands in a transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from oncekey.errors import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BusinessWrite:
+    """A put, an update, a delete, or a check that writes nothing.
+
+    `parameters` are those of DynamoDB's action, made when the write was collected: what is changed
+    afterwards in the author's own objects does not change it. `key` is the item's, where the action
+    names it. `otherwise` is the answer if its condition does not hold.
+    """
+
+    number: int
+    kind: str
+    table: str
+    size_bytes: int
+    parameters: Mapping[str, Any] = field(hash=False)
+    key: Mapping[str, Any] | None = field(default=None, hash=False)
+    otherwise: Final | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return f"item {self.number} ({self.kind} on {self.table})"
+
+    def __repr__(self) -> str:
+        """Without what is written."""
+        return f"BusinessWrite({self})"

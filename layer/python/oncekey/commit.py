@@ -1,0 +1,75 @@
+"""One commit: a transition of the record and everything that happens with it, or not at all."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncekey.recorded_errors import ConditionFailed, TransactionInvalid
+from oncekey.stored_answer import Blob
+
+if TYPE_CHECKING:
+    from oncekey.business_write import BusinessWrite
+    from oncekey.outbox import Message
+    from oncekey.recorded_errors import RefusedWrite
+    from oncekey.stored_answer import Elsewhere
+    from oncekey.transaction import Collected
+    from oncekey.transitions import Transition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """What one transaction applies. It is built once, and sent again as it is.
+
+    `transition` is the fence: without it nothing is applied. None outside any record. `token` lets
+    DynamoDB recognise the same transaction for ten minutes; that nothing is applied twice does not
+    depend on it. `companion` is the answer's own item, `expiring` the items of results that the
+    record will need no longer.
+    """
+
+    transition: Transition | None
+    token: str
+    writes: tuple[BusinessWrite, ...] = ()
+    messages: tuple[Message, ...] = ()
+    companion: Blob | None = None
+    expiring: tuple[tuple[Elsewhere, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionsFailed:
+    """Conditions of the author's did not hold, and the record's own did: nothing was applied."""
+
+    writes: tuple[RefusedWrite, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inapplicable:
+    """DynamoDB refuses the transaction as invalid, whenever it is sent; nothing was applied."""
+
+    reason: str
+
+
+def token(operation_id: str, owner: str, number: int) -> str:
+    """The client request token of an attempt's commit with this number, from 0."""
+    return str(uuid.uuid5(uuid.UUID(operation_id), f"commit {owner} {number}"))
+
+
+def claimed(collected: Collected) -> list[Blob]:
+    """The large payloads that must be kept before the messages which point at them."""
+    return [
+        Blob(at=message.claim, data=message.payload.encode("utf-8"), expires_at_s=0)
+        for message in collected.messages
+        if message.claim is not None
+    ]
+
+
+def error_of(commit: Commit, reply: ConditionsFailed | Inapplicable) -> Exception:
+    """What the author gets to see of a commit that was refused for what they collected."""
+    if isinstance(reply, Inapplicable):
+        return TransactionInvalid(f"DynamoDB refuses the transaction: {reply.reason}")
+    failed = {write.number for write in reply.writes}
+    for write in commit.writes:
+        if write.number in failed and write.otherwise is not None:
+            return write.otherwise
+    return ConditionFailed(reply.writes)

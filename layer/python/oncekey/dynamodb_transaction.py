@@ -1,0 +1,148 @@
+"""A commit as one TransactWriteItems, and what its cancellation means.
+
+https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oncekey.commit import ConditionsFailed, Inapplicable
+from oncekey.dynamodb_client import contention_of, store_error
+from oncekey.dynamodb_codec import answer_value, record_from_item
+from oncekey.dynamodb_expressions import put_parameters, update_parameters
+from oncekey.dynamodb_writes import python_values
+from oncekey.errors import StoreError
+from oncekey.recorded_errors import RefusedWrite
+from oncekey.store import Refused
+from oncekey.transitions import Reserve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from oncekey.commit import Commit
+    from oncekey.dynamodb_codec import Item
+    from oncekey.outbox import Message
+    from oncekey.stored_answer import Blob
+
+_ACTIONS = {"put": "Put", "update": "Update", "delete": "Delete", "check": "ConditionCheck"}
+_FAILED = "ConditionalCheckFailed"
+_RETURN_OLD = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+
+
+def transaction_parameters(table: str, outbox: str, commit: Commit) -> dict[str, Any]:
+    """The TransactWriteItems of `commit`: equal commits make equal bytes.
+
+    The record's own action comes first, then the author's in their order.
+    """
+    actions: list[dict[str, Any]] = []
+    transition = commit.transition
+    if isinstance(transition, Reserve):
+        actions.append({"Put": put_parameters(table, transition)})
+    elif transition is not None:
+        actions.append({"Update": update_parameters(table, transition)})
+    actions += [
+        {_ACTIONS[write.kind]: {**write.parameters, **_RETURN_OLD}} for write in commit.writes
+    ]
+    actions += [{"Put": _message_put(outbox, message)} for message in commit.messages]
+    if commit.companion is not None:
+        actions.append({"Put": {"TableName": table, "Item": companion_item(commit.companion)}})
+    actions += [
+        {"Update": _expiry_update(table, at.name, expires_at_s)}
+        for at, expires_at_s in commit.expiring
+    ]
+    return {"TransactItems": actions, "ClientRequestToken": commit.token}
+
+
+def companion_item(blob: Blob) -> Item:
+    """The item that an answer or a result beside its record is.
+
+    It has no expiry as long as its record has none.
+    """
+    item: Item = {"pk": {"S": blob.at.name}, "data": {"B": blob.data}}
+    if blob.expires_at_s:
+        item["expires_at"] = {"N": str(blob.expires_at_s)}
+    return item
+
+
+def message_item(message: Message) -> Item:
+    """The item of the outbox table that a message is."""
+    item: Item = {
+        "id": {"S": message.id},
+        "topic": {"S": message.topic},
+        "operation_id": {"S": message.operation_id},
+        "operation": {"S": message.operation},
+        "tenant": {"S": message.tenant},
+        "created_at": {"N": str(message.created_at_ms)},
+    }
+    if message.claim is None:
+        item["payload"] = {"S": message.payload}
+    else:
+        item["claim"] = answer_value(message.claim)
+    return {name: value for name, value in item.items() if value != {"S": ""}}
+
+
+def cancellation(error: Exception, commit: Commit) -> Refused | ConditionsFailed | Inapplicable:
+    """What a failed transaction means; the record's own reason counts first.
+
+    Raises:
+        StoreError: it may be sent again, or nobody knows whether it was applied.
+    """
+    response: Mapping[str, Any] = getattr(error, "response", None) or {}
+    code = response.get("Error", {}).get("Code")
+    if code == "ValidationException":
+        return Inapplicable(str(response["Error"].get("Message", code)))
+    if code != "TransactionCanceledException":
+        raise store_error(error) from error
+    reasons: list[Mapping[str, Any]] = response.get("CancellationReasons") or []
+    fence, rest = (reasons[:1], reasons[1:]) if commit.transition is not None else ([], reasons)
+    if fence and fence[0].get("Code") == _FAILED:
+        item = fence[0].get("Item")
+        return Refused(record_from_item(item) if item else None)
+    _raise_contention(fence, error)
+    failed = tuple(
+        RefusedWrite(write.number, write.kind, write.table, python_values(reason.get("Item")))
+        for write, reason in zip(commit.writes, rest, strict=False)
+        if reason.get("Code") == _FAILED
+    )
+    if failed:
+        return ConditionsFailed(failed)
+    _raise_contention(rest, error)
+    return Inapplicable(_why(commit, rest))
+
+
+def _raise_contention(reasons: list[Mapping[str, Any]], error: Exception) -> None:
+    for reason in reasons:
+        contention = contention_of(str(reason.get("Code")))
+        if contention is not None:
+            raise StoreError(str(reason["Code"]), transient=True, contention=contention) from error
+
+
+def _why(commit: Commit, reasons: list[Mapping[str, Any]]) -> str:
+    named = [*map(str, commit.writes), *map(str, commit.messages)]
+    for number, reason in enumerate(reasons):
+        code = str(reason.get("Code"))
+        if code != "None":
+            what = named[number] if number < len(named) else "an item of oncekey's own"
+            return f"{what}: {code}: {reason.get('Message', '')}"
+    return "DynamoDB cancelled the transaction and gave no reason"
+
+
+def _message_put(outbox: str, message: Message) -> dict[str, Any]:
+    return {
+        "TableName": outbox,
+        "Item": message_item(message),
+        "ConditionExpression": "attribute_not_exists(#id)",
+        "ExpressionAttributeNames": {"#id": "id"},
+    }
+
+
+def _expiry_update(table: str, name: str, expires_at_s: int) -> dict[str, Any]:
+    return {
+        "TableName": table,
+        "Key": {"pk": {"S": name}},
+        "UpdateExpression": "SET #expires_at = :expires_at",
+        "ConditionExpression": "attribute_exists(#pk)",
+        "ExpressionAttributeNames": {"#expires_at": "expires_at", "#pk": "pk"},
+        "ExpressionAttributeValues": {":expires_at": {"N": str(expires_at_s)}},
+    }

@@ -1,0 +1,75 @@
+"""The author's writes in DynamoDB's own notation, made when they are collected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oncekey.dynamodb_sizes import item_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from boto3.dynamodb.conditions import ConditionBase
+
+    Condition = str | ConditionBase
+    Values = Mapping[str, Any]
+
+
+def low_level(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Python values as DynamoDB's, as boto3's own resource writes them.
+
+    Raises:
+        TypeError: boto3 has no form for a value; it says which kind, such as float.
+    """
+    from boto3.dynamodb.types import TypeSerializer  # noqa: PLC0415 -- importing the library needs nothing
+
+    serializer = TypeSerializer()
+    return {name: serializer.serialize(value) for name, value in values.items()}
+
+
+def python_values(item: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """An item of DynamoDB's as Python values."""
+    from boto3.dynamodb.types import TypeDeserializer  # noqa: PLC0415 -- as above
+
+    if item is None:
+        return None
+    deserializer = TypeDeserializer()
+    return {name: deserializer.deserialize(value) for name, value in item.items()}
+
+
+def conditions(
+    condition: Condition | None, names: Mapping[str, str], values: Values
+) -> dict[str, Any]:
+    """The condition of an action, with the names and values that it and an update expression use.
+
+    Raises:
+        ValueError: a name or a value of the author's is called like one that boto3 gave.
+    """
+    all_names, all_values = dict(names), low_level(values)
+    parameters: dict[str, Any] = {}
+    if isinstance(condition, str):
+        parameters["ConditionExpression"] = condition
+    elif condition is not None:
+        from boto3.dynamodb.conditions import ConditionExpressionBuilder  # noqa: PLC0415 -- as above
+
+        built = ConditionExpressionBuilder().build_expression(condition)
+        parameters["ConditionExpression"] = built.condition_expression
+        given = {*built.attribute_name_placeholders, *built.attribute_value_placeholders}
+        if given & {*all_names, *all_values}:
+            raise ValueError(
+                f"{', '.join(sorted(given & {*all_names, *all_values}))}: boto3 gives these names"
+                " to the parts of a condition, take others"
+            )
+        all_names |= built.attribute_name_placeholders
+        all_values |= low_level(built.attribute_value_placeholders)
+    if all_names:
+        parameters["ExpressionAttributeNames"] = all_names
+    if all_values:
+        parameters["ExpressionAttributeValues"] = all_values
+    return parameters
+
+
+def size_bytes(parameters: Mapping[str, Any]) -> int:
+    """What an action adds to the size of its transaction, as far as it can be known before."""
+    known = (parameters.get(part, {}) for part in ("Item", "Key", "ExpressionAttributeValues"))
+    return sum(map(item_bytes, known))

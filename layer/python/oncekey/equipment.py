@@ -1,0 +1,68 @@
+"""Gives an operation object what it carries out its steps and commits with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from oncekey.driver import drive
+from oncekey.driver_async import drive_async
+from oncekey.outbox import Outbox, Source
+from oncekey.recorded_work import RecordedWork
+from oncekey.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey.bare_run import BareRun
+    from oncekey.clock import Clock
+    from oncekey.commands import Flow, Invoke, Result
+    from oncekey.journal import Journal
+    from oncekey.operation import Operation
+    from oncekey.store import Store
+
+
+def equipped(
+    operation: Operation, run: Journal | BareRun, store: Callable[[], Store], clock: Clock
+) -> Operation:
+    """`operation` with the steps, transaction and outbox of `run`; the store is asked for late."""
+
+    def driven(flow: Flow[Any]) -> Any:
+        return drive(flow, store=store(), clock=clock, invocation=never)
+
+    async def driven_async(flow: Flow[Any]) -> Any:
+        return await drive_async(
+            flow, store=store(), clock=clock, invocation=never_async, has_begun=True
+        )
+
+    record = getattr(run, "record", None)
+    source = Source(
+        operation_id=operation.operation_id,
+        operation=operation.name,
+        tenant=operation.tenant,
+        owner=record.owner if record is not None else "bare",
+        now_ms=clock.now_ms,
+        position=lambda: run.commits_passed,
+        has_outbox=lambda: store().has_outbox,
+        has_bucket=lambda: store().has_bucket,
+    )
+    check = run.use.check_outside_step
+    work = RecordedWork(
+        run=run,
+        use=run.use,
+        transaction=Transaction(run.collected, check),
+        outbox=Outbox(run.collected, check, source),
+        drive=driven,
+        drive_async=driven_async,
+    )
+    return replace(operation, _work=work)
+
+
+def never(command: Invoke) -> Result:
+    """Nothing that a running handler asks for runs a handler."""
+    raise AssertionError(f"Bug: {command.operation.name} runs inside itself")
+
+
+async def never_async(command: Invoke) -> Result:
+    """The same, awaited."""
+    return never(command)

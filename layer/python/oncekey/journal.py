@@ -1,0 +1,240 @@
+"""The journal of one attempt at a recorded operation: what it has begun, finished and committed.
+
+Its methods are flows; `oncekey.recorded_work` carries them out for the operation object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from oncekey import retry
+from oncekey.commands import Raised
+from oncekey.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
+from oncekey.effect_use import Use
+from oncekey.errors import StoreError
+from oncekey.fate import is_proof
+from oncekey.recorded_errors import RunStopped
+from oncekey.retry import Budget
+from oncekey.run_order import RunOrder
+from oncekey.step_results import Found, found, kept
+from oncekey.step_transitions import ClearStep, FinishStep, StartStep, StepTransition
+from oncekey.steps import FinishedStep, StartedStep
+from oncekey.stop import Stop, StopReason
+from oncekey.store import Refused
+from oncekey.stored_answer import AnswerDamaged
+from oncekey.transaction import Collected
+from oncekey.transition_rules import applied, has_landed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+    from oncekey.clock import Clock
+    from oncekey.commands import Flow
+    from oncekey.record import Record
+
+# Before a step has run the caller loses nothing by an early refusal: it sends the request again.
+_MOST_START_FAILURES = 3
+
+
+@dataclass(slots=True, kw_only=True)
+class Journal:
+    """One attempt, from its lease to its end.
+
+    `record` is what is known to be stored. `stopped` is set once the attempt must not go on,
+    `is_in_doubt` once a step may have happened and nobody can say.
+    """
+
+    record: Record
+    clock: Clock
+    until_ms: int
+    call_timeout_ms: int
+    has_bucket: bool
+    is_not_executed: Callable[[BaseException], bool]
+    collected: Collected = field(default_factory=Collected)
+    use: Use = field(default_factory=Use)
+    order: RunOrder = field(default_factory=RunOrder)
+    stopped: Stop | None = None
+    is_in_doubt: bool = False
+    is_certain: bool = True
+    commits_passed: int = 0
+    _commits_built: int = 0
+    _marks: int = 0
+
+    def begin(self, name: str, *, is_idempotent: bool) -> Flow[Found | None]:
+        """Begin a step: what is on record of it if it has finished, else None, and it may run.
+
+        Unless it is idempotent, it is then marked as started, durably.
+
+        Raises:
+            RunStopped: this attempt must not go on; the step must not run.
+            EffectMisused: the step is named twice, or stands inside another.
+        """
+        step = self._reached(name, is_commit=False)
+        if step is not None:
+            try:
+                return (yield from found(step, self.budget(), self.clock))
+            except StoreError as error:
+                self._stop(Stop(StopReason.STORE, error=error))
+            except AnswerDamaged as damage:
+                self._stop(Stop(StopReason.RESULT_LOST, why=f"step {name!r}: {damage}"))
+        self._check_lease()
+        if not is_idempotent:
+            mark = StartedStep(
+                name=name,
+                position=self.order.position_of(name),
+                mark=self._next_mark(),
+                at_ms=self.clock.now_ms(),
+            )
+            start = StartStep(pk=self.record.pk, owner=self.record.owner, step=mark)
+            yield from self._write(start, self.budget(_MOST_START_FAILURES))
+        return None
+
+    def finish(self, name: str, text: str | None, *, is_final: bool = False) -> Flow[None]:
+        """Record the result of a step that has run; None where it has no stored form.
+
+        Raises:
+            RunStopped: it could not be confirmed, or this attempt has lost its record.
+        """
+        started = self.record.steps.started
+        position = self.order.position_of(name)
+        now_ms = self.clock.now_ms()
+        try:
+            result = yield from kept(
+                text, name, self.record, self.budget(), self.clock, has_bucket=self.has_bucket
+            )
+        except StoreError as error:
+            self.is_in_doubt = started is not None
+            self._stop(Stop(StopReason.STORE, error=error))
+        step = FinishedStep(
+            name=name, position=position, at_ms=now_ms, result=result, is_final=is_final
+        )
+        yield from self._write(self._finishing(step), self.budget())
+        self.order.finish(name)
+
+    def fail(self, name: str, error: BaseException) -> Flow[None]:
+        """Record what `error`, raised inside the step, says of it.
+
+        What is proven not to have been executed is as if it had never begun. Anything else leaves a
+        started step in doubt. An idempotent step has no mark, and may simply run again.
+        """
+        started = self.record.steps.started
+        if started is None or started.name != name:
+            return
+        if is_proof(Raised(error), self.is_not_executed):
+            clear = ClearStep(pk=self.record.pk, owner=self.record.owner, mark=started.mark)
+            yield from self._write(clear, self.budget())
+        else:
+            self.is_in_doubt = True
+
+    def commit(self, name: str) -> Flow[None]:
+        """Apply what is collected, together with the recovery point `name`; once.
+
+        Raises:
+            ConditionFailed: a condition of the author's did not hold; the run may go on.
+            TransactionInvalid: DynamoDB refuses what was collected; the run may go on.
+            RunStopped: it could not be confirmed, or this attempt has lost its record.
+        """
+        if self._reached(name, is_commit=True) is None:
+            self._check_lease()
+            point = FinishedStep(
+                name=name, position=self.order.position_of(name), at_ms=self.clock.now_ms()
+            )
+            yield from self._apply(self._finishing(point))
+            self.order.finish(name)
+        self.collected.take()
+        self.commits_passed += 1
+
+    def budget(self, max_failures: int | None = None) -> Budget:
+        """How long calls of this attempt may be tried."""
+        return Budget(
+            until_ms=self.until_ms, call_timeout_ms=self.call_timeout_ms, max_failures=max_failures
+        )
+
+    def next_token(self) -> str:
+        """The token of the attempt's next commit."""
+        number = self._commits_built
+        self._commits_built += 1
+        return token(self.record.operation_id, self.record.owner, number)
+
+    def check_going_on(self) -> None:
+        """Whether the attempt may begin or commit anything.
+
+        Raises:
+            RunStopped: it may not.
+        """
+        if self.stopped is not None:
+            raise RunStopped(str(self.stopped))
+        if self.is_in_doubt:
+            raise RunStopped("a step may have happened, and nobody can say; nothing else begins")
+
+    def stop_for_changed_steps(self, why: str) -> Stop:
+        """The attempt ends, because the code does not fit what is on record."""
+        self.stopped = Stop(StopReason.STEPS_CHANGED, why=why)
+        return self.stopped
+
+    def _reached(self, name: str, *, is_commit: bool) -> FinishedStep | None:
+        self.check_going_on()
+        fault = self.order.reach(name, self.record.steps, is_commit=is_commit)
+        if fault is not None:
+            self.stop_for_changed_steps(fault)
+            raise RunStopped(fault)
+        return self.record.steps.named(name)
+
+    def _check_lease(self) -> None:
+        if self.record.is_lease_over(self.clock.now_ms()):
+            self._stop(Stop(StopReason.NO_TIME))
+
+    def _finishing(self, step: FinishedStep) -> FinishStep:
+        started = self.record.steps.started
+        mark = started.mark if started is not None else None
+        return FinishStep(pk=self.record.pk, owner=self.record.owner, step=step, mark=mark)
+
+    def _apply(self, transition: FinishStep) -> Flow[None]:
+        taken = self.collected.take()
+        if not taken:
+            yield from self._write(transition, self.budget())
+            return
+        whole = Commit(
+            transition=transition,
+            token=self.next_token(),
+            writes=tuple(taken.writes),
+            messages=tuple(taken.messages),
+        )
+        try:
+            for blob in claimed(taken):
+                yield from retry.keep(blob, self.budget(), self.clock)
+            reply = yield from retry.commit(whole, self.budget(), self.clock)
+        except StoreError as error:
+            self.is_certain = False
+            self._stop(Stop(StopReason.STORE, error=error))
+        if isinstance(reply, ConditionsFailed | Inapplicable):
+            raise error_of(whole, reply)
+        self._follow(transition, reply.record if isinstance(reply, Refused) else None, reply)
+
+    def _write(self, transition: StepTransition, budget: Budget) -> Flow[None]:
+        try:
+            reply = yield from retry.write(transition, budget, self.clock)
+        except StoreError as error:
+            self.is_certain = False
+            # What has not begun is not in doubt; whether its mark has landed, the store says.
+            self.is_in_doubt = isinstance(transition, FinishStep) and transition.mark is not None
+            self._stop(Stop(StopReason.STORE, error=error))
+        self._follow(transition, reply.record if isinstance(reply, Refused) else None, reply)
+
+    def _follow(self, transition: StepTransition, met: Record | None, reply: object) -> None:
+        if not isinstance(reply, Refused):
+            self.record = applied(transition, self.record)
+        elif met is not None and has_landed(transition, met):
+            self.record = met
+        else:
+            self._stop(Stop(StopReason.LOST, met=met))
+
+    def _next_mark(self) -> int:
+        self._marks += 1
+        return self._marks
+
+    def _stop(self, stop: Stop) -> NoReturn:
+        self.stopped = stop
+        raise RunStopped(str(stop))

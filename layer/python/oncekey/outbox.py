@@ -1,0 +1,140 @@
+"""`op.outbox`: collects messages, which are written with the operation's completion."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from oncekey.recorded_errors import TransactionInvalid
+from oncekey.stored_answer import Elsewhere, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey.transaction import Collected
+
+# SQS takes messages of 256 KiB everywhere, and more since 2025; the rest is for attributes.
+LARGEST_INLINE_PAYLOAD_BYTES = 200_000
+_OVERHEAD_BYTES = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A message that will be sent once the operation has committed it.
+
+    `id` is never reused; workers deduplicate by it. `payload` is JSON text. `claim` says where a
+    large one is kept in the bucket; then it is not part of the outbox's item.
+    """
+
+    id: str
+    topic: str
+    payload: str = field(repr=False)
+    operation_id: str
+    operation: str
+    tenant: str
+    created_at_ms: int
+    claim: Elsewhere | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the outbox's item, about."""
+        payload = len(self.payload.encode("utf-8")) if self.claim is None else 0
+        names = (self.id, self.topic, self.operation_id, self.operation, self.tenant)
+        return payload + sum(len(name.encode("utf-8")) for name in names) + _OVERHEAD_BYTES
+
+    def __str__(self) -> str:
+        return f"message to {self.topic}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Whose messages they are. `position` counts the commits that went before."""
+
+    operation_id: str
+    operation: str
+    tenant: str
+    owner: str
+    now_ms: Callable[[], int]
+    position: Callable[[], int]
+    has_outbox: Callable[[], bool]
+    has_bucket: Callable[[], bool]
+
+
+class Outbox:
+    """Messages of one operation.
+
+    Nothing is sent when one is published. It is written to the outbox table by the transaction that
+    completes the operation, or by `op.commit`; from there a relay sends it to the queue, at least
+    once, under an id that tells repeats apart.
+    """
+
+    def __init__(self, collected: Collected, check: Callable[[str], None], source: Source) -> None:
+        self._collected = collected
+        self._check = check
+        self._source = source
+
+    def publish(self, topic: str, payload: object) -> str:
+        """Collect a message about `topic` with a JSON `payload`; its id.
+
+        The id derives from the operation and the message's place in it: the same over every
+        attempt, and of one message only.
+
+        Raises:
+            TransactionInvalid: the payload is no JSON, or too large without a bucket, or there is
+                no outbox table.
+        """
+        self._check("op.outbox.publish")
+        source = self._source
+        if not source.has_outbox():
+            raise TransactionInvalid(
+                "op.outbox.publish: there is no outbox; name its table in ONCEKEY_OUTBOX_TABLE, or"
+                " pass store=DynamoDBStore(table, outbox=...)"
+            )
+        if not topic:
+            raise TransactionInvalid(
+                "op.outbox.publish: name the topic, such as 'payment.requested'"
+            )
+        text = _json(topic, payload)
+        position, number = source.position(), len(self._collected.messages)
+        message_id = str(uuid.uuid5(uuid.UUID(source.operation_id), f"message {position}.{number}"))
+        message = Message(
+            id=message_id,
+            topic=topic,
+            payload=text,
+            operation_id=source.operation_id,
+            operation=source.operation,
+            tenant=source.tenant,
+            created_at_ms=source.now_ms(),
+            claim=self._claim(message_id, topic, text),
+        )
+        self._collected.check(message, message.size_bytes)
+        self._collected.messages.append(message)
+        return message_id
+
+    def _claim(self, message_id: str, topic: str, text: str) -> Elsewhere | None:
+        data = text.encode("utf-8")
+        if len(data) <= LARGEST_INLINE_PAYLOAD_BYTES:
+            return None
+        if not self._source.has_bucket():
+            raise TransactionInvalid(
+                f"the message to {topic} has {len(data)} bytes, and {LARGEST_INLINE_PAYLOAD_BYTES}"
+                " can be sent without a bucket; name one in ONCEKEY_RESPONSE_BUCKET"
+            )
+        # Under the owner's name, so that a stale one cannot change what another has committed.
+        name = f"outbox/{message_id}/{self._source.owner}"
+        return Elsewhere(place=Place.OBJECT, name=name, digest=hashlib.sha256(data).hexdigest())
+
+
+def _json(topic: str, payload: object) -> str:
+    try:
+        text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        text.encode("utf-8")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TransactionInvalid(
+            f"the payload of the message to {topic} is no JSON ({type(error).__name__}): publish"
+            " text, numbers, lists and dictionaries"
+        ) from error
+    return text

@@ -1,0 +1,111 @@
+"""Resolvers: they ask a provider what became of a step in doubt. They are declared, and found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from oncekey.errors import ConfigurationError, NotExecuted
+from oncekey.operation import downstream_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from oncekey.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The step took effect, and this is its result: what the step would have returned."""
+
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class StillUnknown:
+    """The provider cannot say yet; ask again after `retry_in`."""
+
+    retry_in: timedelta
+
+
+Answer = Completed | NotExecuted | StillUnknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What became of `step`? `downstream_key` is the one that it would have shown the provider.
+
+    `key` and `principal` are empty where the operation keeps them out of the table. `started_at_ms`
+    is by the clock of the attempt.
+    """
+
+    operation: str
+    operation_id: str
+    step: str
+    downstream_key: str
+    tenant: str
+    principal: str
+    key: str
+    attempt: int
+    started_at_ms: int
+
+
+_resolvers: dict[tuple[str, str], Callable[[Question], Answer]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class resolver:  # noqa: N801 -- written as a decorator
+    """Declare the function that finds out what became of a step: `@resolver("POST /x", "charge")`.
+
+    It is asked once the attempt's lease and the grace for calls under way are over, and answers
+    `Completed(result)`, `NotExecuted()` (returned or raised) or `StillUnknown(retry_in)`. What it
+    raises otherwise means that it is still unknown. It must have no effect of its own: it may be
+    asked again, also by two at once.
+
+    Raises:
+        ConfigurationError: the operation or the step has no name, or the step has another resolver.
+    """
+
+    operation: str
+    step: str
+
+    def __post_init__(self) -> None:
+        if not self.operation or not self.step:
+            raise ConfigurationError("@resolver", ["name the operation and its step"])
+
+    def __call__(self, function: Callable[[Question], Answer], /) -> Callable[[Question], Answer]:
+        """Declare `function`, which stays as it is."""
+        known = _resolvers.get((self.operation, self.step))
+        if known is not None and _name(known) != _name(function):
+            fault = f"the step {self.step!r} has the resolver {_name(known)} already"
+            raise ConfigurationError(f"@resolver({self.operation!r})", [fault])
+        _resolvers[self.operation, self.step] = function
+        return function
+
+
+def resolver_of(operation: str, step: str) -> Callable[[Question], Answer] | None:
+    """The function that was declared for a step, in this process."""
+    return _resolvers.get((operation, step))
+
+
+def question_about(record: Record) -> Question | None:
+    """What to ask about a record; None where no step is in doubt."""
+    started = record.steps.started
+    if started is None:
+        return None
+    return Question(
+        operation=record.operation,
+        operation_id=record.operation_id,
+        step=started.name,
+        downstream_key=downstream_key(record.operation_id, started.name),
+        tenant=record.tenant,
+        principal=record.principal,
+        key=record.key,
+        attempt=record.attempt,
+        started_at_ms=started.at_ms,
+    )
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{getattr(function, '__qualname__', repr(function))}"

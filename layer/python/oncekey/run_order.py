@@ -1,0 +1,77 @@
+"""The order of an attempt's steps and recovery points, held against what is on record.
+
+A resumed run must meet its finished steps by the same names at the same places: otherwise the code
+has changed between the releases, and no result on record can be trusted to be the right one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from oncekey.recorded_errors import EffectMisused
+
+if TYPE_CHECKING:
+    from oncekey.steps import Steps
+
+LONGEST_NAME = 64
+
+
+@dataclass(slots=True)
+class RunOrder:
+    """The names met so far, in their order; `done` are those that have come to their end."""
+
+    _names: list[str] = field(default_factory=list)
+    _done: set[str] = field(default_factory=set)
+
+    def reach(self, name: str, steps: Steps, *, is_commit: bool) -> str | None:
+        """Come to the step or commit `name`; what does not fit about it, if anything.
+
+        A step that has not finished may be reached again: it keeps its place.
+
+        Raises:
+            EffectMisused: the name is none, or the step has already been done in this run.
+        """
+        if not 0 < len(name) <= LONGEST_NAME:
+            raise EffectMisused(f"a step needs a name of 1 to {LONGEST_NAME} characters")
+        if name in self._done:
+            raise EffectMisused(
+                f"{name!r} is done twice in one run: give each step and commit a name of its own"
+            )
+        if name not in self._names:
+            self._names.append(name)
+        position = self.position_of(name)
+        recorded, here = steps.named(name), steps.at(position)
+        if recorded is not None and recorded.position != position:
+            return (
+                f"the run came to {name!r} at place {position}, and it is on record at place"
+                f" {recorded.position}: steps must keep their order between releases"
+            )
+        if here is not None and here.name != name:
+            return (
+                f"the run came to {name!r} at place {position}, where {here.name!r} is on record:"
+                " steps must keep their names and their order between releases"
+            )
+        if recorded is not None and recorded.is_commit != is_commit:
+            return f"{name!r} is on record as a {'commit' if recorded.is_commit else 'step'}"
+        if recorded is not None:
+            self._done.add(name)
+        return None
+
+    def finish(self, name: str) -> None:
+        """The step has come to its end in this run."""
+        self._done.add(name)
+
+    def position_of(self, name: str) -> int:
+        """The place of a step that was reached, from 0."""
+        return self._names.index(name)
+
+    def missed(self, steps: Steps) -> str | None:
+        """What is on record and was not met in this run, in a sentence."""
+        names = [step.name for step in steps.finished if step.name not in self._names]
+        if not names:
+            return None
+        return (
+            f"the run ended without coming to {', '.join(map(repr, names))}, which is on record:"
+            " what was done there would be missing from the answer"
+        )

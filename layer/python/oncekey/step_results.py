@@ -1,0 +1,81 @@
+"""Results of steps on record: how they are kept, and how they are given again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from oncekey import retry
+from oncekey.errors import Final
+from oncekey.results import decode, encode
+from oncekey.stored_answer import AnswerDamaged, Elsewhere, NotKept, keep_result, opened
+
+if TYPE_CHECKING:
+    from oncekey.clock import Clock
+    from oncekey.commands import Flow
+    from oncekey.record import Record
+    from oncekey.retry import Budget
+    from oncekey.steps import FinishedStep
+    from oncekey.stored_answer import StoredAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The result of a step that has finished, in this attempt or an earlier one."""
+
+    value: Any
+    final: Final | None = None
+
+    def given(self) -> Any:
+        """The result as the step gave it: returned, or `Final` raised."""
+        if self.final is not None:
+            raise self.final
+        return self.value
+
+
+def found(step: FinishedStep, budget: Budget, clock: Clock) -> Flow[Found]:
+    """The result of a finished step, from wherever it is kept.
+
+    Raises:
+        AnswerDamaged: it has none that could be given again.
+        StoreError: the store did not answer.
+    """
+    blob = None
+    if isinstance(step.result, Elsewhere):
+        blob = yield from retry.fetch(step.result, budget, clock)
+    text = opened(step.result, blob)
+    try:
+        value = decode(text)
+    except ValueError as error:
+        raise AnswerDamaged(str(error)) from error
+    return Found(None, _final(value)) if step.is_final else Found(value)
+
+
+def kept(
+    text: str | None, name: str, record: Record, budget: Budget, clock: Clock, *, has_bucket: bool
+) -> Flow[StoredAnswer]:
+    """What stands in the record for the result of step `name`, after it has been kept.
+
+    Raises:
+        StoreError: it could not be kept.
+    """
+    if text is None:
+        return NotKept("its result has no form that can be stored")
+    stored, blob = keep_result(text, name, record, has_bucket=has_bucket)
+    if blob is not None:
+        yield from retry.keep(blob, budget, clock)
+    return stored
+
+
+def final_text(final: Final) -> str:
+    """`Final` as the result of the step that raised it.
+
+    Raises:
+        TypeError: its body has no form that can be stored.
+    """
+    return encode([final.status, final.body, final.headers, final.commit])
+
+
+def _final(value: Any) -> Final:
+    status, body, headers, commit = value
+    return Final(status, body, headers, commit=commit)

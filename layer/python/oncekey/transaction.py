@@ -1,0 +1,202 @@
+"""`op.transaction`: collects business writes, which are applied with the operation's completion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from oncekey.business_write import BusinessWrite
+from oncekey.dynamodb_sizes import LARGEST_ITEM_BYTES, LARGEST_TRANSACTION_BYTES
+from oncekey.dynamodb_writes import conditions, low_level, size_bytes
+from oncekey.recorded_errors import TransactionInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from oncekey.dynamodb_writes import Condition, Values
+    from oncekey.errors import Final
+    from oncekey.outbox import Message
+
+# DynamoDB takes 100 actions; the record's own is one, the item of a large answer another.
+MOST_ITEMS = 98
+# The record itself, and the names of what is added.
+_RECORD_BYTES = 4_096
+_NOTHING: Mapping[str, Any] = {}
+
+
+@dataclass(slots=True)
+class Collected:
+    """What a run has collected since its last commit."""
+
+    writes: list[BusinessWrite] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.writes or self.messages)
+
+    @property
+    def size_bytes(self) -> int:
+        """What the transaction holds so far."""
+        writes = sum(write.size_bytes for write in self.writes)
+        return writes + sum(message.size_bytes for message in self.messages)
+
+    def take(self) -> Collected:
+        """Everything collected so far; nothing is left."""
+        taken = Collected(self.writes, self.messages)
+        self.writes, self.messages = [], []
+        return taken
+
+    def fits(self, added_bytes: int) -> bool:
+        """Whether so much more goes into the same transaction."""
+        return self.size_bytes + added_bytes + _RECORD_BYTES <= LARGEST_TRANSACTION_BYTES
+
+    def check(self, what: object, added_bytes: int) -> None:
+        """Whether one more, `what`, fits.
+
+        Raises:
+            TransactionInvalid: it does not.
+        """
+        if len(self.writes) + len(self.messages) >= MOST_ITEMS:
+            raise TransactionInvalid(
+                f"{what}: one commit holds at most {MOST_ITEMS} writes and messages; commit what"
+                " was collected so far with op.commit(...), or write less"
+            )
+        if added_bytes > LARGEST_ITEM_BYTES:
+            raise TransactionInvalid(
+                f"{what} has {added_bytes} bytes, and DynamoDB takes {LARGEST_ITEM_BYTES} an item"
+            )
+        total = added_bytes + self.size_bytes
+        if total > LARGEST_TRANSACTION_BYTES:
+            raise TransactionInvalid(
+                f"{what} makes {total} bytes of this commit, and DynamoDB takes"
+                f" {LARGEST_TRANSACTION_BYTES} a transaction; commit what was collected so far with"
+                " op.commit(...)"
+            )
+
+
+class Transaction:
+    """Business writes of one operation, in tables of your own, in its account and Region.
+
+    Nothing is sent when they are collected. A final answer, or `op.commit`, applies all of them in
+    one transaction together with the operation's record: either all of it happens or nothing, and
+    never twice, whatever is retried or taken over. Items, keys and values are plain Python values
+    as boto3's resource takes them (Decimal, not float). A condition is an expression or boto3's
+    `Attr(...)`; `otherwise` is the answer if it does not hold.
+    https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
+
+    Each raises `TransactionInvalid` for what no transaction can hold, and TypeError for a value
+    that DynamoDB has no form for.
+    """
+
+    def __init__(self, collected: Collected, check: Callable[[str], None]) -> None:
+        self._collected = collected
+        self._check = check
+
+    def put(
+        self,
+        table: str,
+        item: Mapping[str, Any],
+        *,
+        condition: Condition | None = None,
+        names: Mapping[str, str] = _NOTHING,
+        values: Values = _NOTHING,
+        otherwise: Final | None = None,
+    ) -> None:
+        """Put `item`, whole, in place of what is there, if `condition` holds."""
+        parameters = {"Item": low_level(item)}
+        self._add("put", table, parameters, condition, names, values, otherwise)
+
+    def update(
+        self,
+        table: str,
+        key: Mapping[str, Any],
+        expression: str,
+        *,
+        condition: Condition | None = None,
+        names: Mapping[str, str] = _NOTHING,
+        values: Values = _NOTHING,
+        otherwise: Final | None = None,
+    ) -> None:
+        """Change the item of `key` by an update expression, if `condition` holds."""
+        parameters = {"Key": low_level(key), "UpdateExpression": expression}
+        self._add("update", table, parameters, condition, names, values, otherwise)
+
+    def delete(
+        self,
+        table: str,
+        key: Mapping[str, Any],
+        *,
+        condition: Condition | None = None,
+        names: Mapping[str, str] = _NOTHING,
+        values: Values = _NOTHING,
+        otherwise: Final | None = None,
+    ) -> None:
+        """Delete the item of `key`, if `condition` holds."""
+        parameters = {"Key": low_level(key)}
+        self._add("delete", table, parameters, condition, names, values, otherwise)
+
+    def check(
+        self,
+        table: str,
+        key: Mapping[str, Any],
+        condition: Condition,
+        *,
+        names: Mapping[str, str] = _NOTHING,
+        values: Values = _NOTHING,
+        otherwise: Final | None = None,
+    ) -> None:
+        """Write nothing; let all be applied only if `condition` holds for the item of `key`."""
+        parameters = {"Key": low_level(key)}
+        self._add("check", table, parameters, condition, names, values, otherwise)
+
+    def _add(
+        self,
+        kind: str,
+        table: str,
+        own: dict[str, Any],
+        condition: Condition | None,
+        names: Mapping[str, str],
+        values: Values,
+        otherwise: Final | None,
+    ) -> None:
+        self._check(f"op.transaction.{kind}")
+        if otherwise is not None and otherwise.commit:
+            raise TransactionInvalid(
+                "otherwise is a Final(status, body) without commit: nothing is left to be committed"
+            )
+        parameters = {"TableName": table, **own, **conditions(condition, names, values)}
+        write = BusinessWrite(
+            number=len(self._collected.writes) + 1,
+            kind=kind,
+            table=table,
+            size_bytes=size_bytes(parameters),
+            parameters=parameters,
+            key=own.get("Key"),
+            otherwise=otherwise,
+        )
+        self._collected.check(write, write.size_bytes)
+        self._check_item(write)
+        self._collected.writes.append(write)
+
+    def _check_item(self, write: BusinessWrite) -> None:
+        for other in self._collected.writes:
+            if other.table == write.table and _same_item(other, write):
+                raise TransactionInvalid(
+                    f"{write} is the same item as {other}: DynamoDB takes one action for each item"
+                    " of a transaction, so put both into one expression"
+                )
+
+
+def _same_item(one: BusinessWrite, other: BusinessWrite) -> bool:
+    # A put names no key; that of another action on the table says which attributes are it.
+    key = one.key or other.key
+    if key is None:
+        return False
+    return all(_has(write, key) for write in (one, other))
+
+
+def _has(write: BusinessWrite, key: Mapping[str, Any]) -> bool:
+    if write.key is not None:
+        return write.key == key
+    item = write.parameters["Item"]
+    return all(item.get(name) == value for name, value in key.items())
