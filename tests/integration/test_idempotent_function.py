@@ -257,7 +257,7 @@ def test_a_wrong_option_is_refused_when_the_function_is_decorated() -> None:
             operation="",
             key="id",
             tenant=None,  # type: ignore[arg-type]
-            effects="recorded",
+            effects="none",
             in_progress="accepted",
             fingerprint="id",  # type: ignore[arg-type]
         )

@@ -7,18 +7,27 @@ import json
 import re
 import subprocess
 from dataclasses import fields
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from oncekey import settings
+from oncekey import (
+    Completed,
+    NotExecuted,
+    Question,
+    StillUnknown,
+    dynamodb_transaction,
+    resolvers,
+    settings,
+)
 from oncekey.problem import PROBLEMS
 from oncekey.settings import Settings
 from oncekey.transitions import Transition
 from tests.support.dynamodb import TABLE, Recorder, dynamodb_table, store_on
-from tests.support.events import load, with_route, with_tenant
+from tests.support.events import load, with_header, with_route, with_tenant
 from tests.support.protected import Protected, headers_of
 
 ROOT = Path(__file__).parents[2]
@@ -41,10 +50,10 @@ def rows(text: str, heading: str) -> list[list[str]]:
 
 
 def test_every_code_block_of_the_readme_is_run_by_a_test_here() -> None:
-    """There are four Python examples, one console block and one drawing, and no other block."""
+    """There are six Python examples, one console block and one drawing, and no other block."""
     languages = re.findall(r"^```(\w+)$", README, re.MULTILINE)
 
-    assert languages == ["console", "python", "python", "python", "python", "text"]
+    assert languages == ["console", *["python"] * 6, "text"]
 
 
 def test_the_readmes_handler_charges_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,6 +80,86 @@ def test_the_readmes_example_of_a_unit_test_holds() -> None:
     exec(compile(blocks(README, "python")[1], "README.md", "exec"), {})  # noqa: S102
 
 
+def test_the_readmes_ride_is_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recorded handler of the README, word for word.
+
+    Two requests make one ride, take one seat, charge once and leave one message; where no seat is
+    left the answer is a 409, which is stored.
+    """
+    charges = []
+
+    def charge(amount: int, *, idempotency_key: str) -> str:
+        charges.append((amount, idempotency_key))
+        return "ch_1"
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    monkeypatch.setenv("ONCEKEY_OUTBOX_TABLE", "outbox")
+    with dynamodb_table() as client:
+        for table in ("rides", "seats", "outbox"):
+            make_table(client, table)
+        client.put_item(TableName="seats", Item={"id": {"S": "car-7"}, "seats_left": {"N": "1"}})
+        namespace: dict[str, Any] = {"charge": charge}
+        exec(compile(blocks(README, "python")[2], "README.md", "exec"), namespace)  # noqa: S102
+        event = with_tenant(load("apigw_http_v2_post"), "acme")
+        event["body"], event["isBase64Encoded"] = '{"car": "car-7", "amount": 1200}', False
+        first, replay = (namespace["ride"](event, None) for _ in range(2))
+        other = with_header(event, "idempotency-key", "another-key-of-16-letters")
+        full, full_again = (namespace["ride"](other, None) for _ in range(2))
+        rides, outbox, seats = (
+            client.scan(TableName=table)["Items"] for table in ("rides", "outbox", "seats")
+        )
+
+    assert (first["statusCode"], full["statusCode"]) == (201, 409)
+    assert (replay["body"], full_again["body"]) == (first["body"], full["body"])
+    ride_id = json.loads(first["body"])["ride_id"]
+    ride = {"id": {"S": ride_id}, "state": {"S": "ordered"}, "charge_id": {"S": "ch_1"}}
+    assert rides == [ride]
+    assert [item["topic"]["S"] for item in outbox] == ["ride.ordered"]
+    assert seats == [{"id": {"S": "car-7"}, "seats_left": {"N": "0"}}]
+    assert len(charges) == 1
+
+
+def test_the_readmes_resolver_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The resolver of the README, word for word, gives each of its three answers."""
+    found: dict[str, Any] = {"sent": {"id": "tr_1", "state": "sent"}}
+    found["slow"] = {"id": "tr_2", "state": "processing"}
+    monkeypatch.setattr(resolvers, "_resolvers", {})
+    namespace: dict[str, Any] = {"look_up": found.get}
+    exec(compile(blocks(README, "python")[3], "README.md", "exec"), namespace)  # noqa: S102
+    resolve = resolvers.resolver_of("POST /transfers", "send")
+    assert resolve is not None
+
+    answers = [resolve(question(operation_id)) for operation_id in ("sent", "slow", "none")]
+
+    assert answers[:2] == [Completed("tr_1"), StillUnknown(timedelta(minutes=5))]
+    assert isinstance(answers[2], NotExecuted)
+
+
+def question(operation_id: str) -> Question:
+    """What a resolver is asked about one operation."""
+    return Question(
+        operation="POST /transfers",
+        operation_id=operation_id,
+        step="send",
+        downstream_key="",
+        tenant="acme",
+        principal="",
+        key="",
+        attempt=1,
+        started_at_ms=0,
+    )
+
+
+def make_table(client: Any, name: str) -> None:
+    """A table of the service's own, with the partition key `id`."""
+    client.create_table(
+        TableName=name,
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+
 def test_the_readmes_function_books_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The function of the README, word for word: two calls, one booking, one result."""
     booked = []
@@ -82,7 +171,7 @@ def test_the_readmes_function_books_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
     with dynamodb_table():
         namespace: dict[str, Any] = {"book": book}
-        exec(compile(blocks(README, "python")[2], "README.md", "exec"), namespace)  # noqa: S102
+        exec(compile(blocks(README, "python")[4], "README.md", "exec"), namespace)  # noqa: S102
         invoice = {"invoice_id": "in_1", "total": "12.50"}
         results = [namespace["settle"](invoice) for _ in range(2)]
 
@@ -101,7 +190,7 @@ def test_the_readmes_route_refunds_once(monkeypatch: pytest.MonkeyPatch) -> None
     )
     with dynamodb_table():
         namespace: dict[str, Any] = {}
-        exec(compile(blocks(README, "python")[3], "README.md", "exec"), namespace)  # noqa: S102
+        exec(compile(blocks(README, "python")[5], "README.md", "exec"), namespace)  # noqa: S102
         first, replay = (namespace["lambda_handler"](event, None) for _ in range(2))
 
     assert json.loads(first["body"])["order_id"] == "7"
@@ -143,6 +232,7 @@ def test_the_table_of_variables_is_the_codes() -> None:
         "ONCEKEY_TABLE": "",
         "ONCEKEY_DISABLED": "0",
         "ONCEKEY_RESPONSE_BUCKET": "",
+        "ONCEKEY_OUTBOX_TABLE": "",
         "ONCEKEY_FINGERPRINT_SECRETS": "",
     }
     for name, field in {**settings._NUMBERS, **settings._TEXTS}.items():
@@ -168,8 +258,12 @@ def test_the_iam_actions_are_those_that_are_sent() -> None:
         service.then = repeat
         service.send(load("apigw_http_v2_post"))
     iam = README[README.index("**IAM.**") : README.index("**Cost.**")]
+    own, _, others = iam.partition("nothing else")
 
-    assert set(re.findall(r"dynamodb:(\w+)", iam)) == set(recorder.operations)
+    assert set(re.findall(r"dynamodb:(\w+)", own)) == set(recorder.operations)
+    # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis-iam.html
+    kinds = {f"{action}Item" for action in dynamodb_transaction._ACTIONS.values()}
+    assert set(re.findall(r"dynamodb:(\w+)", others)) == kinds
 
 
 def test_the_design_names_every_transition_and_module() -> None:

@@ -185,9 +185,9 @@ class FunctionOperation:
 
     def _exception(self, refusal: Refusal, attempt: _Attempt) -> BaseException:
         if refusal.reason is Reason.NOT_EXECUTED:
-            error = attempt.error
-            if error is None or isinstance(error, RunStopped):
-                error = NotExecuted(f"{self.name}: this attempt was not carried out; call it again")
+            error = attempt.error or NotExecuted(f"{self.name}: no time was left to begin")
+            if isinstance(error, RunStopped):
+                error = NotExecuted(f"{self.name}: this attempt was stopped; call it again")
             if isinstance(error, NotExecuted):
                 error.is_spent = True
             return error
