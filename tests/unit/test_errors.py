@@ -101,7 +101,7 @@ CALLS: dict[type[CallNotAnswered], tuple[bool, str]] = {
     InProgress: (True, "same key again later, because a new key would run it twice"),
     KeyReused: (False, "take a new key for a new call"),
     OutcomeUnknown: (True, "same key again later, when it is settled"),
-    StoreUnavailable: (True, "nothing was done, make the same call with the same key again later"),
+    StoreUnavailable: (True, "make the same call with the same key again later"),
     KeyMissing: (False, "make it again with arguments that `key=` finds a key in"),
     ResultUnavailable: (False, "do not repeat it with another key"),
 }

@@ -142,7 +142,6 @@ def _expiry_update(table: str, name: str, expires_at_s: int) -> dict[str, Any]:
         "TableName": table,
         "Key": {"pk": {"S": name}},
         "UpdateExpression": "SET #expires_at = :expires_at",
-        "ConditionExpression": "attribute_exists(#pk)",
-        "ExpressionAttributeNames": {"#expires_at": "expires_at", "#pk": "pk"},
+        "ExpressionAttributeNames": {"#expires_at": "expires_at"},
         "ExpressionAttributeValues": {":expires_at": {"N": str(expires_at_s)}},
     }

@@ -24,14 +24,16 @@ class Use:
         """Whether `what` may be asked for now.
 
         Raises:
-            EffectMisused: a step is under way. What is asked for inside one is not asked for when
-                the step is on record, and a second effect could not be told from the first.
+            EffectMisused: a step or commit is under way. What is asked for inside a step is not
+                asked for when the step is on record, and a second effect at the same time could
+                not be told from the first.
         """
         self.is_used = True
         if self.open_step is not None:
             raise EffectMisused(
-                f"{what} inside the step {self.open_step!r}: a step holds one outside effect and"
-                " nothing else; call it before or after the step"
+                f"{what} inside the step {self.open_step!r}, or beside it: a step holds one outside"
+                " effect and nothing else, and steps run one after the other; call it before or"
+                " after the step"
             )
 
     def note_key(self, name: str) -> None:
@@ -52,7 +54,7 @@ class Use:
 
     @contextmanager
     def inside(self, name: str) -> Generator[None]:
-        """The step `name` is under way until the block is left."""
+        """The step or commit `name` is under way until the block is left."""
         self.open_step, self.keys = name, set()
         try:
             yield

@@ -194,12 +194,15 @@ class OutcomeUnknown(CallNotAnswered):
 
 
 class StoreUnavailable(CallNotAnswered):
-    """The store could not be reached before the function ran, so it did not run."""
+    """The store could not be reached before the function ran, or did not confirm a commit of it.
+
+    Either nothing was done, but for steps on record, or making the same call again gets the result.
+    """
 
     retryable = True
     advice = (
-        "the store is unavailable, and without it the call could not be protected; nothing was"
-        " done, make the same call with the same key again later"
+        "the store is unavailable, and without it the call could not be protected or confirmed;"
+        " make the same call with the same key again later: it then runs, or returns its result"
     )
 
 

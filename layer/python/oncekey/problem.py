@@ -73,8 +73,8 @@ PROBLEMS: dict[str, Problem] = {
     "store-unavailable": Problem(
         status=503,
         title="The idempotency store is unavailable",
-        detail="The request was not carried out now, because it could neither be looked up nor be"
-        f" protected. {_AGAIN} A new key could run it twice.",
+        detail="The request was not carried out now, or its outcome could not be confirmed."
+        f" {_AGAIN} It then runs, or gets its answer. A new key could run it twice.",
         retryable=True,
     ),
     "key-expired": Problem(

@@ -10,24 +10,21 @@ from oncekey.commands import Answered, Raised, Unsendable
 from oncekey.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of
 from oncekey.errors import NotExecuted, StoreError
 from oncekey.fate import Fate, decide
-from oncekey.outcome import RETRY_SOON_MS, Failed, Outcome, Ran, Reason, Refusal, Replayed
-from oncekey.record import Effects, Status
+from oncekey.outcome import Failed, Outcome, Ran, Refusal
+from oncekey.record import Effects
 from oncekey.recorded_errors import RunStopped
+from oncekey.recorded_interruption import Interruption
 from oncekey.recorder import Recorder
-from oncekey.replay import replay
-from oncekey.reservation import outcome_unknown, running
-from oncekey.stop import Stop, StopReason
+from oncekey.reservation import outcome_unknown
 from oncekey.store import Refused, Written
 from oncekey.stored_answer import Elsewhere, NotKept, Place, keep
 from oncekey.transaction import Collected
-from oncekey.transitions import Release
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.commands import Flow, Result
     from oncekey.journal import Journal
-    from oncekey.record import Record
     from oncekey.stored_answer import Blob, StoredAnswer
 
 # DynamoDB's limit for one transaction.
@@ -36,10 +33,9 @@ _KEPT_LONGER_S = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRecorder(Recorder):
+class RecordedRecorder(Interruption):
     """Ends one attempt. `result_of` says what an exception raised at its end comes to."""
 
-    journal: Journal
     result_of: Callable[[BaseException], Result]
 
     def end(self, result: Result, fate: Fate) -> Flow[Outcome]:
@@ -47,6 +43,13 @@ class RecordedRecorder(Recorder):
 
         When it returns an answer of the handler's, what the handler has collected is applied.
         """
+        outcome = yield from self._ended(result, fate)
+        if isinstance(outcome, Refusal) and isinstance(result, Raised) and _ends_all(result.error):
+            # What ends the process, or cancels the coroutine, is not ours to swallow.
+            return Failed(result.error)
+        return outcome
+
+    def _ended(self, result: Result, fate: Fate) -> Flow[Outcome]:
         journal = self.journal
         if journal.stopped is None and fate is Fate.COMPLETED:
             missed = journal.order.missed(self.record.steps)
@@ -59,11 +62,6 @@ class RecordedRecorder(Recorder):
         if fate is Fate.COMPLETED and isinstance(result, Answered | Unsendable):
             return (yield from self._complete_with(result))
         return (yield from Recorder.end(self, result, fate))
-
-    @property
-    def _is_half_done(self) -> bool:
-        # A checkpoint that was not confirmed may be on record.
-        return bool(self.record.steps.finished) or not self.journal.is_certain
 
     def _in_doubt(self, result: Result) -> Flow[Outcome]:
         started = self.record.steps.started
@@ -109,8 +107,7 @@ class RecordedRecorder(Recorder):
         elif collected.fits(len(kept.data)):
             return stored, kept
         else:
-            # There is no room for it in the transaction: it stands there before, as evidence of
-            # nothing.
+            # There is no room for it in the transaction: it is kept before, and means nothing yet.
             yield from retry.keep(kept, self._until_the_deadline(), self.clock)
         if isinstance(stored, NotKept):
             telemetry.answer_not_kept(self.record, self.clock.now_ms(), stored.reason)
@@ -136,20 +133,12 @@ class RecordedRecorder(Recorder):
         )
 
     def _applied(self, commit: Commit) -> Flow[Written | Refused | ConditionsFailed | Inapplicable]:
+        if commit.writes or commit.messages or commit.companion or commit.expiring:
+            return (yield from self.journal.send(commit, self._is_landed))
+        assert commit.transition is not None
+        # Half the price of a transaction of one.
         budget = self._until_the_deadline()
-        if not (commit.writes or commit.messages or commit.companion or commit.expiring):
-            assert commit.transition is not None
-            return (yield from retry.write(commit.transition, budget, self.clock))
-        reply = yield from retry.commit(commit, budget, self.clock)
-        if budget.failures and isinstance(reply, ConditionsFailed | Inapplicable):
-            # An earlier sending may have been applied: then the condition failed on its own writes.
-            met = yield from retry.read(self.record.pk, budget, self.clock)
-            if self._is_landed(met):
-                return Refused(met)
-        return reply
-
-    def _is_landed(self, met: Record | None) -> bool:
-        return met is not None and met.status is Status.COMPLETED and met.owner == self.record.owner
+        return (yield from retry.write(commit.transition, budget, self.clock))
 
     def _ran(self, result: Answered[Any] | Unsendable, commit: Commit | None) -> Outcome:
         if isinstance(result, Unsendable):
@@ -160,75 +149,9 @@ class RecordedRecorder(Recorder):
         expires_at_s = ending.expires_at_s if ending is not None else None
         return Ran(value=result.value, record=self.record, expires_at_s=expires_at_s)
 
-    def _refused(self, met: Record | None, result: Answered[Any] | Unsendable) -> Flow[Outcome]:
-        if met is None or not self._is_landed(met):
-            return (yield from self._lost(met))
-        if isinstance(result, Unsendable):
-            return Failed(result.error)
-        expires_at_s = None if isinstance(met.response, NotKept) else met.expires_at_s
-        return Ran(value=result.value, record=met, expires_at_s=expires_at_s)
 
-    def _stopped(self, stop: Stop) -> Flow[Outcome]:
-        telemetry.run_stopped(self.record, self.clock.now_ms(), str(stop))
-        match stop.reason:
-            case StopReason.LOST:
-                return (yield from self._lost(stop.met))
-            case StopReason.NO_TIME:
-                return (yield from self.give_back(stop.reason))
-            case StopReason.STORE:
-                error = stop.error or StoreError("not confirmed", transient=True)
-                return (yield from self._unconfirmed(error, None))
-            case StopReason.STEPS_CHANGED | StopReason.RESULT_LOST:
-                yield from self._mark_unknown(str(stop), is_escalated=True)
-                return outcome_unknown(self.record, self.clock.now_ms())
-
-    def _unconfirmed(
-        self, error: StoreError, result: Answered[Any] | Unsendable | None
-    ) -> Flow[Outcome]:
-        """What was sent may have been applied. A release says: it is refused if it was."""
-        release = Release(
-            pk=self.record.pk, owner=self.record.owner, retry=self._retry("not-confirmed")
-        )
-        reply: Written | Refused | None = None
-        if self.clock.now_ms() + self.budget.call_timeout_ms <= self.budget.until_ms:
-            try:
-                reply = yield from retry.write(release, self._until_the_deadline(), self.clock)
-            except StoreError as failed:
-                telemetry.ending_not_recorded(self.record, self.clock.now_ms(), failed)
-        met = reply.record if isinstance(reply, Refused) else None
-        if isinstance(reply, Refused):
-            if result is not None and self._is_landed(met):
-                return (yield from self._refused(met, result))
-            is_ours = met is not None and met.owner == self.record.owner
-            if not (met is not None and is_ours and met.is_in_doubt):
-                return (yield from self._lost(met))
-            yield from self._mark_unknown("step-not-confirmed")
-            return outcome_unknown(met, self.clock.now_ms())
-        if reply is None and self.journal.is_in_doubt:
-            return outcome_unknown(self.record, self.clock.now_ms())
-        telemetry.store_unavailable(self.record.operation, error)
-        reason = Reason.RUNNING if error.contention else Reason.STORE_UNAVAILABLE
-        is_outage = error.transient and error.contention is None
-        return Refusal(
-            reason=reason, record=self.record, retry_after_ms=RETRY_SOON_MS, is_outage=is_outage
-        )
-
-    def _lost(self, met: Record | None) -> Flow[Outcome]:
-        """The record is another's: nothing of this attempt that was not confirmed has happened."""
-        now_ms = self.clock.now_ms()
-        telemetry.ownership_lost(self.record, now_ms)
-        if met is None or met.operation_id != self.record.operation_id:
-            reason = Reason.OUTCOME_UNKNOWN if self._is_half_done else Reason.NOT_EXECUTED
-            return Refusal(reason=reason, retry_after_ms=RETRY_SOON_MS)
-        match met.status:
-            case Status.COMPLETED:
-                return (yield from replay(Replayed(met), self.budget, self.clock))
-            case Status.IN_PROGRESS:
-                return running(met, now_ms)
-            case Status.UNKNOWN:
-                return outcome_unknown(met, now_ms)
-            case Status.FAILED_RETRYABLE:
-                return Refusal(reason=Reason.NOT_EXECUTED, record=met, retry_after_ms=RETRY_SOON_MS)
+def _ends_all(error: BaseException) -> bool:
+    return not isinstance(error, Exception | RunStopped)
 
 
 def recorded(

@@ -61,17 +61,17 @@ class RecordedWork:
         """See `oncekey.operation.Operation.step`."""
         self.use.check_outside_step(f"op.step({name!r})")
         _refuse_coroutine_function(name, function)
-        found: Found | None = self.drive(self.run.begin(name, is_idempotent=is_idempotent))
-        if found is not None:
-            return found.given()
-        try:
-            with self.use.inside(name):
+        with self.use.inside(name):
+            found: Found | None = self.drive(self.run.begin(name, is_idempotent=is_idempotent))
+            if found is not None:
+                return found.given()
+            try:
                 value = _called(function)
-        except BaseException as error:
-            self.drive(self._failed(name, error))
-            raise
-        text, mistake = _stored_form(value)
-        self.drive(self.run.finish(name, text))
+            except BaseException as error:
+                self.drive(self._failed(name, error))
+                raise
+            text, mistake = _stored_form(value)
+            self.drive(self.run.finish(name, text))
         return _first_answer(text, mistake)
 
     async def step_async(
@@ -79,28 +79,30 @@ class RecordedWork:
     ) -> Any:
         """See `oncekey.operation.Operation.step_async`."""
         self.use.check_outside_step(f"op.step_async({name!r})")
-        found: Found | None = await self._begun(name, is_idempotent=is_idempotent)
-        if found is not None:
-            return found.given()
-        try:
-            with self.use.inside(name):
+        with self.use.inside(name):
+            found: Found | None = await self._begun(name, is_idempotent=is_idempotent)
+            if found is not None:
+                return found.given()
+            try:
                 value = await function()
-        except BaseException as error:
-            await self.drive_async(self._failed(name, error))
-            raise
-        text, mistake = _stored_form(value)
-        await self.drive_async(self.run.finish(name, text))
+            except BaseException as error:
+                await self.drive_async(self._failed(name, error))
+                raise
+            text, mistake = _stored_form(value)
+            await self.drive_async(self.run.finish(name, text))
         return _first_answer(text, mistake)
 
     def commit(self, name: str) -> None:
         """See `oncekey.operation.Operation.commit`."""
         self.use.check_outside_step(f"op.commit({name!r})")
-        self.drive(self.run.commit(name))
+        with self.use.inside(name):
+            self.drive(self.run.commit(name))
 
     async def commit_async(self, name: str) -> None:
         """See `oncekey.operation.Operation.commit_async`."""
         self.use.check_outside_step(f"op.commit_async({name!r})")
-        await self.drive_async(self.run.commit(name))
+        with self.use.inside(name):
+            await self.drive_async(self.run.commit(name))
 
     async def _begun(self, name: str, *, is_idempotent: bool) -> Found | None:
         try:

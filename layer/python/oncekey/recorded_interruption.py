@@ -1,0 +1,128 @@
+"""What becomes of a recorded attempt that was stopped, or whose commit was not confirmed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from oncekey import retry, telemetry
+from oncekey.commands import Answered, Flow, Unsendable
+from oncekey.errors import StoreError
+from oncekey.outcome import RETRY_SOON_MS, Failed, Outcome, Ran, Reason, Refusal, Replayed
+from oncekey.record import Record, Status
+from oncekey.recorder import Recorder
+from oncekey.replay import replay
+from oncekey.reservation import outcome_unknown, running
+from oncekey.step_transitions import ClearStep
+from oncekey.stop import Stop, StopReason
+from oncekey.store import Refused, Written
+from oncekey.stored_answer import NotKept
+from oncekey.transitions import Release, Transition
+
+if TYPE_CHECKING:
+    from oncekey.journal import Journal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interruption(Recorder):
+    """Ends an attempt that did not come to a confirmed end of its own; `journal` says why."""
+
+    journal: Journal
+
+    @property
+    def _is_half_done(self) -> bool:
+        # A checkpoint that was not confirmed may be on record.
+        return bool(self.record.steps.finished) or not self.journal.is_certain
+
+    def _stopped(self, stop: Stop) -> Flow[Outcome]:
+        telemetry.run_stopped(self.record, self.clock.now_ms(), str(stop))
+        match stop.reason:
+            case StopReason.LOST:
+                return (yield from self._lost(stop.met))
+            case StopReason.NO_TIME:
+                return (yield from self.give_back(stop.reason))
+            case StopReason.STORE:
+                error = stop.error or StoreError("not confirmed", transient=True)
+                return (yield from self._unconfirmed(error, None))
+            case StopReason.STEPS_CHANGED | StopReason.RESULT_LOST:
+                yield from self._mark_unknown(str(stop), is_escalated=True)
+                return outcome_unknown(self.record, self.clock.now_ms())
+
+    def _unconfirmed(
+        self, error: StoreError, result: Answered[Any] | Unsendable | None
+    ) -> Flow[Outcome]:
+        """What was sent may have been applied. A release says: it is refused if it was."""
+        reply = yield from self._released()
+        if isinstance(reply, Refused):
+            met = reply.record
+            if result is not None and self._is_landed(met):
+                return (yield from self._refused(met, result))
+            if met is None or not self._is_in_doubt(met):
+                return (yield from self._lost(met))
+            yield from self._mark_unknown("step-not-confirmed")
+            return outcome_unknown(met, self.clock.now_ms())
+        if reply is None and self.journal.is_in_doubt:
+            return outcome_unknown(self.record, self.clock.now_ms())
+        telemetry.store_unavailable(self.record.operation, error)
+        reason = Reason.RUNNING if error.contention else Reason.STORE_UNAVAILABLE
+        is_outage = error.transient and error.contention is None
+        return Refusal(
+            reason=reason, record=self.record, retry_after_ms=RETRY_SOON_MS, is_outage=is_outage
+        )
+
+    def _released(self) -> Flow[Written | Refused | None]:
+        """The answer to a release; None where there is no time left for one, or none came."""
+        record = self.record
+        release = Release(pk=record.pk, owner=record.owner, retry=self._retry("not-confirmed"))
+        reply = yield from self._write_in_time(release)
+        if not isinstance(reply, Refused) or reply.record is None or self.journal.is_in_doubt:
+            return reply
+        started = reply.record.steps.started
+        if started is None or not self._is_in_doubt(reply.record):
+            return reply
+        # Its mark has landed, and it was never called: that is known.
+        clear = ClearStep(pk=record.pk, owner=record.owner, mark=started.mark)
+        yield from self._write_in_time(clear)
+        return (yield from self._write_in_time(release))
+
+    def _write_in_time(self, transition: Transition) -> Flow[Written | Refused | None]:
+        if self.clock.now_ms() + self.budget.call_timeout_ms > self.budget.until_ms:
+            return None
+        try:
+            return (yield from retry.write(transition, self._until_the_deadline(), self.clock))
+        except StoreError as failed:
+            telemetry.ending_not_recorded(self.record, self.clock.now_ms(), failed)
+            return None
+
+    def _is_in_doubt(self, met: Record) -> bool:
+        return (
+            met.status is Status.IN_PROGRESS and met.owner == self.record.owner and met.is_in_doubt
+        )
+
+    def _lost(self, met: Record | None) -> Flow[Outcome]:
+        """The record is another's: nothing of this attempt that was not confirmed has happened."""
+        now_ms = self.clock.now_ms()
+        telemetry.ownership_lost(self.record, now_ms)
+        if met is None or met.operation_id != self.record.operation_id:
+            reason = Reason.OUTCOME_UNKNOWN if self._is_half_done else Reason.NOT_EXECUTED
+            return Refusal(reason=reason, retry_after_ms=RETRY_SOON_MS)
+        match met.status:
+            case Status.COMPLETED:
+                return (yield from replay(Replayed(met), self.budget, self.clock))
+            case Status.IN_PROGRESS:
+                return running(met, now_ms)
+            case Status.UNKNOWN:
+                return outcome_unknown(met, now_ms)
+            case Status.FAILED_RETRYABLE:
+                return Refusal(reason=Reason.NOT_EXECUTED, record=met, retry_after_ms=RETRY_SOON_MS)
+
+    def _refused(self, met: Record | None, result: Answered[Any] | Unsendable) -> Flow[Outcome]:
+        if met is None or not self._is_landed(met):
+            return (yield from self._lost(met))
+        if isinstance(result, Unsendable):
+            return Failed(result.error)
+        expires_at_s = None if isinstance(met.response, NotKept) else met.expires_at_s
+        return Ran(value=result.value, record=met, expires_at_s=expires_at_s)
+
+    def _is_landed(self, met: Record | None) -> bool:
+        return met is not None and met.status is Status.COMPLETED and met.owner == self.record.owner
