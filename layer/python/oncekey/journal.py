@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.commands import Flow
     from oncekey.record import Record
-    from oncekey.store import Written
 
 # Before a step has run the caller loses nothing by an early refusal: it sends the request again.
 _MOST_START_FAILURES = 3
@@ -153,23 +152,6 @@ class Journal:
             until_ms=self.until_ms, call_timeout_ms=self.call_timeout_ms, max_failures=max_failures
         )
 
-    def send(
-        self, commit: Commit, is_landed: Callable[[Record | None], bool]
-    ) -> Flow[Written | Refused | ConditionsFailed | Inapplicable]:
-        """Apply `commit`; what it was answered, given what `is_landed` says of the record.
-
-        Raises:
-            StoreError: it may have been applied.
-        """
-        budget = self.budget()
-        reply = yield from retry.commit(commit, budget, self.clock)
-        if budget.failures and isinstance(reply, ConditionsFailed | Inapplicable):
-            # An earlier sending may have been applied: then the condition failed on its own writes.
-            met = yield from retry.read(self.record.pk, budget, self.clock)
-            if is_landed(met):
-                return Refused(met)
-        return reply
-
     def next_token(self) -> str:
         """The token of the attempt's next commit."""
         number = self._commits_built
@@ -223,7 +205,9 @@ class Journal:
         try:
             for blob in claimed(taken):
                 yield from retry.keep(blob, self.budget(), self.clock)
-            reply = yield from self.send(whole, lambda met: has_landed(transition, met))
+            reply = yield from retry.commit(
+                whole, self.budget(), self.clock, lambda met: has_landed(transition, met)
+            )
         except StoreError as error:
             self.is_certain = False
             self._stop(Stop(StopReason.STORE, error=error))

@@ -133,11 +133,11 @@ class RecordedRecorder(Interruption):
         )
 
     def _applied(self, commit: Commit) -> Flow[Written | Refused | ConditionsFailed | Inapplicable]:
+        budget = self._until_the_deadline()
         if commit.writes or commit.messages or commit.companion or commit.expiring:
-            return (yield from self.journal.send(commit, self._is_landed))
+            return (yield from retry.commit(commit, budget, self.clock, self._is_landed))
         assert commit.transition is not None
         # Half the price of a transaction of one.
-        budget = self._until_the_deadline()
         return (yield from retry.write(commit.transition, budget, self.clock))
 
     def _ran(self, result: Answered[Any] | Unsendable, commit: Commit | None) -> Outcome:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from oncekey import commands
+from oncekey.commit import ConditionsFailed, Inapplicable
 from oncekey.errors import StoreError
+from oncekey.store import Refused
 from oncekey.stored_answer import OBJECT_CALL_TIMEOUT_MS, Place
 
 if TYPE_CHECKING:
@@ -14,9 +16,9 @@ if TYPE_CHECKING:
 
     from oncekey.clock import Clock
     from oncekey.commands import Flow
-    from oncekey.commit import Commit, ConditionsFailed, Inapplicable
+    from oncekey.commit import Commit
     from oncekey.record import Record
-    from oncekey.store import Refused, Written
+    from oncekey.store import Written
     from oncekey.stored_answer import Blob, Elsewhere
     from oncekey.transitions import Transition
 
@@ -65,14 +67,27 @@ def write(transition: Transition, budget: Budget, clock: Clock) -> Flow[Written 
 
 
 def commit(
-    whole: Commit, budget: Budget, clock: Clock
+    whole: Commit,
+    budget: Budget,
+    clock: Clock,
+    is_landed: Callable[[Record | None], bool],
 ) -> Flow[Written | Refused | ConditionsFailed | Inapplicable]:
     """Apply a commit, sent again unchanged after a transient failure, within `budget`.
+
+    `is_landed` says of a record whether the commit has been applied to it.
 
     Raises:
         StoreError: the last failure. The commit may have been applied.
     """
-    return (yield from _repeated(lambda: commands.transact(whole), budget, clock))
+    failures_before = budget.failures
+    reply = yield from _repeated(lambda: commands.transact(whole), budget, clock)
+    is_refused = isinstance(reply, ConditionsFailed | Inapplicable)
+    if is_refused and budget.failures > failures_before and whole.transition is not None:
+        # An earlier sending may have been applied: then a condition failed on its own writes.
+        met = yield from read(whole.transition.pk, budget, clock)
+        if is_landed(met):
+            return Refused(met)
+    return reply
 
 
 def read(pk: str, budget: Budget, clock: Clock) -> Flow[Record | None]:
