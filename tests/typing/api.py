@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from oncekey import (
     IETF,
     STRIPE,
+    Completed,
+    ConditionFailed,
     DynamoDBStore,
     Final,
     HttpRequest,
@@ -19,12 +21,15 @@ from oncekey import (
     NotExecuted,
     Operation,
     OutcomeUnknown,
+    Question,
     ResponseBucket,
+    StillUnknown,
     StoreUnavailable,
     current_operation,
     idempotent,
     idempotent_function,
     jwt_claim,
+    resolver,
     single_tenant,
 )
 from oncekey.testing import ManualClock, MemoryStore
@@ -155,3 +160,44 @@ def options_have_types(client: DynamoDBClient) -> None:
         clock=ManualClock(),
     )
     idempotent(operation="POST /payments", tenant=single_tenant(), store=MemoryStore())
+
+
+@idempotent(operation="POST /rides", tenant=single_tenant(), effects="recorded")
+def recorded(event: dict[str, Any], context: LambdaContext, op: Operation) -> Answer:
+    """Steps keep the type of what they run; what is collected is checked by name."""
+    op.transaction.put("rides", {"id": op.operation_id}, condition="attribute_not_exists(id)")
+    op.transaction.update("seats", {"id": 7}, "ADD seats :less", values={":less": -1})
+    op.transaction.check("cars", {"id": 7}, "car = :car", otherwise=Final(409, {"error": "gone"}))
+    op.transaction.delete("offers", {"id": 7})
+    assert_type(op.outbox.publish("ride.ordered", {"id": op.operation_id}), str)
+    try:
+        op.commit("ordered")
+    except ConditionFailed as refused:
+        assert_type(refused.writes[0].number, int)
+    assert_type(op.step("charge", lambda: Decimal(12), idempotent=True), Decimal)
+    return {"statusCode": 201, "body": f"{event}{context}"}
+
+
+@idempotent(operation="POST /rides", tenant=single_tenant(), effects="recorded")
+async def recorded_async(event: dict[str, Any], context: LambdaContext, op: Operation) -> Answer:
+    """The same for coroutines."""
+
+    async def charge() -> Decimal:
+        return Decimal(12)
+
+    assert_type(await op.step_async("charge", charge), Decimal)
+    await op.commit_async("charged")
+    return {"statusCode": 201, "body": f"{event}{context}"}
+
+
+@resolver("POST /rides", "charge")
+def what_became_of_it(question: Question) -> Completed | NotExecuted | StillUnknown:
+    """A resolver gives one of its three answers, and stays what it is."""
+    if question.started_at_ms:
+        return StillUnknown(timedelta(minutes=1))
+    return Completed(question.operation_id) if question.key else NotExecuted()
+
+
+def a_resolver_stays(question: Question) -> None:
+    """It can be called as it was."""
+    assert_type(what_became_of_it(question), Completed | NotExecuted | StillUnknown)
