@@ -23,6 +23,8 @@ from oncekey import (
     resolvers,
     settings,
 )
+from oncekey.envelope import sealed
+from oncekey.outbox import Message
 from oncekey.problem import PROBLEMS
 from oncekey.settings import Settings
 from oncekey.transitions import Transition
@@ -50,10 +52,10 @@ def rows(text: str, heading: str) -> list[list[str]]:
 
 
 def test_every_code_block_of_the_readme_is_run_by_a_test_here() -> None:
-    """There are six Python examples, one console block and one drawing, and no other block."""
+    """There are seven Python examples, one console block and one drawing, and no other block."""
     languages = re.findall(r"^```(\w+)$", README, re.MULTILINE)
 
-    assert languages == ["console", *["python"] * 6, "text"]
+    assert languages == ["console", *["python"] * 7, "text"]
 
 
 def test_the_readmes_handler_charges_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,6 +162,42 @@ def make_table(client: Any, name: str) -> None:
     )
 
 
+def test_the_readmes_message_is_worked_on_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The relay and the worker of the README, word for word.
+
+    A message that the queue delivers twice is worked on once; what fails is reported.
+    """
+    announced: list[str] = []
+
+    def announce(ride_id: str) -> str:
+        announced.append(ride_id)
+        return ride_id
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    with dynamodb_table():
+        namespace: dict[str, Any] = {"announce": announce}
+        exec(compile(blocks(README, "python")[4], "README.md", "exec"), namespace)  # noqa: S102
+        bodies = [sealed(ride_message("ride-1")), sealed(ride_message("ride-1")), "odd"]
+        records = [{"messageId": str(number), "body": body} for number, body in enumerate(bodies)]
+        answer = namespace["worker_handler"]({"Records": records}, None)
+
+    assert announced == ["ride-1"]
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "2"}]}
+
+
+def ride_message(ride_id: str) -> Message:
+    """A message about one ride."""
+    return Message(
+        id=f"message of {ride_id}",
+        topic="ride.ordered",
+        payload=json.dumps({"ride_id": ride_id}),
+        operation_id="0f8fad5b-d9cb-469f-a165-70867728950e",
+        operation="POST /rides",
+        tenant="acme",
+        created_at_ms=0,
+    )
+
+
 def test_the_readmes_function_books_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The function of the README, word for word: two calls, one booking, one result."""
     booked = []
@@ -171,7 +209,7 @@ def test_the_readmes_function_books_once(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
     with dynamodb_table():
         namespace: dict[str, Any] = {"book": book}
-        exec(compile(blocks(README, "python")[4], "README.md", "exec"), namespace)  # noqa: S102
+        exec(compile(blocks(README, "python")[5], "README.md", "exec"), namespace)  # noqa: S102
         invoice = {"invoice_id": "in_1", "total": "12.50"}
         results = [namespace["settle"](invoice) for _ in range(2)]
 
@@ -190,7 +228,7 @@ def test_the_readmes_route_refunds_once(monkeypatch: pytest.MonkeyPatch) -> None
     )
     with dynamodb_table():
         namespace: dict[str, Any] = {}
-        exec(compile(blocks(README, "python")[5], "README.md", "exec"), namespace)  # noqa: S102
+        exec(compile(blocks(README, "python")[6], "README.md", "exec"), namespace)  # noqa: S102
         first, replay = (namespace["lambda_handler"](event, None) for _ in range(2))
 
     assert json.loads(first["body"])["order_id"] == "7"
@@ -233,6 +271,7 @@ def test_the_table_of_variables_is_the_codes() -> None:
         "ONCEKEY_DISABLED": "0",
         "ONCEKEY_RESPONSE_BUCKET": "",
         "ONCEKEY_OUTBOX_TABLE": "",
+        "ONCEKEY_QUEUE_URL": "",
         "ONCEKEY_FINGERPRINT_SECRETS": "",
     }
     for name, field in {**settings._NUMBERS, **settings._TEXTS}.items():
@@ -262,7 +301,9 @@ def test_the_iam_actions_are_those_that_are_sent() -> None:
 
     assert set(re.findall(r"dynamodb:(\w+)", own)) == set(recorder.operations)
     # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis-iam.html
-    kinds = {f"{action}Item" for action in dynamodb_transaction._ACTIONS.values()}
+    kinds = {"BatchWriteItem"} | {
+        f"{action}Item" for action in dynamodb_transaction._ACTIONS.values()
+    }
     assert set(re.findall(r"dynamodb:(\w+)", others)) == kinds
 
 

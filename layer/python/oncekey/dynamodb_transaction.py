@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.commit import ConditionsFailed, Inapplicable
 from oncekey.dynamodb_client import contention_of, store_error
-from oncekey.dynamodb_codec import answer_value, record_from_item
+from oncekey.dynamodb_codec import record_from_item
 from oncekey.dynamodb_expressions import put_parameters, update_parameters
+from oncekey.dynamodb_outbox import message_item
 from oncekey.dynamodb_writes import python_values
 from oncekey.errors import StoreError
 from oncekey.recorded_errors import RefusedWrite
@@ -63,23 +64,6 @@ def companion_item(blob: Blob) -> Item:
     if blob.expires_at_s:
         item["expires_at"] = {"N": str(blob.expires_at_s)}
     return item
-
-
-def message_item(message: Message) -> Item:
-    """The item of the outbox table that a message is."""
-    item: Item = {
-        "id": {"S": message.id},
-        "topic": {"S": message.topic},
-        "operation_id": {"S": message.operation_id},
-        "operation": {"S": message.operation},
-        "tenant": {"S": message.tenant},
-        "created_at": {"N": str(message.created_at_ms)},
-    }
-    if message.claim is None:
-        item["payload"] = {"S": message.payload}
-    else:
-        item["claim"] = answer_value(message.claim)
-    return {name: value for name, value in item.items() if value != {"S": ""}}
 
 
 def cancellation(error: Exception, commit: Commit) -> Refused | ConditionsFailed | Inapplicable:

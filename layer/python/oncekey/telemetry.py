@@ -178,6 +178,37 @@ def run_stopped(record: Record, now_ms: int, reason: str) -> None:
     _say(logging.ERROR, "run-stopped", record, now_ms, reason)
 
 
+def message_set_aside(message_id: str, reason: str) -> None:
+    """An item of the outbox can never be sent; it stays there, for a person to look at."""
+    _logger.error(
+        "oncekey message-set-aside: %s: %s",
+        message_id or "(no id)",
+        reason,
+        extra={"oncekey_event": "message-set-aside", "message_id": message_id},
+    )
+
+
+def message_rejected(message_id: str, reason: str, *, is_final: bool) -> None:
+    """The queue did not take a message: it never will, or it is sent again."""
+    _logger.log(
+        logging.ERROR if is_final else logging.WARNING,
+        "oncekey message-rejected: %s: %s",
+        message_id,
+        reason,
+        extra={"oncekey_event": "message-rejected", "message_id": message_id},
+    )
+
+
+def relay_failed(messages: int, error: StoreError) -> None:
+    """The queue or the outbox did not answer; the messages are sent again."""
+    _logger.error(
+        "oncekey relay-failed: %s messages: %s",
+        messages,
+        error.reason,
+        extra={"oncekey_event": "relay-failed", "reason": error.reason},
+    )
+
+
 def resolver_failed(record: Record, now_ms: int, reason: str) -> None:
     """A resolver raised, or answered nothing that it may answer; the step stays in doubt."""
     _say(logging.ERROR, "resolver-failed", record, now_ms, reason)

@@ -1,0 +1,101 @@
+"""The outbox table: its items as messages, both ways, and what becomes of one that was sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oncekey.dynamodb_client import own_client, store_error
+from oncekey.dynamodb_codec import answer_value
+from oncekey.errors import StoreError
+from oncekey.outbox import Message
+from oncekey.settings import STORE_TIMEOUT_MS
+from oncekey.stored_answer import Elsewhere, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from oncekey.dynamodb_codec import Item
+
+_MOST_DELETED_AT_ONCE = 25
+_TEXTS = ("id", "topic", "operation_id", "operation", "tenant")
+
+
+class NotAMessage(ValueError):  # noqa: N818 -- a property of the item
+    """An item of the outbox table that no relay can send. The text names what is wrong."""
+
+
+def message_item(message: Message) -> Item:
+    """The item of the outbox table that a message is."""
+    item: Item = {name: {"S": getattr(message, name)} for name in _TEXTS}
+    item["created_at"] = {"N": str(message.created_at_ms)}
+    if message.claim is None:
+        item["payload"] = {"S": message.payload}
+    else:
+        item["claim"] = answer_value(message.claim)
+    return {name: value for name, value in item.items() if value != {"S": ""}}
+
+
+def message_from_item(item: Mapping[str, Mapping[str, Any]]) -> Message:
+    """The message that an item is.
+
+    Raises:
+        NotAMessage: it is none of this library's.
+    """
+    try:
+        texts = {name: str(item[name]["S"]) for name in _TEXTS if name != "tenant"}
+        texts["tenant"] = str(item.get("tenant", {}).get("S", ""))
+        claim, payload = None, ""
+        if "claim" in item:
+            at = {name: text["S"] for name, text in item["claim"]["M"].items()}
+            claim = Elsewhere(place=Place(at["place"]), name=at["name"], digest=at["digest"])
+        else:
+            payload = str(item["payload"]["S"])
+        return Message(
+            **texts, payload=payload, claim=claim, created_at_ms=int(item["created_at"]["N"])
+        )
+    except (KeyError, ValueError, TypeError) as error:
+        raise NotAMessage(f"the item is no message of oncekey ({type(error).__name__})") from None
+
+
+class OutboxTable:
+    """The outbox table of a relay. Creating it sends nothing."""
+
+    def __init__(self, name: str, *, client: DynamoDBClient | None = None) -> None:
+        self._name = name
+        self._client = client
+
+    def delete(self, ids: Sequence[str]) -> set[str]:
+        """Delete the messages of these ids, which are in the queue; those that are still there.
+
+        One that is not there, because another relay was faster, counts as deleted.
+
+        Raises:
+            StoreError: any of them may be still there.
+        """
+        left: set[str] = set()
+        for start in range(0, len(ids), _MOST_DELETED_AT_ONCE):
+            left |= self._delete(ids[start : start + _MOST_DELETED_AT_ONCE])
+        return left
+
+    def _delete(self, ids: Sequence[str]) -> set[str]:
+        requests: list[Any] = [{"DeleteRequest": {"Key": {"id": {"S": each}}}} for each in ids]
+        try:
+            answer: Any = self._connected().batch_write_item(RequestItems={self._name: requests})
+        except Exception as error:
+            raise self._failure(error) from error
+        left: list[Any] = answer.get("UnprocessedItems", {}).get(self._name, [])
+        return {each["DeleteRequest"]["Key"]["id"]["S"] for each in left}
+
+    def _failure(self, error: Exception) -> StoreError:
+        failure = store_error(error)
+        if failure.transient:
+            return failure
+        hint = "check its name, the Region and the function's permissions"
+        return StoreError(f"{failure.reason} on table {self._name!r}: {hint}", transient=False)
+
+    def _connected(self) -> DynamoDBClient:
+        if self._client is None:
+            self._client = own_client(STORE_TIMEOUT_MS)
+        return self._client

@@ -1,0 +1,56 @@
+"""A message on its way through the queue: the JSON text that a relay sends and a worker reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from oncekey.outbox import Message
+from oncekey.stored_answer import Elsewhere, Place
+
+# The payload stands last, as the text that was published.
+_MEMBERS = ("id", "topic", "operation_id", "operation", "tenant", "created_at_ms")
+
+
+class EnvelopeUnreadable(ValueError):  # noqa: N818 -- a property of what was received
+    """What was received is no message of an outbox. The text never repeats it."""
+
+
+def sealed(message: Message) -> str:
+    """`message` as the body of a queue's message."""
+    head = {name: getattr(message, name) for name in _MEMBERS}
+    if message.claim is not None:
+        claim = {"name": message.claim.name, "digest": message.claim.digest}
+        return _dumps({**head, "claim": claim})
+    return f'{_dumps(head)[:-1]},"payload":{message.payload}}}'
+
+
+def unsealed(body: str) -> Message:
+    """The message of a queue's message body; a large payload is where its `claim` says.
+
+    Raises:
+        EnvelopeUnreadable: it is none.
+    """
+    try:
+        said: dict[str, Any] = json.loads(body)
+        fields = {name: _typed(said[name], str) for name in _MEMBERS[:-1]}
+        fields["created_at_ms"] = _typed(said["created_at_ms"], int)
+        if "claim" in said:
+            at = said["claim"]
+            claim = Elsewhere(place=Place.OBJECT, name=at["name"], digest=at["digest"])
+            return Message(**fields, payload="", claim=claim)
+        return Message(**fields, payload=_dumps(said["payload"]))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise EnvelopeUnreadable(
+            f"the message is none of an outbox's ({type(error).__name__})"
+        ) from None
+
+
+def _typed(value: object, kind: type) -> Any:
+    if type(value) is not kind:
+        raise TypeError
+    return value
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

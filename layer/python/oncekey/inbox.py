@@ -1,0 +1,70 @@
+"""What a worker finds in the queue: the messages that a relay sent, whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from oncekey.envelope import EnvelopeUnreadable, unsealed
+from oncekey.errors import ConfigurationError
+from oncekey.s3_bucket import ResponseBucket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """One message, as it was published.
+
+    Deduplicate by `id`, which is the same however often the queue delivers it:
+    `@idempotent_function(key=lambda message: message.id, tenant=lambda message: message.tenant)`.
+    """
+
+    id: str
+    topic: str
+    payload: Any
+    operation_id: str
+    operation: str
+    tenant: str
+    created_at_ms: int
+
+    def __repr__(self) -> str:
+        """Without the payload."""
+        return f"Delivered(id={self.id!r}, topic={self.topic!r})"
+
+
+def delivered(body: str, *, bucket: ResponseBucket | None = None) -> Delivered:
+    """The message in the body of a queue's message; a large payload is fetched from the bucket.
+
+    `bucket` is that of ONCEKEY_RESPONSE_BUCKET by default.
+
+    Raises:
+        EnvelopeUnreadable: the body is none of an outbox's, or its payload is gone or damaged.
+        ConfigurationError: the payload is in a bucket, and none is named.
+        StoreError: the bucket did not answer.
+    """
+    message = unsealed(body)
+    text = message.payload
+    if message.claim is not None:
+        data = (bucket or _bucket()).get(message.claim.name)
+        if data is None or hashlib.sha256(data).hexdigest() != message.claim.digest:
+            raise EnvelopeUnreadable("the payload in the bucket is gone or damaged")
+        text = data.decode("utf-8")
+    return Delivered(
+        id=message.id,
+        topic=message.topic,
+        payload=json.loads(text),
+        operation_id=message.operation_id,
+        operation=message.operation,
+        tenant=message.tenant,
+        created_at_ms=message.created_at_ms,
+    )
+
+
+def _bucket() -> ResponseBucket:
+    name = os.environ.get("ONCEKEY_RESPONSE_BUCKET", "").strip()
+    if not name:
+        fault = "ONCEKEY_RESPONSE_BUCKET is not set: name the bucket that large payloads are in"
+        raise ConfigurationError("oncekey.inbox", [fault])
+    return ResponseBucket(name)

@@ -1,0 +1,135 @@
+"""The relay: a Lambda on the outbox table's stream that sends what is written there to a queue.
+
+    from oncekey.relay import OutboxRelay
+
+    handler = OutboxRelay()
+
+The table and the queue are those of ONCEKEY_OUTBOX_TABLE and ONCEKEY_QUEUE_URL. The event source
+filters INSERT and has `ReportBatchItemFailures`.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from oncekey import telemetry
+from oncekey.dynamodb_outbox import NotAMessage, OutboxTable, message_from_item
+from oncekey.envelope import sealed
+from oncekey.errors import ConfigurationError, StoreError
+from oncekey.sqs_queue import MOST_BATCH_BYTES, MOST_ENTRIES, Entry, SqsQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from oncekey.outbox import Message
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """A message of the stream, under its sequence number there."""
+
+    sequence_number: str
+    entry: Entry
+
+
+class OutboxRelay:
+    """Sends each message to the queue, at least once, and deletes it once the queue has it.
+
+    A message is in the table until `SendMessageBatch` has acknowledged it; killed at any moment, or
+    run twice at once, the relay can send one again and never lose one. Workers tell repeats by the
+    message's id. What fails is reported, so that Lambda sends the stream's records again from there
+    on. What can never be sent stays in the table and is logged; it holds nothing up.
+
+    Args:
+        table: the outbox table, by default that of ONCEKEY_OUTBOX_TABLE.
+        queue: the queue, by default that of ONCEKEY_QUEUE_URL.
+        group: for a FIFO queue, the group that a message is kept in order with, such as
+            `lambda message: message.tenant`.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: OutboxTable | None = None,
+        queue: SqsQueue | None = None,
+        group: Callable[[Message], str] | None = None,
+    ) -> None:
+        self._table = table
+        self._queue = queue
+        self._group = group
+
+    def __call__(self, event: Mapping[str, Any], context: object) -> dict[str, Any]:
+        """Relay the messages of a DynamoDB stream event; which of its records failed.
+
+        https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-batchfailurereporting.html
+
+        Raises:
+            ConfigurationError: there is no table or no queue; nothing was sent.
+        """
+        del context
+        table, queue = self._connected()
+        failed: set[str] = set()
+        for batch in _batches(self._due(event.get("Records", []))):
+            failed |= self._relay(batch, table, queue)
+        return {"batchItemFailures": [{"itemIdentifier": each} for each in sorted(failed, key=int)]}
+
+    def _due(self, records: Sequence[Mapping[str, Any]]) -> Iterator[_Due]:
+        for record in records:
+            if record.get("eventName") != "INSERT":
+                continue
+            change = record["dynamodb"]
+            try:
+                message = message_from_item(change["NewImage"])
+            except NotAMessage as fault:
+                telemetry.message_set_aside("", str(fault))
+                continue
+            body = sealed(message)
+            group = self._group(message) if self._group is not None else None
+            entry = Entry(id=message.id, body=body, group=group)
+            if entry.size_bytes > MOST_BATCH_BYTES:
+                telemetry.message_set_aside(message.id, "it is larger than the queue takes")
+                continue
+            yield _Due(change["SequenceNumber"], entry)
+
+    def _relay(self, batch: Sequence[_Due], table: OutboxTable, queue: SqsQueue) -> set[str]:
+        """The sequence numbers of what is not both in the queue and out of the table."""
+        numbers = {due.entry.id: due.sequence_number for due in batch}
+        try:
+            rejected = queue.send([due.entry for due in batch])
+            for each in rejected:
+                telemetry.message_rejected(each.id, each.reason, is_final=each.is_final)
+            sent = numbers.keys() - {each.id for each in rejected}
+            left = table.delete(sorted(sent))
+        except StoreError as error:
+            telemetry.relay_failed(len(batch), error)
+            return set(numbers.values())
+        again = left | {each.id for each in rejected if not each.is_final}
+        return {numbers[each] for each in again}
+
+    def _connected(self) -> tuple[OutboxTable, SqsQueue]:
+        faults: list[str] = []
+        if self._table is None:
+            name = os.environ.get("ONCEKEY_OUTBOX_TABLE", "").strip()
+            faults += [] if name else ["ONCEKEY_OUTBOX_TABLE is not set: name the outbox table"]
+            self._table = OutboxTable(name) if name else None
+        if self._queue is None:
+            url = os.environ.get("ONCEKEY_QUEUE_URL", "").strip()
+            faults += [] if url else ["ONCEKEY_QUEUE_URL is not set: name the queue"]
+            self._queue = SqsQueue(url) if url else None
+        if self._table is None or self._queue is None:
+            raise ConfigurationError("OutboxRelay", faults)
+        return self._table, self._queue
+
+
+def _batches(due: Iterator[_Due]) -> Iterator[list[_Due]]:
+    batch: list[_Due] = []
+    for each in due:
+        size_bytes = sum(other.entry.size_bytes for other in batch) + each.entry.size_bytes
+        if batch and (len(batch) == MOST_ENTRIES or size_bytes > MOST_BATCH_BYTES):
+            yield batch
+            batch = []
+        batch.append(each)
+    if batch:
+        yield batch
