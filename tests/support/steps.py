@@ -1,0 +1,233 @@
+"""Recorded handlers that are scripted step by step, and a store that fails where it is told to."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from oncekey.dynamodb_codec import record_from_item
+from oncekey.errors import StoreError
+from oncekey.testing import MemoryStore
+from tests.support.dynamodb import items, store_on
+from tests.support.events import load
+from tests.support.protected import Answer, Protected
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_s3 import S3Client
+
+    from oncekey import Operation
+    from oncekey.record import Record
+
+POST = load("apigw_http_v2_post")
+CREATED: Answer = {"statusCode": 201, "body": "made"}
+FAILED: Answer = {"statusCode": 500, "body": "down"}
+# Of an invocation of `Steps` with its usual time-out: 10 s, and the margin.
+LEASE_MS = 15_000
+
+
+def noise(size: int) -> bytes:
+    """Bytes that no compression makes fewer, the same ones each time."""
+    return random.Random(size).randbytes(size)  # noqa: S311 -- no secret
+
+
+# Results larger than what a record has room for, and than what an item has.
+BESIDE = noise(20 * 1024)
+IN_THE_BUCKET = noise(500 * 1024)
+
+Action = Callable[["Steps", "Operation"], Any]
+
+
+class FaultyStore(MemoryStore):
+    """A store in memory that loses answers, or is not reached.
+
+    Calls are named by what they ask: a transition's class, with "commit " before it in a
+    transaction, or "read", "keep" and "fetch". `asked` lists those that were made.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+        # Nothing that a dead process asks for arrives.
+        self.is_dead = False
+        self._lost: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
+
+    def lose(self, call: str, count: int = 1) -> None:
+        """Carry out the next `count` calls of this kind, and lose their answers."""
+        self._lost[call] = count
+
+    def refuse(self, call: str, count: int = 1) -> None:
+        """Do not carry out the next `count` calls of this kind."""
+        self._refused[call] = count
+
+    def write(self, transition: Any) -> Any:
+        """Write, or not."""
+        return self._asked(type(transition).__name__, super().write, transition)
+
+    def commit(self, commit: Any) -> Any:
+        """Commit, or not."""
+        call = f"commit {type(commit.transition).__name__}"
+        return self._asked(call, super().commit, commit)
+
+    def read(self, pk: str) -> Any:
+        """Read, or not."""
+        return self._asked("read", super().read, pk)
+
+    def keep(self, blob: Any) -> None:
+        """Keep, or not."""
+        self._asked("keep", super().keep, blob)
+
+    def fetch(self, at: Any) -> Any:
+        """Fetch, or not."""
+        return self._asked("fetch", super().fetch, at)
+
+    def _asked(self, call: str, function: Callable[[Any], Any], argument: Any) -> Any:
+        if self.is_dead:
+            raise StoreError("nobody asks", transient=False)
+        self.asked.append(call)
+        if self._refused[call]:
+            self._refused[call] -= 1
+            raise StoreError("no route to the store", transient=True)
+        reply = function(argument)
+        if self._lost[call]:
+            self._lost[call] -= 1
+            raise StoreError("the answer was lost", transient=True)
+        return reply
+
+
+class Steps(Protected):
+    """A handler of recorded effects that does one scripted action after the other.
+
+    `ran` names the functions of steps that ran, `given` has what the steps gave to the handler, and
+    `keys` the downstream keys that they showed their provider.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"effects": "recorded", "store": FaultyStore(), **options})
+        self.ran: list[str] = []
+        self.given: list[Any] = []
+        self.keys: list[str] = []
+
+    def handles(self, *actions: Action, ends: Answer | BaseException = CREATED) -> None:
+        """From now on, the handler does these and then ends so."""
+
+        def handler(_event: object, op: Operation) -> Answer:
+            for action in actions:
+                self.given.append(action(self, op))
+            if isinstance(ends, BaseException):
+                raise ends
+            return dict(ends)
+
+        self.then = handler
+
+    def sends(self, *actions: Action, ends: Answer | BaseException = CREATED) -> Answer:
+        """One request, whose handler does these and then ends so."""
+        self.handles(*actions, ends=ends)
+        return self.send(POST)
+
+    def dies(self, *actions: Action) -> None:
+        """One request whose process dies after these, and its lease runs out."""
+        with contextlib.suppress(BaseException):
+            self.sends(*actions, dead)
+        self.store.is_dead = False
+        self.lets_the_lease_run_out()
+
+    def lets_the_lease_run_out(self) -> None:
+        """Nobody can be at work under any lease that was taken until now."""
+        self.clock.advance(LEASE_MS + 1)
+
+    @property
+    def record(self) -> Record:
+        """The only record."""
+        (record,) = self.store.records.values()
+        found: Record = record
+        return found
+
+
+def step(
+    name: str,
+    gives: Any = None,
+    *,
+    raises: BaseException | None = None,
+    is_idempotent: bool = False,
+    then: Callable[[Steps], object] = lambda _service: None,
+) -> Action:
+    """Do a step whose function shows its provider a key, does `then` and ends so."""
+
+    def action(service: Steps, op: Operation) -> Any:
+        def function() -> Any:
+            service.ran.append(name)
+            service.keys.append(op.downstream_key(name))
+            then(service)
+            if raises is not None:
+                raise raises
+            return gives
+
+        return op.step(name, function, idempotent=is_idempotent)
+
+    return action
+
+
+def commit(name: str, *, writes: int = 1) -> Action:
+    """Commit so many business writes, whose items bear the name and the attempt."""
+
+    def action(_service: Steps, op: Operation) -> None:
+        for number in range(writes):
+            op.transaction.put("rides", {"id": f"{name}-{number}", "attempt": op.attempt})
+        op.commit(name)
+
+    return action
+
+
+def caught(action: Action, *kinds: type[BaseException]) -> Action:
+    """Do `action` and go on after what it raises of these kinds, which is what it gives."""
+    kinds = kinds or (Exception,)
+
+    def catching(service: Steps, op: Operation) -> Any:
+        try:
+            return action(service, op)
+        except kinds as error:
+            return error
+
+    return catching
+
+
+def dead(service: Steps, *_: object) -> None:
+    """The process dies here: nothing that it still asks for arrives."""
+    service.store.is_dead = True
+
+
+def waits(duration_ms: int) -> Action:
+    """Let time pass."""
+    return lambda service, _op: service.clock.advance(duration_ms)
+
+
+def meanwhile(*actions: Action) -> Action:
+    """Another request with the same key arrives, whose handler does these; its answer is given."""
+
+    def action(service: Steps, _op: Operation) -> Answer:
+        before = service.then
+        try:
+            return service.sends(*actions)
+        finally:
+            service.then = before
+
+    return action
+
+
+def steps_on(client: DynamoDBClient, bucket: S3Client | None = None, **options: Any) -> Steps:
+    """The same on the idempotency table of `client`."""
+    store = store_on(client, bucket)
+    # The store thinks of the client's own long time-outs; nothing takes time here.
+    store._call_timeout_ms = 0
+    return Steps(store=store, **options)
+
+
+def record_on(client: DynamoDBClient) -> Record:
+    """The only record in the table, whatever is kept beside it."""
+    (item,) = [item for item in items(client) if "status" in item]
+    return record_from_item(item)
