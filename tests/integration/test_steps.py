@@ -112,6 +112,7 @@ def test_a_provider_is_shown_one_key_over_every_attempt() -> None:
     with pytest.raises(TimeoutError):
         service.sends(charge)
     service.dies(caught(charge))
+    service.lets_the_lease_run_out()
     service.sends(step("charge", "c-1", is_idempotent=True), step("ship"))
 
     operation_id = service.record.operation_id

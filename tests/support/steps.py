@@ -130,11 +130,19 @@ class Steps(Protected):
         return self.send(POST)
 
     def dies(self, *actions: Action) -> None:
-        """One request whose process dies after these, and its lease runs out."""
+        """One request whose process dies after these, at the latest."""
         with contextlib.suppress(BaseException):
             self.sends(*actions, dead)
         self.store.is_dead = False
-        self.lets_the_lease_run_out()
+
+    def another_sandbox(self, *, ahead_ms: int = 0, **options: Any) -> Steps:
+        """The same handler on the same store, by a clock that is ahead so much."""
+        other = Steps(**{"store": self.store, **options})
+        other.clock.advance(self.clock.now_ms() - other.clock.now_ms() + ahead_ms)
+        for _ in range(1000):
+            # Each clock counts the owners that it draws, and no two may draw the same.
+            other.clock.new_owner()
+        return other
 
     def lets_the_lease_run_out(self) -> None:
         """Nobody can be at work under any lease that was taken until now."""
@@ -206,17 +214,9 @@ def waits(duration_ms: int) -> Action:
     return lambda service, _op: service.clock.advance(duration_ms)
 
 
-def meanwhile(*actions: Action) -> Action:
-    """Another request with the same key arrives, whose handler does these; its answer is given."""
-
-    def action(service: Steps, _op: Operation) -> Answer:
-        before = service.then
-        try:
-            return service.sends(*actions)
-        finally:
-            service.then = before
-
-    return action
+def meanwhile(other: Steps, *actions: Action, ends: Answer | BaseException = CREATED) -> Action:
+    """The same request reaches another sandbox, whose handler does these; its answer is given."""
+    return lambda _service, _op: other.sends(*actions, ends=ends)
 
 
 def steps_on(client: DynamoDBClient, bucket: S3Client | None = None, **options: Any) -> Steps:
