@@ -1,0 +1,349 @@
+"""Steps and commits of coroutines: awaited, recorded, and cancelled at every point of theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncekey import EffectMisused, NotExecuted, current_operation, idempotent, single_tenant
+from oncekey.record import Record, Status
+from oncekey.testing import ManualClock
+from tests.support.protected import problem_of
+from tests.support.steps import BESIDE, CREATED, POST, FaultyStore
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from oncekey import Operation
+
+
+class Gate(FaultyStore):
+    """A store in which calls of one kind wait, in their thread, until the gate is opened."""
+
+    def __init__(self, gated: str = "") -> None:
+        super().__init__()
+        self.gated = gated
+        self.entered = asyncio.Event()
+        self.opened = threading.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def _asked(self, call: str, function: Callable[[Any], Any], argument: Any) -> Any:
+        if call == self.gated:
+            self._loop.call_soon_threadsafe(self.entered.set)
+            assert self.opened.wait(timeout=30)
+        return super()._asked(call, function, argument)
+
+    @property
+    def record(self) -> Record:
+        """The only record."""
+        (record,) = self.records.values()
+        return record
+
+
+class Service:
+    """A coroutine handler of recorded effects; `ran` names the functions of steps that ran."""
+
+    def __init__(self, gated: str = "") -> None:
+        self.store = Gate(gated)
+        self.ran: list[str] = []
+        self.given: list[Any] = []
+        self.clock = ManualClock()
+
+    async def sends(self, *actions: Callable[[Service], Awaitable[Any]]) -> Any:
+        """One request, whose handler does these."""
+
+        @idempotent(
+            operation="POST /payments",
+            tenant=single_tenant(),
+            effects="recorded",
+            store=self.store,
+            clock=self.clock,
+        )
+        async def handler(_event: Any, _context: Any, op: Operation) -> Any:
+            assert current_operation() is op
+            for action in actions:
+                self.given.append(await action(self))
+            return dict(CREATED)
+
+        return await handler(POST, None)
+
+    async def until_the_gate(self, task: asyncio.Future[Any]) -> None:
+        """Wait until the gated call is under way; a task that ends before fails here."""
+        entered = asyncio.ensure_future(self.store.entered.wait())
+        await asyncio.wait({task, entered}, return_when=asyncio.FIRST_COMPLETED)
+        assert entered.done()
+
+    async def cancelled_at_the_gate(
+        self, *actions: Callable[[Service], Awaitable[Any]], times: int = 1
+    ) -> Record:
+        """A request that is cancelled while the gated call is under way; what it leaves."""
+        task = asyncio.ensure_future(self.sends(*actions))
+        await self.until_the_gate(task)
+        for _ in range(times):
+            task.cancel()
+            await asyncio.sleep(0)
+        assert not task.done()
+        self.store.opened.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        self.store.gated = ""
+        return self.store.record
+
+
+def step(
+    name: str,
+    gives: Any = None,
+    *,
+    raises: BaseException | None = None,
+    is_idempotent: bool = False,
+) -> Callable[[Service], Awaitable[Any]]:
+    """Do a step whose coroutine waits once and ends so."""
+
+    async def action(service: Service) -> Any:
+        async def function() -> Any:
+            service.ran.append(name)
+            await asyncio.sleep(0)
+            if raises is not None:
+                raise raises
+            return gives
+
+        return await current_operation().step_async(name, function, idempotent=is_idempotent)
+
+    return action
+
+
+def commit(name: str) -> Callable[[Service], Awaitable[Any]]:
+    """Commit one business write."""
+
+    async def action(_service: Service) -> None:
+        op = current_operation()
+        op.transaction.put("rides", {"id": name})
+        await op.commit_async(name)
+
+    return action
+
+
+async def fails(_service: Service) -> None:
+    """The handler fails here."""
+    raise ValueError("it failed")
+
+
+@pytest.mark.requirement("E1")
+def test_a_coroutine_resumes_after_its_finished_steps_and_commits() -> None:
+    """Steps are awaited and their results recorded; an attempt that resumes is given them, and
+    neither runs a finished step nor applies a commit again.
+
+    Red when a coroutine's result is not recorded, or its commit is applied twice.
+    """
+
+    async def scenario() -> Service:
+        service = Service()
+        with pytest.raises(ValueError, match="it failed"):
+            await service.sends(step("charge", ("c", 1)), commit("ordered"), fails)
+        answer = await service.sends(
+            step("charge"), commit("ordered"), step("ship", is_idempotent=True)
+        )
+        assert answer["statusCode"] == 201
+        return service
+
+    service = asyncio.run(scenario())
+
+    assert service.ran == ["charge", "ship"]
+    assert service.given == [("c", 1), None, ("c", 1), None, None]
+    assert len(service.store.writes) == 1
+    assert [each.name for each in service.store.record.steps.finished] == [
+        "charge",
+        "ordered",
+        "ship",
+    ]
+
+
+@pytest.mark.parametrize("gated", ["StartStep", "FinishStep", "commit FinishStep", "fetch"])
+def test_the_event_loop_is_free_while_the_store_is_called(gated: str) -> None:
+    """Another task runs while a mark, a result, a commit or a fetched result is waited for."""
+
+    async def scenario() -> None:
+        service = Service()
+        large = BESIDE if gated == "fetch" else b""
+        if gated == "fetch":
+            with pytest.raises(ValueError, match="it failed"):
+                await service.sends(step("charge", large), fails)
+        service.store.gated = gated
+        task = asyncio.ensure_future(service.sends(step("charge", large), commit("ordered")))
+        # Whoever waits here is another task, which the loop has time for.
+        await service.until_the_gate(task)
+        assert not task.done()
+        service.store.opened.set()
+        assert (await task)["statusCode"] == 201
+
+    asyncio.run(scenario())
+
+
+def test_cancelled_before_its_function_a_step_is_as_if_never_begun() -> None:
+    """The mark that was being written lands and is taken back, because the function was never
+    called: the key may run again at once.
+    """
+
+    async def scenario() -> tuple[Service, Record]:
+        service = Service("StartStep")
+        return service, await service.cancelled_at_the_gate(step("charge"))
+
+    service, record = asyncio.run(scenario())
+
+    assert service.ran == []
+    assert service.store.asked == ["Reserve", "StartStep", "ClearStep", "Release"]
+    assert (record.status, record.steps.started) == (Status.FAILED_RETRYABLE, None)
+    assert record.expires_at_s is not None
+
+
+@pytest.mark.requirement("E6")
+def test_cancelled_in_its_function_a_step_is_in_doubt() -> None:
+    """What the function did is not known; a handler that swallows the cancellation has not
+    completed either.
+
+    Red when a cancellation counts as a proof.
+    """
+
+    async def scenario(is_swallowed: bool) -> tuple[Record, Any]:
+        service, started = Service(), asyncio.Event()
+
+        async def function() -> None:
+            if not started.is_set():
+                started.set()
+                await asyncio.Event().wait()
+
+        async def charge(_service: Service) -> None:
+            try:
+                await current_operation().step_async("charge", function)
+            except asyncio.CancelledError:
+                if not is_swallowed:
+                    raise
+
+        task = asyncio.ensure_future(service.sends(charge))
+        await started.wait()
+        task.cancel()
+        if is_swallowed:
+            answer = await task
+            return service.store.record, answer
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return service.store.record, await service.sends(charge)
+
+    for is_swallowed in (False, True):
+        record, answer = asyncio.run(scenario(is_swallowed))
+        assert problem_of(answer) == (409, "outcome-unknown", True)
+        assert record.steps.started is not None
+        assert record.status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("is_idempotent", [False, True])
+@pytest.mark.requirement("E6")
+def test_cancelled_while_its_result_is_recorded_a_step_is_finished(
+    times: int, is_idempotent: bool
+) -> None:
+    """The result is recorded first, however often the task is cancelled, and then the cancellation
+    is raised; the next request resumes after it.
+
+    Red when a cancellation interrupts a checkpoint: finished work would be in doubt.
+    """
+
+    async def scenario() -> tuple[Service, Record]:
+        service = Service("FinishStep")
+        charge = step("charge", "c-1", is_idempotent=is_idempotent)
+        record = await service.cancelled_at_the_gate(charge, step("ship"), times=times)
+        await service.sends(charge, step("ship"))
+        return service, record
+
+    service, record = asyncio.run(scenario())
+
+    assert (record.status, record.expires_at_s) == (Status.FAILED_RETRYABLE, None)
+    assert [each.name for each in record.steps.finished] == ["charge"]
+    assert service.ran == ["charge", "ship"]
+    assert service.given == ["c-1", None]
+
+
+def test_cancelled_while_it_commits_the_commit_is_applied_once() -> None:
+    """The transaction lands, with its recovery point, and the next attempt does not send it."""
+
+    async def scenario() -> tuple[Service, Record]:
+        service = Service("commit FinishStep")
+        record = await service.cancelled_at_the_gate(commit("ordered"))
+        assert (await service.sends(commit("ordered"), step("ship")))["statusCode"] == 201
+        return service, record
+
+    service, record = asyncio.run(scenario())
+
+    assert record.status is Status.FAILED_RETRYABLE
+    assert len(service.store.writes) == 1
+    assert service.store.asked.count("commit FinishStep") == 1
+
+
+def test_cancelled_while_a_result_is_fetched_the_step_stays_finished() -> None:
+    """Nothing is taken back of what is on record."""
+
+    async def scenario() -> Service:
+        service = Service()
+        with pytest.raises(ValueError, match="it failed"):
+            await service.sends(step("charge", BESIDE), fails)
+        service.store.gated = "fetch"
+        record = await service.cancelled_at_the_gate(step("charge"))
+        assert [each.name for each in record.steps.finished] == ["charge"]
+        assert (await service.sends(step("charge")))["statusCode"] == 201
+        return service
+
+    assert asyncio.run(scenario()).ran == ["charge"]
+
+
+@pytest.mark.requirement("E2")
+@pytest.mark.parametrize("second", [step("ship"), commit("ordered")], ids=["step", "commit"])
+def test_steps_do_not_overlap(second: Callable[[Service], Awaitable[Any]]) -> None:
+    """A step or commit that begins beside another one is refused, and the first one ends well.
+
+    Red when two steps are under way at once: there is one place for the one that is in doubt.
+    """
+
+    async def both(service: Service) -> Any:
+        return await asyncio.gather(
+            step("charge", "c-1")(service), second(service), return_exceptions=True
+        )
+
+    async def scenario() -> tuple[Service, Any]:
+        service = Service()
+        return service, await service.sends(both)
+
+    service, answer = asyncio.run(scenario())
+
+    ((first, refused),) = service.given
+    assert first == "c-1"
+    assert isinstance(refused, EffectMisused)
+    assert "or beside it" in str(refused)
+    assert service.ran == ["charge"]
+    assert answer["statusCode"] == 201
+
+
+def test_the_exception_of_a_coroutine_says_the_same_as_a_functions() -> None:
+    """A proof clears the mark; anything else leaves it in doubt; an idempotent step is not
+    marked.
+    """
+
+    async def scenario(charge: Callable[[Service], Awaitable[Any]]) -> Record:
+        service = Service()
+
+        async def caught(_service: Service) -> None:
+            with pytest.raises((NotExecuted, OSError)):
+                await charge(service)
+
+        await service.sends(caught)
+        return service.store.record
+
+    proof = asyncio.run(scenario(step("charge", raises=NotExecuted())))
+    doubt = asyncio.run(scenario(step("charge", raises=OSError())))
+    idempotent_one = asyncio.run(scenario(step("charge", raises=OSError(), is_idempotent=True)))
+
+    assert (proof.status, proof.steps.started) == (Status.COMPLETED, None)
+    assert doubt.status is Status.UNKNOWN
+    assert idempotent_one.status is Status.COMPLETED
