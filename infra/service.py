@@ -38,8 +38,8 @@ IDEMPOTENCY = Table(
 PAYMENTS = Table(name="payments", partition_key=Attribute(name="pk"))
 
 # Answers that no item holds. They outlive their records, which live for a day: S3 counts whole days
-# and removes late rather than early.
-RESPONSES = Bucket(name="responses", expire_after_days=3)
+# and removes late rather than early. Results of steps are evidence, and stay.
+RESPONSES = Bucket(name="responses", expire_after_days=3, expiring_prefix="answers/")
 
 SERVICE = Service(
     name="payments",

@@ -49,7 +49,13 @@ class StatefulStack(Stack):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             encryption=s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,
-            lifecycle_rules=[s3.LifecycleRule(expiration=Duration.days(days))] if days else [],
+            lifecycle_rules=[
+                s3.LifecycleRule(
+                    expiration=Duration.days(days), prefix=bucket.expiring_prefix or None
+                )
+            ]
+            if days
+            else [],
             removal_policy=(
                 RemovalPolicy.RETAIN if environment.keeps_data else RemovalPolicy.DESTROY
             ),

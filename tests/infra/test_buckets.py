@@ -31,11 +31,15 @@ def test_every_bucket_is_private_encrypted_and_nameless(app: Synthesised) -> Non
 
 
 def test_answers_outlive_their_records_and_end(app: Synthesised) -> None:
-    """Objects are removed after the description's days: longer than a record lives, and a day."""
+    """Answers are removed after the description's days: longer than a record lives, and a day.
+
+    Results of steps, which are evidence of half-done work, are not.
+    """
     (bucket,) = app.stateful.find_resources(KIND).values()
     (rule,) = bucket["Properties"]["LifecycleConfiguration"]["Rules"]
 
     assert (rule["ExpirationInDays"], rule["Status"]) == (RESPONSES.expire_after_days, "Enabled")
+    assert rule["Prefix"] == RESPONSES.expiring_prefix == "answers/"
     assert RESPONSES.expire_after_days is not None
     assert RESPONSES.expire_after_days > 2
 

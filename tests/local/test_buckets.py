@@ -24,6 +24,7 @@ def test_function_uses_its_bucket() -> None:
         "metadata": {"kind": "answer"},
         "digest": hashlib.sha256(content()).hexdigest(),
         "expire_after_days": [3],
+        "expiring_prefixes": ["a&b/"],
         "buckets": ["kept-local-answers", "kept-local-for-ever"],
     }
 

@@ -24,7 +24,10 @@ SERVICE = Service(
         ),
     ),
     tables=(),
-    buckets=(Bucket(name="answers", expire_after_days=3), Bucket(name="for-ever")),
+    buckets=(
+        Bucket(name="answers", expire_after_days=3, expiring_prefix="a&b/"),
+        Bucket(name="for-ever"),
+    ),
 )
 
 
@@ -49,5 +52,6 @@ def keep(_event: dict[str, Any], _context: Any) -> dict[str, Any]:
         "metadata": got["Metadata"],
         "digest": hashlib.sha256(got["Body"].read()).hexdigest(),
         "expire_after_days": [rule["Expiration"]["Days"] for rule in rules],
+        "expiring_prefixes": [rule["Filter"]["Prefix"] for rule in rules],
         "buckets": [found["Name"] for found in client.list_buckets()["Buckets"]],
     }

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey.record import Due, Effects, Record, Status
+from oncekey.steps import NO_STEPS, FinishedStep, StartedStep, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,20 @@ EXPIRIES: dict[str, int | None] = {
     "future": NOW_S + 1,
     "exactly now": NOW_S,
     "past": NOW_S - 1,
+}
+
+
+FINISHED = FinishedStep(
+    name="create order.1 ✓", position=0, at_ms=NOW_MS - 3_000, result='{"id":1}'
+)
+REACHED = FinishedStep(name="committed", position=1, at_ms=NOW_MS - 2_000)
+STARTED = StartedStep(name="charge", position=2, mark=3, at_ms=NOW_MS - 1_000)
+# What a record can say of its steps.
+STEPS: dict[str, Steps] = {
+    "none": NO_STEPS,
+    "finished": Steps(finished=(FINISHED, REACHED)),
+    "started": Steps(started=STARTED),
+    "finished and started": Steps(started=STARTED, finished=(FINISHED, REACHED)),
 }
 
 
@@ -57,8 +72,21 @@ _IN_PROGRESS = Record(
 
 
 def every_record() -> Iterator[Record]:
-    """Every status with every lease, expiry and kind of effects, also those that cannot arise."""
+    """Every status with every lease, expiry and kind of effects, also those that cannot arise.
+
+    Recorded effects with every kind of steps, too.
+    """
     for status, lease, expiry, effects in itertools.product(
         Status, LEASES.values(), EXPIRIES.values(), Effects
     ):
         yield record(status=status, lease_until_ms=lease, expires_at_s=expiry, effects=effects)
+    for status, lease, expiry, steps in itertools.product(
+        Status, ("open", "over"), ("none", "past"), ("finished", "started", "finished and started")
+    ):
+        yield record(
+            status=status,
+            lease_until_ms=LEASES[lease],
+            expires_at_s=EXPIRIES[expiry],
+            effects=Effects.RECORDED,
+            steps=STEPS[steps],
+        )

@@ -28,17 +28,17 @@ NO_PROOFS: list[BaseException] = [
 ]
 
 # The contract's table: what happened, and what is recorded for each kind of effects. What recorded
-# effects have finished is on the record; without it their failures are in doubt.
+# effects have finished is on the record, so that they can be resumed.
 TABLE: dict[str, tuple[list[Any], Fate, Fate, Fate]] = {
     "final answer": ([FINAL], Fate.COMPLETED, Fate.COMPLETED, Fate.COMPLETED),
-    "answer not final": ([NOT_FINAL], Fate.UNKNOWN, Fate.RETRYABLE, Fate.UNKNOWN),
+    "answer not final": ([NOT_FINAL], Fate.UNKNOWN, Fate.RETRYABLE, Fate.RETRYABLE),
     "proof": (
         [Raised(e) for e in PROOFS],
         Fate.NOT_EXECUTED,
         Fate.NOT_EXECUTED,
         Fate.NOT_EXECUTED,
     ),
-    "no proof": ([Raised(e) for e in NO_PROOFS], Fate.UNKNOWN, Fate.RETRYABLE, Fate.UNKNOWN),
+    "no proof": ([Raised(e) for e in NO_PROOFS], Fate.UNKNOWN, Fate.RETRYABLE, Fate.RETRYABLE),
 }
 COLUMNS = (Effects.UNRECORDED, Effects.REPEATABLE, Effects.RECORDED)
 
@@ -60,6 +60,19 @@ def test_every_attempt_ends_as_the_contract_says(row: str, column: int, effects:
 
     for result in results:
         assert decide(result, effects, is_declined) is fates[column]
+
+
+@pytest.mark.requirement("E6")
+def test_with_a_step_in_doubt_nothing_but_unknown_is_recorded() -> None:
+    """Whatever the handler made of it: an answer, a proof or an error.
+
+    Red when `decide` asks what the handler returned before it asks for the step.
+    """
+    results = [result for row in TABLE.values() for result in row[0]]
+
+    fates = {decide(result, Effects.RECORDED, is_declined, is_in_doubt=True) for result in results}
+
+    assert fates == {Fate.UNKNOWN}
 
 
 def test_the_table_has_every_kind_of_effects() -> None:

@@ -9,13 +9,15 @@ import pytest
 
 from oncekey.judgement import Verdict, judge
 from oncekey.record import Effects, Record, Status
-from tests.support.records import EXPIRIES, LEASES, NOW_MS, record
+from tests.support.records import EXPIRIES, LEASES, NOW_MS, STEPS, record
 
 OURS, OTHER = "owner-1", "owner-2"
 SAME, DIFFERENT = "f1:asked", "f1:else"
 
 COMBINATIONS = list(
-    itertools.product(Status, LEASES, EXPIRIES, (SAME, DIFFERENT), (OURS, OTHER), Effects, Effects)
+    itertools.product(
+        Status, LEASES, EXPIRIES, (SAME, DIFFERENT), (OURS, OTHER), Effects, Effects, STEPS
+    )
 )
 
 
@@ -27,12 +29,23 @@ def judged(stored: Record, *, owner: str = OTHER, fingerprint: str = SAME) -> Ve
 
 
 def expected(
-    status: str, lease: str, expiry: str, fingerprint: str, owner: str, both_repeatable: bool
+    status: str,
+    lease: str,
+    expiry: str,
+    fingerprint: str,
+    owner: str,
+    stored: str,
+    declared: str,
+    steps: str,
 ) -> str:
     """The rules in the order of the contract, in names alone: expired, ours, other request, state.
 
-    No step of recorded effects is on any record yet, so a dead attempt of theirs is in doubt.
+    `stored` is what the dead attempt's author declared, `declared` what the present one does.
     """
+    may_run_again = stored == declared == "repeatable" or (
+        stored == declared == "recorded" and "started" not in steps
+    )
+    half_done = "finished" in steps
     settled = status in {"COMPLETED", "FAILED_RETRYABLE"}
     if settled and expiry in {"exactly now", "past"}:
         return "expired"
@@ -40,11 +53,13 @@ def expected(
         return "ours"
     if fingerprint == DIFFERENT:
         return "key-reused"
+    if status == "FAILED_RETRYABLE" and half_done and declared != "recorded":
+        return "unknown"
     if status != "IN_PROGRESS":
         return {"COMPLETED": "replay", "FAILED_RETRYABLE": "resume", "UNKNOWN": "unknown"}[status]
     if lease != "over":
         return "running"
-    return "take-over" if both_repeatable else "lease-expired"
+    return "take-over" if may_run_again else "lease-expired"
 
 
 @pytest.mark.requirement("D1")
@@ -54,47 +69,49 @@ def test_every_combination_has_the_verdict_of_the_contract() -> None:
     Red when the order of two questions in `judge` is swapped, or any one of them is left out.
     """
     wrong = []
-    for status, lease, expiry, fingerprint, owner, stored, declared in COMBINATIONS:
+    for combination in COMBINATIONS:
+        status, lease, expiry, fingerprint, owner, stored, declared, steps = combination
         found = judge(
             record(
                 status=status,
                 lease_until_ms=LEASES[lease],
                 expires_at_s=EXPIRIES[expiry],
                 effects=stored,
+                steps=STEPS[steps],
             ),
             owner=owner,
             fingerprint=fingerprint,
             effects=declared,
             now_ms=NOW_MS,
         )
-        both_repeatable = stored == declared == Effects.REPEATABLE
-        right = expected(status, lease, expiry, fingerprint, owner, both_repeatable)
-        if found != right:
-            wrong.append((status, lease, expiry, fingerprint, owner, stored, declared, found))
+        if found != expected(*combination):
+            wrong.append((*combination, found))
 
-    assert len(COMBINATIONS) == 4 * 4 * 4 * 2 * 2 * 3 * 3
+    assert len(COMBINATIONS) == 4 * 4 * 4 * 2 * 2 * 3 * 3 * 4
     assert wrong == []
 
 
 def test_every_verdict_is_reached() -> None:
     """No verdict is dead: each is the right one for some combination."""
-    reached = {
-        expected(status, lease, expiry, fingerprint, owner, stored == declared == "repeatable")
-        for status, lease, expiry, fingerprint, owner, stored, declared in COMBINATIONS
-    }
+    reached = {expected(*combination) for combination in COMBINATIONS}
 
     # An answer that is gone needs a policy that says so: `test_a_gone_answer`.
     assert reached == set(Verdict) - {Verdict.GONE}
 
 
 @pytest.mark.requirement("D4")
-@pytest.mark.parametrize("effects", [Effects.UNRECORDED, Effects.RECORDED])
-def test_an_expired_lease_is_no_permission_to_run_again(effects: Effects) -> None:
-    """The lease of an attempt with effects is over: what happened is unknown, whoever asks.
+@pytest.mark.parametrize(
+    "dead",
+    [record(), record(effects=Effects.RECORDED, steps=STEPS["finished and started"])],
+    ids=["unrecorded", "recorded, a step in doubt"],
+)
+def test_an_expired_lease_is_no_permission_to_run_again(dead: Record) -> None:
+    """The lease of an attempt is over that may have had an effect nobody knows of: it is unknown.
 
-    Red when `_judge_in_progress` takes over without asking what the dead attempt declared.
+    Red when `_judge_in_progress` takes over without asking what the dead attempt declared, or
+    whether a step of it is in doubt.
     """
-    dead = record(effects=effects, lease_until_ms=NOW_MS - 1)
+    dead = replace(dead, lease_until_ms=NOW_MS - 1)
 
     for declared in Effects:
         verdict = judge(dead, owner=OTHER, fingerprint=SAME, effects=declared, now_ms=NOW_MS)
@@ -112,6 +129,28 @@ def test_a_handler_that_is_no_longer_repeatable_takes_nothing_over() -> None:
     verdict = judge(dead, owner=OTHER, fingerprint=SAME, effects=Effects.UNRECORDED, now_ms=NOW_MS)
 
     assert verdict is Verdict.LEASE_EXPIRED
+
+
+@pytest.mark.requirement("E1")
+def test_half_done_work_is_resumed_by_nobody_who_knows_nothing_of_steps() -> None:
+    """A handler that is no longer declared as recorded would run the finished steps again.
+
+    Red when `_judge_failed` does not ask what the present handler declares.
+    """
+    half_done = record(
+        status=Status.FAILED_RETRYABLE, effects=Effects.RECORDED, steps=STEPS["finished"]
+    )
+
+    verdicts = {
+        declared: judge(half_done, owner=OTHER, fingerprint=SAME, effects=declared, now_ms=NOW_MS)
+        for declared in Effects
+    }
+
+    assert verdicts == {
+        Effects.UNRECORDED: Verdict.UNKNOWN,
+        Effects.REPEATABLE: Verdict.UNKNOWN,
+        Effects.RECORDED: Verdict.RESUME,
+    }
 
 
 @pytest.mark.case(3)

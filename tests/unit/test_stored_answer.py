@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from oncekey.record import Status
 from oncekey.stored_answer import (
-    LARGEST_ITEM_BYTES,
+    LARGEST_COMPANION_BYTES,
     AnswerDamaged,
     Blob,
     Elsewhere,
@@ -109,7 +109,7 @@ def test_an_answer_beyond_the_limit_of_an_item_needs_a_bucket() -> None:
         assert isinstance(stored, Elsewhere)
         assert stored.place is Place.ITEM
         assert blob is not None
-        assert len(blob.data) <= LARGEST_ITEM_BYTES
+        assert len(blob.data) <= LARGEST_COMPANION_BYTES
     stored, blob = kept(too_large)
     assert isinstance(stored, Elsewhere)
     assert stored.place is Place.OBJECT

@@ -9,12 +9,13 @@ import pytest
 from oncekey.record import Effects, Record, Status
 from oncekey.transition_rules import applied, permitted
 from oncekey.transitions import Reserve
-from tests.support.records import NOW_MS, NOW_S, every_record, record
+from tests.support.records import NOW_MS, NOW_S, STEPS, every_record, record
 from tests.support.transition_table import (
     COMPLETED,
     ENDING,
     FAILED,
     FRESH,
+    NEVER,
     OUR_VERSION,
     RETRY,
     TABLE,
@@ -26,9 +27,14 @@ every_row = pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
 
 
 def possible(stored: Record) -> bool:
-    """Whether a record can arise: what is settled has an expiry and no lease, the rest neither."""
+    """Whether a record can arise.
+
+    What is settled has an expiry, unless it is half done, and no lease; the rest neither.
+    """
     settled = stored.status in COMPLETED | FAILED
-    return settled == (stored.expires_at_s is not None) == (stored.lease_until_ms is None)
+    half_done = stored.status in FAILED and bool(stored.steps.finished)
+    expires = stored.expires_at_s is not None
+    return (settled and not half_done) == expires and settled == (stored.lease_until_ms is None)
 
 
 def outcomes(row: Row) -> list[tuple[Record, Record]]:
@@ -42,7 +48,7 @@ def outcomes(row: Row) -> list[tuple[Record, Record]]:
 
 
 @pytest.mark.requirement("D5")
-@every_row
+@pytest.mark.parametrize("row", TABLE + NEVER, ids=lambda row: row.name)
 def test_a_transition_is_permitted_exactly_when_its_row_says_so(row: Row) -> None:
     """Over every record and every version seen, a transition is permitted exactly by its row.
 
@@ -98,11 +104,11 @@ def test_every_write_counts(row: Row) -> None:
 @pytest.mark.requirement("B9")
 @every_row
 def test_only_settled_records_carry_an_expiry(row: Row) -> None:
-    """After a transition the record carries an expiry exactly if it is settled.
+    """After a transition the record carries an expiry exactly if it is settled and not half done.
 
-    Red when a resumed record keeps its expiry, or an unknown one gets one.
+    Red when a resumed record keeps its expiry, or an unknown or a half-done one gets one.
     """
-    settled = row.to in COMPLETED | FAILED
+    settled = row.to in COMPLETED | FAILED and not row.half_done
 
     assert {after.expires_at_s is not None for _, after in outcomes(row)} == {settled}
 
@@ -121,10 +127,13 @@ def test_nothing_in_doubt_is_reserved_afresh(status: Status) -> None:
 
 @every_row
 def test_what_is_settled_leaves_the_index_and_all_else_stays_in_it(row: Row) -> None:
-    """Settling removes the due entry and the lease; whoever must look at the rest finds it."""
+    """Settling removes the due entry and the lease; whoever must look at the rest finds it.
+
+    What is half done stays in the index.
+    """
     settled = row.to in COMPLETED | FAILED
 
-    assert {after.due is None for _, after in outcomes(row)} == {settled}
+    assert {after.due is None for _, after in outcomes(row)} == {settled and not row.half_done}
     if settled:
         assert {after.lease_until_ms for _, after in outcomes(row)} == {None}
 
@@ -143,9 +152,10 @@ def test_an_expiry_counts_from_its_own_transition(row: Row) -> None:
         status=next(iter(row.from_status)),
         expires_at_s=NOW_S - 1,
         lease_until_ms=NOW_MS - 1,
-        effects=Effects.REPEATABLE,
+        effects=Effects.REPEATABLE if Effects.REPEATABLE in row.effects else Effects.RECORDED,
+        steps=STEPS["started" if row.doubt else "none"],
     )
     transition = row.build(OUR_VERSION)
 
     assert permitted(transition, old)
-    assert applied(transition, old).expires_at_s == stated[row.to]
+    assert applied(transition, old).expires_at_s == (None if row.half_done else stated[row.to])

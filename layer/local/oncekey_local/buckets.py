@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
 
 from oncekey_local.authorization import authorization
 from oncekey_local.environment import bucket_name
@@ -23,12 +24,17 @@ async def create_buckets(session: aiohttp.ClientSession, store_url: str, service
         url = f"{store_url}/{bucket_name(service, bucket.name)}"
         await _put(session, url, "")
         if bucket.expire_after_days is not None:
-            await _put(session, f"{url}?lifecycle", _lifecycle(bucket.expire_after_days))
+            await _put(
+                session,
+                f"{url}?lifecycle",
+                _lifecycle(bucket.expiring_prefix, bucket.expire_after_days),
+            )
 
 
-def _lifecycle(expire_after_days: int) -> str:
+def _lifecycle(prefix: str, expire_after_days: int) -> str:
     return (
-        "<LifecycleConfiguration><Rule><ID>expire</ID><Filter><Prefix></Prefix></Filter>"
+        "<LifecycleConfiguration><Rule><ID>expire</ID>"
+        f"<Filter><Prefix>{escape(prefix)}</Prefix></Filter>"
         f"<Status>Enabled</Status><Expiration><Days>{expire_after_days}</Days></Expiration>"
         "</Rule></LifecycleConfiguration>"
     )

@@ -73,11 +73,13 @@ class Table:
 class Bucket:
     """A private bucket, whose objects expire after so many days, or never.
 
-    `name` is logical, and becomes part of the physical one: lower-case letters, digits, hyphens.
+    Only those whose keys begin with `expiring_prefix` do. `name` is logical, and becomes part of
+    the physical one: lower-case letters, digits, hyphens.
     """
 
     name: str
     expire_after_days: int | None = None
+    expiring_prefix: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

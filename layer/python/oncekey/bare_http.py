@@ -38,10 +38,10 @@ class BareHttp:
         try:
             with running(operation):
                 value = handler(event, context, operation)
-            self._keep(run, commits=is_given(value))
+            self._discard_unless(run, commits=is_given(value))
             self.call.apply(run)
         except (Final, NotExecuted) as error:
-            self._keep(run, commits=isinstance(error, Final) and error.commit)
+            self._discard_unless(run, commits=isinstance(error, Final) and error.commit)
             self.call.apply(run)
             return self._answer(error, event)
         return value
@@ -52,15 +52,15 @@ class BareHttp:
         try:
             with running(operation):
                 value = await handler(event, context, operation)
-            self._keep(run, commits=is_given(value))
+            self._discard_unless(run, commits=is_given(value))
             await self.call.apply_async(run)
         except (Final, NotExecuted) as error:
-            self._keep(run, commits=isinstance(error, Final) and error.commit)
+            self._discard_unless(run, commits=isinstance(error, Final) and error.commit)
             await self.call.apply_async(run)
             return self._answer(error, event)
         return value
 
-    def _keep(self, run: BareRun, *, commits: bool) -> None:
+    def _discard_unless(self, run: BareRun, *, commits: bool) -> None:
         if not commits:
             run.collected.take()
 

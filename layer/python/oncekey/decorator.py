@@ -47,8 +47,8 @@ class idempotent:  # noqa: N801 -- written as a decorator
     3xx, and 4xx but for 408, 425 and 429) that answer is stored and every repeat gets it, byte for
     byte. Repeats of a running request, another request under the same key, and requests without a
     key are answered without running anything. If the process is killed, or the handler raises, a
-    repeat is told that the outcome is unknown, until somebody settles it; nothing runs twice. If
-    the store does not answer, nothing runs at all.
+    repeat is told that the outcome is unknown, until somebody settles it, and nothing runs twice,
+    unless `effects` says more. If the store does not answer, nothing runs at all.
 
     Decorating opens no connection and needs no environment. The handler is called with the event,
     the context, and, if it takes a third argument, the `Operation`. An `async def` handler stays
@@ -63,7 +63,8 @@ class idempotent:  # noqa: N801 -- written as a decorator
         principal: narrows the scope of a key within a tenant.
         effects: what the handler does to the outside world. With `unrecorded` what is interrupted
             is unknown; with `repeatable` running again is harmless, and what is interrupted runs
-            again.
+            again; with `recorded` every effect goes through the operation (`op.transaction`,
+            `op.step`, `op.outbox`), and what is interrupted resumes after its finished steps.
         preset: how refusals are worded and replays marked, `IETF` or `STRIPE`.
         fingerprint: what part of the request must be the same in a repeat, in place of the whole
             body. This is a callable from the request to a JSON value, or a pydantic model, of which

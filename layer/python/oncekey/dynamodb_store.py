@@ -85,7 +85,7 @@ class DynamoDBStore:
         try:
             self._connected().transact_write_items(**parameters)
         except Exception as error:  # noqa: BLE001 -- as in `write`
-            return cancellation(error, commit)
+            return self._cancelled(error, commit)
         return Written()
 
     def read(self, pk: str) -> Record | None:
@@ -152,6 +152,19 @@ class DynamoDBStore:
             raise self._failure(error) from error
         item: Item | None = response.get("Item")
         return Refused(record_from_item(item) if item else None)
+
+    def _cancelled(
+        self, error: Exception, commit: Commit
+    ) -> Refused | ConditionsFailed | Inapplicable:
+        try:
+            return cancellation(error, commit)
+        except StoreError as failure:
+            if failure.transient:
+                raise
+            tables = ", ".join(sorted({self._table, *(write.table for write in commit.writes)}))
+            hint = "check their names, the Region and the function's permissions"
+            reason = f"{failure.reason} in a transaction on {tables}: {hint}"
+            raise StoreError(reason, transient=False) from error
 
     def _failure(self, error: Exception) -> StoreError:
         failure = store_error(error)

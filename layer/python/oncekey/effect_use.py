@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.recorded_errors import EffectMisused
@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Use:
-    """What the run has asked for. `keys` are the downstream keys of the step under way."""
+    """What the run has asked for. `open_step` is the step or commit under way."""
 
     is_used: bool = False
     open_step: str | None = None
-    keys: set[str] = field(default_factory=set)
 
     def check_outside_step(self, what: str) -> None:
         """Whether `what` may be asked for now.
@@ -40,22 +39,21 @@ class Use:
         """A downstream key is asked for.
 
         Raises:
-            EffectMisused: it is the second one of a step.
+            EffectMisused: in a step, under another name than its own: it would be that of a second
+                effect, and the step's resolver could not look for it.
         """
         self.is_used = True
-        if self.open_step is None:
-            return
-        if self.keys - {name}:
+        if self.open_step is not None and name != self.open_step:
             raise EffectMisused(
-                f"the step {self.open_step!r} asks for a second downstream key, {name!r}: a step"
-                " holds one outside effect; make two steps of it"
+                f"the step {self.open_step!r} asks for the downstream key of {name!r}: a step holds"
+                f" one outside effect, under op.downstream_key({self.open_step!r}); make two steps"
+                " of two effects"
             )
-        self.keys.add(name)
 
     @contextmanager
     def inside(self, name: str) -> Generator[None]:
         """The step or commit `name` is under way until the block is left."""
-        self.open_step, self.keys = name, set()
+        self.open_step = name
         try:
             yield
         finally:

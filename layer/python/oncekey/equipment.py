@@ -52,6 +52,7 @@ def equipped(
         use=run.use,
         transaction=Transaction(run.collected, check),
         outbox=Outbox(run.collected, check, source),
+        collected=run.collected,
         drive=driven,
         drive_async=driven_async,
     )

@@ -165,7 +165,7 @@ def _call_not_answered(
 
 
 class InProgress(CallNotAnswered):
-    """The first call with this key is still running; this one did nothing."""
+    """The first call with this key is still running, or this one could not commit beside others."""
 
     retryable = True
     advice = (
@@ -184,7 +184,7 @@ class KeyReused(CallNotAnswered):
 
 
 class OutcomeUnknown(CallNotAnswered):
-    """An earlier call with this key was interrupted and may have taken effect; this did nothing."""
+    """A call with this key was interrupted, and may have taken effect."""
 
     retryable = True
     advice = (
@@ -196,7 +196,8 @@ class OutcomeUnknown(CallNotAnswered):
 class StoreUnavailable(CallNotAnswered):
     """The store could not be reached before the function ran, or did not confirm a commit of it.
 
-    Either nothing was done, but for steps on record, or making the same call again gets the result.
+    Either nothing was done beyond the steps and commits on record, or the same call, made again,
+    gets the result.
     """
 
     retryable = True

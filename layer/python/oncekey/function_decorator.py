@@ -53,7 +53,7 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
         fingerprint: what must be the same in a repeat: a callable of the call's arguments to a JSON
             value. Nothing but the key by default, because redelivered messages differ in details.
         fingerprint_secrets: make the fingerprint an HMAC; see `idempotent`.
-        effects: `unrecorded` or `repeatable`; see `idempotent`.
+        effects: `unrecorded`, `repeatable` or `recorded`; see `idempotent`.
         not_executed: exception types, or a predicate, that prove that nothing happened.
         store_raw_key: False keeps the key out of the table.
         in_progress: `conflict` (raise `InProgress` at once, the default) or `wait`.
@@ -68,7 +68,8 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
         ConfigurationError: an option is wrong; the message names every fault.
 
     Calls raise `InProgress`, `KeyReused`, `OutcomeUnknown`, `StoreUnavailable`, `KeyMissing` or
-    `ResultUnavailable` where the function did not run, and otherwise what the function raises.
+    `ResultUnavailable` where the function did not run, or a recorded run of it came to no confirmed
+    end, and otherwise what the function raises.
     """
 
     operation: str

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncekey import defaults
+from oncekey import defaults, telemetry
 from oncekey.bare_call import BareCall
 from oncekey.claim import Claim, deadline_ms
 from oncekey.commands import Answered, Raised, Result, Unsendable
@@ -85,7 +85,8 @@ class FunctionOperation:
         """The result of `function`: of its one run, whichever call that was.
 
         Raises:
-            CallNotAnswered: in one of its kinds; `function` did not run.
+            CallNotAnswered: in one of its kinds; `function` did not run, or its recorded run came
+                to no confirmed end.
             BaseException: what the run raised; its record has been written first.
         """
         if is_disabled(os.environ):
@@ -105,6 +106,8 @@ class FunctionOperation:
             except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
                 attempt.error = error
                 return Raised(error)
+            if operation.is_unused:
+                telemetry.operation_unused(self.name)
             return _returned(value)
 
         return self._result(execution.run(claim, invocation), attempt)
@@ -128,6 +131,8 @@ class FunctionOperation:
             except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
                 attempt.error = error
                 return Raised(error)
+            if operation.is_unused:
+                telemetry.operation_unused(self.name)
             return _returned(value)
 
         return self._result(await execution.run_async(claim, invocation), attempt)

@@ -13,7 +13,7 @@ from oncekey.errors import RequestRefused
 from oncekey.execution import Execution
 from oncekey.http_event import HttpRequest, read_request, request_context
 from oncekey.http_outcome import answer_to, refused
-from oncekey.http_result import raised, returned
+from oncekey.http_result import raised, returned, warn_of_unused
 from oncekey.operation import Operation, running
 from oncekey.settings import Settings, is_disabled
 from oncekey.tenants import caller_of
@@ -68,6 +68,7 @@ class HttpOperation:
                     value = handler(event, context, operation)
             except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
                 return self._raised(error, begun)
+            warn_of_unused(operation, value)
             return returned(value, begun.request, self.policy)
 
         outcome = begun.execution.run(begun.claim, invocation)
@@ -87,6 +88,7 @@ class HttpOperation:
                     value = await handler(event, context, operation)
             except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
                 return self._raised(error, begun)
+            warn_of_unused(operation, value)
             return returned(value, begun.request, self.policy)
 
         outcome = await begun.execution.run_async(begun.claim, invocation)

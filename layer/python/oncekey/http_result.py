@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from oncekey.commands import Result
     from oncekey.http_event import HttpRequest
     from oncekey.http_policy import HttpPolicy
+    from oncekey.operation import Operation
 
 
+_NO_SUCCESS = 300
 _SERVER_FAILED = 500
 
 
@@ -83,6 +85,13 @@ def _answered(
         return Raised(mistake, has_returned=True)
     commits = commits_with(answer) if commits is None else commits
     return Answered(value=answer, stored=stored, is_final=final, commits=commits)
+
+
+def warn_of_unused(operation: Operation, value: Any) -> None:
+    """Log that a recorded handler has made its success without its operation object."""
+    status = _status(value)
+    if operation.is_unused and (status is None or status < _NO_SUCCESS):
+        telemetry.operation_unused(operation.name)
 
 
 def commits_with(value: Any) -> bool:

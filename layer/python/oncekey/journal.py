@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.commands import Flow
     from oncekey.record import Record
+    from oncekey.store import Written
 
 # Before a step has run the caller loses nothing by an early refusal: it sends the request again.
 _MOST_START_FAILURES = 3
@@ -57,6 +58,7 @@ class Journal:
     order: RunOrder = field(default_factory=RunOrder)
     stopped: Stop | None = None
     is_in_doubt: bool = False
+    # False once a checkpoint or commit was not confirmed: it may be on record all the same.
     is_certain: bool = True
     commits_passed: int = 0
     _commits_built: int = 0
@@ -89,6 +91,8 @@ class Journal:
             )
             start = StartStep(pk=self.record.pk, owner=self.record.owner, step=mark)
             yield from self._write(start, self.budget(_MOST_START_FAILURES))
+            # The process may have been frozen meanwhile. Nothing was called: the mark is cleared.
+            self._check_lease()
         return None
 
     def finish(self, name: str, text: str | None, *, is_final: bool = False) -> Flow[None]:
@@ -213,7 +217,7 @@ class Journal:
             self._stop(Stop(StopReason.STORE, error=error))
         if isinstance(reply, ConditionsFailed | Inapplicable):
             raise error_of(whole, reply)
-        self._follow(transition, reply.record if isinstance(reply, Refused) else None, reply)
+        self._follow(transition, reply)
 
     def _write(self, transition: StepTransition, budget: Budget) -> Flow[None]:
         try:
@@ -223,15 +227,15 @@ class Journal:
             # What has not begun is not in doubt; whether its mark has landed, the store says.
             self.is_in_doubt = isinstance(transition, FinishStep) and transition.mark is not None
             self._stop(Stop(StopReason.STORE, error=error))
-        self._follow(transition, reply.record if isinstance(reply, Refused) else None, reply)
+        self._follow(transition, reply)
 
-    def _follow(self, transition: StepTransition, met: Record | None, reply: object) -> None:
+    def _follow(self, transition: StepTransition, reply: Written | Refused) -> None:
         if not isinstance(reply, Refused):
             self.record = applied(transition, self.record)
-        elif met is not None and has_landed(transition, met):
-            self.record = met
+        elif reply.record is not None and has_landed(transition, reply.record):
+            self.record = reply.record
         else:
-            self._stop(Stop(StopReason.LOST, met=met))
+            self._stop(Stop(StopReason.LOST, met=reply.record))
 
     def _next_mark(self) -> int:
         self._marks += 1

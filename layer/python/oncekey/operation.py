@@ -39,6 +39,16 @@ class Operation:
     _work: RecordedWork | None = field(default=None, repr=False, compare=False)
 
     @property
+    def records_effects(self) -> bool:
+        """Whether the operation is declared `effects="recorded"`."""
+        return self._work is not None
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether a recorded operation has not been asked for anything yet."""
+        return self._work is not None and not self._work.use.is_used
+
+    @property
     def transaction(self) -> Transaction:
         """Collects business writes, to be applied with the operation's completion.
 
@@ -68,7 +78,8 @@ class Operation:
 
         An exception passes through. `NotExecuted`, and what `not_executed=` accepts, proves that
         the step did nothing. Any other leaves a step in doubt that is not idempotent, whatever the
-        handler makes of it. `Final` ends the operation, and is the step's result.
+        handler makes of it. `Final` is the step's result: it ends an HTTP handler's operation, and
+        is raised again by an attempt that resumes.
 
         Steps run one after the other, and keep their names and their order between releases.
 
@@ -79,7 +90,10 @@ class Operation:
 
         Raises:
             RunStopped: this attempt must not go on. Let it pass.
-            EffectMisused: the step stands inside another, or its name was used before.
+            EffectMisused: the step stands inside another, its name was used before, or `function`
+                is no function.
+            TypeError: the result has no form that can be stored. The step is on record as done,
+                and no attempt can resume after it.
             ConfigurationError: as for `transaction`.
         """
         result: R = self._recorded("step").step(name, function, is_idempotent=idempotent)
@@ -106,6 +120,7 @@ class Operation:
         Raises:
             ConditionFailed: a condition of yours did not hold; nothing was applied, what was
                 collected is discarded, and the run may go on.
+            Final: the same, of a write that names it as its `otherwise`.
             TransactionInvalid: DynamoDB refuses what was collected, as above.
             RunStopped: this attempt must not go on. Let it pass.
         """
@@ -114,6 +129,13 @@ class Operation:
     async def commit_async(self, name: str) -> None:
         """The same; the event loop is free while the store is called."""
         await self._recorded("commit_async").commit_async(name)
+
+    def discard(self) -> None:
+        """Forget what was collected since the last commit.
+
+        Answers that are not final, and exceptions, do so by themselves.
+        """
+        self._recorded("discard").discard()
 
     def downstream_key(self, name: str) -> str:
         """The idempotency key to send to a provider for the call `name`.

@@ -172,6 +172,9 @@ class _Attempt:
             answer = answer_to_exception(self._app, self._route, error)
             if answer is None:
                 raise
+            if operation.records_effects:
+                # An exception applies nothing, whatever answer there is for it.
+                operation.discard()
             return answer
         response = response_from(self._app, returned)
         return self._sendable(response) if operation.protected else response

@@ -31,8 +31,8 @@ class EffectMisused(OncekeyError, RuntimeError):  # noqa: N818 -- what an author
 class TransactionInvalid(OncekeyError, ValueError):  # noqa: N818 -- as above
     """What was collected does not fit into one DynamoDB transaction; nothing of it was applied.
 
-    The message names the item, by its number in the order of collection and its table, and the
-    limit.
+    The message names the item, by its number in the order of collection and its table (or a
+    message by its topic), and the limit.
     """
 
 
@@ -58,9 +58,9 @@ class RefusedWrite:
 class ConditionFailed(OncekeyError):  # noqa: N818 -- an answer of the database, not an error
     """A condition of the author's did not hold; nothing of the transaction was applied.
 
-    Raised by `op.commit`, to be mapped to an answer; what was collected for it is discarded. By the
-    protected handler itself, if the final commit failed so and the write names no `otherwise`; the
-    same key may then run again.
+    Raised by `op.commit`, to be mapped to an answer, where the write names no `otherwise`; what was
+    collected for it is discarded. By the protected handler itself, if the final commit failed so;
+    the same key may then run again.
     """
 
     def __init__(self, writes: tuple[RefusedWrite, ...]) -> None:
@@ -69,4 +69,7 @@ class ConditionFailed(OncekeyError):  # noqa: N818 -- an answer of the database,
 
     def __str__(self) -> str:
         failed = ", ".join(map(str, self.writes))
-        return f"nothing was committed, because a condition did not hold: {failed}"
+        return (
+            f"nothing was committed, because a condition did not hold: {failed}; give the write"
+            " otherwise=Final(...), or catch this around op.commit"
+        )

@@ -40,13 +40,19 @@ class Interruption(Recorder):
             case StopReason.LOST:
                 return (yield from self._lost(stop.met))
             case StopReason.NO_TIME:
-                return (yield from self.give_back(stop.reason))
+                return (yield from self._out_of_time())
             case StopReason.STORE:
                 error = stop.error or StoreError("not confirmed", transient=True)
                 return (yield from self._unconfirmed(error, None))
             case StopReason.STEPS_CHANGED | StopReason.RESULT_LOST:
                 yield from self._mark_unknown(str(stop), is_escalated=True)
                 return outcome_unknown(self.record, self.clock.now_ms())
+
+    def _out_of_time(self) -> Flow[Outcome]:
+        reply = yield from self._released()
+        if isinstance(reply, Refused):
+            return (yield from self._lost(reply.record))
+        return Refusal(reason=Reason.NOT_EXECUTED, record=self.record, retry_after_ms=RETRY_SOON_MS)
 
     def _unconfirmed(
         self, error: StoreError, result: Answered[Any] | Unsendable | None
@@ -63,11 +69,16 @@ class Interruption(Recorder):
             return outcome_unknown(met, self.clock.now_ms())
         if reply is None and self.journal.is_in_doubt:
             return outcome_unknown(self.record, self.clock.now_ms())
+        if error.contention is not None:
+            # Others write the same items: that says nothing of the store's health.
+            telemetry.commit_contended(self.record, self.clock.now_ms(), error)
+            return Refusal(reason=Reason.RUNNING, retry_after_ms=RETRY_SOON_MS)
         telemetry.store_unavailable(self.record.operation, error)
-        reason = Reason.RUNNING if error.contention else Reason.STORE_UNAVAILABLE
-        is_outage = error.transient and error.contention is None
         return Refusal(
-            reason=reason, record=self.record, retry_after_ms=RETRY_SOON_MS, is_outage=is_outage
+            reason=Reason.STORE_UNAVAILABLE,
+            record=self.record,
+            retry_after_ms=RETRY_SOON_MS,
+            is_outage=error.transient,
         )
 
     def _released(self) -> Flow[Written | Refused | None]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from oncekey import retry, telemetry
 from oncekey.commands import Answered, Raised, Unsendable
 from oncekey.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of
-from oncekey.errors import NotExecuted, StoreError
+from oncekey.errors import Final, NotExecuted, StoreError
 from oncekey.fate import Fate, decide
 from oncekey.outcome import Failed, Outcome, Ran, Refusal
 from oncekey.record import Effects
 from oncekey.recorded_errors import RunStopped
 from oncekey.recorded_interruption import Interruption
-from oncekey.recorder import Recorder
+from oncekey.recorder import KEPT_LONGER_S, Recorder
 from oncekey.reservation import outcome_unknown
 from oncekey.store import Refused, Written
 from oncekey.stored_answer import Elsewhere, NotKept, Place, keep
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from oncekey.commands import Flow, Result
     from oncekey.journal import Journal
     from oncekey.stored_answer import Blob, StoredAnswer
+    from oncekey.transitions import Complete
 
 # DynamoDB's limit for one transaction.
 _MOST_ACTIONS = 100
-_KEPT_LONGER_S = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,17 +77,23 @@ class RecordedRecorder(Interruption):
         collected = self.journal.collected.take() if result.commits else Collected()
         try:
             stored, companion = yield from self._stored(result, collected)
-            commit = self._commit(stored, collected, companion)
+            transition = self._completion(stored)
+            commit = self._commit(transition, collected, companion)
             reply = yield from self._applied(commit)
-        except StoreError as error:
-            return (yield from self._unconfirmed(error, result))
+        except StoreError as failed:
+            return (yield from self._unconfirmed(failed, result))
         if isinstance(reply, ConditionsFailed | Inapplicable):
-            instead = self.result_of(error_of(commit, reply))
+            error = error_of(commit, reply)
+            # Nothing was applied, so that no failure is final, even where failures are stored.
+            instead = self.result_of(error) if isinstance(error, Final) else Raised(error)
             fate = decide(instead, Effects.RECORDED, self.journal.is_not_executed)
             return (yield from self.end(instead, fate))
         if isinstance(reply, Refused):
             return (yield from self._refused(reply.record, result))
-        return self._ran(result, None if isinstance(stored, NotKept) else commit)
+        if isinstance(result, Unsendable):
+            return Failed(result.error)
+        expires_at_s = None if isinstance(stored, NotKept) else transition.ending.expires_at_s
+        return Ran(value=result.value, record=self.record, expires_at_s=expires_at_s)
 
     def _stored(
         self, result: Answered[Any] | Unsendable, collected: Collected
@@ -96,7 +102,7 @@ class RecordedRecorder(Interruption):
             yield from retry.keep(blob, self._until_the_deadline(), self.clock)
         if isinstance(result, Unsendable):
             return NotKept("answer-not-storable"), None
-        expires_at_s = self.claim.expires_at_s(self.clock.now_ms()) + _KEPT_LONGER_S
+        expires_at_s = self.claim.expires_at_s(self.clock.now_ms()) + KEPT_LONGER_S
         stored, kept = keep(
             result.stored, self.record, expires_at_s=expires_at_s, has_bucket=self.has_bucket
         )
@@ -113,9 +119,8 @@ class RecordedRecorder(Interruption):
             telemetry.answer_not_kept(self.record, self.clock.now_ms(), stored.reason)
         return stored, None
 
-    def _commit(self, stored: StoredAnswer, collected: Collected, companion: Blob | None) -> Commit:
-        transition = self._completion(stored)
-        expires_at_s = transition.ending.expires_at_s + _KEPT_LONGER_S
+    def _commit(self, transition: Complete, collected: Collected, companion: Blob | None) -> Commit:
+        expires_at_s = transition.ending.expires_at_s + KEPT_LONGER_S
         expiring = [
             (step.result, expires_at_s)
             for step in self.record.steps.finished
@@ -139,15 +144,6 @@ class RecordedRecorder(Interruption):
         assert commit.transition is not None
         # Half the price of a transaction of one.
         return (yield from retry.write(commit.transition, budget, self.clock))
-
-    def _ran(self, result: Answered[Any] | Unsendable, commit: Commit | None) -> Outcome:
-        if isinstance(result, Unsendable):
-            return Failed(result.error)
-        if not self.journal.use.is_used and result.commits:
-            telemetry.operation_unused(self.record.operation)
-        ending = getattr(commit.transition, "ending", None) if commit is not None else None
-        expires_at_s = ending.expires_at_s if ending is not None else None
-        return Ran(value=result.value, record=self.record, expires_at_s=expires_at_s)
 
 
 def _ends_all(error: BaseException) -> bool:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from oncekey.effect_use import Use
     from oncekey.outbox import Outbox
     from oncekey.step_results import Found
-    from oncekey.transaction import Transaction
+    from oncekey.transaction import Collected, Transaction
 
 
 class Run(Protocol):
@@ -54,19 +54,24 @@ class RecordedWork:
     use: Use
     transaction: Transaction
     outbox: Outbox
+    collected: Collected
     drive: Callable[[Flow[Any]], Any]
     drive_async: Callable[[Flow[Any]], Awaitable[Any]]
 
     def step(self, name: str, function: Callable[[], Any], *, is_idempotent: bool) -> Any:
         """See `oncekey.operation.Operation.step`."""
         self.use.check_outside_step(f"op.step({name!r})")
-        _refuse_coroutine_function(name, function)
+        _check_function(name, function)
+        if is_coroutine_function(function):
+            raise EffectMisused(
+                f"op.step({name!r}) was given a coroutine function: use `await op.step_async(...)`"
+            )
         with self.use.inside(name):
             found: Found | None = self.drive(self.run.begin(name, is_idempotent=is_idempotent))
             if found is not None:
                 return found.given()
             try:
-                value = _called(function)
+                value = _called(name, function)
             except BaseException as error:
                 self.drive(self._failed(name, error))
                 raise
@@ -79,12 +84,13 @@ class RecordedWork:
     ) -> Any:
         """See `oncekey.operation.Operation.step_async`."""
         self.use.check_outside_step(f"op.step_async({name!r})")
+        _check_function(name, function)
         with self.use.inside(name):
             found: Found | None = await self._begun(name, is_idempotent=is_idempotent)
             if found is not None:
                 return found.given()
             try:
-                value = await function()
+                value = await _awaitable(name, function)
             except BaseException as error:
                 await self.drive_async(self._failed(name, error))
                 raise
@@ -103,6 +109,11 @@ class RecordedWork:
         self.use.check_outside_step(f"op.commit_async({name!r})")
         with self.use.inside(name):
             await self.drive_async(self.run.commit(name))
+
+    def discard(self) -> None:
+        """See `oncekey.operation.Operation.discard`."""
+        self.use.check_outside_step("op.discard")
+        self.collected.take()
 
     async def _begun(self, name: str, *, is_idempotent: bool) -> Found | None:
         try:
@@ -124,10 +135,11 @@ class RecordedWork:
             return self.run.finish(name, None, is_final=True)
 
 
-def _refuse_coroutine_function(name: str, function: Callable[[], Any]) -> None:
-    if is_coroutine_function(function):
+def _check_function(name: str, function: object) -> None:
+    if not callable(function):
         raise EffectMisused(
-            f"op.step({name!r}) was given a coroutine function: use `await op.step_async(...)`"
+            f"the step {name!r} was given {type(function).__name__}, which is no function: write"
+            " `lambda: ...`, so that it is called only if the step has not finished"
         )
 
 
@@ -146,8 +158,21 @@ def _first_answer(text: str | None, mistake: TypeError | None) -> Any:
     return decode(text)
 
 
-def _called(function: Callable[[], Any]) -> Any:
+def _called(name: str, function: Callable[[], Any]) -> Any:
     value = function()
     if inspect.isawaitable(value):
-        raise never_awaited(value)
+        never_awaited(value)
+        raise EffectMisused(
+            f"the function of the step {name!r} returned an awaitable, which nobody awaits: use"
+            " `await op.step_async(...)`"
+        )
     return value
+
+
+def _awaitable(name: str, function: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:
+    made: object = function()
+    if not inspect.isawaitable(made):
+        raise EffectMisused(
+            f"the function of the step {name!r} returned no awaitable: use `op.step(...)`"
+        )
+    return made

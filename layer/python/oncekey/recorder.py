@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from oncekey.record import Record
 
 # What is kept beside a record outlives it, so that a record in force never points at nothing.
-_KEPT_LONGER_S = 24 * 3600
+KEPT_LONGER_S = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Recorder:
         return Failed(result.error)
 
     def give_back(self, why: str) -> Flow[Refusal]:
-        """End an attempt that has done nothing; its key may be used again at once."""
+        """End an attempt that has done nothing, but for its steps on record; it may run again."""
         yield from self._release(why)
         return Refusal(
             reason=Reason.NOT_EXECUTED,
@@ -88,7 +88,7 @@ class Recorder:
         return Ran(value=answered.value, record=self.record, expires_at_s=expires_at_s)
 
     def _kept(self, text: str) -> Flow[StoredAnswer]:
-        expires_at_s = self.claim.expires_at_s(self.clock.now_ms()) + _KEPT_LONGER_S
+        expires_at_s = self.claim.expires_at_s(self.clock.now_ms()) + KEPT_LONGER_S
         stored, blob = keep(
             text, self.record, expires_at_s=expires_at_s, has_bucket=self.has_bucket
         )

@@ -14,7 +14,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncekey import telemetry
+from oncekey import relay_telemetry
 from oncekey.dynamodb_outbox import NotAMessage, OutboxTable, message_from_item
 from oncekey.envelope import sealed
 from oncekey.errors import ConfigurationError, StoreError
@@ -83,13 +83,13 @@ class OutboxRelay:
             try:
                 message = message_from_item(change["NewImage"])
             except NotAMessage as fault:
-                telemetry.message_set_aside("", str(fault))
+                relay_telemetry.message_set_aside("", str(fault))
                 continue
             body = sealed(message)
             group = self._group(message) if self._group is not None else None
             entry = Entry(id=message.id, body=body, group=group)
             if entry.size_bytes > MOST_BATCH_BYTES:
-                telemetry.message_set_aside(message.id, "it is larger than the queue takes")
+                relay_telemetry.message_set_aside(message.id, "it is larger than the queue takes")
                 continue
             yield _Due(change["SequenceNumber"], entry)
 
@@ -99,11 +99,11 @@ class OutboxRelay:
         try:
             rejected = queue.send([due.entry for due in batch])
             for each in rejected:
-                telemetry.message_rejected(each.id, each.reason, is_final=each.is_final)
+                relay_telemetry.message_rejected(each.id, each.reason, is_final=each.is_final)
             sent = numbers.keys() - {each.id for each in rejected}
             left = table.delete(sorted(sent))
         except StoreError as error:
-            telemetry.relay_failed(len(batch), error)
+            relay_telemetry.relay_failed(len(batch), error)
             return set(numbers.values())
         again = left | {each.id for each in rejected if not each.is_final}
         return {numbers[each] for each in again}

@@ -29,15 +29,16 @@ class StillUnknown:
     retry_in: timedelta
 
 
-Answer = Completed | NotExecuted | StillUnknown
+Finding = Completed | NotExecuted | StillUnknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What became of `step`? `downstream_key` is the one that it would have shown the provider.
 
-    `key` and `principal` are empty where the operation keeps them out of the table. `started_at_ms`
-    is by the clock of the attempt.
+    That is `op.downstream_key(...)` under the step's own name, the only one that a step may ask
+    for. `key` and `principal` are empty where the operation keeps them out of the table.
+    `started_at_ms` is by the clock of the attempt.
     """
 
     operation: str
@@ -51,7 +52,7 @@ class Question:
     started_at_ms: int
 
 
-_resolvers: dict[tuple[str, str], Callable[[Question], Answer]] = {}
+_resolvers: dict[tuple[str, str], Callable[[Question], Finding]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class resolver:  # noqa: N801 -- written as a decorator
         if not self.operation or not self.step:
             raise ConfigurationError("@resolver", ["name the operation and its step"])
 
-    def __call__(self, function: Callable[[Question], Answer], /) -> Callable[[Question], Answer]:
+    def __call__(self, function: Callable[[Question], Finding], /) -> Callable[[Question], Finding]:
         """Declare `function`, which stays as it is."""
         known = _resolvers.get((self.operation, self.step))
         if known is not None and _name(known) != _name(function):
@@ -84,7 +85,7 @@ class resolver:  # noqa: N801 -- written as a decorator
         return function
 
 
-def resolver_of(operation: str, step: str) -> Callable[[Question], Answer] | None:
+def resolver_of(operation: str, step: str) -> Callable[[Question], Finding] | None:
     """The function that was declared for a step, in this process."""
     return _resolvers.get((operation, step))
 

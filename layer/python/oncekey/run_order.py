@@ -33,7 +33,9 @@ class RunOrder:
             EffectMisused: the name is none, or the step has already been done in this run.
         """
         if not 0 < len(name) <= LONGEST_NAME:
-            raise EffectMisused(f"a step needs a name of 1 to {LONGEST_NAME} characters")
+            raise EffectMisused(
+                f"a step or commit needs a name of 1 to {LONGEST_NAME} characters, not {len(name)}"
+            )
         if name in self._done:
             raise EffectMisused(
                 f"{name!r} is done twice in one run: give each step and commit a name of its own"
@@ -53,7 +55,8 @@ class RunOrder:
                 " steps must keep their names and their order between releases"
             )
         if recorded is not None and recorded.is_commit != is_commit:
-            return f"{name!r} is on record as a {'commit' if recorded.is_commit else 'step'}"
+            kind = "commit" if recorded.is_commit else "step"
+            return f"{name!r} is on record as a {kind}: a step and a commit cannot change places"
         if recorded is not None:
             self._done.add(name)
         return None

@@ -15,7 +15,10 @@ _READ_TIMEOUT_S = 2 * _CONNECT_TIMEOUT_S
 
 
 class ResponseBucket:
-    """Answers that no item holds. A lifecycle rule of the bucket removes them after their records.
+    """What no item holds: `answers/`, step `results/`, and payloads of messages in `outbox/`.
+
+    A lifecycle rule of the bucket removes answers after their records, and payloads after the
+    queues' retention; results are evidence of half-done work, and stay.
 
     Creating it sends nothing; a client is made at the first call unless one is given.
     """

@@ -12,7 +12,7 @@ from oncekey.driver import drive
 from oncekey.equipment import never
 from oncekey.errors import NotExecuted
 from oncekey.record import Due, Effects, Status
-from oncekey.resolvers import Answer, Completed, StillUnknown, question_about, resolver_of
+from oncekey.resolvers import Completed, Finding, StillUnknown, question_about, resolver_of
 from oncekey.results import encode
 from oncekey.retry import Budget
 from oncekey.steps import FinishedStep
@@ -60,6 +60,8 @@ class Settler:
         When it returns `SETTLED`, the step is finished with its result, or as if never started, and
         the next request resumes the operation: it makes the business writes. Nothing is asked
         before the lease and the grace are over, because a call under way may still take effect.
+        When to ask again after `STILL_UNKNOWN` is the caller's business, as is `StillUnknown`'s
+        wish, which the resolver's log can carry.
 
         Raises:
             StoreError: it may or may not have been settled.
@@ -82,8 +84,8 @@ class Settler:
         return self._write(record, started, answer)
 
     def _asked(
-        self, resolve: Callable[[Question], Answer], question: Question, record: Record
-    ) -> Answer | StillUnknown:
+        self, resolve: Callable[[Question], Finding], question: Question, record: Record
+    ) -> Finding:
         try:
             answer = resolve(question)
         except NotExecuted as proven:

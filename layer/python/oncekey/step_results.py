@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncekey import retry
+from oncekey import retry, telemetry
 from oncekey.errors import Final
 from oncekey.results import decode, encode
 from oncekey.stored_answer import AnswerDamaged, Elsewhere, NotKept, keep_result, opened
@@ -59,11 +59,13 @@ def kept(
     Raises:
         StoreError: it could not be kept.
     """
-    if text is None:
-        return NotKept("its result has no form that can be stored")
-    stored, blob = keep_result(text, name, record, has_bucket=has_bucket)
-    if blob is not None:
-        yield from retry.keep(blob, budget, clock)
+    stored: StoredAnswer = NotKept("its result has no form that can be stored")
+    if text is not None:
+        stored, blob = keep_result(text, name, record, has_bucket=has_bucket)
+        if blob is not None:
+            yield from retry.keep(blob, budget, clock)
+    if isinstance(stored, NotKept):
+        telemetry.step_result_not_kept(record, clock.now_ms(), name, stored.reason)
     return stored
 
 

@@ -72,7 +72,7 @@ class Store(Protocol):
         """Keep an answer beside its record, before the record says where it is.
 
         When it returns, the bytes are durable. When it raises `StoreError`, or never returns, they
-        may have been kept; nobody will look for them, and they expire by themselves.
+        may have been kept; nobody will look for them.
         """
         ...
 

@@ -23,7 +23,7 @@ _RECORD_OVERHEAD_BYTES = 260
 _STEP_BYTES = 40
 _MARK_BYTES = 120
 # DynamoDB's limit for an item is 400 KB, key and names included.
-LARGEST_ITEM_BYTES = 400_000
+LARGEST_COMPANION_BYTES = 400_000
 # An object of some megabytes takes longer than an item does.
 OBJECT_CALL_TIMEOUT_MS = 3_000
 
@@ -76,7 +76,7 @@ def keep(
     # What the record has left of the write units that it takes anyway.
     room = -_size_without_answer(record) % _WRITE_UNIT_BYTES
     name = f"{record.pk}#{record.owner}"
-    return _placed(raw, room, name, expires_at_s, has_bucket=has_bucket)
+    return _placed(raw, room, name, expires_at_s, "answers/" if has_bucket else None)
 
 
 def keep_result(
@@ -88,11 +88,11 @@ def keep_result(
     """
     room = -(_size_without_answer(record) + _MARK_BYTES) % _WRITE_UNIT_BYTES
     name = f"{record.pk}#{record.owner}#{step_name}"
-    return _placed(text.encode("utf-8"), room, name, 0, has_bucket=has_bucket)
+    return _placed(text.encode("utf-8"), room, name, 0, "results/" if has_bucket else None)
 
 
 def _placed(
-    raw: bytes, room: int, name: str, expires_at_s: int, *, has_bucket: bool
+    raw: bytes, room: int, name: str, expires_at_s: int, prefix: str | None
 ) -> tuple[StoredAnswer, Blob | None]:
     if len(raw) <= room:
         return raw.decode("utf-8"), None
@@ -100,10 +100,11 @@ def _placed(
     if len(packed) <= room:
         return packed, None
     digest = hashlib.sha256(packed).hexdigest()
-    if len(packed) <= LARGEST_ITEM_BYTES:
+    if len(packed) <= LARGEST_COMPANION_BYTES:
         at = Elsewhere(place=Place.ITEM, name=name, digest=digest)
-    elif has_bucket:
-        at = Elsewhere(place=Place.OBJECT, name=name, digest=digest)
+    elif prefix is not None:
+        # A lifecycle rule may remove answers, and never what is evidence.
+        at = Elsewhere(place=Place.OBJECT, name=prefix + name, digest=digest)
     else:
         return NotKept("answer-too-large"), None
     return at, Blob(at=at, data=packed, expires_at_s=expires_at_s)

@@ -136,7 +136,10 @@ def ownership_lost(record: Record, now_ms: int) -> None:
 
 
 def store_unavailable(operation: str, error: StoreError) -> None:
-    """A request was refused because the store did not answer; its handler did not run."""
+    """A request was refused because the store did not answer.
+
+    Its handler did not run, or its commit was not confirmed.
+    """
     _logger.error(
         "oncekey store-unavailable: %s: %s",
         operation,
@@ -173,40 +176,19 @@ def retention_too_short(operation: str, retention_s: int) -> None:
     )
 
 
+def commit_contended(record: Record, now_ms: int, error: StoreError) -> None:
+    """A commit found the same items, or the table, too busy until its time was up."""
+    _say(logging.WARNING, "commit-contended", record, now_ms, error.reason)
+
+
+def step_result_not_kept(record: Record, now_ms: int, step: str, reason: str) -> None:
+    """A step is done and on record without its result: no attempt can resume after it."""
+    _say(logging.ERROR, "step-result-not-kept", record, now_ms, f"{step}: {reason}")
+
+
 def run_stopped(record: Record, now_ms: int, reason: str) -> None:
     """An attempt at a recorded operation must not go on: what stands in its way is said."""
     _say(logging.ERROR, "run-stopped", record, now_ms, reason)
-
-
-def message_set_aside(message_id: str, reason: str) -> None:
-    """An item of the outbox can never be sent; it stays there, for a person to look at."""
-    _logger.error(
-        "oncekey message-set-aside: %s: %s",
-        message_id or "(no id)",
-        reason,
-        extra={"oncekey_event": "message-set-aside", "message_id": message_id},
-    )
-
-
-def message_rejected(message_id: str, reason: str, *, is_final: bool) -> None:
-    """The queue did not take a message: it never will, or it is sent again."""
-    _logger.log(
-        logging.ERROR if is_final else logging.WARNING,
-        "oncekey message-rejected: %s: %s",
-        message_id,
-        reason,
-        extra={"oncekey_event": "message-rejected", "message_id": message_id},
-    )
-
-
-def relay_failed(messages: int, error: StoreError) -> None:
-    """The queue or the outbox did not answer; the messages are sent again."""
-    _logger.error(
-        "oncekey relay-failed: %s messages: %s",
-        messages,
-        error.reason,
-        extra={"oncekey_event": "relay-failed", "reason": error.reason},
-    )
 
 
 def resolver_failed(record: Record, now_ms: int, reason: str) -> None:

@@ -63,7 +63,8 @@ class Collected:
             )
         if added_bytes > LARGEST_ITEM_BYTES:
             raise TransactionInvalid(
-                f"{what} has {added_bytes} bytes, and DynamoDB takes {LARGEST_ITEM_BYTES} an item"
+                f"{what} has {added_bytes} bytes, and DynamoDB takes {LARGEST_ITEM_BYTES} an item;"
+                " keep the large part elsewhere, and its address in the item"
             )
         total = added_bytes + self.size_bytes
         if total > LARGEST_TRANSACTION_BYTES:
@@ -84,8 +85,9 @@ class Transaction:
     `Attr(...)`; `otherwise` is the answer if it does not hold.
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
 
-    Each raises `TransactionInvalid` for what no transaction can hold, and TypeError for a value
-    that DynamoDB has no form for.
+    Each raises `TransactionInvalid` for what no transaction can hold, as far as it can be seen
+    (that two puts are of one item, only DynamoDB finds), `EffectMisused` inside a step, and
+    TypeError for a value that DynamoDB has no form for.
     """
 
     def __init__(self, collected: Collected, check: Callable[[str], None]) -> None:

@@ -60,9 +60,9 @@ def permitted(transition: Transition, record: Record | None) -> bool:
         case MarkUnknown():
             return _runs_under(record, transition.owner)
         case StartStep() | FinishStep() | ClearStep():
-            return _runs_under(record, transition.owner) and _step_permitted(
-                transition, record.steps
-            )
+            recorded = record.effects is Effects.RECORDED
+            runs = recorded and _runs_under(record, transition.owner)
+            return runs and _step_permitted(transition, record.steps)
         case Settle():
             unrecorded = record.effects is not Effects.RECORDED
             return (
