@@ -80,13 +80,14 @@ def every_record() -> Iterator[Record]:
         Status, LEASES.values(), EXPIRIES.values(), Effects
     ):
         yield record(status=status, lease_until_ms=lease, expires_at_s=expiry, effects=effects)
-    for status, lease, expiry, steps in itertools.product(
-        Status, ("open", "over"), ("none", "past"), ("finished", "started", "finished and started")
+    stepped = ("finished", "started", "finished and started")
+    for status, lease_name, expiry_name, steps in itertools.product(
+        Status, ("open", "over"), ("none", "past"), stepped
     ):
         yield record(
             status=status,
-            lease_until_ms=LEASES[lease],
-            expires_at_s=EXPIRIES[expiry],
+            lease_until_ms=LEASES[lease_name],
+            expires_at_s=EXPIRIES[expiry_name],
             effects=Effects.RECORDED,
             steps=STEPS[steps],
         )
