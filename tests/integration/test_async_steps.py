@@ -3,132 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import EffectMisused, NotExecuted, current_operation, idempotent, single_tenant
+from oncekey import EffectMisused, NotExecuted, current_operation
 from oncekey.record import Record, Status
-from oncekey.testing import ManualClock
+from tests.support.async_steps import Service, commit, fails, step
 from tests.support.protected import problem_of
-from tests.support.steps import BESIDE, CREATED, POST, FaultyStore
+from tests.support.steps import BESIDE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    from oncekey import Operation
-
-
-class Gate(FaultyStore):
-    """A store in which calls of one kind wait, in their thread, until the gate is opened."""
-
-    def __init__(self, gated: str = "") -> None:
-        super().__init__()
-        self.gated = gated
-        self.entered = asyncio.Event()
-        self.opened = threading.Event()
-        self._loop = asyncio.get_running_loop()
-
-    def _asked(self, call: str, function: Callable[[Any], Any], argument: Any) -> Any:
-        if call == self.gated:
-            self._loop.call_soon_threadsafe(self.entered.set)
-            assert self.opened.wait(timeout=30)
-        return super()._asked(call, function, argument)
-
-    @property
-    def record(self) -> Record:
-        """The only record."""
-        (record,) = self.records.values()
-        return record
-
-
-class Service:
-    """A coroutine handler of recorded effects; `ran` names the functions of steps that ran."""
-
-    def __init__(self, gated: str = "") -> None:
-        self.store = Gate(gated)
-        self.ran: list[str] = []
-        self.given: list[Any] = []
-        self.clock = ManualClock()
-
-    async def sends(self, *actions: Callable[[Service], Awaitable[Any]]) -> Any:
-        """One request, whose handler does these."""
-
-        @idempotent(
-            operation="POST /payments",
-            tenant=single_tenant(),
-            effects="recorded",
-            store=self.store,
-            clock=self.clock,
-        )
-        async def handler(_event: Any, _context: Any, op: Operation) -> Any:
-            assert current_operation() is op
-            for action in actions:
-                self.given.append(await action(self))
-            return dict(CREATED)
-
-        return await handler(POST, None)
-
-    async def until_the_gate(self, task: asyncio.Future[Any]) -> None:
-        """Wait until the gated call is under way; a task that ends before fails here."""
-        entered = asyncio.ensure_future(self.store.entered.wait())
-        await asyncio.wait({task, entered}, return_when=asyncio.FIRST_COMPLETED)
-        assert entered.done()
-
-    async def cancelled_at_the_gate(
-        self, *actions: Callable[[Service], Awaitable[Any]], times: int = 1
-    ) -> Record:
-        """A request that is cancelled while the gated call is under way; what it leaves."""
-        task = asyncio.ensure_future(self.sends(*actions))
-        await self.until_the_gate(task)
-        for _ in range(times):
-            task.cancel()
-            await asyncio.sleep(0)
-        assert not task.done()
-        self.store.opened.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        self.store.gated = ""
-        return self.store.record
-
-
-def step(
-    name: str,
-    gives: Any = None,
-    *,
-    raises: BaseException | None = None,
-    is_idempotent: bool = False,
-) -> Callable[[Service], Awaitable[Any]]:
-    """Do a step whose coroutine waits once and ends so."""
-
-    async def action(service: Service) -> Any:
-        async def function() -> Any:
-            service.ran.append(name)
-            await asyncio.sleep(0)
-            if raises is not None:
-                raise raises
-            return gives
-
-        return await current_operation().step_async(name, function, idempotent=is_idempotent)
-
-    return action
-
-
-def commit(name: str) -> Callable[[Service], Awaitable[Any]]:
-    """Commit one business write."""
-
-    async def action(_service: Service) -> None:
-        op = current_operation()
-        op.transaction.put("rides", {"id": name})
-        await op.commit_async(name)
-
-    return action
-
-
-async def fails(_service: Service) -> None:
-    """The handler fails here."""
-    raise ValueError("it failed")
 
 
 @pytest.mark.requirement("E1")
@@ -323,6 +209,24 @@ def test_steps_do_not_overlap(second: Callable[[Service], Awaitable[Any]]) -> No
     assert "or beside it" in str(refused)
     assert service.ran == ["charge"]
     assert answer["statusCode"] == 201
+
+
+@pytest.mark.parametrize("function", [lambda: "charged", "charged"], ids=["plain", "a result"])
+def test_what_cannot_be_awaited_is_told_so(function: Any) -> None:
+    """A plain function has run by then, so its step is in doubt; what is no function at all is
+    refused before anything is marked.
+    """
+
+    async def charge(_service: Service) -> None:
+        with pytest.raises(EffectMisused, match=r"use `op.step|is no function"):
+            await current_operation().step_async("charge", function)
+
+    async def scenario() -> Status:
+        service = Service()
+        await service.sends(charge)
+        return service.store.record.status
+
+    assert asyncio.run(scenario()) is (Status.UNKNOWN if callable(function) else Status.COMPLETED)
 
 
 def test_the_exception_of_a_coroutine_says_the_same_as_a_functions() -> None:

@@ -43,11 +43,10 @@ from tests.support.steps import (
     IN_THE_BUCKET,
     POST,
     Steps,
+    TableSteps,
     caught,
     noise,
-    record_on,
     step,
-    steps_on,
 )
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def world() -> Iterator[World]:
     """Empty."""
     with dynamodb_table() as table:
         bucket = make_response_bucket()
-        yield World(table=table, bucket=bucket, service=steps_on(table, bucket))
+        yield World(table=table, bucket=bucket, service=TableSteps(table, bucket))
 
 
 @pytest.mark.requirement("E1")
@@ -123,7 +122,7 @@ def test_a_finished_step_gives_its_result_again(result: Any) -> None:
 def test_dynamodb_gives_every_result_again() -> None:
     """The same of all kinds at once, as the steps of one record."""
     with dynamodb_table() as client:
-        service = steps_on(client)
+        service = TableSteps(client)
         steps = [step(f"{number}", each) for number, each in enumerate(RESULTS)]
         service.sends(*steps, ends=FAILED)
         service.sends(*steps)
@@ -173,13 +172,13 @@ def test_a_result_beside_the_record_expires_after_it_and_never_before_its_end(wo
     service = world.service
     service.sends(step("hold", BESIDE), ends=FAILED)
     service.sends(step("hold"), step("charge", BESIDE), step("ship", "small"), ends=FAILED)
-    assert record_on(world.table).expires_at_s is None
+    assert service.record.expires_at_s is None
     assert [item.get("expires_at") for item in world.companions()] == [None, None]
 
     recorder = Recorder(world.table)
     service.sends(step("hold"), step("charge"), step("ship"))
 
-    record = record_on(world.table)
+    record = service.record
     assert record.status is Status.COMPLETED
     assert record.expires_at_s is not None
     later = {"N": str(record.expires_at_s + 24 * 3600)}
@@ -231,7 +230,7 @@ def test_a_result_that_cannot_be_given_again_is_no_reason_to_run_again(
 
     assert problem_of(answer) == (409, "outcome-unknown", True)
     assert service.ran == ["charge"]
-    record = record_on(world.table)
+    record = service.record
     assert (record.status, record.escalated_at_ms) == (Status.UNKNOWN, service.clock.now_ms())
     why = "missing" if damage == "missing" else "damaged"
     said = f"step-result-lost: step 'charge': the stored answer is {why}"
@@ -279,7 +278,7 @@ def test_a_result_that_cannot_be_stored_is_told_at_the_first_run(
     with pytest.raises(TypeError, match="result"):
         service.sends(charge)
     (finished,) = service.record.steps.finished
-    assert finished.result == NotKept("its result has no form that can be stored")
+    assert finished.result == NotKept("result-not-storable")
     assert (service.record.status, service.record.expires_at_s) == (Status.FAILED_RETRYABLE, None)
     answer = service.sends(charge)
 
@@ -317,7 +316,7 @@ def test_without_a_bucket_a_result_beyond_an_item_is_given_once(world: World) ->
     """The attempt that ran the step has its result; one that resumes is stopped, and the step never
     runs again.
     """
-    service = steps_on(world.table)
+    service = TableSteps(world.table)
     service.sends(step("charge", IN_THE_BUCKET), ends=FAILED)
 
     answer = service.sends(step("charge"))
@@ -325,7 +324,7 @@ def test_without_a_bucket_a_result_beyond_an_item_is_given_once(world: World) ->
     assert service.given == [IN_THE_BUCKET]
     assert problem_of(answer)[:2] == (409, "outcome-unknown")
     assert service.ran == ["charge"]
-    last_error = record_on(world.table).last_error
+    last_error = service.record.last_error
     assert last_error == "step-result-lost: step 'charge': answer-too-large"
 
 
@@ -337,7 +336,7 @@ def test_many_small_results_leave_the_record_its_write_unit(world: World) -> Non
     service.sends(*(step(name, noise(200)) for name in names), ends=FAILED)
 
     (record,) = [item for item in items(world.table) if "status" in item]
-    results = [each.result for each in record_on(world.table).steps.finished]
+    results = [each.result for each in service.record.steps.finished]
     places = [each.place for each in results if isinstance(each, Elsewhere)]
     assert 0 < len(places) < len(names)
     assert set(places) == {Place.ITEM}

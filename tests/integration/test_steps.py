@@ -17,11 +17,10 @@ from tests.support.steps import (
     FAILED,
     POST,
     Steps,
+    TableSteps,
     caught,
     commit,
-    record_on,
     step,
-    steps_on,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def test_the_requests_that_steps_cost() -> None:
     Red when a step is marked that need not be, or reads what the record has said already.
     """
     with dynamodb_table() as client:
-        service, recorder = steps_on(client), Recorder(client)
+        service, recorder = TableSteps(client), Recorder(client)
 
         service.sends(step("hold", is_idempotent=True), ends=FAILED)
         first, recorder.calls[:] = recorder.operations, []
@@ -80,12 +79,14 @@ def test_a_step_is_marked_before_it_runs_unless_it_is_idempotent(is_idempotent: 
     finished, and where it stood.
     """
     with dynamodb_table() as client:
-        service = steps_on(client)
+        service = TableSteps(client)
         seen = []
-        look: Callable[[Steps], object] = lambda _service: seen.append(record_on(client).steps)  # noqa: E731
+
+        def look(_service: Steps) -> None:
+            seen.append(service.record.steps)
 
         service.sends(step("hold"), step("charge", is_idempotent=is_idempotent, then=look))
-        finished = record_on(client).steps
+        finished = service.record.steps
 
     (during,) = seen
     assert (during.started is None) is is_idempotent
@@ -123,30 +124,28 @@ def test_a_provider_is_shown_one_key_over_every_attempt() -> None:
 
 
 @pytest.mark.requirement("E2")
-def test_a_step_asks_for_one_downstream_key() -> None:
-    """The same name again is the same key; a second name in one step is refused. Outside steps,
-    and in the next one, any name may be asked for.
+def test_a_step_asks_for_the_downstream_key_of_its_own_name() -> None:
+    """As often as it likes; that of another name in a step is refused, by a message that names
+    both. Outside steps any name may be asked for.
 
-    Red when a step may call two providers, or two things of one.
+    Red when a step may call two providers, or its resolver would look for another key.
     """
     service = Steps()
 
-    def two(_service: Steps, op: Operation) -> Any:
-        return op.step("both", lambda: (op.downstream_key("charge"), op.downstream_key("refund")))
+    def another(_service: Steps, op: Operation) -> Any:
+        return op.step("charge", lambda: op.downstream_key("refund"))
 
-    def one(_service: Steps, op: Operation) -> Any:
-        return op.step("one", lambda: op.downstream_key("refund") == op.downstream_key("refund"))
+    def own(_service: Steps, op: Operation) -> Any:
+        return op.step("own", lambda: op.downstream_key("own") == op.downstream_key("own"))
 
-    def none(_service: Steps, op: Operation) -> Any:
+    def outside(_service: Steps, op: Operation) -> Any:
         return len({op.downstream_key("charge"), op.downstream_key("refund")})
 
-    service.sends(none, one, none, caught(two))
+    service.sends(outside, own, outside, caught(another))
 
     assert service.given[:3] == [2, True, 2]
     assert isinstance(service.given[3], EffectMisused)
-    assert "'both' asks for a second downstream key, 'refund'" in str(service.given[3])
-    # Of the first key the step may have made use.
-    assert service.record.status is Status.UNKNOWN
+    assert "the step 'charge' asks for the downstream key of 'refund'" in str(service.given[3])
 
 
 INSIDE: dict[str, Callable[[Operation], Any]] = {
@@ -155,6 +154,7 @@ INSIDE: dict[str, Callable[[Operation], Any]] = {
     "op.transaction.put": lambda op: op.transaction.put("rides", {"id": "1"}),
     "op.transaction.check": lambda op: op.transaction.check("rides", {"id": "1"}, "a = b"),
     "op.outbox.publish": lambda op: op.outbox.publish("ride.ordered", {}),
+    "op.discard": lambda op: op.discard(),
 }
 
 
@@ -162,7 +162,7 @@ INSIDE: dict[str, Callable[[Operation], Any]] = {
 @pytest.mark.requirement("E2")
 def test_a_step_holds_one_effect_and_nothing_else(what: str) -> None:
     """A step, a commit, a business write and a message inside a step are refused, by a message that
-    names both; nothing of them happens, and the outer step ends like any step that raised.
+    names both, and so is discarding them; nothing of that happens, and the outer step goes on.
 
     Red when one of them is carried out: an attempt that resumes would leave it out.
     """
@@ -227,19 +227,25 @@ class CallableObject:
         return await coroutine_function()
 
 
-@pytest.mark.parametrize(
-    "function",
-    [coroutine_function, functools.partial(coroutine_function), CallableObject()],
-    ids=["function", "partial", "object"],
-)
-def test_a_coroutine_function_is_refused_before_anything_is_marked(function: Any) -> None:
-    """The message says what to use; the record knows nothing of the step."""
+NO_FUNCTIONS: dict[str, tuple[Any, str]] = {
+    "a coroutine function": (coroutine_function, "use `await op.step_async(...)`"),
+    "a partial of one": (functools.partial(coroutine_function), "op.step_async"),
+    "an object that is called so": (CallableObject(), "op.step_async"),
+    "a result": ("charged", "was given str, which is no function: write `lambda: ...`"),
+    "nothing": (None, "was given NoneType, which is no function"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_FUNCTIONS)
+def test_what_is_no_function_is_refused_before_anything_is_marked(kind: str) -> None:
+    """The message says what to write; the record knows nothing of the step."""
+    function, advice = NO_FUNCTIONS[kind]
     service = Steps()
 
     service.sends(caught(lambda _service, op: op.step("charge", function)))
 
     assert isinstance(service.given[0], EffectMisused)
-    assert "use `await op.step_async(...)`" in str(service.given[0])
+    assert advice in str(service.given[0])
     assert service.store.asked == ["Reserve", "Complete"]
 
 
@@ -254,7 +260,7 @@ def test_a_function_that_returns_a_coroutine_is_told_so() -> None:
         coroutines.append(coroutine_function())
         return coroutines[0]
 
-    with pytest.raises(TypeError, match="returned an awaitable"):
+    with pytest.raises(EffectMisused, match="returned an awaitable"):
         service.sends(lambda _service, op: op.step("charge", function))
 
     assert inspect.getcoroutinestate(coroutines[0]) == inspect.CORO_CLOSED
@@ -267,6 +273,7 @@ USES: dict[str, Callable[[Operation], Any]] = {
     "op.commit": lambda op: op.commit("ordered"),
     "op.transaction": lambda op: op.transaction.put("rides", {"id": "1"}),
     "op.outbox": lambda op: op.outbox.publish("ride.ordered", {}),
+    "op.discard": lambda op: op.discard(),
 }
 
 

@@ -17,11 +17,10 @@ from tests.support.steps import (
     POST,
     Action,
     Steps,
+    TableSteps,
     caught,
     commit,
-    record_on,
     step,
-    steps_on,
 )
 
 
@@ -228,13 +227,13 @@ def test_dynamodb_keeps_names_and_places_of_any_kind() -> None:
     names = ["a.b", "#step", ":one", "status", "a-b c", "ünïcödé", *map(str, range(12))]
     actions = [step(name, name, is_idempotent=True) for name in names]
     with dynamodb_table() as client:
-        service = steps_on(client)
+        service = TableSteps(client)
         service.sends(*actions, ends=FAILED)
         service.given.clear()
 
         answer = service.sends(*actions, step("last"))
 
-        assert [each.name for each in record_on(client).steps.finished] == [*names, "last"]
+        assert [each.name for each in service.record.steps.finished] == [*names, "last"]
     assert answer["statusCode"] == 201
     assert service.ran == [*names, "last"]
     assert service.given[:-1] == names

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import random
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from oncekey import resolver
 from oncekey.dynamodb_codec import record_from_item
 from oncekey.errors import StoreError
+from oncekey.settings import Settings
+from oncekey.settlement import Settler
 from oncekey.testing import MemoryStore
 from tests.support.dynamodb import items, store_on
 from tests.support.events import load
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
-    from oncekey import Operation
+    from oncekey import Operation, Question
     from oncekey.record import Record
 
 POST = load("apigw_http_v2_post")
@@ -219,15 +223,50 @@ def meanwhile(other: Steps, *actions: Action, ends: Answer | BaseException = CRE
     return lambda _service, _op: other.sends(*actions, ends=ends)
 
 
-def steps_on(client: DynamoDBClient, bucket: S3Client | None = None, **options: Any) -> Steps:
+class TableSteps(Steps):
     """The same on the idempotency table of `client`."""
-    store = store_on(client, bucket)
-    # The store thinks of the client's own long time-outs; nothing takes time here.
-    store._call_timeout_ms = 0
-    return Steps(store=store, **options)
+
+    def __init__(
+        self, client: DynamoDBClient, bucket: S3Client | None = None, **options: Any
+    ) -> None:
+        store = store_on(client, bucket)
+        # The store thinks of the client's own long time-outs; nothing takes time here.
+        store._call_timeout_ms = 0
+        super().__init__(store=store, **options)
+        self._client = client
+
+    @property
+    def record(self) -> Record:
+        """The only record in the table, whatever is kept beside it."""
+        (item,) = [item for item in items(self._client) if "status" in item]
+        return record_from_item(item)
 
 
-def record_on(client: DynamoDBClient) -> Record:
-    """The only record in the table, whatever is kept beside it."""
-    (item,) = [item for item in items(client) if "status" in item]
-    return record_from_item(item)
+def settler(service: Steps, **settings: Any) -> Settler:
+    """Who settles on the service's store, by its clock."""
+    return Settler(store=service.store, clock=service.clock, settings=Settings(**settings))
+
+
+def finds(*answers: Any) -> list[Question]:
+    """Declare a resolver that answers these in turn, by calling them if they are functions.
+
+    Returns what it was asked.
+    """
+    asked: list[Question] = []
+
+    @resolver("POST /payments", "charge")
+    def ask(question: Question) -> Any:
+        asked.append(question)
+        answer = answers[min(len(asked), len(answers)) - 1]
+        return answer() if inspect.isfunction(answer) else answer
+
+    return asked
+
+
+def raises(error: BaseException) -> Callable[[], Any]:
+    """An answer that is raised."""
+
+    def answer() -> Any:
+        raise error
+
+    return answer
