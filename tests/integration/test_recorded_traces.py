@@ -11,8 +11,8 @@ import pytest
 from oncekey import Completed, NotExecuted, resolvers
 from oncekey.record import Due, Status
 from oncekey.settlement import Settlement
-from oncekey.step_transitions import StartStep
-from oncekey.steps import StartedStep
+from oncekey.step_transitions import FinishStep, StartStep
+from oncekey.steps import FinishedStep, StartedStep
 from oncekey.store import Refused, Written
 from oncekey.transitions import (
     Ending,
@@ -83,7 +83,7 @@ def test_a_late_mark_defeats_whoever_has_read_a_record_without_steps(by: str) ->
     """A reader sees no step in doubt, the dead owner's *started* lands, and then the reader writes:
     it is refused, because the record has changed.
 
-    Red when `TakeOver` or `ExpireLease` is permitted without comparing rev.
+    Red when `TakeOver` or `ExpireLease` compares neither rev nor the step in doubt.
     """
     service = Steps()
     service.dies(dead)
@@ -104,6 +104,31 @@ def test_a_late_mark_defeats_whoever_has_read_a_record_without_steps(by: str) ->
         assert problem_of(taking.sends(step("charge")))[:2] == (409, "outcome-unknown")
         assert taking.ran == []
     assert service.record.is_in_doubt
+
+
+@pytest.mark.requirement("E1")
+def test_a_late_checkpoint_defeats_a_reconciler_that_thinks_nothing_is_done() -> None:
+    """A reconciler reads a record without steps, an owner that was thought dead records its finished
+    step, and then the reconciler lets the record expire: it is refused, and the evidence stays.
+
+    Red when `ExpireLease` is permitted without comparing rev.
+    """
+    service = Steps()
+    service.dies(dead)
+    service.lets_the_lease_run_out()
+    read, now_ms = service.record, service.clock.now_ms()
+    done = FinishedStep(name="charge", position=0, at_ms=now_ms, result='"ch_1"')
+
+    assert (
+        service.store.write(FinishStep(pk=read.pk, owner=read.owner, step=done, mark=None))
+        == Written()
+    )
+    forgets = Retry(reason="lease-expired", expires_at_s=now_ms // 1000 + 60)
+    expire = ExpireLease(pk=read.pk, seen=seen(read), now_ms=now_ms, to=forgets)
+    assert isinstance(service.store.write(expire), Refused)
+
+    assert service.sends(step("charge"))["statusCode"] == 201
+    assert (service.ran, service.given[-1]) == ([], "ch_1")
 
 
 @pytest.mark.requirement("E6")
