@@ -108,7 +108,7 @@ def test_a_late_mark_defeats_whoever_has_read_a_record_without_steps(by: str) ->
 
 @pytest.mark.requirement("E1")
 def test_a_late_checkpoint_defeats_a_reconciler_that_thinks_nothing_is_done() -> None:
-    """A reconciler reads a record without steps, an owner that was thought dead records its finished
+    """A reconciler reads a record without steps, an owner thought dead records its finished
     step, and then the reconciler lets the record expire: it is refused, and the evidence stays.
 
     Red when `ExpireLease` is permitted without comparing rev.
