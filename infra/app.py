@@ -38,7 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app = compose(context=context, outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))
     except (RuntimeError, ValueError) as error:
         sys.exit(f"infra.app: {error}")
-    app.synth()
+    try:
+        app.synth()
+    except ValueError as error:
+        sys.exit(f"infra.app: {error}")
 
 
 def _pair(text: str) -> tuple[str, str]:

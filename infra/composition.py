@@ -5,17 +5,44 @@ The packages of the CDK start node as they are imported: call `infra.node.use_pa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aws_cdk import App, Tags
 
 from infra.environments import CONTEXT_NAMES, environment_from
+from infra.resources import Resources
 from infra.service import SERVICE
 from infra.service_stack import ServiceStack
 from infra.stateful_stack import StatefulStack
+from infra.template_checks import unsafe_event_sources
 
 if TYPE_CHECKING:
+    from aws_cdk.cx_api import CloudAssembly
+
     from oncekey_local.description import Service
+
+
+class CheckedApp(App):
+    """An app that is not synthesised with event sources that are unsafe.
+
+    It looks at the finished templates, which no override comes after.
+    """
+
+    def synth(self, **options: Any) -> CloudAssembly:
+        """Write the templates.
+
+        Raises:
+            ValueError: An event source is unsafe; says which, why, and what would be safe.
+        """
+        assembly = super().synth(**options)
+        stacks = [child for child in self.node.children if isinstance(child, ServiceStack)]
+        faults = unsafe_event_sources(
+            {stack.stack_name: stack.template for stack in assembly.stacks},
+            whole_batches={mapping for stack in stacks for mapping in stack.whole_batches},
+        )
+        if faults:
+            raise ValueError("the templates are wrong: " + "; ".join(faults))
+        return assembly
 
 
 def compose(
@@ -32,7 +59,7 @@ def compose(
         ValueError: The context asks for an environment that does not exist; says which do.
     """
     # Without the version report the templates are the same whoever synthesises them.
-    app = App(context=context, outdir=outdir, analytics_reporting=False)
+    app = CheckedApp(context=context, outdir=outdir, analytics_reporting=False)
     given = {name: app.node.try_get_context(name) for name in CONTEXT_NAMES}
     environment = environment_from(
         {name: value for name, value in given.items() if value is not None}
@@ -44,8 +71,9 @@ def compose(
         f"{prefix}-service",
         service=service,
         environment=environment,
-        tables=stateful.tables,
-        buckets=stateful.buckets,
+        resources=Resources(
+            tables=stateful.tables, buckets=stateful.buckets, queues=stateful.queues
+        ),
     )
     Tags.of(app).add("service", service.name)
     Tags.of(app).add("stage", environment.stage)

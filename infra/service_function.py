@@ -6,19 +6,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aws_cdk import Duration, IgnoreMode, SecretValue
-from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.log_groups import log_group
-from oncekey_local.description import BucketName, EnvironmentValue, Function, Setting, TableName
+from oncekey_local.description import (
+    BucketName,
+    EnvironmentValue,
+    Function,
+    QueueUrl,
+    Setting,
+    TableName,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from aws_cdk import aws_s3 as s3
 
     from infra.environments import Environment
+    from infra.resources import Resources
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNTIME = lambda_.Runtime.PYTHON_3_13
@@ -59,8 +65,7 @@ class ServiceFunction(Construct):
         *,
         function: Function,
         layer: lambda_.ILayerVersion,
-        tables: Mapping[str, dynamodb.ITable],
-        buckets: Mapping[str, s3.IBucket],
+        resources: Resources,
         environment: Environment,
     ) -> None:
         super().__init__(scope, construct_id)
@@ -79,7 +84,7 @@ class ServiceFunction(Construct):
             timeout=Duration.seconds(function.timeout_s),
             memory_size=function.memory_mb,
             environment={
-                name: _resolve(value, tables, buckets, environment)
+                name: _resolve(value, resources, environment)
                 for name, value in function.environment.items()
             },
             layers=[layer],
@@ -88,14 +93,12 @@ class ServiceFunction(Construct):
             tracing=lambda_.Tracing.ACTIVE,
         )
 
-    def allow(self, table: dynamodb.ITable, *actions: str) -> None:
-        """Let the function do `actions` to `table` itself, not to its indexes.
+    def allow(self, arn: str, *actions: str) -> None:
+        """Let the function do `actions` to exactly this resource.
 
         `Table.grant` is not used: it adds every index of the table, now and later.
         """
-        self.role.add_to_policy(
-            iam.PolicyStatement(actions=list(actions), resources=[table.table_arn])
-        )
+        self.role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=[arn]))
 
     def allow_answers(self, bucket: s3.IBucket) -> None:
         """Let the function keep answers in `bucket` and fetch them again.
@@ -120,17 +123,14 @@ def _functions_code() -> lambda_.AssetCode:
     )
 
 
-def _resolve(
-    value: EnvironmentValue,
-    tables: Mapping[str, dynamodb.ITable],
-    buckets: Mapping[str, s3.IBucket],
-    environment: Environment,
-) -> str:
+def _resolve(value: EnvironmentValue, resources: Resources, environment: Environment) -> str:
     match value:
         case TableName(table=name):
-            return tables[name].table_name
+            return resources.tables[name].table_name
         case BucketName(bucket=name):
-            return buckets[name].bucket_name
+            return resources.buckets[name].bucket_name
+        case QueueUrl(queue=name):
+            return resources.queues[name].queue_url
         case Setting.PROVIDER_URL:
             return environment.provider_url
         case Setting.PROVIDER_API_KEY:

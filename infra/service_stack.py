@@ -5,29 +5,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aws_cdk import CfnOutput, Stack
-from aws_cdk import aws_dynamodb as dynamodb
-from aws_cdk import aws_s3 as s3
 
+from infra.event_sources import SEND_ACTIONS, add_event_sources
 from infra.http_api import ServiceApi
+from infra.names import pascal
 from infra.service_function import ServiceFunction, layer_version
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from constructs import Construct
 
     from infra.environments import Environment
+    from infra.resources import Resources
     from oncekey_local.description import Function, Service
 
 # What the layer calls on the idempotency table. No DeleteItem (a record ends by its TTL), no Query
 # or Scan (the reconciler's), and nothing on the index.
 RESERVE_ACTIONS = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:GetItem")
+# The relay deletes in batches. To IAM they are a matter of their own.
+RELAY_ACTIONS = ("dynamodb:BatchWriteItem",)
 READ_ACTIONS = ("dynamodb:GetItem",)
 WRITE_ACTIONS = ("dynamodb:PutItem",)
+UPDATE_ACTIONS = ("dynamodb:UpdateItem",)
+DELETE_ACTIONS = ("dynamodb:DeleteItem",)
 
 
 class ServiceStack(Stack):
-    """The functions of a service behind its HTTP API, each with exactly its own grants."""
+    """The functions of a service behind its HTTP API, each with exactly its own grants.
+
+    `whole_batches` are the logical ids of the event sources that take no partial answers, because
+    the description says so.
+    """
 
     def __init__(
         self,
@@ -36,10 +43,10 @@ class ServiceStack(Stack):
         *,
         service: Service,
         environment: Environment,
-        tables: Mapping[str, dynamodb.ITable],
-        buckets: Mapping[str, s3.IBucket],
+        resources: Resources,
     ) -> None:
         super().__init__(scope, construct_id)
+        self.whole_batches: set[str] = set()
         layer = layer_version(self, "Layer")
         api = ServiceApi(
             self, "HttpApi", name=f"{service.name}-{environment.stage}", environment=environment
@@ -47,28 +54,33 @@ class ServiceStack(Stack):
         for function in service.functions:
             created = ServiceFunction(
                 self,
-                function.name.capitalize(),
+                pascal(function.name),
                 function=function,
                 layer=layer,
-                tables=tables,
-                buckets=buckets,
+                resources=resources,
                 environment=environment,
             )
-            _grant(created, function, tables)
-            if function.keeps_answers_in:
-                created.allow_answers(buckets[function.keeps_answers_in])
+            _grant(created, function, resources)
+            for mapping in add_event_sources(created, function, resources):
+                self.whole_batches.add(self.get_logical_id(mapping))
             api.add_routes(created.function, function.routes)
         CfnOutput(self, "ApiUrl", value=api.api.api_endpoint)
 
 
-def _grant(
-    created: ServiceFunction, function: Function, tables: Mapping[str, dynamodb.ITable]
-) -> None:
+def _grant(created: ServiceFunction, function: Function, resources: Resources) -> None:
     if function.reserves_in:
-        created.allow(tables[function.reserves_in], *RESERVE_ACTIONS)
-    for name in sorted({*function.reads, *function.writes}):
+        created.allow(resources.tables[function.reserves_in].table_arn, *RESERVE_ACTIONS)
+    if function.relays_from:
+        created.allow(resources.tables[function.relays_from].table_arn, *RELAY_ACTIONS)
+    for name in sorted({*function.reads, *function.writes, *function.updates, *function.deletes}):
         actions = (
             *(READ_ACTIONS if name in function.reads else ()),
             *(WRITE_ACTIONS if name in function.writes else ()),
+            *(UPDATE_ACTIONS if name in function.updates else ()),
+            *(DELETE_ACTIONS if name in function.deletes else ()),
         )
-        created.allow(tables[name], *actions)
+        created.allow(resources.tables[name].table_arn, *actions)
+    for name in function.sends_to:
+        created.allow(resources.queues[name].queue_arn, *SEND_ACTIONS)
+    if function.keeps_answers_in:
+        created.allow_answers(resources.buckets[function.keeps_answers_in])

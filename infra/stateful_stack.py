@@ -1,4 +1,4 @@
-"""What a deployment must not lose: tables and buckets, in a stack that code changes never touch."""
+"""What a deployment must not lose: tables, buckets, queues, in a stack that code changes not."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 from aws_cdk import CfnOutput, Duration, RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sqs as sqs
+
+from infra.names import pascal
+from infra.queues import create_queues
 
 if TYPE_CHECKING:
     from constructs import Construct
@@ -18,7 +22,7 @@ _TYPES = {"S": dynamodb.AttributeType.STRING, "N": dynamodb.AttributeType.NUMBER
 
 
 class StatefulStack(Stack):
-    """The tables and buckets of a service, by their names in its description."""
+    """The tables, buckets and queues of a service, by their names in its description."""
 
     def __init__(
         self,
@@ -33,19 +37,25 @@ class StatefulStack(Stack):
             table.name: self._table(table, environment) for table in service.tables
         }
         for name, table in self.tables.items():
-            CfnOutput(self, f"{_pascal(name)}TableName", value=table.table_name)
+            CfnOutput(self, f"{pascal(name)}TableName", value=table.table_name)
 
         self.buckets: dict[str, s3.Bucket] = {
             bucket.name: self._bucket(bucket, environment) for bucket in service.buckets
         }
         for name, created in self.buckets.items():
-            CfnOutput(self, f"{_pascal(name)}BucketName", value=created.bucket_name)
+            CfnOutput(self, f"{pascal(name)}BucketName", value=created.bucket_name)
+
+        self.queues: dict[str, sqs.Queue] = {}
+        for queue in service.queues:
+            self.queues.update(create_queues(self, queue, service, environment))
+        for name, created_queue in self.queues.items():
+            CfnOutput(self, f"{pascal(name)}QueueUrl", value=created_queue.queue_url)
 
     def _bucket(self, bucket: Bucket, environment: Environment) -> s3.Bucket:
         days = bucket.expire_after_days
         return s3.Bucket(
             self,
-            f"{_pascal(bucket.name)}Bucket",
+            f"{pascal(bucket.name)}Bucket",
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             encryption=s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,
@@ -67,10 +77,11 @@ class StatefulStack(Stack):
         # Encryption is DynamoDB's default, under a key that AWS owns.
         created = dynamodb.Table(
             self,
-            f"{_pascal(table.name)}Table",
+            f"{pascal(table.name)}Table",
             partition_key=_attribute(table.partition_key),
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
             time_to_live_attribute=table.ttl_attribute,
+            stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES if table.stream else None,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
@@ -91,7 +102,3 @@ class StatefulStack(Stack):
 
 def _attribute(attribute: Attribute) -> dynamodb.Attribute:
     return dynamodb.Attribute(name=attribute.name, type=_TYPES[attribute.type])
-
-
-def _pascal(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("-"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.sample_templates import synthesise_events
 from tests.support.templates import Synthesised, synthesise
 
 PRODUCTION = {
@@ -30,3 +31,10 @@ def app(request: pytest.FixtureRequest) -> Synthesised:
     """The app of each stage in turn, for what must hold in every one."""
     synthesised: Synthesised = request.getfixturevalue(request.param)
     return synthesised
+
+
+@pytest.fixture(scope="session", params=["dev", "production"])
+def events(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
+    """A service with streams and queues, of each stage in turn."""
+    context = {"dev": {}, "production": PRODUCTION}[request.param]
+    return synthesise_events(context, tmp_path_factory.mktemp(f"events-{request.param}"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey_local.description import Setting, TableName
+from oncekey_local.description import Function, Queue, QueueUrl, Service, Setting, TableName
 from oncekey_local.environment import Place, function_environment, needs_provider
 from tests.support.sample_service import FAILING, SERVICE
 
@@ -25,6 +25,31 @@ def test_description_is_resolved() -> None:
     assert environment["PROVIDER_API_KEY"] == "sk_test_local"
     assert environment["GREETING"] == "hello"
     assert environment["AWS_ENDPOINT_URL"] == "http://store"
+
+
+def test_queues_are_resolved() -> None:
+    """A queue's URL is that of the local store; a FIFO queue's, and its dead letters', say so."""
+    function = Function(
+        name="f",
+        handler="m.f",
+        timeout_s=1,
+        environment={
+            "WORK": QueueUrl("work"),
+            "WORK_DEAD": QueueUrl("work-dead-letters"),
+            "ORDERED": QueueUrl("ordered"),
+            "ORDERED_DEAD": QueueUrl("ordered-dead-letters"),
+        },
+    )
+    queues = (Queue(name="work"), Queue(name="ordered", fifo=True))
+    service = Service(name="sample", functions=(function,), tables=(), queues=queues)
+    environment = function_environment(service, function, PLACE)
+    prefix = "http://store/123456789012/sample-local-"
+    assert {name: environment[name] for name in function.environment} == {
+        "WORK": f"{prefix}work",
+        "WORK_DEAD": f"{prefix}work-dead-letters",
+        "ORDERED": f"{prefix}ordered.fifo",
+        "ORDERED_DEAD": f"{prefix}ordered-dead-letters.fifo",
+    }
 
 
 def test_overrides_win() -> None:

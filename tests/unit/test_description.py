@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from oncekey_local.description import Attribute, Function, Route, Service, Table, TableName
+from oncekey_local.description import (
+    Attribute,
+    Function,
+    Queue,
+    QueueTrigger,
+    QueueUrl,
+    Route,
+    Service,
+    StreamTrigger,
+    Table,
+    TableName,
+)
 
 TABLE = Table(name="records", partition_key=Attribute(name="pk"))
+STREAMED = Table(name="outbox", partition_key=Attribute(name="pk"), stream=True)
 
 
 def _function(name: str = "pay", **changes: object) -> Function:
@@ -57,3 +69,165 @@ def test_only_functions_behind_the_api_are_bound_by_its_timeout() -> None:
     service = Service(name="pay", functions=(_function(timeout_s=300),), tables=())
 
     assert service.functions[0].timeout_s == 300
+
+
+def _refusal(*functions: Function, queues: tuple[Queue, ...] = ()) -> str:
+    """What the description of these is refused with."""
+    with pytest.raises(ValueError, match="service 'pay' is wrong") as caught:
+        Service(name="pay", functions=functions, tables=(TABLE, STREAMED), queues=queues)
+    return str(caught.value)
+
+
+def test_a_good_description_of_events_is_accepted() -> None:
+    """Streams, queues and what is sent to them are created as given."""
+    relay = _function(
+        "relay",
+        streams=(StreamTrigger(table="outbox", on_failure="lost-dead-letters"),),
+        sends_to=("work", "lost-dead-letters"),
+        deletes=("outbox",),
+    )
+    worker = _function("worker", queues=(QueueTrigger(queue="work", batch_size=100, window_s=2),))
+    ordered = _function("ordered", queues=(QueueTrigger(queue="ordered"),))
+    queues = (Queue(name="work"), Queue(name="ordered", fifo=True), Queue(name="lost"))
+
+    service = Service(
+        name="pay", functions=(relay, worker, ordered), tables=(STREAMED,), queues=queues
+    )
+
+    assert [queue.dead_letters for queue in service.queues] == [
+        "work-dead-letters",
+        "ordered-dead-letters",
+        "lost-dead-letters",
+    ]
+    assert [service.visibility_timeout_s(queue) for queue in queues] == [62, 60, 30]
+
+
+def test_a_visibility_timeout_may_be_longer_than_it_must() -> None:
+    """One that is given is taken, from six times the function's timeout and the window on."""
+    worker = _function("worker", queues=(QueueTrigger(queue="work", window_s=5),))
+    for given_s in (65, 900):
+        queue = Queue(name="work", visibility_timeout_s=given_s)
+        service = Service(name="pay", functions=(worker,), tables=(), queues=(queue,))
+        assert service.visibility_timeout_s(queue) == given_s
+
+
+@pytest.mark.case(39)
+def test_a_visibility_timeout_that_is_too_short_is_refused() -> None:
+    """A queue hands out no message that may still be worked on: a shorter override raises.
+
+    Red when the window or the factor six is left out of the rule.
+    """
+    worker = _function("worker", queues=(QueueTrigger(queue="work", window_s=5),))
+
+    message = _refusal(worker, queues=(Queue(name="work", visibility_timeout_s=64),))
+
+    assert "queue 'work' has a visibility timeout of 64 s: at least 65, six times" in message
+
+
+def test_all_faults_of_names_are_reported_at_once() -> None:
+    """One message holds every queue and table that is unknown, or named twice, or impossible."""
+    message = _refusal(
+        _function("a", sends_to=("nowhere",), environment={"Q": QueueUrl("missing")}),
+        _function("b", streams=(StreamTrigger(table="archive", on_failure="absent"),)),
+        _function("c", queues=(QueueTrigger(queue="void"), QueueTrigger(queue="dup-dead-letters"))),
+        _function("d", updates=("gone",), deletes=("deleted",), relays_from="outbux"),
+        queues=(
+            Queue(name="dup"),
+            Queue(name="dup"),
+            Queue(name="My_Queue"),
+            Queue(name="q" * 60),
+        ),
+    )
+
+    for fault in (
+        "function 'a' names queue 'nowhere'",
+        "function 'a' names queue 'missing'",
+        "function 'b' names table 'archive'",
+        "function 'b' names queue 'absent'",
+        "function 'c' names queue 'void'",
+        "function 'c' and queue 'dup-dead-letters': dead letters trigger nothing",
+        "function 'd' names table 'gone'",
+        "function 'd' names table 'deleted'",
+        "function 'd' names table 'outbux'",
+        "queue 'dup' is named twice",
+        "queue 'dup-dead-letters' is named twice",
+        "queue 'My_Queue' has a name that SQS would refuse",
+        f"queue '{'q' * 60}' has a name that SQS would refuse",
+    ):
+        assert fault in message
+
+
+@pytest.mark.parametrize(
+    ("queue", "fault"),
+    [
+        ({"max_receives": 0}, "gives up after 0 receives: 1 to 1000"),
+        ({"max_receives": 1001}, "gives up after 1001 receives"),
+        ({"retention_days": 0}, "keeps messages for 0 days: 1 to 13"),
+        ({"retention_days": 14}, "keeps messages for 14 days: 1 to 13"),
+        ({"visibility_timeout_s": -1}, "has a visibility timeout of -1 s: 0 to 43200"),
+        ({"visibility_timeout_s": 43_201}, "has a visibility timeout of 43201 s"),
+    ],
+)
+def test_limits_of_queues(queue: dict[str, int], fault: str) -> None:
+    """What SQS would refuse of a queue, or what would lose its dead letters, is refused here."""
+    assert f"queue 'work' {fault}" in _refusal(queues=(Queue(name="work", **queue),))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "trigger", "fault"),
+    [
+        ("work", {"batch_size": 0}, "batch_size=0 must be 1 to 10000"),
+        ("work", {"batch_size": 10_001, "window_s": 1}, "batch_size=10001 must be"),
+        ("work", {"batch_size": 11}, "a batch_size of more than 10 needs a window_s"),
+        ("work", {"window_s": 301}, "window_s=301 must be 0 to 300"),
+        ("work", {"max_concurrency": 1}, "max_concurrency=1 must be 2 to 1000, or None"),
+        ("work", {"max_concurrency": 1001}, "max_concurrency=1001 must be"),
+        ("ordered", {"batch_size": 11}, "batch_size=11 must be 10 at the most"),
+        ("ordered", {"window_s": 1}, "a FIFO queue has no window; say window_s=0"),
+    ],
+)
+def test_limits_of_queue_triggers(name: str, trigger: dict[str, int], fault: str) -> None:
+    """What Lambda would refuse of a queue's trigger is refused here."""
+    worker = _function("w", queues=(QueueTrigger(queue=name, **trigger),))  # type: ignore[arg-type]
+    queues = (Queue(name="work"), Queue(name="ordered", fifo=True))
+    assert f"function 'w' and queue '{name}': {fault}" in _refusal(worker, queues=queues)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "fault"),
+    [
+        ({"table": "records"}, "the table has no stream; say stream=True"),
+        ({"event_names": ()}, "event_names are some of INSERT, MODIFY, REMOVE"),
+        ({"event_names": ("INSERT", "DELETE")}, "event_names are some of"),
+        ({"max_attempts": 0}, "max_attempts=0 must be 1 to 10000"),
+        ({"batch_size": 0}, "batch_size=0 must be 1 to 10000"),
+        ({"window_s": -1}, "window_s=-1 must be 0 to 300"),
+        ({"on_failure": "ordered"}, "Lambda sends what has failed to no FIFO queue, such as"),
+        ({"on_failure": "ordered-dead-letters"}, "Lambda sends what has failed to no FIFO queue"),
+    ],
+)
+def test_limits_of_stream_triggers(trigger: dict[str, object], fault: str) -> None:
+    """What Lambda would refuse of a stream's trigger is refused here."""
+    given: dict[str, object] = {"table": "outbox", **trigger}
+    relay = _function("r", streams=(StreamTrigger(**given),))  # type: ignore[arg-type]
+    message = _refusal(relay, queues=(Queue(name="ordered", fifo=True),))
+    assert f"function 'r' and table '{given['table']}': {fault}" in message
+
+
+def test_a_trigger_is_nobody_elses() -> None:
+    """A queue triggers one function, once, and a table's stream triggers a function once."""
+    twice = (QueueTrigger(queue="work"), QueueTrigger(queue="work"))
+    streams = (StreamTrigger(table="outbox"), StreamTrigger(table="outbox"))
+
+    message = _refusal(
+        _function("a", queues=twice),
+        _function("b", streams=streams),
+        queues=(Queue(name="work"),),
+    )
+
+    assert "function 'a' is triggered by queue 'work' twice" in message
+    assert "function 'b' is triggered by table 'outbox' twice" in message
+    both = (_function(name, queues=(QueueTrigger(queue="work"),)) for name in ("a", "b"))
+    assert "queue 'work' triggers 'a', 'b': each message would reach one of them only" in _refusal(
+        *both, queues=(Queue(name="work"),)
+    )

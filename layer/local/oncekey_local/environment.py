@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey_local.description import BucketName, Setting, TableName
+from oncekey_local.description import BucketName, QueueUrl, Setting, TableName
 from oncekey_local.http_api_event import ACCOUNT_ID
 from oncekey_local.processes import clean_environment
 
@@ -40,6 +40,22 @@ def table_name(service: Service, table: str) -> str:
 def bucket_name(service: Service, bucket: str) -> str:
     """The physical name of a bucket, here."""
     return f"{service.name}-local-{bucket}"
+
+
+def queue_name(service: Service, queue: str) -> str:
+    """The physical name of a queue, or of a queue of dead letters, here."""
+    fifo = {name for one in service.queues if one.fifo for name in (one.name, one.dead_letters)}
+    return f"{service.name}-local-{queue}{'.fifo' if queue in fifo else ''}"
+
+
+def queue_arn(service: Service, queue: str) -> str:
+    """The ARN of a queue, or of a queue of dead letters, here."""
+    return f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{queue_name(service, queue)}"
+
+
+def queue_url(service: Service, queue: str, store_url: str) -> str:
+    """The URL of a queue, or of a queue of dead letters, here."""
+    return f"{store_url}/{ACCOUNT_ID}/{queue_name(service, queue)}"
 
 
 def function_name(service: Service, function: Function) -> str:
@@ -84,6 +100,8 @@ def _resolve(service: Service, value: EnvironmentValue, place: Place) -> str:
             return table_name(service, table)
         case BucketName(bucket=bucket):
             return bucket_name(service, bucket)
+        case QueueUrl(queue=queue):
+            return queue_url(service, queue, place.store_url)
         case Setting.PROVIDER_URL:
             assert place.provider_url is not None
             return place.provider_url

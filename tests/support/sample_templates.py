@@ -1,0 +1,134 @@
+"""A service with streams and queues of many kinds, synthesised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from infra.node import use_packaged_node
+from oncekey_local.description import (
+    Attribute,
+    Function,
+    Queue,
+    QueueTrigger,
+    QueueUrl,
+    Service,
+    StreamTrigger,
+    Table,
+)
+
+# The CDK starts node as it is imported.
+use_packaged_node()
+
+from aws_cdk.assertions import Template  # noqa: E402
+
+from infra.composition import compose  # noqa: E402
+from tests.support.templates import Synthesised  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aws_cdk import App, Stack
+
+# Timeout of the function and window of its trigger.
+PACES = ((1, 0), (20, 0), (29, 5), (120, 300), (900, 7))
+
+
+def _pace(timeout_s: int, window_s: int) -> str:
+    return f"pace-{timeout_s}-{window_s}"
+
+
+def _worker(timeout_s: int, window_s: int) -> Function:
+    trigger = QueueTrigger(queue=_pace(timeout_s, window_s), window_s=window_s)
+    return Function(
+        name=f"worker-{timeout_s}-{window_s}",
+        handler="functions.none.handler",
+        timeout_s=timeout_s,
+        queues=(trigger,),
+    )
+
+
+EVENTS = Service(
+    name="events",
+    functions=(
+        Function(
+            name="outbox-relay",
+            handler="functions.none.handler",
+            timeout_s=30,
+            streams=(
+                StreamTrigger(
+                    table="outbox", batch_size=25, window_s=3, max_attempts=4, on_failure="lost"
+                ),
+            ),
+            environment={
+                "WORK": QueueUrl("ordered"),
+                "DEAD": QueueUrl("ordered-dead-letters"),
+            },
+            reads=("outbox",),
+            updates=("outbox",),
+            deletes=("outbox",),
+            relays_from="plain",
+            sends_to=("ordered", "ordered-dead-letters"),
+        ),
+        Function(
+            name="auditor",
+            handler="functions.none.handler",
+            timeout_s=30,
+            streams=(
+                StreamTrigger(
+                    table="outbox",
+                    event_names=("REMOVE", "INSERT", "MODIFY"),
+                    max_attempts=1,
+                    partial_batch_answers=False,
+                ),
+            ),
+        ),
+        Function(
+            name="ordered",
+            handler="functions.none.handler",
+            timeout_s=10,
+            queues=(QueueTrigger(queue="ordered", batch_size=7, max_concurrency=3),),
+        ),
+        Function(
+            name="patient",
+            handler="functions.none.handler",
+            timeout_s=10,
+            queues=(QueueTrigger(queue="patient", partial_batch_answers=False),),
+        ),
+        *(_worker(timeout_s, window_s) for timeout_s, window_s in PACES),
+    ),
+    tables=(
+        Table(name="outbox", partition_key=Attribute(name="pk"), stream=True),
+        Table(name="plain", partition_key=Attribute(name="pk")),
+    ),
+    queues=(
+        Queue(name="ordered", fifo=True, max_receives=3, retention_days=2),
+        Queue(name="patient", visibility_timeout_s=500),
+        Queue(name="lost"),
+        *(Queue(name=_pace(timeout_s, window_s)) for timeout_s, window_s in PACES),
+    ),
+)
+
+
+def compose_events(context: dict[str, str] | None = None, outdir: str | None = None) -> App:
+    """The service, not synthesised yet."""
+    return compose(service=EVENTS, context=context or {}, outdir=outdir)
+
+
+def synthesise_events(context: dict[str, str], folder: Path) -> Synthesised:
+    """The service of this context."""
+    app = compose_events(context, str(folder))
+    prefix = f"events-{context.get('stage', 'dev')}"
+    stateful, service = (
+        cast("Stack", app.node.find_child(f"{prefix}-{name}")) for name in ("stateful", "service")
+    )
+    return Synthesised(Template.from_stack(stateful), Template.from_stack(service), folder)
+
+
+def named(template: Template, kind: str, prefix: str) -> dict[str, Any]:
+    """The properties of the only resource of this kind whose logical id begins like this."""
+    found = template.find_resources(kind).items()
+    (resource,) = [
+        one for key, one in found if key.startswith(prefix) and len(key) == len(prefix) + 8
+    ]
+    properties: dict[str, Any] = dict(resource)["Properties"]
+    return properties
