@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from aiohttp.test_utils import RawTestServer as Server
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     import pytest
 
     from oncekey_local.runtime_api import Outcome
+
+
+# Nothing here asks for it.
+NO_CONTROL: Any = None
 
 
 def test_integration_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +36,7 @@ def test_integration_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
             raise
 
     async def call() -> tuple[int, bytes]:
-        gateway = Front(FAILING, {"fail": invoke}, list)
+        gateway = Front(FAILING, {"fail": invoke}, NO_CONTROL)
         headers = {"Authorization": tokens.issue(tenant="acme")}
         async with Server(gateway.handle) as server, aiohttp.ClientSession() as session:
             answer = await session.post(server.make_url("/fail"), headers=headers)

@@ -20,6 +20,7 @@ from aiohttp.test_utils import RawTestServer as TestServer
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError
 
+from oncekey_local.engines import Engines
 from oncekey_local.store import READY, Store
 from tests.support.dev_service import ROOT, send
 
@@ -256,7 +257,7 @@ def test_one_request_at_a_time() -> None:
     engine = Meeting()
 
     async def ask_twice() -> None:
-        store = Store(engine, engine)
+        store = Store(Engines(dynamodb=engine, streams=engine, sqs=engine, s3=engine))
         async with TestServer(store.handle) as server, aiohttp.ClientSession() as session:
             url = server.make_url("/")
             answers = await asyncio.gather(session.post(url), session.post(url))

@@ -8,6 +8,10 @@ import re
 _PORT_MAX = 65_535
 # Lambda stops every function after this.
 _TIMEOUT_S_MAX = 900
+# Lambda waits no longer for a batch.
+_INTERVAL_S_MAX = 300
+# SQS's own.
+_VISIBILITY_TIMEOUT_S_MAX = 43_200
 _SETTING = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)=(?P<value>.*)", re.DOTALL)
 
 
@@ -27,14 +31,45 @@ def count(text: str) -> int:
 
 def seconds(text: str) -> float:
     """A function's timeout."""
-    try:
-        timeout_s = float(text)
-    except ValueError:
-        timeout_s = 0
+    timeout_s = _number(text)
     if 0 < timeout_s <= _TIMEOUT_S_MAX:
         return timeout_s
     raise argparse.ArgumentTypeError(
         f"{text!r} is no timeout: use seconds, more than 0 and at most {_TIMEOUT_S_MAX}"
+    )
+
+
+def interval(text: str) -> float:
+    """How often something is done."""
+    interval_s = _number(text)
+    if 0 < interval_s <= _INTERVAL_S_MAX:
+        return interval_s
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is no interval: use seconds, more than 0 and at most {_INTERVAL_S_MAX}"
+    )
+
+
+def window(text: str) -> float:
+    """For how long a batch waits to become larger."""
+    window_s = _number(text)
+    if 0 <= window_s <= _INTERVAL_S_MAX:
+        return window_s
+    raise argparse.ArgumentTypeError(f"{text!r} is no window: use seconds, 0 to {_INTERVAL_S_MAX}")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return -1
+
+
+def visibility_timeout(text: str) -> int:
+    """For how long a received message is nobody else's."""
+    if text.isdecimal() and 1 <= int(text) <= _VISIBILITY_TIMEOUT_S_MAX:
+        return int(text)
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is no visibility timeout: use whole seconds, 1 to {_VISIBILITY_TIMEOUT_S_MAX}"
     )
 
 

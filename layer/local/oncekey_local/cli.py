@@ -64,6 +64,7 @@ def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     dev.set_defaults(run=_dev)
     _add_ports(dev)
     _add_functions(dev)
+    _add_pumps(dev)
     dev.add_argument(
         "--exit-with-stdin",
         action="store_true",
@@ -109,6 +110,26 @@ def _add_functions(dev: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a variable for every function; may be repeated",
     )
+
+
+def _add_pumps(dev: argparse.ArgumentParser) -> None:
+    for name, type_, default, what in (
+        ("--window-s", arguments.window, None, "batching window of every trigger (each its own)"),
+        (
+            "--visibility-timeout-s",
+            arguments.visibility_timeout,
+            None,
+            "visibility timeout of every queue, however long its function runs (each its own)",
+        ),
+        ("--poll-s", arguments.interval, 0.25, "how often streams are looked at (0.25)"),
+        (
+            "--retry-s",
+            arguments.interval,
+            1.0,
+            "wait before a stream's failed batch, or a store that is down, is tried again (1)",
+        ),
+    ):
+        dev.add_argument(name, type=type_, default=default, metavar="S", help=what)
 
 
 def _add_token(dev: argparse.ArgumentParser) -> None:
@@ -158,6 +179,12 @@ def _dev(options: argparse.Namespace) -> int:
         sandboxes=options.sandboxes,
         timeout_s=options.timeout_s,
         environment=dict(options.env),
+        pumps=dev.PumpSettings(
+            poll_s=options.poll_s,
+            retry_s=options.retry_s,
+            window_s=options.window_s,
+            visibility_timeout_s=options.visibility_timeout_s,
+        ),
     )
     return asyncio.run(dev.run(service, settings, exit_with_stdin=options.exit_with_stdin))
 

@@ -6,17 +6,18 @@ import asyncio
 import contextlib
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncekey_local.local_service import LocalService, Options
 from oncekey_local.log import log, say
 from oncekey_local.processes import StartFailed
+from oncekey_local.pumps import PumpSettings
 from oncekey_local.stdin_end import at_end_of_stdin
 
 if TYPE_CHECKING:
     from oncekey_local.description import Service
 
-__all__ = ["READY", "Options", "run"]
+__all__ = ["READY", "Options", "PumpSettings", "run"]
 
 READY = "oncekey dev: listening on "
 
@@ -52,9 +53,12 @@ async def _serve(local: LocalService) -> str:
     url = await local.start()
     log(local.notes(url))
     say(f"{READY}{url}", sys.stdout)
-    await asyncio.wait(
-        {server.ended for server in local.servers}, return_when=asyncio.FIRST_COMPLETED
-    )
+    pumps = local.event_sources.pumps if local.event_sources else set()
+    ends: set[asyncio.Future[Any]] = {*(server.ended for server in local.servers), *pumps}
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    for pump in pumps:
+        if pump.done():
+            pump.result()  # raises: a pump ends for no other reason
     return next(server.role for server in local.servers if server.ended.done())
 
 

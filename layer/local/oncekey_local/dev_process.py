@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from oncekey_local import tokens
 from oncekey_local.dev import READY
@@ -80,14 +80,17 @@ class DevProcess:
 
     def processes(self) -> list[dict[str, Any]]:
         """Every process that `oncekey dev` has started, and what it is doing."""
-        address = urlsplit(self.url)
-        connection = http.client.HTTPConnection(
-            address.hostname or "", address.port, timeout=_PATIENCE_S
-        )
-        with contextlib.closing(connection):
-            connection.request("GET", "/_dev/processes")
-            processes: list[dict[str, Any]] = json.load(connection.getresponse())
+        processes: list[dict[str, Any]] = self._ask("GET", "processes")
         return processes
+
+    def queues(self) -> dict[str, dict[str, int]]:
+        """How many messages each queue has: visible, in flight, delayed, and dead letters."""
+        queues: dict[str, dict[str, int]] = self._ask("GET", "queues")
+        return queues
+
+    def redrive(self, queue: str) -> int:
+        """Sends the dead letters of a queue to it again, and returns how many."""
+        return int(self._ask("POST", f"redrive?queue={quote(queue)}")["moved"])
 
     def pids(self, *, role: str | None = None) -> list[int]:
         """The process ids, of one role or of all."""
@@ -139,6 +142,19 @@ class DevProcess:
         self.process.stdin.close()
         self.process.stdout.close()
         self._log.close()
+
+    def _ask(self, method: str, what: str) -> Any:
+        address = urlsplit(self.url)
+        connection = http.client.HTTPConnection(
+            address.hostname or "", address.port, timeout=_PATIENCE_S
+        )
+        with contextlib.closing(connection):
+            connection.request(method, f"/_dev/{what}")
+            response = connection.getresponse()
+            said = json.load(response)
+        if response.status != 200:
+            raise RuntimeError(f"{method} {what} was answered with {response.status}: {said}")
+        return said
 
     def _ready_line(self) -> str:
         assert self.process.stdout is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -11,19 +10,21 @@ from aiohttp import web
 
 from oncekey_local import http_api_response, tokens
 from oncekey_local.bodies import TooLarge, Unreadable, read_body
+from oncekey_local.control import CONTROL_PREFIX
 from oncekey_local.http_api_event import MAX_PAYLOAD_BYTES, HttpRequest, Reception, event_bytes
 from oncekey_local.identifiers import new_id, new_trace_root, now_ms
 from oncekey_local.log import log
 from oncekey_local.routing import Match, Router
-from oncekey_local.runtime_api import Outcome, OutcomeKind
+from oncekey_local.runtime_api import OutcomeKind
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
+    from oncekey_local.control import Control
     from oncekey_local.description import Service
     from oncekey_local.http_api_response import HttpResponse
+    from oncekey_local.pumps import Invoke
 
-CONTROL_PREFIX = "/_dev/"
 # API Gateway gives up on a function after this, however long the function may run on.
 INTEGRATION_TIMEOUT_S = 30
 # What the gateway says itself about a request, whatever the client has sent.
@@ -45,12 +46,12 @@ class Front:
     def __init__(
         self,
         service: Service,
-        invoke: Mapping[str, Callable[[bytes], Awaitable[Outcome]]],
-        processes: Callable[[], list[dict[str, object]]],
+        invoke: Mapping[str, Invoke],
+        control: Control,
     ) -> None:
         self._router = Router(service)
         self._invoke = invoke
-        self._processes = processes
+        self._control = control
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request.
@@ -59,7 +60,7 @@ class Front:
         """
         raw_path, raw_query = _target(request)
         if raw_path.startswith(CONTROL_PREFIX):
-            return self._control(request, raw_path)
+            return await self._control.handle(request, raw_path, raw_query)
         match = self._router.match(request.method, raw_path)
         if match is None:
             return _web_response(http_api_response.NOT_FOUND, {})
@@ -108,11 +109,6 @@ class Front:
         except http_api_response.InvalidResponse as error:
             log(f"[{function}] returned no valid response: {error}")
             return http_api_response.INTERNAL_SERVER_ERROR
-
-    def _control(self, request: web.BaseRequest, path: str) -> web.Response:
-        if request.method == "GET" and path == f"{CONTROL_PREFIX}processes":
-            return web.Response(text=json.dumps(self._processes()), content_type="application/json")
-        return _web_response(http_api_response.NOT_FOUND, {})
 
 
 def _target(request: web.BaseRequest) -> tuple[str, str]:

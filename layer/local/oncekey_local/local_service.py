@@ -1,4 +1,4 @@
-"""A whole service on this machine: store, provider, functions and HTTP front.
+"""A whole service on this machine: store, provider, functions, event sources and HTTP front.
 
 Started together and ended together.
 """
@@ -15,17 +15,22 @@ import aiohttp
 from aiohttp import web
 
 from oncekey_local.buckets import create_buckets
+from oncekey_local.control import CONTROL_PREFIX, Control
 from oncekey_local.environment import Place, function_arn, function_environment, needs_provider
+from oncekey_local.event_sources import EventSources
 from oncekey_local.first_steps import request_to_send
-from oncekey_local.front import CONTROL_PREFIX, Front
+from oncekey_local.front import Front
 from oncekey_local.pool import FunctionPool
-from oncekey_local.processes import LOOPBACK, free_port, listening_socket
+from oncekey_local.processes import LOOPBACK, StartFailed, free_port, listening_socket
 from oncekey_local.provider import READY as PROVIDER_READY
+from oncekey_local.pumps import PumpSettings
+from oncekey_local.queues import create_queues
 from oncekey_local.runtime_api import RuntimeApi
 from oncekey_local.sandboxes import SandboxSettings, State
 from oncekey_local.server_log import keep_requests_out_of_the_log
 from oncekey_local.servers import Server
 from oncekey_local.store import READY as STORE_READY
+from oncekey_local.store_client import Refused, StoreClient
 from oncekey_local.tables import create_tables
 
 if TYPE_CHECKING:
@@ -33,9 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from oncekey_local.description import Function, Service
+    from oncekey_local.pumps import Invoke
 
-# Two requests can run side by side at once; the third waits for a process to start.
+# Two requests can run side by side at once; the third waits for a process to start. Nobody waits
+# for the answer to a message: one is enough.
 _WARM_SANDBOXES = 2
+_WARM_SANDBOXES_TRIGGERED = 1
 # Whatever still sends an answer when we stop has this long.
 _SHUTDOWN_TIMEOUT_S = 0.2
 
@@ -53,22 +61,25 @@ class Options:
     sandboxes: int = 8
     timeout_s: float | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    pumps: PumpSettings = field(default_factory=PumpSettings)
 
 
 class LocalService:
-    """A whole service on this machine.
+    """A whole service on this machine, created in a running event loop.
 
     Whatever `start` began, `stop` ends, in whichever state it was.
     """
 
     def __init__(self, service: Service, options: Options) -> None:
         self.servers: list[Server] = []
+        self.event_sources: EventSources | None = None
         self._service = service
         self._options = options
         self._pools: dict[str, FunctionPool] = {}
         self._api = RuntimeApi()
         self._front: web.ServerRunner | None = None
         self._home: str | None = None
+        self._session = aiohttp.ClientSession()
 
     async def start(self) -> str:
         """Returns the front's address when everything answers.
@@ -83,13 +94,16 @@ class LocalService:
             provider_port = free_port(self._options.provider_port, purpose="provider")
             place = await self._start_servers(store_port, provider_port)
             await self._start_functions(place)
-            return await self._start_front(listener)
+            control = Control(self.processes, self._start_event_sources(place))
+            return await self._start_front(listener, control)
         except BaseException:
             listener.close()
             raise
 
     async def stop(self) -> None:
         """Returns when no process is left. Nothing is saved, so everything is killed."""
+        if self.event_sources:
+            await self.event_sources.stop()
         for pool in self._pools.values():
             pool.kill()
         for server in self.servers:
@@ -99,6 +113,7 @@ class LocalService:
         if self._front:
             await self._front.cleanup()
         await self._api.stop()
+        await self._session.close()
         if self._home:
             shutil.rmtree(self._home, ignore_errors=True)
 
@@ -126,6 +141,8 @@ class LocalService:
         lines = [f"service {self._service.name!r}: Ctrl-C stops it, and nothing is kept"]
         lines += [f"  {server.role:<10} {server.url}" for server in self.servers]
         lines += [f"  processes  {url}{CONTROL_PREFIX}processes"]
+        if self._service.queues:
+            lines += [f"  queues     {url}{CONTROL_PREFIX}queues"]
         if request := request_to_send(self._service, url):
             lines += ["a request, to be sent twice:", *(f"  {line}" for line in request)]
         return "\n".join(lines)
@@ -141,9 +158,7 @@ class LocalService:
             )
             self.servers.append(provider)
         store_url = await self.servers[0].ready()
-        async with aiohttp.ClientSession() as session:
-            await create_tables(session, store_url, self._service)
-            await create_buckets(session, store_url, self._service)
+        await self._create_resources(store_url)
         provider_url = await provider.ready() if provider else None
         self._home = tempfile.mkdtemp(prefix="oncekey-dev-")
         return Place(
@@ -152,6 +167,15 @@ class LocalService:
             home=self._home,
             overrides=self._options.environment,
         )
+
+    async def _create_resources(self, store_url: str) -> None:
+        client = StoreClient(self._session, store_url)
+        try:
+            await create_tables(client, self._service)
+            await create_queues(client, self._service, self._options.pumps.visibility_timeout_s)
+        except Refused as error:
+            raise StartFailed(str(error)) from error
+        await create_buckets(self._session, store_url, self._service)
 
     async def _start_functions(self, place: Place) -> None:
         await self._api.start()
@@ -169,13 +193,27 @@ class LocalService:
             timeout_s=self._options.timeout_s or function.timeout_s,
             environment=function_environment(self._service, function, place),
         )
-        # Nothing but a route calls a function here: one without any starts when it is asked for.
-        warm = min(_WARM_SANDBOXES, self._options.sandboxes) if function.routes else 0
+        # A function that nothing calls starts when it is asked for.
+        warm = _WARM_SANDBOXES_TRIGGERED if function.streams or function.queues else 0
+        if function.routes:
+            warm = min(_WARM_SANDBOXES, self._options.sandboxes)
         return FunctionPool(settings, self._api, warm=warm, most=self._options.sandboxes)
 
-    async def _start_front(self, listener: socket.socket) -> str:
-        invoke = {name: pool.invoke for name, pool in self._pools.items()}
-        front = Front(self._service, invoke, self.processes)
+    def _start_event_sources(self, place: Place) -> EventSources:
+        self.event_sources = EventSources(
+            self._service,
+            StoreClient(self._session, place.store_url),
+            self._options.pumps,
+            sandboxes=self._options.sandboxes,
+        )
+        self.event_sources.start(self._invoke())
+        return self.event_sources
+
+    def _invoke(self) -> dict[str, Invoke]:
+        return {name: pool.invoke for name, pool in self._pools.items()}
+
+    async def _start_front(self, listener: socket.socket, control: Control) -> str:
+        front = Front(self._service, self._invoke(), control)
         # A body arrives as it was sent, compressed or not: the function decodes it.
         server = web.Server(front.handle, access_log=None, auto_decompress=False)
         self._front = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""The local DynamoDB and S3: moto, behind an HTTP server that can fail the way a network does.
+"""The local DynamoDB, SQS and S3: moto, behind an HTTP server that can fail the way a network does.
 
 `python -m oncekey_local.store --port S` prints one line when it answers. `POST /_faults` sets
 faults, `GET` shows them.
@@ -11,78 +11,36 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import io
 import sys
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from oncekey_local import long_poll, wsgi
 from oncekey_local.arguments import port
 from oncekey_local.bodies import TooLarge, Unreadable, read_body
+from oncekey_local.engines import is_of_a_queue, is_receive, is_write, moto_engines
 from oncekey_local.processes import LOOPBACK, listening_socket
 from oncekey_local.server_log import keep_requests_out_of_the_log
+from oncekey_local.store_faults import Faults
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from wsgiref.types import WSGIApplication
+    from oncekey_local.engines import Engines
 
-# Every request of DynamoDB has it, and none of S3.
-_TARGET = "X-Amz-Target"
 READY = "oncekey store: listening on "
 FAULTS_PATH = "/_faults"
-WRITES = frozenset({"PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems", "BatchWriteItem"})
-_S3_WRITES = frozenset({"PUT", "POST", "DELETE"})
 # DynamoDB's own limit for a request is 16 MB. S3's is 5 GB, which would have to fit into memory.
 _MAX_REQUEST_BYTES = 256 * 1024 * 1024
 
 
-@dataclass
-class Faults:
-    """What goes wrong at the moment.
-
-    `down`: requests that arrive are neither applied nor answered; those already inside finish.
-    `lose_answers`: so many writes from now on are applied, and their answers lost. `delay_ms`:
-    every request waits before it is applied.
-    """
-
-    down: bool = False
-    lose_answers: int = 0
-    delay_ms: int = 0
-
-    def change(self, changes: object) -> None:
-        """Takes over the named values, all or none.
-
-        Raises `ValueError` that names every one that is wrong.
-        """
-        if not isinstance(changes, dict):
-            message = 'send a JSON object such as {"down": true}'
-            raise ValueError(message)  # noqa: TRY004 - of the sender's, not of ours
-        wrong = [fault for name, value in changes.items() if (fault := _wrong(name, value))]
-        if wrong:
-            raise ValueError("; ".join(wrong))
-        for name, value in changes.items():
-            setattr(self, name, value)
-
-
-def _wrong(name: str, value: object) -> str | None:
-    match name:
-        case "down":
-            return None if isinstance(value, bool) else "down must be true or false"
-        case "lose_answers" | "delay_ms":
-            whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-            return None if whole else f"{name} must be a whole number, 0 or more"
-        case _:
-            return f"{name!r} is unknown: use down, lose_answers, delay_ms"
-
-
 class Store:
-    """Answers the requests of DynamoDB and S3, as its faults let it."""
+    """Answers the requests of DynamoDB, its streams, SQS and S3, as its faults let it."""
 
-    def __init__(self, dynamodb: WSGIApplication, s3: WSGIApplication) -> None:
-        self._dynamodb = dynamodb
-        self._s3 = s3
+    def __init__(self, engines: Engines) -> None:
+        self._engines = engines
         self._faults = Faults()
+        self._arrivals = long_poll.Arrivals()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request, or closes its connection instead."""
@@ -98,36 +56,31 @@ class Store:
             return web.json_response({"__type": "SerializationException"}, status=400)
         if self._faults.delay_ms:
             await asyncio.sleep(self._faults.delay_ms / 1000)
+        if is_receive(request):
+            return await self._receive(request, body)
         # Decided before the write: a fault switched on meanwhile concerns the requests after this
         # one.
-        lost = _is_write(request) and self._faults.lose_answers > 0
+        lost = is_write(request) and self._faults.lose_answers > 0
         if lost:
             self._faults.lose_answers -= 1
         answer = self._apply(request, body)
+        if is_of_a_queue(request):
+            self._arrivals.announce()
         return _hang_up(request) if lost else answer
 
-    def _apply(self, request: web.BaseRequest, body: bytes) -> web.Response:
-        status_line = ""
-        headers: list[tuple[str, str]] = []
+    async def _receive(self, request: web.BaseRequest, body: bytes) -> web.Response:
+        def is_over() -> bool:
+            # A message for somebody who has left would be in flight for nobody. And what waits
+            # inside while the store goes down has nothing to finish.
+            return request.transport is None or self._faults.down
 
-        def start_response(
-            status: str, response_headers: list[tuple[str, str]], _: Any = None
-        ) -> Any:
-            nonlocal status_line
-            status_line = status
-            headers.extend(response_headers)
-
-        service = self._dynamodb if _TARGET in request.headers else self._s3
-        content: Iterable[bytes] = service(_wsgi_environment(request, body), start_response)
-        # The length of what an answer to HEAD describes is not that of the answer.
-        kept = [
-            (name, value)
-            for name, value in headers
-            if name.lower() != "content-length" or request.method == "HEAD"
-        ]
-        return web.Response(
-            status=int(status_line.split(maxsplit=1)[0]), headers=kept, body=b"".join(content)
+        answer = await long_poll.receive(
+            body, lambda asked: self._apply(request, asked), self._arrivals, is_over
         )
+        return answer or _hang_up(request)
+
+    def _apply(self, request: web.BaseRequest, body: bytes) -> web.Response:
+        return wsgi.call(self._engines.of(request), request, body)
 
     async def _handle_faults(self, request: web.BaseRequest) -> web.Response:
         if request.method == "POST":
@@ -140,51 +93,19 @@ class Store:
         return web.json_response(asdict(self._faults))
 
 
-def _is_write(request: web.BaseRequest) -> bool:
-    if _TARGET in request.headers:
-        return request.headers[_TARGET].rpartition(".")[2] in WRITES
-    return request.method in _S3_WRITES
-
-
 def _hang_up(request: web.BaseRequest) -> web.Response:
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=503)  # written to nobody
 
 
-def _wsgi_environment(request: web.BaseRequest, body: bytes) -> dict[str, Any]:
-    headers = {
-        f"HTTP_{name.upper().replace('-', '_')}": value for name, value in request.headers.items()
-    }
-    return headers | {
-        "REQUEST_METHOD": request.method,
-        "PATH_INFO": request.path.encode().decode("latin-1"),  # WSGI's way: each byte a letter
-        "RAW_URI": request.raw_path,
-        "QUERY_STRING": request.rel_url.raw_query_string,
-        "SERVER_NAME": LOOPBACK,
-        "SERVER_PORT": "80",
-        "SERVER_PROTOCOL": "HTTP/1.1",
-        "CONTENT_TYPE": request.headers.get("Content-Type", "application/x-amz-json-1.0"),
-        "CONTENT_LENGTH": str(len(body)),
-        "wsgi.version": (1, 0),
-        "wsgi.url_scheme": "http",
-        "wsgi.input": io.BytesIO(body),
-        "wsgi.errors": sys.stderr,
-        "wsgi.multithread": False,
-        "wsgi.multiprocess": False,
-        "wsgi.run_once": False,
-    }
-
-
 async def serve(port: int) -> None:
     """Serves until it is cancelled, and says on standard output when and where."""
-    from moto.moto_server.werkzeug_app import create_backend_app  # noqa: PLC0415 - takes most of a second
-
+    engines = moto_engines()
     listener = listening_socket(port, purpose="store")
     keep_requests_out_of_the_log()
-    store = Store(create_backend_app("dynamodb"), create_backend_app("s3"))
     # An object is kept as it was sent, compressed or not.
-    server = web.Server(store.handle, access_log=None, auto_decompress=False)
+    server = web.Server(Store(engines).handle, access_log=None, auto_decompress=False)
     runner = web.ServerRunner(server)
     await runner.setup()
     await web.SockSite(runner, listener).start()

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from oncekey_local.authorization import authorization
 from oncekey_local.environment import table_name
-from oncekey_local.processes import StartFailed
 
 if TYPE_CHECKING:
-    import aiohttp
-
     from oncekey_local.description import Attribute, Index, Service, Table
+    from oncekey_local.store_client import StoreClient
 
 
-async def create_tables(session: aiohttp.ClientSession, store_url: str, service: Service) -> None:
-    """Returns when every table exists, with its indexes and its TTL.
+async def create_tables(client: StoreClient, service: Service) -> None:
+    """Returns when every table exists, with its indexes, its stream and its TTL.
 
-    Raises `StartFailed` if the store refuses one.
+    Raises `Refused` if the store refuses one.
     """
     for table in service.tables:
         name = table_name(service, table.name)
-        await _call(session, store_url, "CreateTable", create_table_request(name, table))
+        await client.dynamodb("CreateTable", create_table_request(name, table))
         if table.ttl_attribute:
             specification = {"AttributeName": table.ttl_attribute, "Enabled": True}
             request = {"TableName": name, "TimeToLiveSpecification": specification}
-            await _call(session, store_url, "UpdateTimeToLive", request)
+            await client.dynamodb("UpdateTimeToLive", request)
 
 
 def create_table_request(name: str, table: Table) -> dict[str, Any]:
@@ -45,6 +41,11 @@ def create_table_request(name: str, table: Table) -> dict[str, Any]:
     }
     if table.indexes:
         request["GlobalSecondaryIndexes"] = [_index(index) for index in table.indexes]
+    if table.stream:
+        request["StreamSpecification"] = {
+            "StreamEnabled": True,
+            "StreamViewType": "NEW_AND_OLD_IMAGES",
+        }
     return request
 
 
@@ -63,18 +64,3 @@ def _key_schema(
     if sort_key:
         schema.append({"AttributeName": sort_key.name, "KeyType": "RANGE"})
     return schema
-
-
-async def _call(
-    session: aiohttp.ClientSession, url: str, action: str, request: dict[str, Any]
-) -> None:
-    headers = {
-        "X-Amz-Target": f"DynamoDB_20120810.{action}",
-        "Content-Type": "application/x-amz-json-1.0",
-        "Authorization": authorization("dynamodb"),
-    }
-    async with session.post(url, data=json.dumps(request), headers=headers) as response:
-        if response.status != 200:
-            raise StartFailed(
-                f"the store refused {action} {request['TableName']}: {await response.text()}"
-            )

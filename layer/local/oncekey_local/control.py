@@ -1,0 +1,54 @@
+"""What `oncekey dev` tells of itself, and lets be done, beside the service's own paths."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs
+
+from aiohttp import web
+
+from oncekey_local.store_client import UNANSWERED, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey_local.event_sources import EventSources
+
+CONTROL_PREFIX = "/_dev/"
+
+
+class Control:
+    """Answers `GET /_dev/processes`, `GET /_dev/queues` and `POST /_dev/redrive?queue=NAME`."""
+
+    def __init__(
+        self, processes: Callable[[], list[dict[str, object]]], event_sources: EventSources
+    ) -> None:
+        self._processes = processes
+        self._event_sources = event_sources
+
+    async def handle(self, request: web.BaseRequest, path: str, query: str) -> web.Response:
+        """Answers one request, whose path begins with `CONTROL_PREFIX`."""
+        try:
+            match request.method, path.removeprefix(CONTROL_PREFIX):
+                case "GET", "processes":
+                    return _json(self._processes())
+                case "GET", "queues":
+                    return _json(await self._event_sources.queues())
+                case "POST", "redrive":
+                    return await self._redrive(parse_qs(query).get("queue", [""])[-1])
+                case _:
+                    return _json({"message": "Not Found"}, status=404)
+        except (*UNANSWERED, Refused) as error:
+            return _json({"message": f"the store does not answer: {error}"}, status=503)
+
+    async def _redrive(self, queue: str) -> web.Response:
+        try:
+            moved = await self._event_sources.redrive(queue)
+        except KeyError:
+            return _json({"message": f"there is no queue {queue!r}"}, status=404)
+        return _json({"queue": queue, "moved": moved})
+
+
+def _json(content: object, *, status: int = 200) -> web.Response:
+    return web.Response(text=json.dumps(content), status=status, content_type="application/json")

@@ -1,0 +1,106 @@
+"""All queues and streams of a service on this machine, and the pumps that call its functions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from oncekey_local.environment import function_arn, queue_arn, queue_url, table_name
+from oncekey_local.pumps import Target
+from oncekey_local.queue_pump import QueuePump, QueueSource
+from oncekey_local.queues import count_messages, redrive
+from oncekey_local.stream_pump import StreamPump, StreamSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from oncekey_local.description import Function, QueueTrigger, Service, StreamTrigger
+    from oncekey_local.pumps import Invoke, PumpSettings
+    from oncekey_local.store_client import StoreClient
+
+
+class EventSources:
+    """The pumps of a service, from their start to their end.
+
+    `sandboxes` is how many invocations of a function can run at once.
+    """
+
+    def __init__(
+        self, service: Service, client: StoreClient, settings: PumpSettings, *, sandboxes: int
+    ) -> None:
+        self.pumps: set[asyncio.Task[None]] = set()
+        self._service = service
+        self._client = client
+        self._settings = settings
+        self._sandboxes = sandboxes
+
+    def start(self, invoke: Mapping[str, Invoke]) -> None:
+        """Starts a pump for every trigger. None of them ends by itself, unless it fails."""
+        for function in self._service.functions:
+            target = Target(
+                name=function.name,
+                arn=function_arn(self._service, function),
+                invoke=invoke[function.name],
+            )
+            for pump in self._pumps(function, target):
+                self.pumps.add(asyncio.create_task(pump.run()))
+
+    async def stop(self) -> None:
+        """Returns when no pump is left; what they were about to do is not done."""
+        for pump in self.pumps:
+            pump.cancel()
+        await asyncio.gather(*self.pumps, return_exceptions=True)
+
+    async def queues(self) -> dict[str, dict[str, int]]:
+        """How many messages each queue has.
+
+        Raises what a call of the store raises.
+        """
+        return await count_messages(self._client, self._service)
+
+    async def redrive(self, name: str) -> int:
+        """Sends the dead letters of a queue to it again, and returns how many.
+
+        Raises `KeyError` for a queue that is not there, and what a call of the store raises.
+        """
+        queue = {queue.name: queue for queue in self._service.queues}[name]
+        return await redrive(self._client, self._service, queue)
+
+    def _pumps(self, function: Function, target: Target) -> Iterator[QueuePump | StreamPump]:
+        for trigger in function.queues:
+            yield QueuePump(self._client, self._queue_source(trigger), target)
+        for stream in function.streams:
+            yield StreamPump(self._client, self._stream_source(stream), target)
+
+    def _queue_source(self, trigger: QueueTrigger) -> QueueSource:
+        service, settings = self._service, self._settings
+        [queue] = [queue for queue in service.queues if queue.name == trigger.queue]
+        return QueueSource(
+            url=queue_url(service, queue.name, self._client.url),
+            arn=queue_arn(service, queue.name),
+            fifo=queue.fifo,
+            trigger=trigger,
+            window_s=self._window_s(trigger),
+            visibility_timeout_s=(
+                settings.visibility_timeout_s or service.visibility_timeout_s(queue)
+            ),
+            concurrency=min(trigger.max_concurrency or self._sandboxes, self._sandboxes),
+            retry_s=settings.retry_s,
+        )
+
+    def _stream_source(self, trigger: StreamTrigger) -> StreamSource:
+        service, on_failure = self._service, trigger.on_failure
+        return StreamSource(
+            table_name=table_name(service, trigger.table),
+            trigger=trigger,
+            window_s=self._window_s(trigger),
+            poll_s=self._settings.poll_s,
+            retry_s=self._settings.retry_s,
+            on_failure_url=(
+                queue_url(service, on_failure, self._client.url) if on_failure else None
+            ),
+        )
+
+    def _window_s(self, trigger: QueueTrigger | StreamTrigger) -> float:
+        given_s = self._settings.window_s
+        return trigger.window_s if given_s is None else given_s

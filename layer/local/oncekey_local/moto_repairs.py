@@ -1,0 +1,50 @@
+"""What moto's streams and FIFO queues do and AWS's do not, set right in the store's process.
+
+Found in moto 5.2.5. Each repair replaces one method, and changes nothing where moto is right.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moto.dynamodbstreams.models import ShardIterator
+from moto.sqs.models import SQSBackend
+
+_receive_message = SQSBackend.receive_message
+
+
+def repair() -> None:
+    """Holds for every queue and stream of this process, from now on."""
+    ShardIterator.get = _get_records  # type: ignore[method-assign, assignment]
+    SQSBackend.receive_message = _receive_in_order  # type: ignore[method-assign, assignment]
+
+
+def _get_records(iterator: ShardIterator, limit: int = 1000) -> dict[str, Any]:
+    """What is in the stream of the table now.
+
+    A transaction that fails replaces the table, and its stream, by a copy that was made before it.
+    An iterator of moto's goes on reading what was replaced: it shows what was never written, and
+    nothing of what is written later.
+    """
+    backend = iterator.streams_backend
+    shard: Any = backend.dynamodb.get_table(iterator.stream_shard.table.name).stream_shard
+    records: list[dict[str, Any]] = shard.get(iterator.sequence_number, limit)
+    if not records:
+        return {"NextShardIterator": iterator.arn, "Records": []}
+    last = int(records[-1]["dynamodb"]["SequenceNumber"])
+    following = ShardIterator(backend, shard, "AFTER_SEQUENCE_NUMBER", last)
+    backend.shard_iterators[following.arn] = following
+    return {"NextShardIterator": following.arn, "Records": records}
+
+
+def _receive_in_order(backend: SQSBackend, queue_name: str, *arguments: Any, **options: Any) -> Any:
+    """Messages of a group in their order, also when they come back.
+
+    moto notices that a message is visible again when it comes across it; until then the message
+    blocks its group, for those before it as well, and is then handed out ahead of them.
+    """
+    queue = backend.get_queue(queue_name)
+    queue.pending_messages.difference_update(
+        [message for message in queue.pending_messages if message.visible]
+    )
+    return _receive_message(backend, queue_name, *arguments, **options)
