@@ -59,6 +59,7 @@ class FaultyStore(MemoryStore):
         self.is_dead = False
         self._lost: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
+        self._denied: set[str] = set()
 
     def lose(self, call: str, count: int = 1) -> None:
         """Carry out the next `count` calls of this kind, and lose their answers."""
@@ -67,6 +68,16 @@ class FaultyStore(MemoryStore):
     def refuse(self, call: str, count: int = 1) -> None:
         """Do not carry out the next `count` calls of this kind."""
         self._refused[call] = count
+
+    def deny(self, call: str) -> None:
+        """Answer calls of this kind that they are not allowed."""
+        self._denied.add(call)
+
+    def recovers(self) -> None:
+        """From now on nothing fails."""
+        self._lost.clear()
+        self._refused.clear()
+        self._denied.clear()
 
     def write(self, transition: Any) -> Any:
         """Write, or not."""
@@ -93,6 +104,8 @@ class FaultyStore(MemoryStore):
         if self.is_dead:
             raise StoreError("nobody asks", transient=False)
         self.asked.append(call)
+        if call in self._denied:
+            raise StoreError("AccessDenied", transient=False)
         if self._refused[call]:
             self._refused[call] -= 1
             raise StoreError("no route to the store", transient=True)
@@ -100,6 +113,24 @@ class FaultyStore(MemoryStore):
         if self._lost[call]:
             self._lost[call] -= 1
             raise StoreError("the answer was lost", transient=True)
+        return reply
+
+
+class Dying(FaultyStore):
+    """A store whose caller dies once, at the call with this number, before or after it is made."""
+
+    def __init__(self, at: int, *, is_carried_out: bool) -> None:
+        super().__init__()
+        self._at = at
+        self._is_carried_out = is_carried_out
+
+    def _asked(self, call: str, function: Callable[[Any], Any], argument: Any) -> Any:
+        if len(self.asked) != self._at:
+            return super()._asked(call, function, argument)
+        self._at = -1
+        self.is_dead = not self._is_carried_out
+        reply = super()._asked(call, function, argument)
+        self.is_dead = True
         return reply
 
 
