@@ -11,7 +11,7 @@ import pytest
 from oncekey_local.description import Function, Queue, QueueTrigger, Service
 from oncekey_local.pumps import PumpSettings
 from oncekey_local.runtime_api import OutcomeKind
-from tests.support.sample_event_store import FAST, Events, running
+from tests.support.sample_event_store import FAST, FORGETFUL, Events, running
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -119,7 +119,7 @@ def test_partial_answer() -> None:
         again.answer({"batchItemFailures": []})
         await events.until("work", visible=0, in_flight=0, dead_letters=0)
 
-    play(story, service())
+    play(story, service(), FORGETFUL)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,8 @@ def test_failed_batch(kind: OutcomeKind) -> None:
         await events.until("work", visible=0, in_flight=0, dead_letters=2)
         assert events.function.waiting == 0
 
-    play(story, service(max_receives=2))
+    # They come back a moment apart, and wait for each other.
+    play(story, service(max_receives=2, batch_size=2, window_s=300), FORGETFUL)
 
 
 def test_answers_that_count_for_nothing() -> None:
@@ -172,7 +173,7 @@ def test_batch_is_full() -> None:
         call.answer()
         second.answer()
 
-    play(story, service(batch_size=12, window_s=300), PumpSettings(visibility_timeout_s=60))
+    play(story, service(batch_size=12, window_s=300))
 
 
 def test_window_is_over() -> None:
@@ -184,7 +185,7 @@ def test_window_is_over() -> None:
         assert call.bodies == ["a", "b"]
         call.answer()
 
-    play(story, service(window_s=1), PumpSettings(visibility_timeout_s=60))
+    play(story, service(window_s=1))
 
 
 def test_window_is_overridden() -> None:
@@ -195,7 +196,7 @@ def test_window_is_overridden() -> None:
         (await events.function.call()).answer()
         await events.until("work", visible=0, in_flight=0)
 
-    settings = PumpSettings(window_s=0, visibility_timeout_s=1)
+    settings = PumpSettings(window_s=0, visibility_timeout_s=60)
     play(story, service(window_s=300), settings)
 
 
@@ -214,8 +215,7 @@ def test_bounded_concurrency(most: int | None, sandboxes: int) -> None:
         third.answer()
         await events.until("work", visible=0, in_flight=0)
 
-    settings = PumpSettings(visibility_timeout_s=60)
-    play(story, service(batch_size=1, max_concurrency=most), settings, sandboxes=sandboxes)
+    play(story, service(batch_size=1, max_concurrency=most), sandboxes=sandboxes)
 
 
 def test_order_of_groups() -> None:
@@ -242,7 +242,7 @@ def test_order_of_groups() -> None:
         again.answer()
         await events.until("work", visible=0, in_flight=0)
 
-    play(story, service(fifo=True, max_receives=9))
+    play(story, service(fifo=True, max_receives=9), FORGETFUL)
 
 
 def test_store_is_down(capsys: pytest.CaptureFixture[str]) -> None:
@@ -261,7 +261,7 @@ def test_store_is_down(capsys: pytest.CaptureFixture[str]) -> None:
         assert call.bodies == ["after"]
         call.answer()
 
-    play(story, service(), PumpSettings(retry_s=0.01, visibility_timeout_s=60))
+    play(story, service())
 
 
 def test_answer_to_the_deletion_is_lost() -> None:
@@ -294,4 +294,4 @@ def test_deletion_comes_too_late(capsys: pytest.CaptureFixture[str]) -> None:
         again.answer()
         await events.until("work", visible=0, in_flight=0)
 
-    play(story, service())
+    play(story, service(), FORGETFUL)

@@ -10,7 +10,7 @@ import pytest
 from oncekey_local.description import Function, Queue, QueueTrigger, Service
 from oncekey_local.pumps import PumpSettings
 from oncekey_local.store_client import UNANSWERED
-from tests.support.sample_event_store import FAST, Events, running
+from tests.support.sample_event_store import FAST, FORGETFUL, Events, running
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -99,7 +99,7 @@ def test_counts() -> None:
         counted = {"visible": 2, "in_flight": 1, "delayed": 1, "dead_letters": 1}
         assert await events.sources.queues() == {"work": counted}
 
-    play(story, service(Queue(name="work")), PumpSettings(visibility_timeout_s=60))
+    play(story, service(Queue(name="work")))
 
 
 @pytest.mark.parametrize("group", [None, "g"])
@@ -115,7 +115,7 @@ def test_redrive(group: str | None) -> None:
         assert [message["Body"] for message in messages] == ["a", "b"]
         assert await events.sources.redrive("work") == 0
 
-    play(story, service(Queue(name="work", fifo=group is not None, max_receives=1)))
+    play(story, service(Queue(name="work", fifo=group is not None, max_receives=1)), FORGETFUL)
 
 
 def test_redriven_message_is_whole() -> None:
