@@ -148,5 +148,7 @@ def overtaken(world: World, handler: str, stop: Stop, *, holds_clock: bool) -> R
 
     assert world.everything() == everything
     body, others = (json.loads(run.answer["body"]) for run in (stale, other))
+    # The operation is complete: whoever is told to come back is not told that nothing happened.
     assert (body == others) if stale.code is None else body["retryable"]
+    assert stale.code != "not-executed"
     return stale

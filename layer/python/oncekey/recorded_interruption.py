@@ -49,9 +49,12 @@ class Interruption(Recorder):
                 return outcome_unknown(self.record, self.clock.now_ms())
 
     def _out_of_time(self) -> Flow[Outcome]:
-        reply = yield from self._released()
+        # The lease is over and the process alive: nobody kills it, so that it may ask once.
+        reply = yield from self._released(is_late=True)
         if isinstance(reply, Refused):
             return (yield from self._lost(reply.record))
+        if reply is None:
+            return Refusal(reason=Reason.RUNNING, retry_after_ms=RETRY_SOON_MS)
         return Refusal(reason=Reason.NOT_EXECUTED, record=self.record, retry_after_ms=RETRY_SOON_MS)
 
     def _unconfirmed(
@@ -81,11 +84,11 @@ class Interruption(Recorder):
             is_outage=error.transient,
         )
 
-    def _released(self) -> Flow[Written | Refused | None]:
+    def _released(self, *, is_late: bool = False) -> Flow[Written | Refused | None]:
         """The answer to a release; None where there is no time left for one, or none came."""
         record = self.record
         release = Release(pk=record.pk, owner=record.owner, retry=self._retry("not-confirmed"))
-        reply = yield from self._write_in_time(release)
+        reply = yield from self._write_in_time(release, is_late=is_late)
         if not isinstance(reply, Refused) or reply.record is None or self.journal.is_in_doubt:
             return reply
         started = reply.record.steps.started
@@ -93,11 +96,13 @@ class Interruption(Recorder):
             return reply
         # Its mark has landed, and it was never called: that is known.
         clear = ClearStep(pk=record.pk, owner=record.owner, mark=started.mark)
-        yield from self._write_in_time(clear)
-        return (yield from self._write_in_time(release))
+        yield from self._write_in_time(clear, is_late=is_late)
+        return (yield from self._write_in_time(release, is_late=is_late))
 
-    def _write_in_time(self, transition: Transition) -> Flow[Written | Refused | None]:
-        if self.clock.now_ms() + self.budget.call_timeout_ms > self.budget.until_ms:
+    def _write_in_time(
+        self, transition: Transition, *, is_late: bool
+    ) -> Flow[Written | Refused | None]:
+        if not is_late and self.clock.now_ms() + self.budget.call_timeout_ms > self.budget.until_ms:
             return None
         try:
             return (yield from retry.write(transition, self._until_the_deadline(), self.clock))
