@@ -18,7 +18,8 @@ from oncekey.testing import MemoryStore
 from oncekey.transitions import Reserve, Transition
 from tests.support.dynamodb import TABLE, Recorder, dynamodb_table, items, store_on
 from tests.support.records import EXPIRIES, NOW_MS, every_record, record
-from tests.support.transition_table import NEVER, PK, VERSIONS
+from tests.support.transition_rows import PK, VERSIONS
+from tests.support.transition_table import NEVER
 from tests.support.transition_table import TABLE as ROWS
 
 if TYPE_CHECKING:
@@ -111,9 +112,7 @@ def records_for(transition: Transition) -> Iterator[Record]:
 
 def fill(client: DynamoDBClient, reference: MemoryStore) -> None:
     """Make the table hold what `reference` holds and nothing else."""
-    requests: list[Any] = [
-        {"DeleteRequest": {"Key": {"pk": item["pk"]}}} for item in items(client)
-    ]
+    requests: list[Any] = [{"DeleteRequest": {"Key": {"pk": item["pk"]}}} for item in items(client)]
     for start in range(0, len(requests), 25):
         client.batch_write_item(RequestItems={TABLE: requests[start : start + 25]})
     requests = [

@@ -10,18 +10,17 @@ from oncekey.record import Effects, Record, Status
 from oncekey.transition_rules import applied, permitted
 from oncekey.transitions import Reserve
 from tests.support.records import NOW_MS, NOW_S, STEPS, every_record, record
-from tests.support.transition_table import (
+from tests.support.transition_rows import (
     COMPLETED,
     ENDING,
     FAILED,
     FRESH,
-    NEVER,
     OUR_VERSION,
     RETRY,
-    TABLE,
     VERSIONS,
     Row,
 )
+from tests.support.transition_table import NEVER, TABLE
 
 every_row = pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
 

@@ -8,7 +8,7 @@ from oncekey.record import Effects, Status
 from oncekey.transition_rules import applied, permitted
 from oncekey.transitions import Complete, MarkUnknown, Release, Resume, Settle, TakeOver, Transition
 from tests.support.records import NOW_MS, record
-from tests.support.transition_table import DOUBT, ENDING, LATER, LEASE, OUR_VERSION, PK, RETRY
+from tests.support.transition_rows import DOUBT, ENDING, LATER, LEASE, OUR_VERSION, PK, RETRY
 
 
 @pytest.mark.requirement("D5")
