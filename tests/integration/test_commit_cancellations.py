@@ -212,7 +212,7 @@ def test_a_condition_that_failed_on_its_own_writes_is_no_failure(world: World) -
     assert answer["statusCode"] == 201
     assert list(world.rows) == ["once"]
     assert is_replay(service.send(POST))
-    requests = [name for name in world.sent if name != "Scan"]
+    requests = [name for name in world.take_sent() if name != "Scan"]
     assert requests == [RESERVE, COMMIT, COMMIT, "GetItem", RESERVE]
 
 

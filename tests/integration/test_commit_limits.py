@@ -54,7 +54,7 @@ def check_refused(world: World, *actions: Action, match: str) -> None:
     with pytest.raises(TransactionInvalid, match=match):
         service.sends(*actions)
 
-    assert world.sent == [RESERVE, "UpdateItem"]
+    assert world.take_sent() == [RESERVE, "UpdateItem"]
     assert world.record.status is Status.FAILED_RETRYABLE
     assert world.is_empty_of_effects()
 
@@ -152,7 +152,7 @@ def test_a_commit_has_at_most_4_mb(world: World, last: str) -> None:
     parted = [*actions[:5], point("half"), *actions[5:]]
     assert world.service().sends(*parted)["statusCode"] == 201
 
-    assert world.sent[-2:] == [COMMIT, COMMIT]
+    assert world.take_sent()[-2:] == [COMMIT, COMMIT]
 
 
 def on(row_id: str, kind: str) -> Action:

@@ -1,4 +1,4 @@
-"""What a recorded operation costs: the requests that are sent, counted, and the bytes in them."""
+"""What a recorded operation sends, request by request, under a key and where it runs bare."""
 
 from __future__ import annotations
 
@@ -6,23 +6,36 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oncekey import (
+    ConditionFailed,
+    Final,
+    NotExecuted,
+    current_operation,
+    idempotent,
+    idempotent_function,
+    single_tenant,
+)
 from oncekey.record import Status
 from tests.support.dynamodb import TABLE, items, write_units
+from tests.support.events import Event, with_key, with_route
 from tests.support.protected import is_replay
 from tests.support.recorded import (
     LEDGER,
     OUTBOX,
     World,
+    check,
     point,
     publish,
     put,
     recorded_world,
     transfer,
 )
-from tests.support.steps import BESIDE, FAILED, IN_THE_BUCKET, POST, Steps, step
+from tests.support.steps import BESIDE, CREATED, FAILED, IN_THE_BUCKET, POST, Steps, caught, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from oncekey import Operation
 
 # Answers that no record has room for, and no item.
 LARGE = {"statusCode": 201, "body": BESIDE.hex()}
@@ -48,12 +61,12 @@ def test_a_first_call_is_two_requests_and_a_replay_one(world: World) -> None:
     service = world.service()
 
     service.sends(transfer())
-    first = world.sent
+    first = world.take_sent()
     replay = service.send(POST)
 
     assert first == [RESERVE, COMMIT]
     assert is_replay(replay)
-    assert world.sent == [RESERVE]
+    assert world.take_sent() == [RESERVE]
 
 
 def test_the_record_stands_first_and_its_condition_is_mandatory(world: World) -> None:
@@ -91,12 +104,12 @@ def test_a_large_answer_is_kept_by_the_transaction_itself(world: World, has_writ
 
     first = service.sends(*actions, ends=LARGE)
     (transaction,) = world.transactions()
-    sent = world.sent
+    sent = world.take_sent()
     replay = service.send(POST)
 
     assert sent == [RESERVE, COMMIT]
     assert len(transaction["TransactItems"]) == (5 if has_write else 2)
-    assert world.sent == [RESERVE, "GetItem"]
+    assert world.take_sent() == [RESERVE, "GetItem"]
     assert replay["body"] == first["body"] == LARGE["body"]
     (record,) = [item for item in items(world.client) if "status" in item]
     assert write_units(record) == 1
@@ -112,9 +125,9 @@ def test_an_answer_beyond_an_item_is_kept_in_the_bucket_first(world: World) -> N
 
     service.sends(transfer(), ends=TOO_LARGE)
 
-    assert world.sent == [RESERVE, "PutObject", COMMIT]
+    assert world.take_sent() == [RESERVE, "PutObject", COMMIT]
     assert service.send(POST)["body"] == TOO_LARGE["body"]
-    assert world.sent == [RESERVE, "GetObject"]
+    assert world.take_sent() == [RESERVE, "GetObject"]
 
 
 def test_a_large_answer_that_does_not_fit_beside_the_writes_is_kept_before(world: World) -> None:
@@ -123,12 +136,12 @@ def test_a_large_answer_that_does_not_fit_beside_the_writes_is_kept_before(world
     filler = {"filler": b"x" * 399_000}
 
     service.sends(*[put(f"row-{number}", **filler) for number in range(10)], ends=LARGE)
-    assert world.sent == [RESERVE, COMMIT]
+    assert world.take_sent() == [RESERVE, COMMIT]
     service = world.service(operation="POST /others")
     rows = [put(f"row-{number}", **filler) for number in range(10)]
     service.sends(*rows, put("row-10", filler=b"x" * 190_000), ends=LARGE)
 
-    assert world.sent == [RESERVE, "PutItem", COMMIT]
+    assert world.take_sent() == [RESERVE, "PutItem", COMMIT]
     assert service.send(POST)["body"] == LARGE["body"]
 
 
@@ -161,9 +174,9 @@ def test_what_each_effect_adds(world: World, actions: list[Any], requests: list[
     answer = service.sends(*actions)
 
     assert answer["statusCode"] == 201
-    assert world.sent == requests
+    assert world.take_sent() == requests
     assert is_replay(service.send(POST))
-    assert world.sent == [RESERVE]
+    assert world.take_sent() == [RESERVE]
 
 
 def test_an_attempt_that_ends_otherwise_sends_no_transaction(world: World) -> None:
@@ -173,10 +186,10 @@ def test_an_attempt_that_ends_otherwise_sends_no_transaction(world: World) -> No
     service = world.service()
 
     service.sends(transfer(), ends=FAILED)
-    assert world.sent == [RESERVE, "UpdateItem"]
+    assert world.take_sent() == [RESERVE, "UpdateItem"]
     service.sends(transfer())
 
-    assert world.sent == [RESERVE, "UpdateItem", COMMIT]
+    assert world.take_sent() == [RESERVE, "UpdateItem", COMMIT]
     assert world.record.status is Status.COMPLETED
 
 
@@ -192,8 +205,134 @@ def test_results_of_steps_beside_the_record_expire_with_it(world: World) -> None
 
     service.sends(step("fetch", BESIDE, is_idempotent=True), look, transfer())
 
-    requests = [name for name in world.sent if name != "Scan"]
+    requests = [name for name in world.take_sent() if name != "Scan"]
     assert requests == [RESERVE, "PutItem", "UpdateItem", COMMIT]
     assert "expires_at" not in seen[0]
     (result,) = [item for item in items(world.client) if "status" not in item]
     assert int(result["expires_at"]["N"]) == world.record.expires_at_s + 24 * 3600  # type: ignore[operator]  # a completed record has one
+
+
+NO_KEY = with_key(POST)
+BARE: dict[str, tuple[dict[str, Any], Event, str]] = {
+    "switched off": ({}, POST, "1"),
+    "without a key": ({"required": False}, NO_KEY, "0"),
+    "another method": ({}, with_route(NO_KEY, "GET", "/payments"), "0"),
+}
+
+
+@pytest.fixture(params=list(BARE.values()), ids=list(BARE))
+def bare(
+    request: pytest.FixtureRequest, world: World, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Steps, Event]:
+    """A service, and an event that it carries out without a record."""
+    options, event, switch = request.param
+    monkeypatch.setenv("ONCEKEY_DISABLED", switch)
+    return world.service(**options), event
+
+
+def test_a_bare_run_applies_what_it_collects_in_one_request(
+    world: World, bare: tuple[Steps, Event]
+) -> None:
+    """Without a record its writes and messages are still applied all at once when it answers, and
+    what a commit applies is applied then; the answer is the handler's as it is.
+    """
+    service, event = bare
+
+    service.handles(transfer(), step("charge", "c-1"), point("made"), put("later"), publish())
+    answer = service.send(event)
+
+    assert answer == CREATED
+    assert world.take_sent() == [COMMIT, COMMIT]
+    assert (world.balance, len(world.rows), len(world.messages)) == (5, 3, 2)
+    assert len({message["id"] for message in world.messages}) == 2
+    assert service.given[1] == "c-1"
+    assert not service.runs[0].protected
+    assert [item for item in items(world.client) if "status" in item] == []
+
+
+BARE_ENDS: dict[str, tuple[Any, int | None, bool]] = {
+    "404": ({"statusCode": 404, "body": ""}, 404, True),
+    "500": ({"statusCode": 500, "body": ""}, 500, False),
+    "429": ({"statusCode": 429, "body": ""}, 429, False),
+    "ValueError": (ValueError("it failed"), None, False),
+    "NotExecuted": (NotExecuted("refused"), 503, False),
+    "Final": (Final(201), 201, False),
+    "Final that commits": (Final(409, commit=True), 409, True),
+}
+
+
+@pytest.mark.parametrize(("ends", "status", "commits"), BARE_ENDS.values(), ids=BARE_ENDS)
+def test_a_bare_run_applies_nothing_where_a_protected_one_would_not(
+    world: World, bare: tuple[Steps, Event], ends: Any, status: int | None, commits: bool
+) -> None:
+    """What is collected is applied with a final answer, discarded with another one or an exception,
+    and with `Final` as that says; nothing is sent where nothing is applied.
+    """
+    service, event = bare
+    service.handles(transfer(), ends=ends)
+
+    if status is None:
+        with pytest.raises(ValueError, match="it failed"):
+            service.send(event)
+    else:
+        assert service.send(event)["statusCode"] == status
+
+    assert world.take_sent() == ([COMMIT] if commits else [])
+    assert (world.balance, len(world.messages)) == ((5, 1) if commits else (0, 0))
+
+
+def test_a_bare_run_is_told_of_its_conditions(world: World, bare: tuple[Steps, Event]) -> None:
+    """A condition that does not hold lets nothing be applied: it is answered by its `otherwise`, or
+    raised to the handler's caller; `op.commit` raises it to the handler.
+    """
+    service, event = bare
+    service.handles(transfer(), check(otherwise=Final(409, "closed")))
+    assert (service.send(event)["statusCode"], world.is_empty_of_effects()) == (409, True)
+
+    service.handles(transfer(), check())
+    with pytest.raises(ConditionFailed, match="item 3"):
+        service.send(event)
+    assert world.is_empty_of_effects()
+
+    service.handles(transfer(), check(), caught(point("made")), put("after"))
+    assert service.send(event) == CREATED
+    assert isinstance(service.given[-2], ConditionFailed)
+    assert list(world.rows) == ["after"]
+
+
+def test_a_bare_function_applies_what_it_collects(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its result, in one request; with an exception, nothing."""
+    monkeypatch.setenv("ONCEKEY_DISABLED", "1")
+
+    @idempotent_function(
+        operation="book",
+        key=lambda row_id: row_id,
+        tenant=single_tenant(),
+        effects="recorded",
+        store=world.store(),
+    )
+    def book(row_id: str) -> int:
+        current_operation().transaction.put(LEDGER, {"id": row_id})
+        return len(row_id) // (row_id != "bad")
+
+    with pytest.raises(ZeroDivisionError):
+        book("bad")
+    assert book("good") == 4
+
+    assert world.take_sent() == [COMMIT]
+    assert list(world.rows) == ["good"]
+
+
+def test_a_bare_run_that_applies_nothing_needs_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a unit test of a handler there is neither a store nor a Region."""
+    monkeypatch.setenv("ONCEKEY_DISABLED", "1")
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+
+    @idempotent(operation="POST /payments", tenant=single_tenant(), effects="recorded")
+    def handler(_event: Any, _context: object, op: Operation) -> dict[str, Any]:
+        op.transaction.put(LEDGER, {"id": op.operation_id})
+        raise Final(402, op.downstream_key("charge"))
+
+    assert handler(POST, None)["statusCode"] == 402

@@ -95,8 +95,7 @@ class World:
         """The items of the outbox, by their time and id."""
         return sorted(self._values(OUTBOX), key=lambda row: (row["created_at"], row["id"]))
 
-    @property
-    def sent(self) -> list[str]:
+    def take_sent(self) -> list[str]:
         """The requests that were sent since this was last asked."""
         operations = self.recorder.operations
         self.recorder.calls.clear()

@@ -1,0 +1,261 @@
+"""A commit as a TransactWriteItems request, and what each of DynamoDB's refusals of it means."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import boto3
+import pytest
+from botocore import exceptions
+from botocore.validate import ParamValidator
+
+from oncekey.business_write import BusinessWrite
+from oncekey.commit import Commit, ConditionsFailed, Inapplicable
+from oncekey.dynamodb_codec import attribute_values
+from oncekey.dynamodb_transaction import cancellation, transaction_parameters
+from oncekey.errors import StoreError
+from oncekey.outbox import Message
+from oncekey.record import Effects
+from oncekey.recorded_errors import RefusedWrite
+from oncekey.step_transitions import FinishStep
+from oncekey.store import Refused
+from oncekey.stored_answer import Blob, Elsewhere, Place
+from oncekey.transitions import Complete, Ending, Reserve, Transition
+from tests.support.records import NOW_MS, NOW_S, REACHED, record
+
+FAILED = "ConditionalCheckFailed"
+RECORD = record(effects=Effects.RECORDED)
+ENDING = Ending(response="{}", completed_at_ms=NOW_MS, expires_at_s=NOW_S + 1)
+COMPLETE = Complete(pk=RECORD.pk, owner=RECORD.owner, ending=ENDING)
+FENCES: dict[str, Transition | None] = {
+    "completion": COMPLETE,
+    "recovery point": FinishStep(pk=RECORD.pk, owner=RECORD.owner, step=REACHED, mark=None),
+    "reserve": Reserve(record=RECORD, now_ms=NOW_MS),
+    "none": None,
+}
+ANSWER = Blob(
+    at=Elsewhere(place=Place.ITEM, name="pk#owner", digest="d"), data=b"answer", expires_at_s=7
+)
+RESULT = Elsewhere(place=Place.ITEM, name="pk#owner#charge", digest="d")
+
+
+def write(number: int, kind: str) -> BusinessWrite:
+    """A write of this kind to a row of its own."""
+    key = {"id": {"S": f"row-{number}"}}
+    own: dict[str, dict[str, Any]] = {
+        "put": {"Item": key},
+        "update": {
+            "Key": key,
+            "UpdateExpression": "SET a = :a",
+            "ExpressionAttributeValues": {":a": {"N": "1"}},
+        },
+        "delete": {"Key": key},
+        "check": {"Key": key, "ConditionExpression": "attribute_exists(id)"},
+    }
+    parameters = {"TableName": "rides", **own[kind]}
+    return BusinessWrite(
+        number=number, kind=kind, table="rides", size_bytes=0, parameters=parameters
+    )
+
+
+WRITES = tuple(
+    write(number, kind) for number, kind in enumerate(["put", "update", "delete", "check"], start=1)
+)
+MESSAGE = Message(
+    id="an-id",
+    topic="topic",
+    payload="{}",
+    operation_id=RECORD.operation_id,
+    operation="POST /rides",
+    tenant="acme",
+    created_at_ms=NOW_MS,
+)
+
+
+def commit(transition: Transition | None = COMPLETE, **changes: Any) -> Commit:
+    """A commit with everything that one can have."""
+    whole: dict[str, Any] = {
+        "writes": WRITES,
+        "messages": (MESSAGE,),
+        "companion": ANSWER,
+        "expiring": ((RESULT, 9),),
+    }
+    return Commit(transition=transition, token="a-token", **{**whole, **changes})
+
+
+@pytest.mark.parametrize("transition", FENCES.values(), ids=FENCES)
+def test_a_commit_is_a_request_that_the_service_model_knows(transition: Transition | None) -> None:
+    """Botocore's own validation takes the parameters, which our client leaves out at run time."""
+    client = boto3.client("dynamodb", region_name="eu-central-1")
+    shape = client.meta.service_model.operation_model("TransactWriteItems").input_shape
+    assert shape is not None
+
+    parameters = transaction_parameters("records", "outbox", commit(transition))
+
+    report = ParamValidator().validate(parameters, shape)
+    assert not report.has_errors(), report.generate_report()
+
+
+@pytest.mark.parametrize(
+    ("name", "first"), [("completion", "Update"), ("recovery point", "Update"), ("reserve", "Put")]
+)
+def test_the_records_own_action_is_the_first(name: str, first: str) -> None:
+    """It bears the record's condition and returns what it met, and so do the author's, in the order
+    of collection; messages, the answer's item and expiring results come after.
+    """
+    parameters = transaction_parameters("records", "outbox", commit(FENCES[name]))
+
+    actions = parameters["TransactItems"]
+    kinds = [next(iter(each)) for each in actions]
+    assert kinds == [first, "Put", "Update", "Delete", "ConditionCheck", "Put", "Put", "Update"]
+    whole = [next(iter(each.values())) for each in actions]
+    assert [each["TableName"] for each in whole] == [
+        *("records", "rides", "rides", "rides", "rides", "outbox", "records", "records")
+    ]
+    assert "ConditionExpression" in whole[0]
+    returned = [each.get("ReturnValuesOnConditionCheckFailure") for each in whole]
+    assert returned == ["ALL_OLD"] * 5 + [None] * 3
+    assert parameters["ClientRequestToken"] == "a-token"
+
+
+def test_without_a_record_the_first_action_is_the_authors() -> None:
+    """A bare run has nothing to fence with."""
+    bare = commit(None, companion=None, expiring=())
+
+    actions = transaction_parameters("records", "outbox", bare)["TransactItems"]
+
+    assert [next(iter(each)) for each in actions][:2] == ["Put", "Update"]
+    assert actions[0]["Put"]["TableName"] == "rides"
+
+
+def test_equal_commits_make_equal_bytes() -> None:
+    """Built twice, from equal values, the parameters come in one order."""
+    one, other = (
+        json.dumps(transaction_parameters("r", "o", commit(companion=None))) for _ in "12"
+    )
+
+    assert one == other
+
+
+def refusal(code: str, *reasons: Any, message: str = "said so") -> exceptions.ClientError:
+    """The exception that botocore raises for this answer."""
+    answer: Any = {
+        "Error": {"Code": code, "Message": message},
+        "ResponseMetadata": {"HTTPStatusCode": 400},
+    }
+    whole = [{"Code": each} if isinstance(each, str) else each for each in reasons]
+    if reasons:
+        answer["CancellationReasons"] = whole
+    return exceptions.ClientError(answer, "TransactWriteItems")
+
+
+def cancelled(*reasons: Any) -> exceptions.ClientError:
+    """A cancelled transaction."""
+    return refusal("TransactionCanceledException", *reasons)
+
+
+MET = {"Code": FAILED, "Item": attribute_values(RECORD)}
+ROW = {"Code": FAILED, "Item": {"id": {"S": "row-2"}, "seats": {"N": "0"}}}
+REPLIES: dict[str, tuple[exceptions.ClientError, Any]] = {
+    "the record's condition": (cancelled(MET, "None", "None"), Refused(RECORD)),
+    "a record that is gone": (cancelled(FAILED, "None"), Refused(None)),
+    "the record's before all others": (
+        cancelled(MET, FAILED, ROW, "TransactionConflict", "ValidationError"),
+        Refused(RECORD),
+    ),
+    "an author's condition": (
+        cancelled("None", "None", ROW),
+        ConditionsFailed((RefusedWrite(2, "update", "rides", {"id": "row-2", "seats": 0}),)),
+    ),
+    "several, in their order": (
+        cancelled("None", FAILED, "None", "None", FAILED),
+        ConditionsFailed(
+            (RefusedWrite(1, "put", "rides", None), RefusedWrite(4, "check", "rides", None))
+        ),
+    ),
+    "an author's condition before a conflict elsewhere": (
+        cancelled("None", "TransactionConflict", ROW),
+        ConditionsFailed((RefusedWrite(2, "update", "rides", {"id": "row-2", "seats": 0}),)),
+    ),
+    "a write that is invalid": (
+        cancelled("None", "None", {"Code": "ValidationError", "Message": "no number"}),
+        Inapplicable("item 2 (update on rides): ValidationError: no number"),
+    ),
+    "an item collection that is full": (
+        cancelled("None", "ItemCollectionSizeLimitExceeded"),
+        Inapplicable("item 1 (put on rides): ItemCollectionSizeLimitExceeded: "),
+    ),
+    "a message's": (
+        cancelled(*["None"] * 5, FAILED),
+        Inapplicable(f"message to topic: {FAILED}: "),
+    ),
+    "the answer's item": (
+        cancelled(*["None"] * 6, {"Code": "ValidationError", "Message": "too large"}),
+        Inapplicable("an item of oncekey's own: ValidationError: too large"),
+    ),
+    "a wrong expression": (refusal("ValidationException", message="FOO"), Inapplicable("FOO")),
+    "no reasons": (
+        cancelled(),
+        Inapplicable("DynamoDB cancelled the transaction and gave no reason"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("error", "reply"), REPLIES.values(), ids=REPLIES)
+def test_what_a_refusal_means(error: exceptions.ClientError, reply: Any) -> None:
+    """The record's own reason counts first, then the author's conditions, then what nobody can
+    apply, which is named.
+    """
+    assert cancellation(error, commit()) == reply
+
+
+def test_without_a_record_every_reason_is_the_authors() -> None:
+    """The first reason of a bare run is that of its first write."""
+    reply = cancellation(cancelled(FAILED, "None"), commit(None))
+
+    assert reply == ConditionsFailed((RefusedWrite(1, "put", "rides", None),))
+
+
+AGAIN: dict[str, tuple[Exception, str | None]] = {
+    "the record is held": (cancelled("TransactionConflict", "None"), "conflict"),
+    "the record is held, and a condition failed": (
+        cancelled("TransactionConflict", FAILED),
+        "conflict",
+    ),
+    "a row is held": (cancelled("None", "TransactionConflict"), "conflict"),
+    "a row is throttled": (cancelled("None", "ThrottlingError"), "throttled"),
+    "too little capacity": (cancelled("None", "ProvisionedThroughputExceeded"), "throttled"),
+    "a conflict and a fault": (
+        cancelled("None", "ValidationError", "TransactionConflict"),
+        "conflict",
+    ),
+    "in progress": (refusal("TransactionInProgressException"), "conflict"),
+    "throttled": (refusal("ThrottlingException"), "throttled"),
+    "an error of DynamoDB's": (refusal("InternalServerError"), None),
+    "no answer": (exceptions.ReadTimeoutError(endpoint_url="https://somewhere.example"), None),
+    "an error of the client's": (ValueError("whatever"), None),
+}
+
+
+@pytest.mark.parametrize(("error", "contention"), AGAIN.values(), ids=AGAIN)
+def test_what_is_sent_again(error: Exception, contention: str | None) -> None:
+    """What passes by itself, or was perhaps applied, and whether others are the reason."""
+    with pytest.raises(StoreError) as raised:
+        cancellation(error, commit())
+
+    assert raised.value.transient
+    assert raised.value.contention == contention
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["AccessDeniedException", "ResourceNotFoundException", "IdempotentParameterMismatchException"],
+)
+def test_what_is_not_sent_again(code: str) -> None:
+    """What only a change of the deployment helps, or what must never happen."""
+    with pytest.raises(StoreError, match=code) as raised:
+        cancellation(refusal(code), commit())
+
+    assert not raised.value.transient
+    assert raised.value.contention is None
