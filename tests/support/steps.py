@@ -138,11 +138,12 @@ class Steps(Protected):
     """A handler of recorded effects that does one scripted action after the other.
 
     `ran` names the functions of steps that ran, `given` has what the steps gave to the handler, and
-    `keys` the downstream keys that they showed their provider.
+    `keys` the downstream keys that they showed their provider. `event` is the request.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"effects": "recorded", "store": FaultyStore(), **options})
+        self.event = POST
         self.ran: list[str] = []
         self.given: list[Any] = []
         self.keys: list[str] = []
@@ -162,7 +163,7 @@ class Steps(Protected):
     def sends(self, *actions: Action, ends: Answer | BaseException = CREATED) -> Answer:
         """One request, whose handler does these and then ends so."""
         self.handles(*actions, ends=ends)
-        return self.send(POST)
+        return self.send(self.event)
 
     def dies(self, *actions: Action) -> None:
         """One request whose process dies after these, at the latest."""
