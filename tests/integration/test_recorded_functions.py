@@ -316,8 +316,9 @@ def test_switched_off_its_steps_run_and_its_writes_are_made(
     def body(op: Operation) -> Any:
         op.transaction.put("orders", {"id": op.operation_id})
         op.commit("ordered")
+        op.transaction.put("orders", {"id": f"{op.operation_id}, charged"})
         return function.step("charge", "c-1")
 
     assert [function.calls(body), function.calls(body)] == ["c-1", "c-1"]
     assert function.ran == ["charge", "charge"]
-    assert (len(function.store.writes), function.store.records) == (2, {})
+    assert (len(function.store.writes), function.store.records) == (4, {})
