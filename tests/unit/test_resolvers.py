@@ -1,0 +1,108 @@
+"""Resolvers: how they are declared and found, and what they are asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncekey import Completed, ConfigurationError, NotExecuted, Question, resolver
+from oncekey.operation import downstream_key
+from oncekey.resolvers import question_about, resolver_of
+from oncekey.steps import FinishedStep, StartedStep, Steps
+from tests.support.records import record
+
+
+@pytest.fixture(autouse=True)
+def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other test's resolvers, and none of this one's left behind."""
+    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+
+
+def ask(question: Question) -> Completed:
+    """A resolver."""
+    return Completed(question.step)
+
+
+def ask_otherwise(_question: Question) -> NotExecuted:
+    """Another one."""
+    return NotExecuted()
+
+
+def test_a_resolver_is_found_by_operation_and_step() -> None:
+    """The function stays as it is, and serves the step that it was declared for."""
+    declared = resolver("POST /rides", "charge")(ask)
+
+    assert declared is ask
+    assert resolver_of("POST /rides", "charge") is ask
+    assert resolver_of("POST /rides", "ship") is None
+    assert resolver_of("POST /others", "charge") is None
+
+
+def test_one_function_may_serve_several_steps() -> None:
+    """It is told which one it is asked about."""
+    resolver("POST /rides", "charge")(ask)
+    resolver("POST /rides", "ship")(ask)
+
+    assert resolver_of("POST /rides", "charge") is resolver_of("POST /rides", "ship") is ask
+
+
+def test_a_step_has_one_resolver() -> None:
+    """A second function for it is refused, by a message that names the first; which stays."""
+    resolver("POST /rides", "charge")(ask)
+
+    with pytest.raises(ConfigurationError) as raised:
+        resolver("POST /rides", "charge")(ask_otherwise)
+
+    assert str(raised.value) == (
+        f"@resolver('POST /rides'): the step 'charge' has the resolver {ask.__module__}.ask already"
+    )
+    assert resolver_of("POST /rides", "charge") is ask
+
+
+def test_a_module_that_is_loaded_again_declares_its_resolvers_again() -> None:
+    """The same function by name takes the place of the first: a reload is no mistake."""
+    resolver("POST /rides", "charge")(ask)
+
+    def reloaded(question: Question) -> Completed:
+        return Completed(question.attempt)
+
+    reloaded.__module__, reloaded.__qualname__ = ask.__module__, ask.__qualname__
+    resolver("POST /rides", "charge")(reloaded)
+
+    assert resolver_of("POST /rides", "charge") is reloaded
+
+
+@pytest.mark.parametrize(("operation", "step"), [("", "charge"), ("POST /rides", ""), ("", "")])
+def test_operation_and_step_are_named(operation: str, step: str) -> None:
+    """A resolver of nothing is refused when it is declared."""
+    with pytest.raises(ConfigurationError, match="name the operation and its step"):
+        resolver(operation, step)
+
+
+def test_a_question_says_what_was_begun_and_for_whom() -> None:
+    """All of it is from the record, and the downstream key is the one that the step was given."""
+    in_doubt = record(
+        steps=Steps(
+            started=StartedStep(name="charge", position=1, mark=2, at_ms=1_699_999_999_000),
+            finished=(FinishedStep(name="hold", position=0, at_ms=1, result="null"),),
+        )
+    )
+
+    assert question_about(in_doubt) == Question(
+        operation="POST /payments",
+        operation_id=in_doubt.operation_id,
+        step="charge",
+        downstream_key=downstream_key(in_doubt.operation_id, "charge"),
+        tenant="tenant-1",
+        principal="user-1",
+        key="secret-key-0123456789",
+        attempt=3,
+        started_at_ms=1_699_999_999_000,
+    )
+
+
+def test_where_no_step_is_in_doubt_there_is_no_question() -> None:
+    """Finished steps are known."""
+    finished = Steps(finished=(FinishedStep(name="hold", position=0, at_ms=1, result="null"),))
+
+    assert question_about(record()) is None
+    assert question_about(record(steps=finished)) is None
