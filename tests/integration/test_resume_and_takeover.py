@@ -277,8 +277,8 @@ def test_a_stale_owner_whose_operation_is_forgotten(is_half_done: bool, is_gone:
 
 @pytest.mark.parametrize("late", ["a step", "an idempotent step", "a commit"])
 def test_without_time_left_nothing_begins(late: str) -> None:
-    """Once its lease is over by its own clock, an attempt marks, runs and commits nothing more, and
-    the next request resumes at once.
+    """Once its lease is over by its own clock, an attempt marks, runs and commits nothing more; it
+    gives the key back, and the next request resumes.
     """
     service = Steps()
 
@@ -286,9 +286,20 @@ def test_without_time_left_nothing_begins(late: str) -> None:
 
     assert problem_of(answer) == (503, "not-executed", True)
     assert (service.ran, service.store.writes) == (["hold"], [])
-    assert not service.record.is_in_doubt
+    assert service.record.status is Status.FAILED_RETRYABLE
     assert service.sends(HOLD, *LATE[late])["statusCode"] == 201
     assert service.ran.count("hold") == 1
+
+
+def test_without_time_left_and_taken_over_it_is_told_the_answer() -> None:
+    """What gives the key back is refused by the successor's record, which has the answer."""
+    service = Steps()
+    other = service.another_sandbox(ahead_ms=LEASE_MS + 1)
+
+    answer = service.sends(HOLD, waits(LEASE_MS + 1), meanwhile(other, HOLD), step("late"))
+
+    assert (answer["statusCode"], is_replay(answer)) == (201, True)
+    assert service.ran == ["hold"]
 
 
 @pytest.mark.parametrize("effects", ["unrecorded", "repeatable"])
