@@ -307,7 +307,7 @@ def test_a_settlement_whose_write_fails_is_sent_again(call: str) -> None:
     service.store.call_timeout_ms = 1_500
     getattr(service.store, call)("SettleStep")
 
-    settler(service).settle(service.record)
+    assert settler(service).settle(service.record) is Settlement.SETTLED
 
     assert service.store.asked[-2:] == ["SettleStep"] * 2
     assert service.sends(step("charge"))["statusCode"] == 201

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from oncekey import Completed, ConfigurationError, NotExecuted, Question, resolver
@@ -53,9 +55,32 @@ def test_a_step_has_one_resolver() -> None:
         resolver("POST /rides", "charge")(ask_otherwise)
 
     assert str(raised.value) == (
-        f"@resolver('POST /rides'): the step 'charge' has the resolver {ask.__module__}.ask already"
+        "@resolver('POST /rides', 'charge'):"
+        f" the step has the resolver {ask.__module__}.ask already"
     )
     assert resolver_of("POST /rides", "charge") is ask
+
+
+async def ask_some_time(_question: Question) -> Completed:
+    """A resolver that nobody would await."""
+    return Completed(None)
+
+
+@pytest.mark.parametrize("declared", ["ask", None, ask_some_time])
+def test_a_resolver_is_a_plain_function(declared: Any) -> None:
+    """Anything else is refused when it is declared, and declares nothing."""
+    with pytest.raises(ConfigurationError, match="a resolver is a"):
+        resolver("POST /rides", "charge")(declared)
+
+    assert resolver_of("POST /rides", "charge") is None
+
+
+def test_two_functions_without_a_name_are_two() -> None:
+    """Lambdas are all called the same; the second does not take the place of the first."""
+    resolver("POST /rides", "charge")(lambda _question: Completed(1))
+
+    with pytest.raises(ConfigurationError, match="already"):
+        resolver("POST /rides", "charge")(lambda _question: Completed(2))
 
 
 def test_a_module_that_is_loaded_again_declares_its_resolvers_again() -> None:

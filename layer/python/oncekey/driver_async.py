@@ -58,6 +58,11 @@ async def drive_async(
             raise cancelled from None
         result: R = end.value
         return result
+    except BaseException as error:
+        if cancelled is not None:
+            # What the flow had to say of it is recorded; the cancellation is its caller's.
+            raise cancelled from error
+        raise
     finally:
         flow.close()
 

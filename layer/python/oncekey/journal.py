@@ -60,6 +60,8 @@ class Journal:
     is_in_doubt: bool = False
     # False once a checkpoint or commit was not confirmed: it may be on record all the same.
     is_certain: bool = True
+    # Whether the function of any step has been let run by this attempt.
+    has_called: bool = False
     commits_passed: int = 0
     _commits_built: int = 0
     _marks: int = 0
@@ -93,6 +95,7 @@ class Journal:
             yield from self._write(start, self.budget(_MOST_START_FAILURES))
             # The process may have been frozen meanwhile. Nothing was called: the mark is cleared.
             self._check_lease()
+        self.has_called = True
         return None
 
     def finish(self, name: str, text: str | None, *, is_final: bool = False) -> Flow[None]:

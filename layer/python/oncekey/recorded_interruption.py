@@ -120,7 +120,9 @@ class Interruption(Recorder):
         now_ms = self.clock.now_ms()
         telemetry.ownership_lost(self.record, now_ms)
         if met is None or met.operation_id != self.record.operation_id:
-            reason = Reason.OUTCOME_UNKNOWN if self._is_half_done else Reason.NOT_EXECUTED
+            # With the record its evidence is gone: what this attempt has done, nobody can say.
+            has_effect = self._is_half_done or self.journal.has_called
+            reason = Reason.OUTCOME_UNKNOWN if has_effect else Reason.NOT_EXECUTED
             return Refusal(reason=reason, retry_after_ms=RETRY_SOON_MS)
         match met.status:
             case Status.COMPLETED:

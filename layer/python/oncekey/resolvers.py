@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import ConfigurationError, NotExecuted
+from oncekey.handlers import is_coroutine_function
 from oncekey.operation import downstream_key
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ class resolver:  # noqa: N801 -- written as a decorator
     asked again, also by two at once.
 
     Raises:
-        ConfigurationError: the operation or the step has no name, or the step has another resolver.
+        ConfigurationError: the operation or the step has no name, the step has another resolver, or
+            what is declared is no plain function.
     """
 
     operation: str
@@ -77,12 +79,27 @@ class resolver:  # noqa: N801 -- written as a decorator
 
     def __call__(self, function: Callable[[Question], Finding], /) -> Callable[[Question], Finding]:
         """Declare `function`, which stays as it is."""
-        known = _resolvers.get((self.operation, self.step))
-        if known is not None and _name(known) != _name(function):
-            fault = f"the step {self.step!r} has the resolver {_name(known)} already"
-            raise ConfigurationError(f"@resolver({self.operation!r})", [fault])
+        faults = self._faults(function)
+        if faults:
+            raise ConfigurationError(f"@resolver({self.operation!r}, {self.step!r})", faults)
         _resolvers[self.operation, self.step] = function
         return function
+
+    def _faults(self, function: object) -> list[str]:
+        if not callable(function):
+            return [f"a resolver is a function, not {type(function).__name__}"]
+        if is_coroutine_function(function):
+            return ["a resolver is a plain function: nobody awaits a coroutine"]
+        known = _resolvers.get((self.operation, self.step))
+        if known is not None and not _is_same(known, function):
+            return [f"the step has the resolver {_name(known)} already"]
+        return []
+
+
+def _is_same(known: Callable[..., Any], function: Callable[..., Any]) -> bool:
+    # A module that is loaded again declares the same function anew; lambdas all have one name.
+    name = _name(function)
+    return known is function or (name == _name(known) and "<lambda>" not in name)
 
 
 def resolver_of(operation: str, step: str) -> Callable[[Question], Finding] | None:

@@ -16,7 +16,7 @@ from oncekey.resolvers import Completed, Finding, StillUnknown, question_about, 
 from oncekey.results import encode
 from oncekey.retry import Budget
 from oncekey.steps import FinishedStep
-from oncekey.store import Written
+from oncekey.store import Refused
 from oncekey.stored_answer import keep_result
 from oncekey.transitions import Retry, SettleStep
 
@@ -125,7 +125,7 @@ class Settler:
             clock=self.clock,
             invocation=never,
         )
-        if not isinstance(reply, Written):
+        if isinstance(reply, Refused) and not _is_ours(reply.record, transition):
             return Settlement.OVERTAKEN
         telemetry.step_settled(record, self.clock.now_ms(), started.name)
         return Settlement.SETTLED
@@ -160,3 +160,8 @@ class Settler:
             call_timeout_ms=self.store.call_timeout_ms,
             max_failures=_MOST_FAILURES,
         )
+
+
+def _is_ours(met: Record | None, transition: SettleStep) -> bool:
+    # Our write landed and its answer was lost: nobody else draws the same owner.
+    return met is not None and met.owner == transition.new_owner
