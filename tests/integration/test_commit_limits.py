@@ -141,12 +141,16 @@ def test_a_commit_has_at_most_4_mb(world: World, last: str) -> None:
     """Writes and messages count together; the one that goes beyond is refused by its name, with
     both sizes, and a commit in between makes room.
     """
-    full = rows(10, size_bytes=LARGE_ROW_BYTES)
+    full = [
+        *rows(9, size_bytes=LARGE_ROW_BYTES),
+        put("less", filler=b"x" * 100_000),
+        *[publish(f"topic-{number}", "x" * 199_000) for number in range(2)],
+    ]
     action, named = {
         "a write": (put("more", filler=b"x" * 300_000), rf"^item 11 \(put on {LEDGER}\)"),
-        "a message": (publish("more", "x" * 199_000), r"^message to more"),
+        "a message": (publish("more", "x" * 199_500), r"^message to more"),
     }[last]
-    actions = [*full, action] if last == "a write" else [*full, put("b", f=b"x" * 100_000), action]
+    actions = [*full, action]
 
     check_refused(world, *actions, match=rf"{named} makes 4\d{{6}} bytes .* takes 4194304")
     parted = [*actions[:5], point("half"), *actions[5:]]

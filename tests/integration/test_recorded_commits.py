@@ -52,27 +52,30 @@ def counted(row_id: str) -> Action:
 
 @pytest.mark.case(42)
 @pytest.mark.requirement("C2")
-@pytest.mark.parametrize("lost", [0, 1, 3])
-@pytest.mark.parametrize("failed", [0, 2])
+@pytest.mark.parametrize(
+    ("dropped", "failed", "lost"), [(2, 0, 0), (0, 2, 0), (0, 0, 1), (0, 0, 3), (1, 1, 1)]
+)
+@pytest.mark.parametrize("publishes", [True, False], ids=["with a message", "without"])
 @pytest.mark.parametrize("is_final", [True, False], ids=["completion", "op.commit"])
 def test_a_commit_is_sent_again_as_the_same_bytes_and_applied_once(
-    world: World, is_final: bool, failed: int, lost: int
+    world: World, is_final: bool, publishes: bool, dropped: int, failed: int, lost: int
 ) -> None:
-    """Answered 500 without effect, or applied and its answer lost, a commit is sent again byte for
-    byte; moto ignores its token, and yet counter and outbox do not double.
+    """A commit that never arrived, was answered 500, or whose answer was lost, is sent again byte
+    for byte; moto ignores its token, and yet the counter and the outbox do not double.
 
     Red when a resent commit is built anew, or is applied without the record's own condition.
     """
     service, wire = world.service(), Wire(world)
-    wire.fail(failed)
+    wire.befall(dropped=dropped, failed=failed)
     world.transport.lose(COMMIT, lost + (failed if lost else 0))
 
-    answer = service.sends(transfer(), *([] if is_final else [point("made")]))
+    collect = transfer(publishes=publishes)
+    answer = service.sends(collect, *([] if is_final else [point("made")]))
 
     assert answer["statusCode"] == 201
-    assert len(wire.bodies) == 1 + failed + lost
+    assert len(wire.bodies) == 1 + dropped + failed + lost
     assert len(set(wire.bodies)) == 1
-    assert (world.balance, len(world.rows), len(world.messages)) == (5, 2, 1)
+    assert (world.balance, len(world.rows), len(world.messages)) == (5, 2, int(publishes))
     assert world.record.status is Status.COMPLETED
     assert (world.record.attempt, len(service.runs)) == (1, 1)
     assert is_replay(service.send(POST))
@@ -157,8 +160,8 @@ def test_phases_are_committed_once_each_wherever_the_first_attempt_ended(
     """Each commit applies what was collected since the last one; the attempt that follows applies
     what is left, and nothing again.
 
-    Red when a commit does not leave its recovery point in the same transaction, or when a resumed
-    attempt applies a phase that is on record.
+    Red when a commit leaves no recovery point, or when a resumed attempt applies a phase that is on
+    record.
     """
     service = world.service()
 
@@ -263,7 +266,7 @@ def test_a_release_tells_what_became_of_an_unconfirmed_completion(
 
     if is_applied:
         assert answer["statusCode"] == 201
-        assert is_replay(service.send(POST))
+        assert [is_replay(answer), is_replay(service.send(POST))] == [False, True]
     else:
         assert problem_of(answer) == (503, "store-unavailable", True)
         assert world.record.status is Status.FAILED_RETRYABLE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -10,20 +11,22 @@ import boto3
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.config import Config
+from botocore.exceptions import EndpointConnectionError
+from moto import mock_aws
 from moto.core.botocore_stubber import MockRawResponse
 
+from infra.service import IDEMPOTENCY
 from oncekey import DynamoDBStore
 from oncekey.dynamodb_codec import record_from_item
 from oncekey.dynamodb_writes import python_values
 from oncekey.s3_bucket import ResponseBucket
+from oncekey_local.tables import create_table_request
 from tests.support.dynamodb import (
     BUCKET,
     TABLE,
     LossyTransport,
     Recorder,
-    dynamodb_table,
     items,
-    make_response_bucket,
 )
 from tests.support.steps import Action, Steps
 
@@ -133,40 +136,51 @@ class World:
         return [python_values(item) or {} for item in found]
 
 
+@cache
+def _session() -> boto3.Session:
+    # One for all tests: it has read the descriptions of the services, which takes longest.
+    return boto3.Session(region_name="eu-central-1")
+
+
 @contextlib.contextmanager
 def recorded_world() -> Iterator[World]:
     """A world of its own, for one thread."""
-    with dynamodb_table():
-        client: DynamoDBClient = boto3.client(
-            "dynamodb",
-            region_name="eu-central-1",
-            config=Config(
-                connect_timeout=1,
-                read_timeout=1,
-                retries={"total_max_attempts": 1, "mode": "standard"},
-            ),
+    once = Config(
+        connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1, "mode": "standard"}
+    )
+    with mock_aws():
+        client: DynamoDBClient = _session().client("dynamodb", config=once)
+        client.create_table(**create_table_request(TABLE, IDEMPOTENCY))
+        bucket: S3Client = _session().client("s3", config=once)
+        bucket.create_bucket(
+            Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
         )
-        yield World(client, make_response_bucket())
+        yield World(client, bucket)
 
 
 class Wire:
-    """The transactions as they go over the wire: their bodies, and answers in place of AWS's."""
+    """The transactions as they go over the wire: their bodies, and what befalls the next ones."""
 
     def __init__(self, world: World) -> None:
         self.bodies: list[bytes] = []
-        self._failures = 0
+        self._dropped = 0
+        self._failed = 0
         events: Any = world.client.meta.events
         events.register_first("before-send.dynamodb.TransactWriteItems", self._before_send)
 
-    def fail(self, count: int) -> None:
-        """Answer the next `count` transactions 500, without applying them."""
-        self._failures = count
+    def befall(self, *, dropped: int = 0, failed: int = 0) -> None:
+        """So many never arrive; so many after them are applied and answered 500."""
+        self._dropped, self._failed = dropped, failed
 
     def _before_send(self, request: Any, **_: object) -> AWSResponse | None:
         self.bodies.append(bytes(request.body))
-        if not self._failures:
+        if self._dropped:
+            self._dropped -= 1
+            raise EndpointConnectionError(endpoint_url=request.url)
+        if not self._failed:
             return None
-        self._failures -= 1
+        self._failed -= 1
+        # botocore takes this answer, the first, and moto carries the request out all the same.
         kind = HTTPHeaders.from_dict({"x-amzn-errortype": "InternalServerError"})
         return AWSResponse(request.url, 500, kind, MockRawResponse(b'{"message": "we are sorry"}'))
 
@@ -210,7 +224,7 @@ def cancelled(*reasons: str | dict[str, Any]) -> dict[str, Any]:
     return {**answer, "CancellationReasons": whole}
 
 
-def transfer(amount: int = 5) -> Action:
+def transfer(amount: int = 5, *, publishes: bool = True) -> Action:
     """Collect a counter, which shows every repeat, a row and a message."""
 
     def action(_service: Steps, op: Operation) -> None:
@@ -218,7 +232,8 @@ def transfer(amount: int = 5) -> Action:
             LEDGER, {"id": "balance"}, "ADD amount :amount", values={":amount": amount}
         )
         op.transaction.put(LEDGER, {"id": op.operation_id, "amount": amount})
-        op.outbox.publish("payment.requested", {"amount": amount})
+        if publishes:
+            op.outbox.publish("payment.requested", {"amount": amount})
 
     return action
 
