@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from oncekey import retry
+from oncekey import commands, retry
 from oncekey.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
 from oncekey.effect_use import Use
+from oncekey.errors import StoreError
 from oncekey.retry import Budget
 from oncekey.run_order import RunOrder
 from oncekey.steps import NO_STEPS
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.commands import Flow
     from oncekey.step_results import Found
+    from oncekey.store import Refused, Written
 
 _MOST_FAILURES = 3
 
@@ -84,6 +86,21 @@ class BareRun:
         )
         for blob in claimed(taken):
             yield from retry.keep(blob, budget, self.clock)
-        reply = yield from retry.commit(whole, budget, self.clock, lambda _met: False)
+        reply = yield from self._sent(whole, budget)
         if isinstance(reply, ConditionsFailed | Inapplicable):
             raise error_of(whole, reply)
+
+    def _sent(
+        self, whole: Commit, budget: Budget
+    ) -> Flow[Written | Refused | ConditionsFailed | Inapplicable]:
+        # Sent again only where it was certainly not applied: no record is here to say so later, and
+        # DynamoDB's token is not to be relied on alone.
+        while True:
+            try:
+                return (yield from commands.transact(whole))
+            except StoreError as error:
+                budget.failures += 1
+                delay_ms = retry.delay_ms(budget.failures, self.clock.random_fraction())
+                if not error.contention or not budget.allows(self.clock.now_ms() + delay_ms):
+                    raise
+            yield from commands.pause(delay_ms)

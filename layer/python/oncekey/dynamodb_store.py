@@ -161,7 +161,9 @@ class DynamoDBStore:
         except StoreError as failure:
             if failure.transient:
                 raise
-            tables = ", ".join(sorted({self._table, *(write.table for write in commit.writes)}))
+            others = {self._outbox} if commit.messages else set[str]()
+            written = {self._table, *(write.table for write in commit.writes)} | others
+            tables = ", ".join(sorted(written))
             hint = "check their names, the Region and the function's permissions"
             reason = f"{failure.reason} in a transaction on {tables}: {hint}"
             raise StoreError(reason, transient=False) from error

@@ -92,7 +92,7 @@ def cancellation(error: Exception, commit: Commit) -> Refused | ConditionsFailed
     if failed:
         return ConditionsFailed(failed)
     _raise_contention(rest, error)
-    return Inapplicable(_why(commit, rest))
+    return Inapplicable(_why(commit, fence, rest))
 
 
 def _raise_contention(reasons: list[Mapping[str, Any]], error: Exception) -> None:
@@ -102,9 +102,10 @@ def _raise_contention(reasons: list[Mapping[str, Any]], error: Exception) -> Non
             raise StoreError(str(reason["Code"]), transient=True, contention=contention) from error
 
 
-def _why(commit: Commit, reasons: list[Mapping[str, Any]]) -> str:
-    named = [*map(str, commit.writes), *map(str, commit.messages)]
-    for number, reason in enumerate(reasons):
+def _why(commit: Commit, fence: list[Mapping[str, Any]], rest: list[Mapping[str, Any]]) -> str:
+    own = ["the operation's record"] if fence else []
+    named = [*own, *map(str, commit.writes), *map(str, commit.messages)]
+    for number, reason in enumerate([*fence, *rest]):
         code = str(reason.get("Code"))
         if code != "None":
             what = named[number] if number < len(named) else "an item of oncekey's own"

@@ -26,13 +26,14 @@ def equipped(
     operation: Operation, run: Journal | BareRun, store: Callable[[], Store], clock: Clock
 ) -> Operation:
     """`operation` with the steps, transaction and outbox of `run`; the store is asked for late."""
+    late: Any = _LateStore(store)
 
     def driven(flow: Flow[Any]) -> Any:
-        return drive(flow, store=store(), clock=clock, invocation=never)
+        return drive(flow, store=late, clock=clock, invocation=never)
 
     async def driven_async(flow: Flow[Any]) -> Any:
         return await drive_async(
-            flow, store=store(), clock=clock, invocation=never_async, has_begun=True
+            flow, store=late, clock=clock, invocation=never_async, has_begun=True
         )
 
     record = getattr(run, "record", None)
@@ -57,6 +58,16 @@ def equipped(
         drive_async=driven_async,
     )
     return replace(operation, _work=work)
+
+
+class _LateStore:
+    """The store, made when something is asked of it: a bare run may never ask anything."""
+
+    def __init__(self, make: Callable[[], Store]) -> None:
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._make(), name)
 
 
 def never(command: Invoke) -> Result:

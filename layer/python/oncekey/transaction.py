@@ -66,7 +66,7 @@ class Collected:
                 f"{what} has {added_bytes} bytes, and DynamoDB takes {LARGEST_ITEM_BYTES} an item;"
                 " keep the large part elsewhere, and its address in the item"
             )
-        total = added_bytes + self.size_bytes
+        total = added_bytes + self.size_bytes + _RECORD_BYTES
         if total > LARGEST_TRANSACTION_BYTES:
             raise TransactionInvalid(
                 f"{what} makes {total} bytes of this commit, and DynamoDB takes"

@@ -1,0 +1,83 @@
+"""Recorded handlers that run outside any record: what they need, and what they never do twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from oncekey import StoreError, idempotent, single_tenant
+from oncekey.commit import Commit, Inapplicable
+from oncekey.dynamodb_transaction import cancellation
+from oncekey.transitions import Complete
+from tests.support.dynamodb import TABLE, LossyTransport, dynamodb_table, store_on
+from tests.support.events import load, with_header
+from tests.support.transition_rows import ENDING
+
+if TYPE_CHECKING:
+    from oncekey import Operation
+
+
+def test_steps_need_no_table_in_unit_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ONCEKEY_DISABLED a handler of steps runs without a table, a Region or a network."""
+    for name in ("ONCEKEY_TABLE", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ONCEKEY_DISABLED", "1")
+
+    @idempotent(operation="POST /rides", tenant=single_tenant(), effects="recorded")
+    def handler(event: dict[str, Any], context: object, op: Operation) -> dict[str, Any]:
+        op.commit("nothing was collected")
+        return {"statusCode": 201, "body": op.step("charge", lambda: "ch_1")}
+
+    assert handler(load("apigw_http_v2_post"), None) == {"statusCode": 201, "body": "ch_1"}
+
+
+@pytest.mark.case(42)
+def test_a_bare_transaction_is_not_sent_again_when_its_answer_is_lost() -> None:
+    """No record could tell that it has been applied, and an engine may not heed its token: the
+    caller gets the failure, and what was collected is applied once.
+
+    Red when a bare run sends its transaction again after any transient failure.
+    """
+    with dynamodb_table() as client:
+        client.create_table(
+            TableName="accounts",
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+
+        @idempotent(
+            operation="POST /rides",
+            tenant=single_tenant(),
+            effects="recorded",
+            required=False,
+            store=store_on(client),
+        )
+        def handler(event: dict[str, Any], context: object, op: Operation) -> dict[str, Any]:
+            op.transaction.update("accounts", {"id": "a"}, "ADD balance :n", values={":n": 5})
+            return {"statusCode": 201}
+
+        LossyTransport(client).lose("TransactWriteItems")
+        without_key = with_header(load("apigw_http_v2_post"), "idempotency-key")
+        with pytest.raises(StoreError):
+            handler(without_key, None)
+        (account,) = client.scan(TableName="accounts")["Items"]
+
+    assert account["balance"] == {"N": "5"}
+
+
+def test_the_records_own_reason_is_told_where_it_is_none_of_the_known() -> None:
+    """A transaction that is refused for the record itself says so, and not "no reason"."""
+
+    class Cancelled(Exception):
+        response: ClassVar[dict[str, Any]] = {
+            "Error": {"Code": "TransactionCanceledException"},
+            "CancellationReasons": [{"Code": "ValidationError", "Message": "too large"}],
+        }
+
+    commit = Commit(transition=Complete(pk=TABLE, owner="o", ending=ENDING), token="t")
+
+    refused = cancellation(Cancelled(), commit)
+
+    assert refused == Inapplicable("the operation's record: ValidationError: too large")
