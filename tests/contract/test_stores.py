@@ -12,12 +12,12 @@ from oncekey import DynamoDBStore, StoreError
 from oncekey.dynamodb_codec import ATTRIBUTE_NAMES, attribute_values, record_from_item
 from oncekey.dynamodb_expressions import put_parameters, update_parameters
 from oncekey.record import SETTLED, Effects, Status
-from oncekey.store import Refused, Store, Written
+from oncekey.store import Refused, Written
 from oncekey.stored_answer import Elsewhere, Place
 from oncekey.testing import MemoryStore
-from oncekey.transitions import Reserve, Transition
-from tests.support.dynamodb import TABLE, Recorder, dynamodb_table, items, store_on
-from tests.support.records import EXPIRIES, NOW_MS, every_record, record
+from oncekey.transitions import ExpireLease, Reserve, TakeOver, Transition
+from tests.support.dynamodb import TABLE, Recorder, items, store_on
+from tests.support.records import EXPIRIES, LEASES, NOW_MS, every_record, record
 from tests.support.transition_rows import PK, VERSIONS
 from tests.support.transition_table import NEVER
 from tests.support.transition_table import TABLE as ROWS
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from oncekey.record import Record
+    from oncekey.store import Store
 
 # The attribute names are a contract with tables already in use.
 NAMES = frozenset(
@@ -61,22 +62,6 @@ def all_transitions() -> Iterator[tuple[str, Transition]]:
                 yield f"{row.name}, {named}", transition
 
 
-@pytest.fixture(scope="module")
-def client() -> Iterator[DynamoDBClient]:
-    """A client of a table that each test fills by itself."""
-    with dynamodb_table() as client:
-        yield client
-
-
-@pytest.fixture(params=["memory", "dynamodb"])
-def store(request: pytest.FixtureRequest, client: DynamoDBClient) -> Store:
-    """An empty store of either kind."""
-    if request.param == "memory":
-        return MemoryStore()
-    client.delete_item(TableName=TABLE, Key={"pk": {"S": PK}})
-    return store_on(client)
-
-
 @pytest.mark.parametrize(
     "transition", [pytest.param(change, id=name) for name, change in all_transitions()]
 )
@@ -86,7 +71,8 @@ def test_dynamodb_and_the_reference_agree_on_every_transition_of_every_record(
     """A transition is permitted by DynamoDB's condition exactly when the rules permit it, and
     leaves exactly what they say.
 
-    Over every status, lease, expiry and kind of effects, and over an absent record.
+    Over every status, lease, expiry, kind of effects and of steps that can make a difference to it,
+    and over an absent record.
     """
     reference, dynamodb = MemoryStore(), store_on(client)
     for number, before in enumerate(records_for(transition)):
@@ -103,19 +89,26 @@ def test_dynamodb_and_the_reference_agree_on_every_transition_of_every_record(
 
 
 def records_for(transition: Transition) -> Iterator[Record]:
-    """Every record that can make a difference to it: only a reserve asks for an expiry."""
+    """Every record that can make a difference to it.
+
+    Only a reserve asks for an expiry, and only a dead run's end asks for the very end of a lease.
+    """
     expiries = {EXPIRIES[name] for name in ("none", "past")}
+    leases = {LEASES[name] for name in ("absent", "open", "over")}
     for each in stored_records():
-        if isinstance(transition, Reserve) or each.expires_at_s in expiries:
+        if not isinstance(transition, Reserve) and each.expires_at_s not in expiries:
+            continue
+        if isinstance(transition, TakeOver | ExpireLease) or each.lease_until_ms in leases:
             yield each
 
 
 def fill(client: DynamoDBClient, reference: MemoryStore) -> None:
     """Make the table hold what `reference` holds and nothing else."""
-    requests: list[Any] = [{"DeleteRequest": {"Key": {"pk": item["pk"]}}} for item in items(client)]
-    for start in range(0, len(requests), 25):
-        client.batch_write_item(RequestItems={TABLE: requests[start : start + 25]})
-    requests = [
+    held = client.scan(TableName=TABLE, ProjectionExpression="pk")["Items"]
+    requests: list[Any] = [
+        {"DeleteRequest": {"Key": key}} for key in held if key["pk"]["S"] not in reference.records
+    ]
+    requests += [
         {"PutRequest": {"Item": attribute_values(record)}} for record in reference.records.values()
     ]
     for start in range(0, len(requests), 25):

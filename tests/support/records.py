@@ -74,7 +74,7 @@ _IN_PROGRESS = Record(
 def every_record() -> Iterator[Record]:
     """Every status with every lease, expiry and kind of effects, also those that cannot arise.
 
-    Recorded effects with every kind of steps, too.
+    Recorded effects with every kind of steps, too, and a few records of other effects with them.
     """
     for status, lease, expiry, effects in itertools.product(
         Status, LEASES.values(), EXPIRIES.values(), Effects
@@ -90,4 +90,11 @@ def every_record() -> Iterator[Record]:
             expires_at_s=EXPIRIES[expiry_name],
             effects=Effects.RECORDED,
             steps=STEPS[steps],
+        )
+    for status, effects in itertools.product(Status, (Effects.UNRECORDED, Effects.REPEATABLE)):
+        yield record(
+            status=status,
+            lease_until_ms=LEASES["over"],
+            effects=effects,
+            steps=STEPS["finished and started"],
         )

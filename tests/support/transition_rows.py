@@ -58,6 +58,7 @@ class Row:
     lease_over: bool = False
     expired: bool = False
     effects: frozenset[Effects] = frozenset(Effects)
+    may_run_again: bool = False  # repeatable effects, or recorded ones with no step in doubt
     doubt: bool | None = None  # whether a step is in doubt; None where it does not matter
     mark: int | None = None  # the mark of the step in doubt, where it matters
     absent: str | None = None  # the step that is not finished yet
@@ -77,10 +78,17 @@ class Row:
             and (not self.rev or stored.rev == version.rev)
             and (not self.lease_over or lease_is_over)
             and (not self.expired or is_expired)
+            and (not self.may_run_again or _may_run_again(stored))
             and (self.doubt is None or self.doubt == (stored.steps.started is not None))
             and (self.mark is None or _mark(stored) == self.mark)
             and all(step.name != self.absent for step in stored.steps.finished)
         )
+
+
+def _may_run_again(stored: Record) -> bool:
+    return stored.effects == "repeatable" or (
+        stored.effects == "recorded" and stored.steps.started is None
+    )
 
 
 def _mark(stored: Record) -> int | None:
@@ -99,7 +107,6 @@ DOUBTS = ("rev", "status", "due", "last_error", "escalated_at_ms")
 STEPPED = ("rev", "steps")
 IN_PROGRESS, UNKNOWN = frozenset({Status.IN_PROGRESS}), frozenset({Status.UNKNOWN})
 COMPLETED, FAILED = frozenset({Status.COMPLETED}), frozenset({Status.FAILED_RETRYABLE})
-REPEATABLE = frozenset({Effects.REPEATABLE})
 RECORDED = frozenset({Effects.RECORDED})
 NOT_RECORDED = frozenset({Effects.UNRECORDED, Effects.REPEATABLE})
 OUR_VERSION = VERSIONS["same owner, same rev"]

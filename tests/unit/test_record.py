@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from oncekey.record import SETTLED, Status
-from tests.support.records import NOW_MS, NOW_S, record
+from oncekey.record import SETTLED, Effects, Status
+from tests.support.records import NOW_MS, NOW_S, STEPS, record
 
 
 @pytest.mark.parametrize("status", [Status.COMPLETED, Status.FAILED_RETRYABLE])
@@ -55,6 +55,40 @@ def test_an_absent_lease_is_never_over() -> None:
 def test_only_what_has_ended_for_good_is_settled() -> None:
     """Completed, and failed with nothing done, are settled; the others are not."""
     assert {Status.COMPLETED, Status.FAILED_RETRYABLE} == SETTLED
+
+
+@pytest.mark.parametrize("effects", Effects)
+@pytest.mark.parametrize(
+    ("steps", "is_in_doubt"),
+    [("none", False), ("finished", False), ("started", True), ("finished and started", True)],
+)
+def test_a_record_is_in_doubt_while_a_step_is_started(
+    effects: Effects, steps: str, is_in_doubt: bool
+) -> None:
+    """What is finished is known; what is started and not finished is not."""
+    assert record(effects=effects, steps=STEPS[steps]).is_in_doubt is is_in_doubt
+
+
+@pytest.mark.requirement("E6")
+@pytest.mark.parametrize(
+    ("effects", "steps", "may"),
+    [
+        *((Effects.UNRECORDED, steps, False) for steps in STEPS),
+        *((Effects.REPEATABLE, steps, True) for steps in STEPS),
+        (Effects.RECORDED, "none", True),
+        (Effects.RECORDED, "finished", True),
+        (Effects.RECORDED, "started", False),
+        (Effects.RECORDED, "finished and started", False),
+    ],
+)
+def test_a_dead_run_is_followed_where_that_is_declared_or_exact(
+    effects: Effects, steps: str, may: bool
+) -> None:
+    """Repeatable effects run again; recorded ones go on unless a step is in doubt; others do not.
+
+    Red when `may_run_again` does not ask for the step in doubt, or for the kind of effects.
+    """
+    assert record(effects=effects, steps=STEPS[steps]).may_run_again is may
 
 
 def test_a_record_shows_no_key_answer_or_fingerprint() -> None:

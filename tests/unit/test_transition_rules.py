@@ -51,7 +51,8 @@ def outcomes(row: Row) -> list[tuple[Record, Record]]:
 def test_a_transition_is_permitted_exactly_when_its_row_says_so(row: Row) -> None:
     """Over every record and every version seen, a transition is permitted exactly by its row.
 
-    Red when `permitted` leaves out any one of status, owner, rev, lease, expiry or effects.
+    Red when `permitted` leaves out any one of status, owner, rev, lease, expiry,
+    effects, or the step in doubt, its mark or its absence.
     """
     wrong = [
         (stored, named)
