@@ -10,19 +10,20 @@ from oncekey.commands import Answered, Invoke, Raised
 from oncekey.engine import attempt
 from oncekey.errors import NotExecuted
 from oncekey.identity import Identity
+from oncekey.record import Effects
 from tests.simulation.history import Answer
-from tests.simulation.scenario import CALL_TIMEOUT_MS, Caller, Plan
-from tests.simulation.settlers import reconcile, report, resolve
+from tests.simulation.recorded_handler import RecordedHandler, with_handler
+from tests.simulation.scenario import CALL_TIMEOUT_MS, ONE_STEP, Caller, Plan, Work
+from tests.simulation.settlers import operate, reconcile, report, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from oncekey.commands import Command
+    from oncekey.commands import Result
     from oncekey.operation import Operation
-    from oncekey.outcome import Outcome
     from oncekey.settings import Settings
+    from oncekey.store import Store
     from oncekey.testing import ManualClock
-    from tests.simulation.settlers import Ask
 
 PK = "v1#simulated"
 
@@ -37,9 +38,14 @@ class _Known(Identity):
         return str(PK.count("#") % shards)
 
 
-IDENTITY = _Known(tenant="tenant", operation="POST /payments", key="a-key-of-sixteen")
+IDENTITY = _Known(tenant="tenant", operation="POST /simulated", key="a-key-of-sixteen")
 
-SETTLERS = {"reconciler": reconcile, "resolver": resolve, "webhook": report}
+SETTLERS = {
+    "reconciler": reconcile,
+    "resolver": resolve,
+    "webhook": report,
+    "operator": operate,
+}
 AFFECTING = frozenset({Plan.SUCCEED, Plan.FAIL_AFTER, Plan.UNAVAILABLE})
 
 
@@ -93,8 +99,11 @@ class Actor:
     clock: ActorClock
     caller: Caller | None
     settings: Settings
-    flow: Generator[Command | Ask, Any, Outcome | None] | None = None
-    command: Command | Ask | None = None
+    work: Work = ONE_STEP
+    # What its flow asks for is a command, a question or a call to the provider.
+    flow: Generator[Any, Any, Any] | None = None
+    command: Any = None
+    handler: RecordedHandler | None = None
     result: Answered[Answer] | Raised | None = None
     until_ms: int | None = None
     is_over: bool = False
@@ -105,12 +114,7 @@ class Actor:
         """The fingerprint of a caller's request."""
         return f"f1:{self.caller.body}" if self.caller is not None else ""
 
-    @property
-    def is_working(self) -> bool:
-        """Whether its handler has begun and not yet returned."""
-        return isinstance(self.command, Invoke) and self.result is not None
-
-    def open(self) -> None:
+    def open(self, store: Store) -> None:
         """Make the flow. A caller's time begins now."""
         if self.caller is None:
             self.flow = SETTLERS[self.name.partition("-")[0]](PK, self.clock, self.settings)
@@ -124,8 +128,14 @@ class Actor:
         )
         self.until_ms = self.clock.now_ms() - self.clock.skew_ms + self.caller.remaining_ms
         self.flow = attempt(
-            claim, self.clock, call_timeout_ms=CALL_TIMEOUT_MS, is_not_executed=_never
+            claim,
+            self.clock,
+            call_timeout_ms=CALL_TIMEOUT_MS,
+            is_not_executed=_never,
+            result_of=self._result_of,
         )
+        if claim.effects is Effects.RECORDED:
+            self.flow = with_handler(self.flow, lambda invoke: self._begun(invoke, store))
 
     def handle(self, operation: Operation) -> Answered[Answer] | Raised:
         """How the handler will end; its effect is the world's business."""
@@ -142,6 +152,16 @@ class Actor:
             )
             return Answered(value=answer, stored=answer.stored, is_final=is_final)
         return Raised(RuntimeError("the handler failed"))
+
+    def _begun(self, invoke: Invoke, store: Store) -> RecordedHandler:
+        plan = self.caller.plan if self.caller is not None else Plan.SUCCEED
+        self.handler = RecordedHandler(
+            invoke, store, self.clock, by=self.name, plan=plan, work=self.work
+        )
+        return self.handler
+
+    def _result_of(self, error: BaseException) -> Result:
+        return Raised(error) if self.handler is None else self.handler.result_of(error)
 
 
 def _never(error: BaseException) -> bool:

@@ -26,6 +26,8 @@ from tests.simulation.broken_flows import is_old
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from oncekey.commit import Commit
+
     Condition = Callable[[Transition, Record | None], bool]
     Update = Callable[[Transition, Record | None], Record]
 
@@ -49,6 +51,15 @@ class BrokenStore(MemoryStore):
             return Refused(record)
         self.records[transition.pk] = self._applied(transition, record)
         return Written()
+
+    def commit(self, commit: Commit) -> Written | Refused:
+        """See `oncekey.store.Store.commit`; conditions of authors always hold."""
+        assert commit.transition is not None
+        reply = self.write(commit.transition)
+        if isinstance(reply, Written):
+            self.writes += commit.writes
+            self.messages += commit.messages
+        return reply
 
 
 def owner_ignored(transition: Transition, record: Record | None) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncekey.record import SETTLED, Record, Status
+from oncekey.step_transitions import StepTransition
 from oncekey.transitions import (
     Complete,
     ExpireLease,
@@ -15,6 +16,7 @@ from oncekey.transitions import (
     Release,
     Reserve,
     Settle,
+    SettleStep,
     TakeOver,
 )
 from tests.simulation.history import (
@@ -34,6 +36,7 @@ from tests.simulation.story import (
     applied_writes,
     false_settlements,
     is_grant,
+    is_half_done,
     unrecorded_operations,
 )
 
@@ -58,7 +61,7 @@ def at_most_one_effect(history: History) -> Iterator[Violation]:
 
 def settlements_are_true(history: History) -> Iterator[Violation]:
     """After lease and grace, nothing that was denied happens, if clocks agree and owners die."""
-    if history.circumstances.killed_in_time and history.circumstances.clocks_agree:
+    if history.circumstances.owners_die_in_time:
         for write, effect in false_settlements(history):
             yield Violation("what a settlement denied has happened", (write, effect))
 
@@ -68,7 +71,7 @@ def runs_do_not_overlap(history: History) -> Iterator[Violation]:
 
     This holds where clocks agree and invocations are killed in time.
     """
-    if not (history.circumstances.killed_in_time and history.circumstances.clocks_agree):
+    if not history.circumstances.owners_die_in_time:
         return
     alive: dict[str, Asked] = {}
     running: dict[str, Began] = {}
@@ -122,14 +125,14 @@ def handlers_run_under_a_lease(history: History) -> Iterator[Violation]:
 
 
 def only_its_owner_ends_an_attempt(history: History) -> Iterator[Violation]:
-    """An attempt is ended by the actor to whom it was granted, or by one that settles."""
+    """An attempt, or a step of it, is ended by the actor to whom it was granted, or a settler."""
     granted: Wrote | None = None
     for write in applied_writes(history):
         if is_grant(write):
             granted = write
-        elif isinstance(write.transition, Settle):
+        elif isinstance(write.transition, Settle | SettleStep):
             granted = None
-        elif isinstance(write.transition, Complete | Release | MarkUnknown):
+        elif isinstance(write.transition, Complete | Release | MarkUnknown | StepTransition):
             if granted is None:
                 yield Violation("an attempt was ended after its settlement", (write,))
             elif granted.actor != write.actor:
@@ -153,24 +156,34 @@ def revisions_grow_by_one(history: History) -> Iterator[Violation]:
 
 
 def nothing_in_doubt_expires(history: History) -> Iterator[Violation]:
-    """What is in doubt carries no expiry, and is neither deleted nor overwritten by a new life."""
+    """What is in doubt or half done has no expiry, and is never deleted or overwritten."""
     for event in history.events:
         if isinstance(event, Wrote) and event.permitted:
             after = event.after
-            if after is not None and after.status in IN_DOUBT and after.expires_at_s is not None:
+            if after is not None and _must_stay(after) and after.expires_at_s is not None:
                 yield Violation("a record in doubt carries an expiry", (event,))
             lost = event.before if isinstance(event.transition, Reserve) else None
-            if lost is not None and lost.status not in SETTLED:
+            if lost is not None and _must_stay(lost):
                 yield Violation("a record in doubt was overwritten", (event,))
-        elif isinstance(event, Swept) and event.record.status not in SETTLED:
+        elif isinstance(event, Swept) and _must_stay(event.record):
             yield Violation("a record in doubt was deleted", (event,))
 
 
+def _must_stay(record: Record) -> bool:
+    return record.status not in SETTLED or is_half_done(record)
+
+
 def everything_in_doubt_is_due(history: History) -> Iterator[Violation]:
-    """What is in doubt says when somebody must look at it; what is settled does not."""
+    """What is in doubt says when somebody must look at it; what is settled does not.
+
+    What may run again says so exactly if it has no expiry.
+    """
     for write in applied_writes(history):
         after = write.after
-        if after is not None and (after.due is not None) is not (after.status in IN_DOUBT):
+        if after is None:
+            continue
+        is_kept = after.status is Status.FAILED_RETRYABLE and after.expires_at_s is None
+        if (after.due is not None) is not (after.status in IN_DOUBT or is_kept):
             yield Violation("a record is due when it should not be, or the reverse", (write,))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.outcome import Failed, Ran, Reason, Refusal, Replayed
-from oncekey.record import Status
+from oncekey.record import Effects, Status
 from tests.simulation.history import Affected, Answer, Began, Event, Healed, Told, Wrote
 from tests.simulation.story import (
     Violation,
     applied_writes,
     false_settlements,
+    operations_with,
     unrecorded_operations,
 )
 
@@ -28,11 +29,12 @@ def _answers(history: History) -> Iterator[Told]:
     return (event for event in history.events if isinstance(event, Told))
 
 
-def _first_stored(history: History) -> dict[str, Record]:
-    found: dict[str, Record] = {}
+def _first_stored(history: History) -> dict[str, tuple[Record, str]]:
+    """The record of each operation as it was completed, and the text of its answer."""
+    found: dict[str, tuple[Record, str]] = {}
     for write in applied_writes(history):
         if write.after is not None and write.after.status is Status.COMPLETED:
-            found.setdefault(write.after.operation_id, write.after)
+            found.setdefault(write.after.operation_id, (write.after, write.answer))
     return found
 
 
@@ -43,12 +45,12 @@ def replays_equal_the_first_answer(history: History) -> Iterator[Violation]:
         match told.outcome:
             case Replayed(record):
                 first = stored.get(record.operation_id)
-                if first is None or first.response != record.response:
+                if first is None or first[0].response != record.response:
                     yield Violation("a replay is not what was stored first", (told,))
             case Ran(value=Answer() as answer, expires_at_s=int(expires_at_s)):
                 first = stored.get(answer.operation_id)
-                told_as_stored = (answer.stored, expires_at_s)
-                if first is None or (first.response, first.expires_at_s) != told_as_stored:
+                is_stored = first is not None and first[1] == answer.stored
+                if not is_stored or first is None or first[0].expires_at_s != expires_at_s:
                     yield Violation("an answer was promised that is not stored", (told,))
 
 
@@ -78,26 +80,48 @@ def answers_belong_to_their_request(history: History) -> Iterator[Violation]:
 
 
 def nothing_ran_where_it_was_said(history: History) -> Iterator[Violation]:
-    """Told `store-unavailable` or `key-reused`: nothing ran. `not-executed`: it had no effect."""
-    began: dict[str, Event] = {}
-    affected: dict[str, Event] = {}
-    said: dict[str, Told] = {}
+    """Told `key-reused` or `store-unavailable`: nothing ran. `not-executed`: it had no effect.
+
+    A recorded run whose commit is not confirmed is told of the store, too. One that is told
+    `not-executed` had no effect but for steps on record, and those that are idempotent: they simply
+    run again.
+    """
+    recorded = operations_with(history, Effects.RECORDED)
+    began: dict[str, Began] = {}
+    affected: dict[str, Affected] = {}
     for event in history.events:
         if isinstance(event, Began):
             began[event.actor] = event
         elif isinstance(event, Affected):
             affected[event.actor] = event
-        elif isinstance(event, Told):
-            said[event.actor] = event
-    for actor, told in said.items():
-        outcome = told.outcome
-        reason = outcome.reason if isinstance(outcome, Refusal) else None
-        if reason in {Reason.STORE_UNAVAILABLE, Reason.KEY_REUSED} and actor in began:
-            yield Violation("a caller was told that nothing ran", (began[actor], told))
-        if reason is Reason.NOT_EXECUTED and actor in affected:
-            yield Violation("a caller was told of no effect", (affected[actor], told))
-        if isinstance(outcome, Ran | Failed) and actor not in began:
+    for told in _answers(history):
+        outcome, run = told.outcome, began.get(told.actor)
+        if isinstance(outcome, Ran | Failed) and run is None:
             yield Violation("a caller was given the end of no run", (told,))
+        reason = outcome.reason if isinstance(outcome, Refusal) else None
+        is_recorded = run is not None and run.operation_id in recorded
+        says_nothing_ran = reason is Reason.KEY_REUSED or (
+            reason is Reason.STORE_UNAVAILABLE and not is_recorded
+        )
+        if run is not None and says_nothing_ran:
+            yield Violation("a caller was told that nothing ran", (run, told))
+        effect = affected.get(told.actor)
+        if reason is Reason.NOT_EXECUTED and effect is not None:
+            # Where nobody kills a late attempt, it learns of its loss after its effect.
+            is_late = is_recorded and not history.circumstances.owners_die_in_time
+            if not (is_late or effect.key or _is_on_record(history, effect, told)):
+                yield Violation("a caller was told of no effect", (effect, told))
+
+
+def _is_on_record(history: History, effect: Affected, told: Told) -> bool:
+    before = history.events[: history.events.index(told)]
+    records = [event.after for event in before if isinstance(event, Wrote)]
+    return any(
+        record is not None
+        and record.operation_id == effect.operation_id
+        and record.steps.named(effect.step) is not None
+        for record in records
+    )
 
 
 def final_answers_are_kept(history: History) -> Iterator[Violation]:

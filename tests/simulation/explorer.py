@@ -12,6 +12,7 @@ from tests.simulation.checkers_of_answers import (
     MOST_RETRIES,
     answers_come_at_last,
 )
+from tests.simulation.checkers_of_effects import RECORDED
 from tests.simulation.moves import moves
 from tests.simulation.scenario import Caller, Kind, Move
 from tests.simulation.world import World
@@ -56,7 +57,8 @@ class Report:
 
 def verdict(history: History) -> Violation | None:
     """The first violation of the rules of safety."""
-    for checker in (*SAFETY, *ANSWERS):
+    recorded = RECORDED if history.circumstances.records_effects else ()
+    for checker in (*SAFETY, *ANSWERS, *recorded):
         for violation in checker(history):
             return violation
     return None
@@ -126,8 +128,8 @@ def heal(world: World) -> None:
         if record.due is not None:
             late_ms = record.due.at_ms + world.scenario.most_skew_ms + 1
             world.advance(max(0, late_ms - world.time.now_ms()))
-        for settler in (f"reconciler-again{number}", f"resolver-again{number}"):
-            run(world, world.add(settler).name)
+        for settler in ("reconciler", "resolver", "operator"):
+            run(world, world.add(f"{settler}-again{number}").name)
 
 
 def run(world: World, name: str) -> None:

@@ -90,7 +90,13 @@ def asked(actor: str, body: str = "a") -> Asked:
 def wrote(actor: str, transition: Transition, before: Record | None, after: Record | None) -> Wrote:
     """A write that is applied."""
     return Wrote(
-        at_ms=AT_MS, actor=actor, transition=transition, permitted=True, before=before, after=after
+        at_ms=AT_MS,
+        actor=actor,
+        transition=transition,
+        permitted=True,
+        before=before,
+        after=after,
+        answer=str(after.response) if after is not None and after.response else "",
     )
 
 

@@ -6,24 +6,47 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from oncekey.outbox import Message
     from oncekey.outcome import Outcome
     from oncekey.record import Record
     from oncekey.transitions import Transition
 
+_BETWEEN = "|"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a handler answers: unlike every other answer, so that no mix-up goes unnoticed."""
+    """What a handler answers: unlike every other answer, so that no mix-up goes unnoticed.
+
+    What that of a recorded handler says has happened: `effects` by their results, and business
+    `writes` by their items.
+    """
 
     operation_id: str
     attempt: int
     by: str
     is_final: bool = True
+    status: int = 201
+    effects: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
 
     @property
     def stored(self) -> str:
         """The stored form."""
-        return f"{self.operation_id}/{self.attempt}/{self.by}"
+        text = f"{self.operation_id}/{self.attempt}/{self.by}"
+        if not (self.effects or self.writes):
+            return text
+        return "\n".join((text, _BETWEEN.join(self.effects), _BETWEEN.join(self.writes)))
+
+
+def claims_of(stored: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The effects and the business writes that a stored answer says have happened."""
+    _, effects, writes = [*stored.split("\n"), "", ""][:3]
+    return _parts(effects), _parts(writes)
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(text.split(_BETWEEN)) if text else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +66,20 @@ class Asked(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrote(Event):
-    """A write reached the store. `late`: after its sender had given it up or was dead."""
+    """A write reached the store. `late`: after its sender had given it up or was dead.
+
+    `writes` and `messages` are what it added to the business tables, by their items, and to the
+    outbox. `answer` is the text of the answer that it completed the operation with.
+    """
 
     transition: Transition
     permitted: bool
     before: Record | None
     after: Record | None
     late: bool = False
+    writes: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = ()
+    answer: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +105,44 @@ class Returned(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Affected(Event):
-    """The outside world changed on behalf of an attempt, whether or not its sender still lives."""
+class StepBegan(Event):
+    """The function of a recorded handler's step was called."""
 
     operation_id: str
     attempt: int
+    step: str
+    is_idempotent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affected(Event):
+    """The outside world changed on behalf of an attempt, whether or not its sender still lives.
+
+    `step` is empty where a handler did it on its own, `key` where the provider would not recognise
+    a repeat. `result` is what the provider answers.
+    """
+
+    operation_id: str
+    attempt: int
+    step: str = ""
+    key: str = ""
+    result: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recognised(Event):
+    """The provider knew the key of a call, and did nothing."""
+
+    operation_id: str
+    attempt: int
+    step: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept(Event):
+    """A result or an answer was kept beside its record."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,12 +175,24 @@ class Circumstances:
     """What may be counted on in a run.
 
     `killed_in_time`: an invocation is killed at its deadline, as in Lambda.
-    `clocks_agree`: all clocks differ by less than the lease's margin.
+    `clocks_agree`: all clocks differ by less than the lease's margin. `records_effects`: the
+    effects are recorded.
     """
 
     killed_in_time: bool = True
     clocks_agree: bool = True
     most_skew_ms: int = 0
+    records_effects: bool = False
+
+    @property
+    def owners_die_in_time(self) -> bool:
+        """Whether an attempt is over before anybody else can call its lease over."""
+        return self.killed_in_time and self.clocks_agree
+
+    @property
+    def leases_are_exact(self) -> bool:
+        """Whether no attempt begins anything by its own clock once its lease is over."""
+        return self.owners_die_in_time or not self.most_skew_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey.commands import Read, Write
+from oncekey.commands import Fetch, Keep, Read, Transact, Write
 from oncekey.record import Status
+from tests.simulation.provider import Call
 from tests.simulation.scenario import Kind, Move, Until
 
 if TYPE_CHECKING:
@@ -51,9 +52,17 @@ def _faults(world: World) -> Iterator[Move]:
 
 
 def _fails(actor: Actor, kind: Kind) -> bool:
-    # A read that is late or lost is no more than one that failed.
-    is_read = isinstance(actor.command, Read)
-    return isinstance(actor.command, Write) or (is_read and kind in {Kind.FAIL, Kind.BREAK})
+    match actor.command:
+        case Write() | Transact() | Keep():
+            return True
+        case Read() | Fetch():
+            # A read that is late or lost is no more than one that failed.
+            return kind in {Kind.FAIL, Kind.BREAK}
+        case Call(is_awaited=True):
+            # A handler that gets no answer knows nothing of the reason.
+            return kind is not Kind.BREAK
+        case _:
+            return False
 
 
 def target_of(world: World, until: Until) -> int | None:

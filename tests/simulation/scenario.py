@@ -54,6 +54,47 @@ class Plan(StrEnum):
     NOT_EXECUTED = "not-executed"  # proves that nothing happened
     UNAVAILABLE = "unavailable"  # an answer that is not final, after the effect
     TIME_OUT = "time-out"  # raises while the call is under way: it may arrive within the grace
+    # What follows is for recorded effects alone. There the above is done by the last step.
+    CAUGHT = "caught"  # that step raises after its effect, and the handler answers 201 all the same
+    DECLINED = "declined"  # that step proves that nothing happened, and the handler answers 402
+    AGAIN = "again"  # it proves that nothing happened, is called again, and succeeds
+    FAIL_AT_LAST = "fail-at-last"  # raises when all steps are done
+    FINAL = "final"  # raises Final when all steps are done: what is collected is discarded
+    FINAL_COMMIT = "final-commit"  # the same, and what is collected is applied
+    FINAL_IN_STEP = "final-in-step"  # the step raises Final after its effect
+    CONFLICT = "conflict"  # a condition of the last write does not hold
+    STUBBORN = "stubborn"  # answers 201 whatever stops it
+
+
+# What handlers of effects that are not recorded can do.
+ON_ITS_OWN = (
+    Plan.SUCCEED,
+    Plan.FAIL_AFTER,
+    Plan.FAIL_BEFORE,
+    Plan.NOT_EXECUTED,
+    Plan.UNAVAILABLE,
+    Plan.TIME_OUT,
+)
+
+
+class Step(NamedTuple):
+    """A step of a recorded handler. The provider recognises a repeat if it `is_idempotent`."""
+
+    name: str = "charge"
+    is_idempotent: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """The code of a recorded handler, the same in every attempt.
+
+    It commits business writes as `created` if it `commits`, does its steps, and collects the last
+    business writes. Results of steps that are large are kept beside the record.
+    """
+
+    steps: tuple[Step, ...] = (Step(),)
+    commits: bool = False
+    has_large_results: bool = False
 
 
 class Move(NamedTuple):
@@ -78,16 +119,21 @@ class Caller:
     remaining_ms: int = REMAINING_MS
 
 
+ONE_STEP = Work()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """Who takes part, and what may go wrong, how often.
 
     `killed_in_time`: the platform kills invocations at their deadline. `skews` are the offsets of
     clocks from the true time at the start, by actor; `skew_choices` those that a clock may jump to.
+    `work` is what recorded handlers do.
     """
 
     callers: tuple[Caller, ...]
     settlers: tuple[str, ...] = ()
+    work: Work = ONE_STEP
     settings: Settings = DEFAULTS
     killed_in_time: bool = True
     faults: tuple[Kind, ...] = ESSENTIAL
@@ -97,6 +143,11 @@ class Scenario:
     sweeps: bool = False
     skews: tuple[tuple[str, int], ...] = ()
     skew_choices: tuple[int, ...] = ()
+
+    @property
+    def records_effects(self) -> bool:
+        """Whether the effects are recorded."""
+        return any(caller.effects is Effects.RECORDED for caller in self.callers)
 
     @property
     def most_skew_ms(self) -> int:

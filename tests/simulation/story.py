@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.record import Effects, Record, Status
-from oncekey.transitions import ExpireLease, Reserve, Resume, Retry, Settle, TakeOver
-from tests.simulation.history import Affected, Asked, Event, Told, Wrote
+from oncekey.transitions import (
+    ExpireLease,
+    Reserve,
+    Resume,
+    Retry,
+    Settle,
+    SettleStep,
+    TakeOver,
+)
+from tests.simulation.history import Affected, Asked, Event, Kept, Told, Wrote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,20 +45,33 @@ def told(event: Event) -> str:
             verdict = "applied" if event.permitted else "refused"
             name = type(event.transition).__name__
             states = f"{_state(event.before)} -> {_state(event.after)}"
-            return f"{text} {name} {verdict}{late}: {states}"
+            added = f", {' and '.join(event.writes)}" if event.writes else ""
+            return f"{text} {name} {verdict}{late}: {states}{added}"
         case Told():
             return f"{text} {event.outcome}"
         case Asked():
             return f"{text} {event.fingerprint}"
+        case Kept():
+            return f"{text} {event.name}"
         case _:
             number = getattr(event, "attempt", None)
-            return text if number is None else f"{text} attempt {number}"
+            step = f" of {name}" if (name := getattr(event, "step", "")) else ""
+            return text if number is None else f"{text}{step} attempt {number}"
 
 
 def _state(record: Record | None) -> str:
     if record is None:
         return "absent"
-    return f"{record.status} rev {record.rev} of {record.owner}"
+    text = f"{record.status} rev {record.rev} of {record.owner}"
+    done = ", ".join(step.name for step in record.steps.finished)
+    text += f" after {done}" if done else ""
+    started = record.steps.started
+    return text if started is None else f"{text} in {started.name}"
+
+
+def is_half_done(record: Record) -> bool:
+    """Whether the operation has failed after a finished step: evidence that must not be lost."""
+    return record.status is Status.FAILED_RETRYABLE and bool(record.steps.finished)
 
 
 def applied_writes(history: History) -> Iterator[Wrote]:
@@ -67,11 +88,16 @@ def is_grant(write: Wrote) -> bool:
 
 def unrecorded_operations(history: History) -> set[str]:
     """The operations all of whose attempts said `unrecorded`."""
+    return operations_with(history, Effects.UNRECORDED)
+
+
+def operations_with(history: History, effects: Effects) -> set[str]:
+    """The operations all of whose attempts said that their effects are of this kind."""
     kinds: dict[str, set[Effects]] = {}
     for write in applied_writes(history):
         if write.after is not None:
             kinds.setdefault(write.after.operation_id, set()).add(write.after.effects)
-    return {name for name, found in kinds.items() if found == {Effects.UNRECORDED}}
+    return {name for name, found in kinds.items() if found == {effects}}
 
 
 def false_settlements(history: History) -> Iterator[tuple[Wrote, Affected]]:
@@ -81,11 +107,20 @@ def false_settlements(history: History) -> Iterator[tuple[Wrote, Affected]]:
     """
     effects = [event for event in history.events if isinstance(event, Affected)]
     for write in applied_writes(history):
-        to = write.transition.to if isinstance(write.transition, Settle | ExpireLease) else None
-        record = write.after
-        if not isinstance(to, Retry) or record is None or record.effects is Effects.REPEATABLE:
+        record, step = write.after, _denied(write)
+        if record is None or step is None:
             continue
         for effect in effects:
-            same = effect.operation_id == record.operation_id
+            same = (effect.operation_id, effect.step) == (record.operation_id, step)
             if same and effect.attempt <= record.attempt:
                 yield write, effect
+
+
+def _denied(write: Wrote) -> str | None:
+    """The step that a settlement calls not executed, empty for all that a handler did."""
+    transition, record = write.transition, write.after
+    if isinstance(transition, SettleStep):
+        return transition.cleared
+    is_denial = isinstance(transition, Settle | ExpireLease) and isinstance(transition.to, Retry)
+    is_unrecorded = record is not None and record.effects is Effects.UNRECORDED
+    return "" if is_denial and is_unrecorded else None

@@ -8,14 +8,33 @@ from typing import TYPE_CHECKING, TypeVar
 from oncekey.record import Effects
 from oncekey.settings import Settings
 from tests.simulation.explorer import Found, judge, shortest, wander
-from tests.simulation.scenario import ALL_FAULTS, ESSENTIAL, Caller, Plan, Scenario, Until
+from tests.simulation.scenario import (
+    ALL_FAULTS,
+    ESSENTIAL,
+    ON_ITS_OWN,
+    ONE_STEP,
+    Caller,
+    Plan,
+    Scenario,
+    Step,
+    Until,
+    Work,
+)
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
-SETTLERS = ("reconciler", "resolver", "webhook")
+SETTLERS = ("reconciler", "resolver", "webhook", "operator")
+_EFFECTS = (
+    Effects.UNRECORDED,
+    Effects.UNRECORDED,
+    Effects.REPEATABLE,
+    Effects.RECORDED,
+    Effects.RECORDED,
+    Effects.RECORDED,
+)
 _MOST_SETTLERS_OF_A_KIND = 4
 SEED_VARIABLE = "ONCEKEY_SIMULATION_SEED"
 _MOST_CALLERS = 5
@@ -23,8 +42,8 @@ _MOST_CALLERS = 5
 
 def drawn(chance: random.Random) -> Scenario:
     """A scenario with two to five callers."""
-    effects = chance.choice([Effects.UNRECORDED, Effects.UNRECORDED, Effects.REPEATABLE])
-    plans = _some(chance, list(Plan))
+    effects = chance.choice(_EFFECTS)
+    plans = _some(chance, list(Plan if effects is Effects.RECORDED else ON_ITS_OWN))
     bodies = chance.choice(["a", "a", "ab"])
     settings = _settings(chance, effects)
     names = [f"caller-{number}" for number in range(chance.randint(2, _MOST_CALLERS))]
@@ -41,6 +60,7 @@ def drawn(chance: random.Random) -> Scenario:
     return Scenario(
         callers=tuple(_caller(chance, name, effects, bodies, plans) for name in names),
         settlers=settlers,
+        work=_work(chance) if effects is Effects.RECORDED else ONE_STEP,
         settings=settings,
         # With a shorter lease, or without a platform that kills, attempts may overlap.
         killed_in_time=settings.max_lease_ms is None and chance.randrange(4) > 0,
@@ -60,6 +80,15 @@ def _settings(chance: random.Random, effects: Effects) -> Settings:
         wait_up_to_ms=chance.choice([100, 2_000]),
         retention_s=chance.choice([3_600, 24 * 3600]),
         max_lease_ms=chance.choice([None, 3_000]) if effects is Effects.REPEATABLE else None,
+    )
+
+
+def _work(chance: random.Random) -> Work:
+    names = chance.choice([("charge",), ("charge",), ("ship", "charge"), ("ship", "tax", "charge")])
+    return Work(
+        steps=tuple(Step(name, chance.randrange(2) > 0) for name in names),
+        commits=chance.randrange(2) > 0,
+        has_large_results=not chance.randrange(4),
     )
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from oncekey.outcome import Ran, Refusal, Replayed
 from tests.simulation.explorer import verdict
-from tests.simulation.history import Affected, Answer, Began, Told, Wrote
-from tests.simulation.scenario import DEFAULTS, Caller, Kind, Move, Scenario
+from tests.simulation.history import Affected, Answer, Began, StepBegan, Told, Wrote
+from tests.simulation.scenario import DEFAULTS, ONE_STEP, Caller, Kind, Move, Scenario, Work
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
@@ -18,13 +18,22 @@ if TYPE_CHECKING:
 # The moves of an undisturbed first run: it asks; its reserve; its handler begins, with the effect;
 # its handler returns; its completion.
 TO_RESERVE, TO_BEGIN, TO_RETURN, TO_COMPLETE = 1, 2, 3, 4
+# Those of a recorded one with one step that is not idempotent: it asks; its reserve; its handler
+# begins; the step's mark; its call to the provider; its checkpoint; its commit.
+TO_MARK, TO_CALL, TO_CHECKPOINT, TO_COMMIT = 3, 4, 5, 6
 
 
-def world_of(*callers: Caller, killed_in_time: bool = True, settings: Settings = DEFAULTS) -> World:
+def world_of(
+    *callers: Caller,
+    killed_in_time: bool = True,
+    settings: Settings = DEFAULTS,
+    work: Work = ONE_STEP,
+) -> World:
     """A world in which a trace may do whatever it likes."""
     return World(
         Scenario(
             callers=callers,
+            work=work,
             killed_in_time=killed_in_time,
             settings=settings,
             most_faults=99,
@@ -97,6 +106,18 @@ def runs(world: World) -> list[str]:
 def effects(world: World) -> int:
     """How often the outside world changed."""
     return sum(isinstance(event, Affected) for event in world.events)
+
+
+def steps_begun(world: World) -> list[str]:
+    """Who called the function of which step, in order."""
+    return [f"{event.actor} {event.step}" for event in world.events if isinstance(event, StepBegan)]
+
+
+def committed(world: World) -> list[str]:
+    """At which points business writes were made, each with its message."""
+    points = [str(write.parameters["Item"]["id"]["S"]) for write in world.store.writes]
+    assert points == [f"{each.operation_id}/{each.topic}" for each in world.store.messages]
+    return [point.partition("/")[2] for point in points]
 
 
 def applied(world: World, name: str) -> list[str]:

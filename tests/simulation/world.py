@@ -6,12 +6,11 @@ runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from oncekey.commands import Answered, Invoke, Pause, Raised, Read, Write
+from oncekey.commands import Fetch, Invoke, Pause, Read
 from oncekey.errors import StoreError
-from oncekey.store import Written
 from oncekey.testing import ManualClock, MemoryStore
 from tests.simulation.actors import AFFECTING, PK, Actor, ActorClock
 from tests.simulation.history import (
@@ -25,32 +24,31 @@ from tests.simulation.history import (
     Held,
     History,
     Returned,
+    StepBegan,
     Swept,
     Told,
     Wrote,
 )
 from tests.simulation.moves import target_of
+from tests.simulation.provider import Call, Provider
+from tests.simulation.recorded_handler import TAKEN, Ended, Entered
 from tests.simulation.scenario import Caller, Kind, Move, Plan, Scenario, Until
 from tests.simulation.settlers import Ask
+from tests.simulation.under_way import Sent, digest, effect_of, sent_by
+from tests.simulation.watched_store import WatchedStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from oncekey.business_write import BusinessWrite
     from oncekey.record import Record
-    from oncekey.store import Refused
-    from oncekey.transitions import Transition
+    from tests.simulation.recorded_handler import Telling
+    from tests.simulation.watched_store import Stored
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """A write, or an effect on the outside world, that is under way.
-
-    `until_ms`: it arrives before then or never.
-    """
-
-    actor: str
-    what: Transition | Affected
-    until_ms: int
+def holds(write: BusinessWrite) -> bool:
+    """Whether the condition of a business write holds."""
+    return write.table != TAKEN
 
 
 class World:
@@ -70,12 +68,14 @@ class World:
     ) -> None:
         self.scenario = scenario
         self.time = ManualClock()
-        self.store = store if store is not None else MemoryStore()
+        self.store = store if store is not None else MemoryStore(holds=holds)
+        self.provider = Provider()
         self.actors: dict[str, Actor] = {}
         self.under_way: list[Sent] = []
         self.events: list[Event] = []
         self.faults_left = scenario.most_faults
         self.passes_left = scenario.most_passes
+        self._watched = WatchedStore(self.store, PK)
         self._make_clock = make_clock
         self._skews = dict(scenario.skews)
         self._order = 0
@@ -88,8 +88,13 @@ class World:
         """One more caller, or a settler: `webhook`, or `webhook-2` where there are several."""
         name = who.name if isinstance(who, Caller) else who
         clock = self._make_clock(self.time, name, len(self.actors), self._skews.get(name, 0))
-        caller = who if isinstance(who, Caller) else None
-        actor = Actor(name=name, clock=clock, caller=caller, settings=self.scenario.settings)
+        actor = Actor(
+            name=name,
+            clock=clock,
+            caller=who if isinstance(who, Caller) else None,
+            settings=self.scenario.settings,
+            work=self.scenario.work,
+        )
         self.actors[name] = actor
         return actor
 
@@ -109,6 +114,7 @@ class World:
             killed_in_time=self.scenario.killed_in_time,
             clocks_agree=self.scenario.clocks_agree,
             most_skew_ms=self.scenario.most_skew_ms,
+            records_effects=self.scenario.records_effects,
         )
         return History(events=tuple(self.events), circumstances=circumstances)
 
@@ -169,72 +175,82 @@ class World:
 
     def _say(self, event: Event) -> None:
         self.events.append(event)
-        # What a write met follows from the writes before it.
-        what = (event.transition, event.permitted) if isinstance(event, Wrote) else event
+        if isinstance(event, Wrote):
+            if not (event.permitted or event.writes) and event.after is event.before:
+                # Nobody but its sender knows of it, whose trace holds what it met.
+                return
+            # What a write met follows from the writes before it.
+            what: object = (event.transition, event.writes)
+        else:
+            what = event
         self._order = hash((self._order, event.at_ms, event.actor, what))
 
     def _step(self, actor: Actor) -> None:
-        command = actor.command
-        if command is None:
-            self.events.append(
-                Asked(at_ms=self._now, actor=actor.name, fingerprint=actor.fingerprint)
-            )
-            actor.open()
-            self._go_on(actor, None)
-        elif isinstance(command, Write):
-            self._go_on(actor, self._write(actor.name, command.transition))
-        elif isinstance(command, Read):
-            self._go_on(actor, self.store.read(command.pk))
-        elif isinstance(command, Ask):
-            self._go_on(actor, self._has_happened(command.operation_id))
-        elif isinstance(command, Invoke):
-            self._work(actor, command)
+        match actor.command:
+            case None:
+                self.events.append(
+                    Asked(at_ms=self._now, actor=actor.name, fingerprint=actor.fingerprint)
+                )
+                actor.open(self.store)
+                self._go_on(actor, None)
+            case Read(pk):
+                self._go_on(actor, self.store.read(pk))
+            case Fetch(at):
+                self._go_on(actor, self.store.fetch(at))
+            case Ask(operation_id, step):
+                self._go_on(actor, self.provider.result_of(operation_id, step))
+            case Invoke(_, None) as invoke:
+                self._work(actor, invoke)
+            case Invoke() as invoke:
+                self._begin(actor, invoke)
+                self._go_on(actor, None)
+            case Call(effect, is_awaited=False):
+                self._send(actor, effect)
+                self._go_on(actor, None)
+            case _:
+                self._go_on(actor, self._carry_out(actor.name, sent_by(actor)))
 
-    def _work(self, actor: Actor, command: Invoke) -> None:
+    def _work(self, actor: Actor, invoke: Invoke) -> None:
         # In two moves, so that a kill can fall between the effect and the handler's end.
-        operation = command.operation
         if actor.result is not None:
             result, actor.result = actor.result, None
             self._say(Returned(at_ms=self._now, actor=actor.name))
             self._go_on(actor, result)
             return
-        operation_id, number = operation.operation_id, operation.attempt
-        self._say(
-            Began(at_ms=self._now, actor=actor.name, operation_id=operation_id, attempt=number)
-        )
-        actor.result = actor.handle(operation)
+        self._begin(actor, invoke)
+        actor.result = actor.handle(invoke.operation)
         actor.trace = hash((actor.trace, "began", self._now))
         plan = actor.caller.plan if actor.caller is not None else Plan.SUCCEED
         if plan in AFFECTING:
-            self._say(self._effect(actor, command))
+            self._carry_out(actor.name, effect_of(actor, invoke))
         elif plan is Plan.TIME_OUT:
-            self._send(actor, self._effect(actor, command))
+            self._send(actor, effect_of(actor, invoke))
 
-    def _effect(self, actor: Actor, command: Invoke) -> Affected:
-        return Affected(
-            at_ms=self._now,
-            actor=actor.name,
-            operation_id=command.operation.operation_id,
-            attempt=command.operation.attempt,
+    def _begin(self, actor: Actor, invoke: Invoke) -> None:
+        operation = invoke.operation
+        self._say(
+            Began(
+                at_ms=self._now,
+                actor=actor.name,
+                operation_id=operation.operation_id,
+                attempt=operation.attempt,
+            )
         )
 
     def _fail(self, actor: Actor, kind: Kind) -> None:
-        command = actor.command
-        if isinstance(command, Write):
-            if kind is Kind.LOSE:
-                self._write(actor.name, command.transition)
-            elif kind in {Kind.DELAY, Kind.KILL}:
-                self._send(actor, command.transition)
-        elif isinstance(command, Invoke) and kind is Kind.KILL and actor.result is None:
-            plan = actor.caller.plan if actor.caller is not None else Plan.SUCCEED
-            if plan in AFFECTING or plan is Plan.TIME_OUT:
-                self._send(actor, self._effect(actor, command))
+        what = sent_by(actor)
+        if what is not None and kind is Kind.LOSE:
+            self._carry_out(actor.name, what)
+        elif what is not None and kind in {Kind.DELAY, Kind.KILL}:
+            self._send(actor, what)
         if kind is Kind.KILL:
             self._kill(actor)
+        elif isinstance(actor.command, Call):
+            self._go_on(actor, TimeoutError(f"simulated: {kind}"))
         else:
             self._go_on(actor, StoreError(f"simulated: {kind}", transient=kind is not Kind.BREAK))
 
-    def _send(self, actor: Actor, what: Transition | Affected) -> None:
+    def _send(self, actor: Actor, what: Stored | Affected) -> None:
         # The two assumptions about messages: an outside call arrives within the grace, a write
         # within the retention, or never.
         settings = self.scenario.settings
@@ -243,40 +259,20 @@ class World:
         self.under_way.append(Sent(actor.name, what, self._now + longest_ms))
 
     def _land(self, sent: Sent) -> None:
-        if isinstance(sent.what, Affected):
-            what = sent.what
-            self._say(
-                Affected(
-                    at_ms=self._now,
-                    actor=sent.actor,
-                    operation_id=what.operation_id,
-                    attempt=what.attempt,
-                )
-            )
-        else:
-            self._write(sent.actor, sent.what, late=True)
+        self._carry_out(sent.actor, sent.what, late=True)
 
-    def _write(self, name: str, transition: Transition, *, late: bool = False) -> Written | Refused:
-        before = self.store.read(transition.pk)
-        reply = self.store.write(transition)
-        self._say(
-            Wrote(
-                at_ms=self._now,
-                actor=name,
-                transition=transition,
-                permitted=isinstance(reply, Written),
-                before=before,
-                after=self.store.read(transition.pk),
-                late=late,
-            )
-        )
+    def _carry_out(
+        self, name: str, what: Stored | Affected | None, *, late: bool = False
+    ) -> object:
+        if what is None:
+            raise AssertionError(f"Bug: nobody knows how to carry out what {name} asks for")
+        if isinstance(what, Affected):
+            effect = replace(what, at_ms=self._now)
+            self._say(self.provider.carry_out(effect))
+            return self.provider.answer_to(effect)
+        reply, event = self._watched.carry_out(what, at_ms=self._now, actor=name, late=late)
+        self._say(event)
         return reply
-
-    def _has_happened(self, operation_id: str) -> bool:
-        return any(
-            isinstance(event, Affected) and event.operation_id == operation_id
-            for event in self.events
-        )
 
     def _kill(self, actor: Actor) -> None:
         if not actor.is_over:
@@ -288,11 +284,14 @@ class World:
         flow = actor.flow
         if flow is None:
             raise AssertionError(f"Bug: {actor.name} was answered before it began")
-        actor.trace = hash((actor.trace, self._now, _digest(reply)))
+        actor.trace = hash((actor.trace, self._now, digest(reply)))
         try:
-            command = flow.throw(reply) if isinstance(reply, StoreError) else flow.send(reply)
-            while isinstance(command, Pause):
-                self.advance(command.duration_ms)
+            command = flow.throw(reply) if isinstance(reply, Exception) else flow.send(reply)
+            while isinstance(command, Pause | Entered | Ended):
+                if isinstance(command, Pause):
+                    self.advance(command.duration_ms)
+                else:
+                    self._hear(actor, command)
                 if actor.is_over:
                     return
                 command = flow.send(None)
@@ -312,6 +311,21 @@ class World:
                 )
             )
 
+    def _hear(self, actor: Actor, telling: Telling) -> None:
+        if isinstance(telling, Ended):
+            self._say(Returned(at_ms=self._now, actor=actor.name))
+            return
+        self._say(
+            StepBegan(
+                at_ms=self._now,
+                actor=actor.name,
+                operation_id=telling.operation_id,
+                attempt=telling.attempt,
+                step=telling.step.name,
+                is_idempotent=telling.step.is_idempotent,
+            )
+        )
+
     def _end(self, actor: Actor, outcome: object) -> None:
         if actor.caller is None:
             self.events.append(Died(at_ms=self._now, actor=actor.name))
@@ -324,10 +338,3 @@ class World:
         )
         self.events.append(told)
         self._order = hash((self._order, actor.name, type(outcome).__name__))
-
-
-def _digest(reply: object) -> int:
-    # Exceptions are equal to themselves alone; how a handler ends follows from its plan.
-    if isinstance(reply, StoreError | Answered | Raised):
-        return hash((type(reply).__name__, str(reply) if isinstance(reply, StoreError) else ""))
-    return hash(reply)

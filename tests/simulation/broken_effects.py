@@ -1,0 +1,248 @@
+"""What holds recorded effects together, each with one protection removed."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from oncekey import engine, fate, journal, retry, transition_rules
+from oncekey.commands import Write
+from oncekey.outcome import Ran
+from oncekey.recorded_interruption import Interruption
+from oncekey.recorded_recorder import RecordedRecorder
+from oncekey.resolvers import Completed
+from oncekey.settlement import Settler
+from oncekey.step_transitions import ClearStep, StartStep
+from oncekey.testing import MemoryStore
+from oncekey.transition_rules import applied
+from oncekey.transitions import Complete, ExpireLease, Release, Settle, SettleStep, TakeOver, seen
+from tests.simulation import settlers
+from tests.simulation.broken_flows import judge_with, no_grace, over_means_take_over
+
+if TYPE_CHECKING:
+    import pytest
+
+    from oncekey.clock import Clock
+    from oncekey.commands import Answered, Flow, Result, Unsendable
+    from oncekey.commit import Commit, ConditionsFailed
+    from oncekey.errors import StoreError
+    from oncekey.journal import Journal
+    from oncekey.operation import Operation
+    from oncekey.outcome import Outcome
+    from oncekey.record import Record
+    from oncekey.resolvers import Finding
+    from oncekey.settings import Settings
+    from oncekey.steps import FinishedStep
+    from oncekey.store import Refused, Written
+    from oncekey.transitions import Transition
+    from tests.simulation.settlers import Flow as Settling
+
+
+def take_over_without_rev(transition: Transition, record: Record | None) -> bool:
+    """TakeOver of whatever its owner has done meanwhile."""
+    if isinstance(transition, TakeOver) and record is not None:
+        transition = replace(transition, seen=replace(transition.seen, rev=record.rev))
+    return transition_rules.permitted(transition, record)
+
+
+def take_over_in_doubt(transition: Transition, record: Record | None) -> bool:
+    """TakeOver with a step in doubt."""
+    is_met = isinstance(transition, TakeOver) and record is not None
+    return transition_rules.permitted(transition, _without_doubt(record) if is_met else record)
+
+
+def released_by_what_was_read(transition: Transition, record: Record | None) -> bool:
+    """ExpireLease whatever its owner has done meanwhile, with a step in doubt, too."""
+    if isinstance(transition, ExpireLease) and record is not None:
+        transition = replace(transition, seen=seen(record))
+        record = _without_doubt(record)
+    return transition_rules.permitted(transition, record)
+
+
+def complete_in_doubt(transition: Transition, record: Record | None) -> bool:
+    """Complete with a step in doubt."""
+    is_met = isinstance(transition, Complete) and record is not None
+    return transition_rules.permitted(transition, _without_doubt(record) if is_met else record)
+
+
+def release_in_doubt(transition: Transition, record: Record | None) -> bool:
+    """Release with a step in doubt."""
+    is_met = isinstance(transition, Release) and record is not None
+    return transition_rules.permitted(transition, _without_doubt(record) if is_met else record)
+
+
+def finished_step_started(transition: Transition, record: Record | None) -> bool:
+    """StartStep of a step that has finished."""
+    if isinstance(transition, StartStep) and record is not None:
+        record = replace(record, steps=replace(record.steps, finished=()))
+    return transition_rules.permitted(transition, record)
+
+
+def any_mark_cleared(transition: Transition, record: Record | None) -> bool:
+    """ClearStep of another mark than its own."""
+    if isinstance(transition, ClearStep) and record is not None and record.is_in_doubt:
+        assert record.steps.started is not None
+        transition = replace(transition, mark=record.steps.started.mark)
+    return transition_rules.permitted(transition, record)
+
+
+def step_settled_for_anybody(transition: Transition, record: Record | None) -> bool:
+    """SettleStep of an attempt that nobody has asked about."""
+    if isinstance(transition, SettleStep) and record is not None:
+        transition = replace(transition, seen_owner=record.owner)
+    return transition_rules.permitted(transition, record)
+
+
+def recorded_settled(transition: Transition, record: Record | None) -> bool:
+    """Settle, whatever the effects."""
+    if isinstance(transition, Settle) and record is not None:
+        return record.status == "UNKNOWN" and record.owner == transition.seen_owner
+    return transition_rules.permitted(transition, record)
+
+
+def owner_kept_by_step_settlement(transition: Transition, record: Record | None) -> Record:
+    """SettleStep leaves the late owner's token on the record."""
+    if isinstance(transition, SettleStep) and record is not None:
+        transition = replace(transition, new_owner=record.owner)
+    return transition_rules.applied(transition, record)
+
+
+def _without_doubt(record: Record | None) -> Record | None:
+    return None if record is None else replace(record, steps=record.steps.cleared())
+
+
+class UnfencedStore(MemoryStore):
+    """Business writes are applied whether the record permits them or not."""
+
+    def commit(self, commit: Commit) -> Written | Refused | ConditionsFailed:
+        """See `oncekey.store.Store.commit`."""
+        reply = self.write(commit.transition) if commit.transition is not None else None
+        assert reply is not None
+        self.writes += commit.writes
+        self.messages += commit.messages
+        return reply
+
+
+def doubt_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A handler that caught the error of a step has the last word."""
+
+    def decide(*given: Any, is_in_doubt: bool = False) -> fate.Fate:
+        return fate.decide(*given)
+
+    patch.setattr(engine, "decide", decide)
+
+
+def refusals_ignored(patch: pytest.MonkeyPatch) -> None:
+    """A refused checkpoint counts as made."""
+
+    def follow(self: Journal, transition: Any, reply: object) -> None:
+        self.record = applied(transition, self.record)
+
+    patch.setattr(journal.Journal, "_follow", follow)
+
+
+def lease_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    """A step begins whatever the time."""
+    patch.setattr(journal.Journal, "_check_lease", lambda _self: None)
+
+
+def nothing_is_marked(patch: pytest.MonkeyPatch) -> None:
+    """Every step begins as if it were idempotent."""
+    original = journal.Journal.begin
+
+    def begin(self: Journal, name: str, *, is_idempotent: bool) -> Any:
+        return original(self, name, is_idempotent=True)
+
+    patch.setattr(journal.Journal, "begin", begin)
+
+
+def record_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    """A resumed run begins every step anew."""
+    original = journal.Journal._reached
+
+    def reached(self: Journal, name: str, *, is_commit: bool) -> FinishedStep | None:
+        found = original(self, name, is_commit=is_commit)
+        return found if is_commit else None
+
+    patch.setattr(journal.Journal, "_reached", reached)
+
+
+def unconfirmed_is_answered(patch: pytest.MonkeyPatch) -> None:
+    """The handler's answer is given, though its commit was not confirmed."""
+    original = Interruption._unconfirmed
+
+    def unconfirmed(
+        self: RecordedRecorder, error: StoreError, result: Answered[Any] | Unsendable | None
+    ) -> Flow[Outcome]:
+        outcome = yield from original(self, error, result)
+        value = getattr(result, "value", None)
+        return outcome if value is None else Ran(value=value, record=self.record, expires_at_s=None)
+
+    patch.setattr(RecordedRecorder, "_unconfirmed", unconfirmed)
+
+
+def stop_is_ignored(patch: pytest.MonkeyPatch) -> None:
+    """A handler that caught `RunStopped` has the last word."""
+    original = RecordedRecorder._ended
+
+    def ended(self: RecordedRecorder, result: Result, end: fate.Fate) -> Flow[Outcome]:
+        self.journal.stopped = None
+        return original(self, result, end)
+
+    patch.setattr(RecordedRecorder, "_ended", ended)
+
+
+def record_completed_alone(patch: pytest.MonkeyPatch) -> None:
+    """A completion leaves what was collected behind."""
+
+    def alone(self: RecordedRecorder, commit: Commit) -> Flow[Any]:
+        assert commit.transition is not None
+        return (yield from retry.write(commit.transition, self._until_the_deadline(), self.clock))
+
+    patch.setattr(RecordedRecorder, "_applied", alone)
+
+
+def half_done_work_expires(patch: pytest.MonkeyPatch) -> None:
+    """A failure after a finished step is like any other."""
+    patch.setattr(Interruption, "_is_half_done", property(lambda _self: False))
+
+
+def key_of_the_attempt(patch: pytest.MonkeyPatch) -> None:
+    """Every attempt shows the provider a key of its own."""
+
+    def downstream_key(self: Operation, name: str) -> str:
+        return str(uuid.uuid5(uuid.UUID(self.operation_id), f"{name} {self.attempt}"))
+
+    patch.setattr("oncekey.operation.Operation.downstream_key", downstream_key)
+
+
+def no_grace_for_steps(patch: pytest.MonkeyPatch) -> None:
+    """A resolver is asked at the end of the lease."""
+    no_grace(patch)
+
+    def settler(**given: Any) -> Settler:
+        at_once = replace(given["settings"], reconcile_grace_ms=0)
+        return Settler(**{**given, "settings": at_once})
+
+    patch.setattr(settlers, "Settler", settler)
+
+
+def settled_as_a_whole(patch: pytest.MonkeyPatch) -> None:
+    """A resolver completes a recorded operation by what the provider says."""
+    original = settlers._settle_step
+
+    def settle(record: Record, found: Finding, clock: Clock, settings: Settings) -> Settling:
+        if not isinstance(found, Completed):
+            yield from original(record, found, clock, settings)
+            return
+        ending = settlers._found(record, clock, settings)
+        owner = clock.new_owner()
+        yield Write(Settle(pk=record.pk, seen_owner=record.owner, new_owner=owner, to=ending))
+
+    patch.setattr(settlers, "_settle_step", settle)
+
+
+def take_over_whatever_is_read(patch: pytest.MonkeyPatch) -> None:
+    """A dead attempt is taken over, whatever is in doubt."""
+    judge_with(over_means_take_over)(patch)

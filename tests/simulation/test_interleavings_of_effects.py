@@ -1,0 +1,194 @@
+"""All interleavings of small scenarios with recorded effects: exact in each, and answered at last.
+
+Every call of the store and of the provider is a point at which others go on, time passes, and the
+attempt is killed, or its call lost or late.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oncekey.record import Effects
+from tests.simulation.explorer import explore
+from tests.simulation.history import Told
+from tests.simulation.mutations_of_effects import SETTLED_TWICE
+from tests.simulation.scenario import ALL_FAULTS, Caller, Kind, Plan, Scenario, Step, Until, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.simulation.world import World
+
+A, B, C = (Caller(name=name, effects=Effects.RECORDED) for name in "ABC")
+OTHER = replace(A, name="OTHER", body="b")
+KEYED = Work(steps=(Step(is_idempotent=True),))
+IN_PHASES = Work(commits=True)
+THREE_PHASES = Work(steps=(Step("ship", is_idempotent=True), Step()), commits=True)
+DUE = (Until.LEASE, Until.DUE)
+KILL, DELAY = (Kind.KILL,), (Kind.DELAY,)
+APART = Scenario(
+    callers=(A, B),
+    killed_in_time=False,
+    passes=(Until.LEASE_EDGE,),
+    most_passes=1,
+    skews=(("A", -20_000), ("B", 20_000)),
+)
+
+# Each with the least number of schedules that it must come to: fewer would mean that the
+# exploration has lost a kind of move.
+SCENARIOS = {
+    "two-workers": (Scenario(callers=(A, B), most_faults=1, most_passes=1), 1_500),
+    "two-workers-two-faults": (
+        Scenario(callers=(A, B), most_faults=2, most_passes=1),
+        23_000,
+    ),
+    "two-workers-in-phases": (
+        Scenario(callers=(A, B), work=IN_PHASES, most_faults=1, most_passes=1),
+        2_200,
+    ),
+    "two-workers-idempotent": (
+        Scenario(callers=(A, B), work=KEYED, most_faults=1, most_passes=1),
+        1_000,
+    ),
+    "two-workers-large-results": (
+        Scenario(callers=(A, B), work=Work(has_large_results=True), most_faults=1, most_passes=1),
+        2_200,
+    ),
+    "three-phases": (
+        Scenario(callers=(A, B), work=THREE_PHASES, faults=KILL, most_faults=1, most_passes=1),
+        380,
+    ),
+    "three-workers": (Scenario(callers=(A, B, C), most_passes=1), 650),
+    "three-workers-resume": (
+        Scenario(callers=(replace(A, plan=Plan.FAIL_AT_LAST), B, C), work=KEYED),
+        80,
+    ),
+    "outlives-its-lease": (Scenario(callers=(A, B), killed_in_time=False, most_passes=1), 400),
+    "outlives-its-lease-in-phases": (
+        Scenario(callers=(A, B), work=IN_PHASES, killed_in_time=False, most_passes=1),
+        500,
+    ),
+    "outlives-its-lease-idempotent": (
+        Scenario(callers=(A, B), work=KEYED, killed_in_time=False, most_passes=1),
+        350,
+    ),
+    "crash-and-settlers": (
+        Scenario(
+            callers=(A,),
+            settlers=("reconciler", "resolver"),
+            passes=DUE,
+            faults=KILL,
+            most_faults=1,
+            most_passes=2,
+        ),
+        3_000,
+    ),
+    "crash-and-reconciler-and-next": (
+        Scenario(
+            callers=(A, B), settlers=("reconciler",), faults=KILL, most_faults=1, most_passes=1
+        ),
+        2_000,
+    ),
+    "reconciler-of-a-living-worker": (
+        Scenario(
+            callers=(A,),
+            settlers=("reconciler",),
+            killed_in_time=False,
+            faults=DELAY,
+            most_faults=1,
+            most_passes=1,
+        ),
+        1_200,
+    ),
+    "two-settlements-and-the-next": (SETTLED_TWICE, 1_500),
+    "webhook-and-resolver": (
+        Scenario(
+            callers=(replace(A, plan=Plan.FAIL_AFTER), B),
+            settlers=("webhook", "resolver"),
+            passes=DUE,
+            most_passes=1,
+        ),
+        3_000,
+    ),
+    "retention": (
+        Scenario(
+            callers=(A, OTHER),
+            passes=(Until.LEASE, Until.RETENTION),
+            most_faults=1,
+            most_passes=2,
+        ),
+        1_700,
+    ),
+    "clocks-apart": (APART, 240),
+    "clocks-apart-idempotent": (replace(APART, work=KEYED), 320),
+}
+
+
+@pytest.mark.requirement("E1", "E2", "E6", "C2")
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_interleaving_is_exact_and_answered_at_last(
+    name: str, record_property: Callable[[str, object], None]
+) -> None:
+    """Whoever is killed wherever: business writes, messages and completion come together and once,
+    a step has one effect and is not run again once it is on record, nothing in doubt goes on, and
+    a retry gets the answer at last.
+
+    Red when any of the protections is removed that `mutations_of_effects.py` removes.
+    """
+    scenario, least_runs = SCENARIOS[name]
+    report = explore(scenario)
+
+    record_property("runs", report.runs)
+    record_property("states", report.states)
+    assert report.found is None, str(report.found)
+    assert report.runs >= least_runs
+
+
+def test_leaving_out_known_states_leaves_out_no_end() -> None:
+    """The exploration ends in the same states as one that follows every schedule to its end."""
+    scenario = Scenario(callers=(A, B), faults=KILL, most_faults=1)
+    ends: dict[bool, set[str]] = {True: set(), False: set()}
+
+    for prunes, found in ends.items():
+
+        def at_end(world: World, found: set[str] = found) -> None:
+            told = sorted(str(event) for event in world.events if isinstance(event, Told))
+            steps = world.record.steps if world.record is not None else None
+            found.add(f"{world.record!r} {steps} {world.store.writes} {told}")
+
+        explore(scenario, at_end=at_end, prunes=prunes)
+
+    assert ends[True] == ends[False]
+    assert len(ends[True]) > 20
+
+
+@pytest.mark.parametrize("plan", Plan)
+def test_every_end_of_a_handler_survives_two_faults(plan: Plan) -> None:
+    """However a handler ends, and whichever two of its calls fail, are lost, late or its last."""
+    alone = Scenario(
+        callers=(replace(A, plan=plan),), work=IN_PHASES, faults=ALL_FAULTS, most_faults=2
+    )
+
+    report = explore(alone)
+
+    assert report.found is None, str(report.found)
+    assert report.runs >= 300
+
+
+@pytest.mark.requirement("E6")
+@pytest.mark.parametrize("plan", Plan)
+def test_every_end_of_a_handler_is_followed_by_the_next(plan: Plan) -> None:
+    """However a handler ends, and whatever happens to one of its calls, the next goes on from what
+    is on record.
+
+    Red when a resumed attempt does not look at the record (the mutation `record-not-looked-at`).
+    """
+    pair = Scenario(callers=(replace(A, plan=plan), B), most_faults=1)
+
+    report = explore(pair)
+
+    assert report.found is None, str(report.found)
+    assert report.runs >= 300

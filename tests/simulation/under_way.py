@@ -1,0 +1,63 @@
+"""What actors send to the store and to the provider, and what they get to see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncekey.commands import Answered, Invoke, Keep, Raised, Transact, Write
+from oncekey.errors import StoreError
+from tests.simulation.actors import AFFECTING
+from tests.simulation.history import Affected
+from tests.simulation.provider import Call
+from tests.simulation.scenario import Plan
+
+if TYPE_CHECKING:
+    from tests.simulation.actors import Actor
+    from tests.simulation.watched_store import Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A write, or an effect on the outside world, that is under way.
+
+    `until_ms`: it arrives before then or never.
+    """
+
+    actor: str
+    what: Stored | Affected
+    until_ms: int
+
+
+def sent_by(actor: Actor) -> Stored | Affected | None:
+    """What the actor is sending at the moment, to the store or to the provider."""
+    match actor.command:
+        case Write(what) | Transact(what) | Keep(what) | Call(what):
+            return what
+        case Invoke(_, None) as invoke if actor.result is None:
+            plan = actor.caller.plan if actor.caller is not None else Plan.SUCCEED
+            is_affecting = plan in AFFECTING or plan is Plan.TIME_OUT
+            return effect_of(actor, invoke) if is_affecting else None
+    return None
+
+
+def effect_of(actor: Actor, invoke: Invoke) -> Affected:
+    """What a handler does to the outside world on its own."""
+    operation = invoke.operation
+    return Affected(
+        at_ms=0,
+        actor=actor.name,
+        operation_id=operation.operation_id,
+        attempt=operation.attempt,
+        result="done",
+    )
+
+
+def digest(reply: object) -> int:
+    """What a reply is to the flow that gets it."""
+    # Exceptions are equal to themselves alone; how a handler ends follows from its plan.
+    if isinstance(reply, StoreError | TimeoutError):
+        return hash((type(reply).__name__, str(reply)))
+    if isinstance(reply, Answered | Raised):
+        return hash(type(reply).__name__)
+    return hash(reply)

@@ -1,0 +1,71 @@
+"""What is done to the store, as events: what stood there before, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncekey.commit import Commit
+from oncekey.record import Record, Status
+from oncekey.store import Written
+from oncekey.stored_answer import AnswerDamaged, Blob, Elsewhere, opened
+from oncekey.transitions import Transition
+from tests.simulation.history import Event, Kept, Wrote
+
+if TYPE_CHECKING:
+    from oncekey.business_write import BusinessWrite
+    from oncekey.testing import MemoryStore
+
+Stored = Transition | Commit | Blob
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedStore:
+    """A store, and the one key that everything here is about."""
+
+    store: MemoryStore
+    pk: str
+
+    def carry_out(
+        self, what: Stored, *, at_ms: int, actor: str, late: bool
+    ) -> tuple[object, Event]:
+        """Do it; what the store answers, and the event."""
+        if isinstance(what, Blob):
+            self.store.keep(what)
+            return None, Kept(at_ms=at_ms, actor=actor, name=what.at.name)
+        store = self.store
+        before = store.read(self.pk)
+        writes, messages = len(store.writes), len(store.messages)
+        if isinstance(what, Commit):
+            assert what.transition is not None
+            reply, transition = store.commit(what), what.transition
+        else:
+            reply, transition = store.write(what), what
+        after = store.read(self.pk)
+        event = Wrote(
+            at_ms=at_ms,
+            actor=actor,
+            transition=transition,
+            permitted=isinstance(reply, Written),
+            before=before,
+            after=after,
+            late=late,
+            writes=tuple(map(_item, store.writes[writes:])),
+            messages=tuple(store.messages[messages:]),
+            answer=self._answer(before, after),
+        )
+        return reply, event
+
+    def _answer(self, before: Record | None, after: Record | None) -> str:
+        if after is None or after is before or after.status is not Status.COMPLETED:
+            return ""
+        at = after.response if isinstance(after.response, Elsewhere) else None
+        try:
+            return opened(after.response, None if at is None else self.store.fetch(at))
+        except AnswerDamaged as damage:
+            return str(damage)
+
+
+def _item(write: BusinessWrite) -> str:
+    name: str = write.parameters["Item"]["id"]["S"]
+    return name
