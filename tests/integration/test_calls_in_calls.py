@@ -147,6 +147,8 @@ def test_an_accepted_that_is_passed_on_is_not_final(shape: str) -> None:
     """The 202 of an inner operation that still runs is no last word, in any shape of event."""
     inner = Protected(operation="POST /inner", in_progress="accepted")
     outer = Protected(operation="POST /outer")
+    # Each clock counts the ids that it draws, and no two operations have the same.
+    inner.clock.new_operation_id()
     outer.then = lambda event, _op: dict(inner.send(event))
 
     answer = while_running(inner, load(shape), lambda: outer.send(load(shape)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from boto3.dynamodb.conditions import Attr
@@ -208,27 +208,48 @@ WRONG_VALUES: dict[str, tuple[Callable[[Any], None], type[Exception], str]] = {
     "a float in an item": (
         lambda to: to.put(LEDGER, {"id": "a", "price": 1.5}),
         TypeError,
-        "Float types are not supported. Use Decimal",
+        "'price' is or holds a value.*rather than float",
     ),
     "a float in a value": (
         lambda to: to.update(LEDGER, {"id": "a"}, "SET a = :a", values={":a": {"b": [0.1]}}),
         TypeError,
-        "Float types are not supported",
+        "rather than float",
     ),
     "a float in a condition": (
         lambda to: to.check(LEDGER, {"id": "a"}, Attr("price").gt(1.5)),
         TypeError,
-        "Float types are not supported",
+        "rather than float",
     ),
     "an object": (
         lambda to: to.put(LEDGER, {"id": "a", "made": object()}),
         TypeError,
-        "Unsupported type",
+        "'made' is or holds a value that DynamoDB has no form for",
     ),
     "a number of too many digits": (
         lambda to: to.put(LEDGER, {"id": "a", "price": Decimal("1." + "1" * 40)}),
-        Exception,
-        "Inexact|Rounded",
+        TypeError,
+        "of up to 38 digits",
+    ),
+    "no table": (lambda to: to.put("", {"id": "a"}), TransactionInvalid, "name the table"),
+    "a table that is no text": (
+        lambda to: to.put(cast("str", None), {"id": "a"}),
+        TransactionInvalid,
+        "name the table",
+    ),
+    "no expression": (
+        lambda to: to.update(LEDGER, {"id": "a"}, ""),
+        TransactionInvalid,
+        "write an update expression",
+    ),
+    "no condition": (
+        lambda to: to.check(LEDGER, {"id": "a"}, cast("str", None)),
+        TransactionInvalid,
+        "made of a condition",
+    ),
+    "a lone surrogate": (
+        lambda to: to.put(LEDGER, {"id": "a", "note": "\ud800"}),
+        TypeError,
+        "'note' is or holds",
     ),
     "a name that boto3 gives": (
         lambda to: to.update(

@@ -95,11 +95,15 @@ CHANGES = {
         [step("charge"), commit("ordered")],
         "the run came to 'charge' at place 0, and it is on record at place 1",
     ),
-    "a step is renamed, after one that is not on record": Change(
+    "a step that was passed over is met again": Change(
         [caught(step("hold", raises=NotExecuted())), step("charge")],
-        [caught(step("fetch", raises=NotExecuted())), step("charge2")],
-        "the run came to 'charge2' at place 1, where 'charge' is on record",
-        ran=("fetch",),
+        [step("hold"), step("charge")],
+        "the run came to 'hold' at place 0, which an earlier attempt passed over",
+    ),
+    "a step is renamed, and moved to a place that was passed over": Change(
+        [caught(step("hold", raises=TimeoutError(), is_idempotent=True)), step("charge")],
+        [step("charge2")],
+        "the run came to 'charge2' at place 0, which an earlier attempt passed over",
     ),
 }
 

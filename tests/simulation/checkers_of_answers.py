@@ -83,8 +83,7 @@ def nothing_ran_where_it_was_said(history: History) -> Iterator[Violation]:
     """Told `key-reused` or `store-unavailable`: nothing ran. `not-executed`: it had no effect.
 
     A recorded run whose commit is not confirmed is told of the store, too. One that is told
-    `not-executed` had no effect but for steps on record, and those that are idempotent: they simply
-    run again.
+    `not-executed` had no effect but for steps on record.
     """
     recorded = operations_with(history, Effects.RECORDED)
     began: dict[str, Began] = {}
@@ -109,7 +108,7 @@ def nothing_ran_where_it_was_said(history: History) -> Iterator[Violation]:
         if reason is Reason.NOT_EXECUTED and effect is not None:
             # Where nobody kills a late attempt, it learns of its loss after its effect.
             is_late = is_recorded and not history.circumstances.owners_die_in_time
-            if not (is_late or effect.key or _is_on_record(history, effect, told)):
+            if not (is_late or _is_on_record(history, effect, told)):
                 yield Violation("a caller was told of no effect", (effect, told))
 
 

@@ -230,7 +230,7 @@ AGAIN: dict[str, tuple[Exception, str | None]] = {
         cancelled("None", "ValidationError", "TransactionConflict"),
         "conflict",
     ),
-    "in progress": (refusal("TransactionInProgressException"), "conflict"),
+    "in progress": (refusal("TransactionInProgressException"), "in-progress"),
     "throttled": (refusal("ThrottlingException"), "throttled"),
     "an error of DynamoDB's": (refusal("InternalServerError"), None),
     "no answer": (exceptions.ReadTimeoutError(endpoint_url="https://somewhere.example"), None),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from oncekey import EffectMisused
@@ -68,9 +70,16 @@ def test_a_name_that_has_come_to_its_end_is_not_reached_again(
 
 @pytest.mark.parametrize("length", [0, LONGEST_NAME + 1])
 def test_a_name_of_another_length_is_refused(length: int) -> None:
-    """The message says what is possible, and how long it was."""
-    with pytest.raises(EffectMisused, match=f"1 to 64 characters, not {length}"):
+    """The message says what is possible."""
+    with pytest.raises(EffectMisused, match="1 to 64 characters, as text"):
         RunOrder().reach("n" * length, NO_STEPS, is_commit=False)
+
+
+@pytest.mark.parametrize("name", [b"charge", 7, None, "\ud800"])
+def test_what_is_no_text_is_no_name(name: Any) -> None:
+    """Bytes, numbers and lone surrogates are refused before they reach the record."""
+    with pytest.raises(EffectMisused, match="1 to 64 characters, as text"):
+        RunOrder().reach(name, NO_STEPS, is_commit=True)
 
 
 @pytest.mark.parametrize("length", [1, LONGEST_NAME])
@@ -87,11 +96,30 @@ def test_a_run_that_meets_what_is_on_record_fits() -> None:
     assert order.missed(steps) is None
 
 
-def test_a_step_that_is_not_on_record_may_stand_where_one_failed() -> None:
-    """A step that never finished left a place which nobody has taken."""
+@pytest.mark.parametrize("name", ["a", "x"])
+def test_what_an_earlier_attempt_passed_over_is_not_done_after_all(name: str) -> None:
+    """A step that was refused left a place, and the run went on to a later one: what stands there
+    now, the same step or another, must not be done beside it.
+    """
     steps = Steps(finished=(FinishedStep(name="b", position=1, at_ms=1, result="null"),))
 
-    assert reached(RunOrder(), "xb", steps) == [None, None]
+    (fault,) = reached(RunOrder(), name, steps)
+
+    assert fault is not None
+    assert "which an earlier attempt passed over" in fault
+
+
+def test_a_step_may_be_tried_again_after_a_later_one_of_the_same_run() -> None:
+    """What this run has done itself it knows of; the step keeps its place."""
+    order = RunOrder()
+    done = Steps(finished=(FinishedStep(name="b", position=1, at_ms=1, result="null"),))
+
+    for name in "ab":
+        assert order.reach(name, NO_STEPS, is_commit=False) is None
+    order.finish("b")
+
+    assert order.reach("a", done, is_commit=False) is None
+    assert order.position_of("a") == 0
 
 
 @pytest.mark.parametrize(

@@ -46,11 +46,13 @@ class BareCall:
 
     def apply(self, run: BareRun) -> None:
         """Apply what the run has collected; see `BareRun.apply` for what it raises."""
+        run.use.is_over = True
         if run.collected:
             drive(run.apply(), store=self.store(), clock=self.clock, invocation=never)
 
     async def apply_async(self, run: BareRun) -> None:
         """The same; the event loop is free while the store is called."""
+        run.use.is_over = True
         if run.collected:
             await drive_async(
                 run.apply(),

@@ -42,7 +42,10 @@ class BareHttp:
             self.call.apply(run)
         except (Final, NotExecuted) as error:
             self._discard_unless(run, commits=isinstance(error, Final) and error.commit)
-            self.call.apply(run)
+            try:
+                self.call.apply(run)
+            except Final as otherwise:
+                return self._answer(otherwise, event)
             return self._answer(error, event)
         return value
 
@@ -56,7 +59,10 @@ class BareHttp:
             await self.call.apply_async(run)
         except (Final, NotExecuted) as error:
             self._discard_unless(run, commits=isinstance(error, Final) and error.commit)
-            await self.call.apply_async(run)
+            try:
+                await self.call.apply_async(run)
+            except Final as otherwise:
+                return self._answer(otherwise, event)
             return self._answer(error, event)
         return value
 

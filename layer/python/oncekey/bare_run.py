@@ -55,6 +55,9 @@ class BareRun:
         """The step may be tried again."""
         yield from ()
 
+    def interrupt(self) -> None:
+        """Nothing is recorded that would have to be right."""
+
     def commit(self, name: str) -> Flow[None]:
         """Apply what is collected."""
         self.order.reach(name, NO_STEPS, is_commit=True)

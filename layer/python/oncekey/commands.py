@@ -80,13 +80,14 @@ class Answered(Generic[T]):
     """The handler ended with `value`, which is stored as `stored`.
 
     `is_final` says whether it may be stored at all; `commits`, whether what the operation has
-    collected is applied with it.
+    collected is applied with it; `is_failure`, that it reports a failure, stored though it may be.
     """
 
     value: T
     stored: str
     is_final: bool
     commits: bool = True
+    is_failure: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,10 +36,8 @@ _TRANSIENT_CODES = frozenset(
     }
 )
 
-# Somebody else writes the same items in a transaction, or our own first sending is still at work.
-_CONFLICT_CODES = frozenset(
-    {"TransactionConflict", "TransactionConflictException", "TransactionInProgressException"}
-)
+# Somebody else writes the same items in a transaction.
+_CONFLICT_CODES = frozenset({"TransactionConflict", "TransactionConflictException"})
 _THROTTLE_CODES = frozenset(
     {
         "ProvisionedThroughputExceeded",
@@ -137,4 +135,6 @@ def contention_of(code: str) -> str | None:
     """What kind of contention an error, or the reason of a cancelled transaction, speaks of."""
     if code in _CONFLICT_CODES:
         return "conflict"
+    if code == "TransactionInProgressException":
+        return "in-progress"
     return "throttled" if code in _THROTTLE_CODES else None

@@ -76,6 +76,9 @@ def cancellation(error: Exception, commit: Commit) -> Refused | ConditionsFailed
     code = response.get("Error", {}).get("Code")
     if code == "ValidationException":
         return Inapplicable(str(response["Error"].get("Message", code)))
+    if type(error).__name__ == "ParamValidationError":
+        # botocore's own text repeats the values.
+        return Inapplicable("a parameter has a type that DynamoDB does not take")
     if code != "TransactionCanceledException":
         raise store_error(error) from error
     reasons: list[Mapping[str, Any]] = response.get("CancellationReasons") or []

@@ -16,15 +16,46 @@ if TYPE_CHECKING:
 
 
 def low_level(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Python values as DynamoDB's, as boto3's own resource writes them.
+    """Python values as DynamoDB's, as boto3's own resource writes them; a copy of them.
 
     Raises:
-        TypeError: boto3 has no form for a value; it says which kind, such as float.
+        TypeError: boto3 has no form for a value. It names the attribute and the type, and never the
+            value, as boto3's own message does.
     """
     from boto3.dynamodb.types import TypeSerializer  # noqa: PLC0415 -- importing the library needs nothing
 
     serializer = TypeSerializer()
-    return {name: serializer.serialize(value) for name, value in values.items()}
+    written: dict[str, Any] = {}
+    for name, value in values.items():
+        try:
+            written[name] = _copied(serializer.serialize(value))
+        except (TypeError, AttributeError, ArithmeticError, ValueError, RecursionError) as error:
+            raise TypeError(
+                f"{name!r} is or holds a value that DynamoDB has no form for"
+                f" ({type(value).__name__}, {type(error).__name__}): write text, int, Decimal of up"
+                " to 38 digits rather than float, bytes, bool, None, lists, sets and dictionaries"
+                " with text keys"
+            ) from None
+    return written
+
+
+def _copied(value: Any) -> Any:
+    # Bytes that can be changed would be, until they are sent.
+    ((kind, content),) = value.items()
+    match kind:
+        case "S":
+            content.encode("utf-8")
+        case "B":
+            return {"B": bytes(content)}
+        case "BS":
+            return {"BS": [bytes(each) for each in content]}
+        case "L":
+            return {"L": [_copied(each) for each in content]}
+        case "M":
+            return {"M": {name: _copied(each) for name, each in content.items()}}
+        case _:
+            pass
+    return value
 
 
 def python_values(item: Mapping[str, Any] | None) -> dict[str, Any] | None:

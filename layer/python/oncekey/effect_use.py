@@ -18,16 +18,23 @@ class Use:
 
     is_used: bool = False
     open_step: str | None = None
+    # Whether the handler has ended.
+    is_over: bool = False
 
     def check_outside_step(self, what: str) -> None:
         """Whether `what` may be asked for now.
 
         Raises:
-            EffectMisused: a step or commit is under way. What is asked for inside a step is not
-                asked for when the step is on record, and a second effect at the same time could
-                not be told from the first.
+            EffectMisused: the handler has ended, or a step or commit is under way. What is asked
+                for inside a step is not asked for when the step is on record, and a second effect
+                at the same time could not be told from the first.
         """
         self.is_used = True
+        if self.is_over:
+            raise EffectMisused(
+                f"{what} after the handler has ended: its operation is over; take the operation of"
+                " the request at hand, from the handler's argument or current_operation()"
+            )
         if self.open_step is not None:
             raise EffectMisused(
                 f"{what} inside the step {self.open_step!r}, or beside it: a step holds one outside"

@@ -58,7 +58,7 @@ def attempt(
     try:
         decision = yield from reserve(claim, clock.new_owner(), budget, clock)
     except StoreError as error:
-        if error.contention == "conflict":
+        if error.contention in {"conflict", "in-progress"}:
             # A transaction is writing the record: whoever owns it is at work.
             return Refusal(reason=Reason.RUNNING, retry_after_ms=RETRY_SOON_MS)
         telemetry.store_unavailable(claim.identity.operation, error)
@@ -101,6 +101,7 @@ def _run(
         is_not_executed=is_not_executed,
     )
     result = yield from commands.invoke(_operation(record, claim), journal)
+    journal.close()
     fate = decide(result, claim.effects, is_not_executed, is_in_doubt=journal.is_in_doubt)
     return (yield from recorded(recorder, journal, result_of).end(result, fate))
 

@@ -91,14 +91,22 @@ class StoreError(OncekeyError):
 
     `transient`: asking again may succeed. Otherwise (no permission, no such table) only a change of
     the deployment helps. `contention`: the store is well, but others are writing the same items
-    (`conflict`), or there is more to do than it takes (`throttled`).
+    (`conflict`), our own first sending is still at work (`in-progress`), or there is more to do
+    than it takes (`throttled`).
     """
 
     def __init__(self, reason: str, *, transient: bool, contention: str | None = None) -> None:
         self.reason = reason
         self.transient = transient
         self.contention = contention
+        # What did not answer is the bucket, which says nothing of the table.
+        self.is_of_bucket = False
         super().__init__(reason)
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether what was asked for has certainly not been applied, now or later."""
+        return self.contention in {"conflict", "throttled"}
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments are lost by Exception's own pickling.

@@ -69,7 +69,7 @@ class HttpOperation:
             except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
                 return self._raised(error, begun)
             warn_of_unused(operation, value)
-            return returned(value, begun.request, self.policy)
+            return returned(value, begun.request, self.policy, operation)
 
         outcome = begun.execution.run(begun.claim, invocation)
         return answer_to(outcome, begun.request, self.policy, begun.settings)
@@ -89,7 +89,7 @@ class HttpOperation:
             except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
                 return self._raised(error, begun)
             warn_of_unused(operation, value)
-            return returned(value, begun.request, self.policy)
+            return returned(value, begun.request, self.policy, operation)
 
         outcome = await begun.execution.run_async(begun.claim, invocation)
         return answer_to(outcome, begun.request, self.policy, begun.settings)

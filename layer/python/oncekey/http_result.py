@@ -31,9 +31,10 @@ _NO_SUCCESS = 300
 _SERVER_FAILED = 500
 
 
-def returned(value: Any, request: HttpRequest, policy: HttpPolicy) -> Result:
-    """The result of a handler that returned `value`."""
-    return _answered(value, request, policy, is_last_word=False)
+def returned(value: Any, request: HttpRequest, policy: HttpPolicy, operation: Operation) -> Result:
+    """The result of the handler of `operation` that returned `value`."""
+    own_id = operation.operation_id
+    return _answered(value, request, policy, is_last_word=False, own_id=own_id)
 
 
 def raised(
@@ -63,6 +64,7 @@ def _answered(
     *,
     is_last_word: bool,
     commits: bool | None = None,
+    own_id: str = "",
 ) -> Result:
     if inspect.isawaitable(value):
         return Raised(never_awaited(value), has_returned=True)
@@ -76,15 +78,22 @@ def _answered(
     answer = answer_from(text)
     try:
         # An operation that calls another one and passes on its "not now" has not ended either.
-        final = is_last_word or (policy.is_final(answer_from(text)) and not says_not_now(answer))
+        passed_on = says_not_now(answer, own_id)
+        final = is_last_word or (policy.is_final(answer_from(text)) and not passed_on)
         stored = text
         if policy.before_store is not None:
             changed = changed_by("before_store", policy.before_store(answer_from(text)))
             stored = stored_form(changed, request.shape)
     except Exception as mistake:  # noqa: BLE001 -- of the author's; the handler has run, so the record comes first
         return Raised(mistake, has_returned=True)
-    commits = commits_with(answer) if commits is None else commits
-    return Answered(value=answer, stored=stored, is_final=final, commits=commits)
+    given = commits_with(answer)
+    return Answered(
+        value=answer,
+        stored=stored,
+        is_final=final,
+        commits=given if commits is None else commits,
+        is_failure=not given,
+    )
 
 
 def warn_of_unused(operation: Operation, value: Any) -> None:
@@ -113,6 +122,9 @@ def is_given(value: Any) -> bool:
 def _status(value: Any) -> int | None:
     said = value.get("statusCode") if isinstance(value, dict) else None
     status = said if said is not None else getattr(value, "status_code", None)
+    if isinstance(status, str) and status.isdecimal():
+        # API Gateway takes it for the number.
+        return int(status)
     return status if isinstance(status, int) else None
 
 

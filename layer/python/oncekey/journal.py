@@ -6,6 +6,7 @@ Its methods are flows; `oncekey.recorded_work` carries them out for the operatio
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING
 
 from oncekey import retry
@@ -14,7 +15,7 @@ from oncekey.commit import Commit, ConditionsFailed, Inapplicable, claimed, erro
 from oncekey.effect_use import Use
 from oncekey.errors import StoreError
 from oncekey.fate import is_proof
-from oncekey.recorded_errors import RunStopped
+from oncekey.recorded_errors import EffectMisused, RunStopped
 from oncekey.retry import Budget
 from oncekey.run_order import RunOrder
 from oncekey.step_results import Found, found, kept
@@ -22,12 +23,12 @@ from oncekey.step_transitions import ClearStep, FinishStep, StartStep, StepTrans
 from oncekey.steps import FinishedStep, StartedStep
 from oncekey.stop import Stop, StopReason
 from oncekey.store import Refused
-from oncekey.stored_answer import AnswerDamaged
+from oncekey.stored_answer import AnswerDamaged, has_room_for_step
 from oncekey.transaction import Collected
 from oncekey.transition_rules import applied, has_landed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import NoReturn
 
     from oncekey.clock import Clock
@@ -63,8 +64,8 @@ class Journal:
     # Whether the function of any step has been let run by this attempt.
     has_called: bool = False
     commits_passed: int = 0
-    _commits_built: int = 0
-    _marks: int = 0
+    _commits_built: Iterator[int] = field(default_factory=count)
+    _marks: Iterator[int] = field(default_factory=lambda: count(1))
 
     def begin(self, name: str, *, is_idempotent: bool) -> Flow[Found | None]:
         """Begin a step: what is on record of it if it has finished, else None, and it may run.
@@ -73,7 +74,7 @@ class Journal:
 
         Raises:
             RunStopped: this attempt must not go on; the step must not run.
-            EffectMisused: the step is named twice, or stands inside another.
+            EffectMisused: the step is named twice, or the record has no room for it.
         """
         step = self._reached(name, is_commit=False)
         if step is not None:
@@ -88,7 +89,7 @@ class Journal:
             mark = StartedStep(
                 name=name,
                 position=self.order.position_of(name),
-                mark=self._next_mark(),
+                mark=next(self._marks),
                 at_ms=self.clock.now_ms(),
             )
             start = StartStep(pk=self.record.pk, owner=self.record.owner, step=mark)
@@ -105,8 +106,7 @@ class Journal:
             RunStopped: it could not be confirmed, or this attempt has lost its record.
         """
         started = self.record.steps.started
-        position = self.order.position_of(name)
-        now_ms = self.clock.now_ms()
+        position, now_ms = self.order.position_of(name), self.clock.now_ms()
         try:
             result = yield from kept(
                 text, name, self.record, self.budget(), self.clock, has_bucket=self.has_bucket
@@ -153,6 +153,19 @@ class Journal:
         self.collected.take()
         self.commits_passed += 1
 
+    def interrupt(self) -> None:
+        """Something came in between the attempt and its store: nobody knows how far it got."""
+        self.is_certain = False
+        self.is_in_doubt = self.record.steps.started is not None
+        if self.stopped is None:
+            self.stopped = Stop(StopReason.STORE, why="interrupted")
+
+    def close(self) -> None:
+        """The handler has ended: nothing more is asked for, and nothing is left under way."""
+        if self.use.open_step is not None and self.stopped is None:
+            self.interrupt()
+        self.use.is_over = True
+
     def budget(self, max_failures: int | None = None) -> Budget:
         """How long calls of this attempt may be tried."""
         return Budget(
@@ -161,33 +174,25 @@ class Journal:
 
     def next_token(self) -> str:
         """The token of the attempt's next commit."""
-        number = self._commits_built
-        self._commits_built += 1
-        return token(self.record.operation_id, self.record.owner, number)
+        return token(self.record.operation_id, self.record.owner, next(self._commits_built))
 
-    def check_going_on(self) -> None:
-        """Whether the attempt may begin or commit anything.
+    def stop_for_changed_steps(self, why: str) -> None:
+        """The attempt ends, because the code does not fit what is on record."""
+        self.stopped = Stop(StopReason.STEPS_CHANGED, why=why)
 
-        Raises:
-            RunStopped: it may not.
-        """
+    def _reached(self, name: str, *, is_commit: bool) -> FinishedStep | None:
         if self.stopped is not None:
             raise RunStopped(str(self.stopped))
         if self.is_in_doubt:
             raise RunStopped("a step may have happened, and nobody can say; nothing else begins")
-
-    def stop_for_changed_steps(self, why: str) -> Stop:
-        """The attempt ends, because the code does not fit what is on record."""
-        self.stopped = Stop(StopReason.STEPS_CHANGED, why=why)
-        return self.stopped
-
-    def _reached(self, name: str, *, is_commit: bool) -> FinishedStep | None:
-        self.check_going_on()
         fault = self.order.reach(name, self.record.steps, is_commit=is_commit)
         if fault is not None:
             self.stop_for_changed_steps(fault)
             raise RunStopped(fault)
-        return self.record.steps.named(name)
+        step = self.record.steps.named(name)
+        if step is None and not has_room_for_step(self.record):
+            raise EffectMisused(f"{name!r}: the record is full of steps; make several operations")
+        return step
 
     def _check_lease(self) -> None:
         if self.record.is_lease_over(self.clock.now_ms()):
@@ -239,10 +244,6 @@ class Journal:
             self.record = reply.record
         else:
             self._stop(Stop(StopReason.LOST, met=reply.record))
-
-    def _next_mark(self) -> int:
-        self._marks += 1
-        return self._marks
 
     def _stop(self, stop: Stop) -> NoReturn:
         self.stopped = stop

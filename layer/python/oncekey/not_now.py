@@ -23,8 +23,11 @@ _STRIPE_CODES = {ERRORS[code][2] for code in _CODES}
 _LONGEST_BODY = 4_000
 
 
-def says_not_now(answer: Mapping[str, Any]) -> bool:
-    """Whether `answer` is one of ours that is to be asked for again, in any preset."""
+def says_not_now(answer: Mapping[str, Any], own_id: str = "") -> bool:
+    """Whether `answer` is one of ours that is to be asked for again, in any preset.
+
+    A 202 that leads to the operation `own_id`, which is giving it, is its own last word.
+    """
     body = answer.get("body")
     if not isinstance(body, str) or len(body) > _LONGEST_BODY or not body.startswith("{"):
         return False
@@ -37,9 +40,9 @@ def says_not_now(answer: Mapping[str, Any]) -> bool:
     if set(said) == {"error"} and isinstance(said["error"], dict):
         code = said["error"].get("code")
         return isinstance(code, str) and code in _STRIPE_CODES
-    return set(said) == _ACCEPTED_MEMBERS and _leads_to(
-        answer, f"/operations/{said['operation_id']}"
-    )
+    if set(said) != _ACCEPTED_MEMBERS or said["operation_id"] == own_id:
+        return False
+    return _leads_to(answer, f"/operations/{said['operation_id']}")
 
 
 def _leads_to(answer: Mapping[str, Any], location: str) -> bool:

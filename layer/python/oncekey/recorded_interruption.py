@@ -81,7 +81,7 @@ class Interruption(Recorder):
             reason=Reason.STORE_UNAVAILABLE,
             record=self.record,
             retry_after_ms=RETRY_SOON_MS,
-            is_outage=error.transient,
+            is_outage=error.transient and not error.is_of_bucket,
         )
 
     def _released(self, *, is_late: bool = False) -> Flow[Written | Refused | None]:
@@ -89,7 +89,11 @@ class Interruption(Recorder):
         record = self.record
         release = Release(pk=record.pk, owner=record.owner, retry=self._retry("not-confirmed"))
         reply = yield from self._write_in_time(release, is_late=is_late)
-        if not isinstance(reply, Refused) or reply.record is None or self.journal.is_in_doubt:
+        if not isinstance(reply, Refused) or reply.record is None:
+            return reply
+        if self._is_released(reply.record):
+            return Written()
+        if self.journal.is_in_doubt:
             return reply
         started = reply.record.steps.started
         if started is None or not self._is_in_doubt(reply.record):
@@ -98,6 +102,10 @@ class Interruption(Recorder):
         clear = ClearStep(pk=record.pk, owner=record.owner, mark=started.mark)
         yield from self._write_in_time(clear, is_late=is_late)
         return (yield from self._write_in_time(release, is_late=is_late))
+
+    def _is_released(self, met: Record) -> bool:
+        # Our own release landed and its answer was lost, or somebody else's said the same.
+        return met.status is Status.FAILED_RETRYABLE and met.owner == self.record.owner
 
     def _write_in_time(
         self, transition: Transition, *, is_late: bool
@@ -132,7 +140,10 @@ class Interruption(Recorder):
             case Status.UNKNOWN:
                 return outcome_unknown(met, now_ms)
             case Status.FAILED_RETRYABLE:
-                return Refusal(reason=Reason.NOT_EXECUTED, record=met, retry_after_ms=RETRY_SOON_MS)
+                # Released in our name while we ran: what was called meanwhile is not said undone.
+                ran = met.owner == self.record.owner and self.journal.has_called
+                reason = Reason.STORE_UNAVAILABLE if ran else Reason.NOT_EXECUTED
+                return Refusal(reason=reason, record=met, retry_after_ms=RETRY_SOON_MS)
 
     def _refused(self, met: Record | None, result: Answered[Any] | Unsendable) -> Flow[Outcome]:
         if met is None or not self._is_landed(met):

@@ -53,6 +53,9 @@ class RecordedRecorder(Interruption):
         journal = self.journal
         if journal.stopped is None and fate is Fate.COMPLETED:
             missed = journal.order.missed(self.record.steps)
+            if missed is not None and isinstance(result, Answered) and result.is_failure:
+                # It failed on its way: the next attempt may come to what this one has missed.
+                return (yield from Recorder.end(self, result, Fate.RETRYABLE))
             if missed is not None:
                 journal.stop_for_changed_steps(missed)
         if journal.stopped is not None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from oncekey.outbox import Message
 
 
+_LONGEST_GROUP = 128
+
+
 @dataclass(frozen=True, slots=True)
 class _Due:
     """A message of the stream, under its sequence number there."""
@@ -86,12 +89,25 @@ class OutboxRelay:
                 relay_telemetry.message_set_aside("", str(fault))
                 continue
             body = sealed(message)
-            group = self._group(message) if self._group is not None else None
+            try:
+                group = self._group_of(message)
+            except Exception as fault:  # noqa: BLE001 -- of the author's; one message holds nothing up
+                relay_telemetry.message_set_aside(message.id, f"group= {type(fault).__name__}")
+                continue
             entry = Entry(id=message.id, body=body, group=group)
             if entry.size_bytes > MOST_BATCH_BYTES:
                 relay_telemetry.message_set_aside(message.id, "it is larger than the queue takes")
                 continue
             yield _Due(change["SequenceNumber"], entry)
+
+    def _group_of(self, message: Message) -> str | None:
+        if self._group is None:
+            return None
+        group = self._group(message)
+        # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
+        if not 0 < len(group) <= _LONGEST_GROUP:
+            raise ValueError("a group has 1 to 128 characters")
+        return group
 
     def _relay(self, batch: Sequence[_Due], table: OutboxTable, queue: SqsQueue) -> set[str]:
         """The sequence numbers of what is not both in the queue and out of the table."""

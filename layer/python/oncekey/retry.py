@@ -41,6 +41,8 @@ class Budget:
     call_timeout_ms: int
     max_failures: int | None
     failures: int = 0
+    # Of these, the failures after which what was asked may have been applied.
+    doubts: int = 0
 
     def allows(self, next_at_ms: int) -> bool:
         """Whether one more try may begin at `next_at_ms`."""
@@ -79,15 +81,17 @@ def commit(
     Raises:
         StoreError: the last failure. The commit may have been applied.
     """
-    failures_before = budget.failures
+    doubts_before = budget.doubts
     reply = yield from _repeated(lambda: commands.transact(whole), budget, clock)
     is_refused = isinstance(reply, ConditionsFailed | Inapplicable)
-    if is_refused and budget.failures > failures_before and whole.transition is not None:
-        # An earlier sending may have been applied: then a condition failed on its own writes.
-        met = yield from read(whole.transition.pk, budget, clock)
-        if is_landed(met):
-            return Refused(met)
-    return reply
+    if not is_refused or budget.doubts == doubts_before or whole.transition is None:
+        return reply
+    # An earlier sending may have been applied: then a condition failed on its own writes. Or it may
+    # land still, so that the refusal is not the last word.
+    met = yield from read(whole.transition.pk, budget, clock)
+    if is_landed(met):
+        return Refused(met)
+    raise StoreError("an earlier sending may still be applied", transient=True)
 
 
 def read(pk: str, budget: Budget, clock: Clock) -> Flow[Record | None]:
@@ -131,6 +135,7 @@ def _repeated(call: Callable[[], Flow[R]], budget: Budget, clock: Clock) -> Flow
         except StoreError as error:
             failures += 1
             budget.failures += 1
+            budget.doubts += not error.is_harmless
             delay = delay_ms(failures, clock.random_fraction())
             if not error.transient or not budget.allows(clock.now_ms() + delay):
                 raise

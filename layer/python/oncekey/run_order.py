@@ -32,9 +32,9 @@ class RunOrder:
         Raises:
             EffectMisused: the name is none, or the step has already been done in this run.
         """
-        if not 0 < len(name) <= LONGEST_NAME:
+        if not _is_name(name):
             raise EffectMisused(
-                f"a step or commit needs a name of 1 to {LONGEST_NAME} characters, not {len(name)}"
+                f"a step or commit needs a name of 1 to {LONGEST_NAME} characters, as text"
             )
         if name in self._done:
             raise EffectMisused(
@@ -53,6 +53,13 @@ class RunOrder:
             return (
                 f"the run came to {name!r} at place {position}, where {here.name!r} is on record:"
                 " steps must keep their names and their order between releases"
+            )
+        later = [step for step in steps.finished if step.position > position]
+        if recorded is None and any(step.name not in self._done for step in later):
+            return (
+                f"the run came to {name!r} at place {position}, which an earlier attempt passed"
+                " over on its way to later ones: it must not be done now. Let a step return that it"
+                " was refused, rather than raise it and go on"
             )
         if recorded is not None and recorded.is_commit != is_commit:
             kind = "commit" if recorded.is_commit else "step"
@@ -78,3 +85,10 @@ class RunOrder:
             f"the run ended without coming to {', '.join(map(repr, names))}, which is on record:"
             " what was done there would be missing from the answer"
         )
+
+
+def _is_name(name: object) -> bool:
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+        return False
+    # A lone surrogate could not be read back.
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)

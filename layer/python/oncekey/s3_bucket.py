@@ -10,6 +10,8 @@ from oncekey.stored_answer import OBJECT_CALL_TIMEOUT_MS
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+    from oncekey.errors import StoreError
+
 _CONNECT_TIMEOUT_S = OBJECT_CALL_TIMEOUT_MS / 3000
 _READ_TIMEOUT_S = 2 * _CONNECT_TIMEOUT_S
 
@@ -36,7 +38,7 @@ class ResponseBucket:
         try:
             self._connected().put_object(Bucket=self._name, Key=name, Body=data)
         except Exception as error:
-            raise store_error(error) from error
+            raise _failure(error) from error
 
     def get(self, name: str) -> bytes | None:
         """What is kept under `name`, or None.
@@ -51,7 +53,7 @@ class ResponseBucket:
             response: dict[str, Any] = getattr(error, "response", None) or {}
             if response.get("Error", {}).get("Code") in {"NoSuchKey", "404"}:
                 return None
-            raise store_error(error) from error
+            raise _failure(error) from error
         return data
 
     def _connected(self) -> S3Client:
@@ -69,3 +71,9 @@ class ResponseBucket:
 
     def __repr__(self) -> str:
         return f"ResponseBucket({self._name!r})"
+
+
+def _failure(error: Exception) -> StoreError:
+    failure = store_error(error)
+    failure.is_of_bucket = True
+    return failure

@@ -70,18 +70,24 @@ class Settler:
         question = question_about(record)
         unknown = record.status is Status.UNKNOWN and record.effects is Effects.RECORDED
         started = record.steps.started
-        if question is None or started is None or not unknown:
+        if not unknown or record.escalated_at_ms is not None:
             return Settlement.NOT_IN_DOUBT
         lease_until_ms = record.lease_until_ms or 0
         if self.clock.now_ms() <= lease_until_ms + self.settings.reconcile_grace_ms:
             return Settlement.TOO_EARLY
+        if question is None or started is None:
+            # The checkpoint landed before the doubt was marked: there is nothing to ask about.
+            return self._write(record, None, None, None)
         resolve = resolver_of(record.operation, started.name)
         if resolve is None:
             return Settlement.NO_RESOLVER
         answer = self._asked(resolve, question, record)
         if isinstance(answer, StillUnknown):
             return Settlement.STILL_UNKNOWN
-        return self._write(record, started, answer)
+        if isinstance(answer, NotExecuted):
+            return self._write(record, None, started.name, None)
+        finished, blob = self._finished(record, started, answer)
+        return self._write(record, finished, None, blob)
 
     def _asked(
         self, resolve: Callable[[Question], Finding], question: Question, record: Record
@@ -99,11 +105,12 @@ class Settler:
         return _AGAIN
 
     def _write(
-        self, record: Record, started: StartedStep, answer: Completed | NotExecuted
+        self,
+        record: Record,
+        finished: FinishedStep | None,
+        cleared: str | None,
+        blob: Blob | None,
     ) -> Settlement:
-        finished, blob = None, None
-        if isinstance(answer, Completed):
-            finished, blob = self._finished(record, started, answer)
         if blob is not None:
             drive(
                 retry.keep(blob, self._budget(), self.clock),
@@ -117,7 +124,7 @@ class Settler:
             new_owner=self.clock.new_owner(),
             retry=self._retry(record, finished),
             finished=finished,
-            cleared=started.name if finished is None else None,
+            cleared=cleared,
         )
         reply = drive(
             retry.write(transition, self._budget(), self.clock),
@@ -127,7 +134,8 @@ class Settler:
         )
         if isinstance(reply, Refused) and not _is_ours(reply.record, transition):
             return Settlement.OVERTAKEN
-        telemetry.step_settled(record, self.clock.now_ms(), started.name)
+        name = finished.name if finished is not None else cleared or "(none in doubt)"
+        telemetry.step_settled(record, self.clock.now_ms(), name)
         return Settlement.SETTLED
 
     def _finished(

@@ -22,6 +22,8 @@ _RECORD_OVERHEAD_BYTES = 260
 # A finished step apart from its name and result, and the mark of one that is under way.
 _STEP_BYTES = 40
 _MARK_BYTES = 120
+# Its mark, then its name and result; an answer and a reason; all with the longest names.
+_LARGEST_STEP_BYTES = 8_000
 # DynamoDB's limit for an item is 400 KB, key and names included.
 LARGEST_COMPANION_BYTES = 400_000
 # An object of some megabytes takes longer than an item does.
@@ -89,6 +91,14 @@ def keep_result(
     room = -(_size_without_answer(record) + _MARK_BYTES) % _WRITE_UNIT_BYTES
     name = f"{record.pk}#{record.owner}#{step_name}"
     return _placed(text.encode("utf-8"), room, name, 0, "results/" if has_bucket else None)
+
+
+def has_room_for_step(record: Record) -> bool:
+    """Whether the record can hold one more step, and then its ending.
+
+    Asked before the step runs: a result that does not fit could neither be recorded nor settled.
+    """
+    return _size_without_answer(record) + _LARGEST_STEP_BYTES <= LARGEST_COMPANION_BYTES
 
 
 def _placed(

@@ -162,6 +162,12 @@ class Transaction:
         otherwise: Final | None,
     ) -> None:
         self._check(f"op.transaction.{kind}")
+        if not _is_text(table):
+            raise TransactionInvalid(f"op.transaction.{kind}: name the table, as text")
+        if kind == "update" and not _is_text(own["UpdateExpression"]):
+            raise TransactionInvalid("op.transaction.update: write an update expression, as text")
+        if kind == "check" and condition is None:
+            raise TransactionInvalid("op.transaction.check: a check is made of a condition")
         if otherwise is not None and otherwise.commit:
             raise TransactionInvalid(
                 "otherwise is a Final(status, body) without commit: nothing is left to be committed"
@@ -202,3 +208,7 @@ def _has(write: BusinessWrite, key: Mapping[str, Any]) -> bool:
         return write.key == key
     item = write.parameters["Item"]
     return all(item.get(name) == value for name, value in key.items())
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
