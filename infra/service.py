@@ -11,9 +11,13 @@ from oncekey_local.description import (
     BucketName,
     Function,
     Index,
+    Queue,
+    QueueTrigger,
+    QueueUrl,
     Route,
     Service,
     Setting,
+    StreamTrigger,
     Table,
     TableName,
 )
@@ -41,38 +45,113 @@ PAYMENTS = Table(name="payments", partition_key=Attribute(name="pk"))
 # and removes late rather than early. Results of steps are evidence, and stay.
 RESPONSES = Bucket(name="responses", expire_after_days=3, expiring_prefix="answers/")
 
-SERVICE = Service(
+# Messages on their way to the queue; the relay deletes them once they are there.
+OUTBOX = Table(name="outbox", partition_key=Attribute(name="id"), stream=True)
+REFUNDS = Table(name="refunds", partition_key=Attribute(name="pk"))
+
+# Payments to be charged. A provider that is down for longer than the retries makes dead letters,
+# which are redriven once it is back.
+REQUESTED = Queue(name="payments", max_receives=5)
+# Records of the stream that the relay could not cope with; somebody has to look at them.
+ESCALATED = Queue(name="escalated")
+
+_LOGGING = {"POWERTOOLS_SERVICE_NAME": "payments", "POWERTOOLS_LOG_LEVEL": "INFO"}
+_RECORDS = {"ONCEKEY_TABLE": TableName("idempotency")}
+_PROVIDER = {
+    "PROVIDER_URL": Setting.PROVIDER_URL,
+    "PROVIDER_API_KEY": Setting.PROVIDER_API_KEY,
+}
+
+PAYMENTS_FUNCTION = Function(
     name="payments",
-    functions=(
-        Function(
-            name="payments",
-            handler="functions.payments.handler.handler",
-            # A charge takes the provider about 2 s, and at worst two tries of 8 s each. The API
-            # gives up at 29 s, and would leave the run without a reader.
-            timeout_s=20,
-            routes=(
-                Route(
-                    method="POST",
-                    path="/payments",
-                    example_body='{"customer_id": "cus_1", "amount": 1200, "currency": "eur"}',
-                ),
-                Route(method="GET", path="/payments/{payment_id}"),
-            ),
-            environment={
-                "ONCEKEY_TABLE": TableName("idempotency"),
-                "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
-                "PAYMENTS_TABLE": TableName("payments"),
-                "PROVIDER_URL": Setting.PROVIDER_URL,
-                "PROVIDER_API_KEY": Setting.PROVIDER_API_KEY,
-                "POWERTOOLS_SERVICE_NAME": "payments",
-                "POWERTOOLS_LOG_LEVEL": "INFO",
-            },
-            reads=("payments",),
-            writes=("payments",),
-            reserves_in="idempotency",
-            keeps_answers_in="responses",
+    handler="functions.payments.handler.handler",
+    # Two calls of DynamoDB, and what it takes to be patient with them; it calls nobody else.
+    timeout_s=20,
+    routes=(
+        Route(
+            method="POST",
+            path="/payments",
+            example_body='{"customer_id": "cus_1", "amount": 1200, "currency": "eur"}',
+        ),
+        Route(method="GET", path="/payments/{payment_id}"),
+    ),
+    environment={
+        **_RECORDS,
+        "ONCEKEY_OUTBOX_TABLE": TableName("outbox"),
+        "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
+        "PAYMENTS_TABLE": TableName("payments"),
+        **_LOGGING,
+    },
+    reads=("payments",),
+    writes=("payments", "outbox"),
+    reserves_in="idempotency",
+    keeps_answers_in="responses",
+)
+
+REFUNDS_FUNCTION = Function(
+    name="refunds",
+    handler="functions.refunds.handler.handler",
+    # A refund takes the provider about 2 s, and at worst two tries of 8 s each. The API gives up at
+    # 29 s, and would leave the run without a reader.
+    timeout_s=22,
+    routes=(
+        Route(
+            method="POST",
+            path="/refunds",
+            example_body='{"payment_id": "pay_00000000000000000000000000000000", "amount": 300}',
         ),
     ),
-    tables=(IDEMPOTENCY, PAYMENTS),
+    environment={
+        **_RECORDS,
+        "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
+        "PAYMENTS_TABLE": TableName("payments"),
+        "REFUNDS_TABLE": TableName("refunds"),
+        **_PROVIDER,
+        **_LOGGING,
+    },
+    reads=("payments",),
+    writes=("refunds",),
+    reserves_in="idempotency",
+    keeps_answers_in="responses",
+)
+
+RELAY_FUNCTION = Function(
+    name="outbox-relay",
+    handler="functions.outbox_relay.handler.handler",
+    timeout_s=30,
+    memory_mb=256,
+    streams=(StreamTrigger(table="outbox", batch_size=50, on_failure="escalated"),),
+    environment={
+        "ONCEKEY_OUTBOX_TABLE": TableName("outbox"),
+        "ONCEKEY_QUEUE_URL": QueueUrl("payments"),
+        **_LOGGING,
+    },
+    relays_from="outbox",
+    sends_to=("payments",),
+)
+
+WORKER_FUNCTION = Function(
+    name="outbox-worker",
+    handler="functions.outbox_worker.handler.handler",
+    # Five messages of 12 s at the worst: a call of the provider has 8 s, DynamoDB the rest.
+    timeout_s=60,
+    queues=(QueueTrigger(queue="payments", batch_size=5),),
+    environment={
+        **_RECORDS,
+        "ONCEKEY_QUEUE_URL": QueueUrl("payments"),
+        "PAYMENTS_TABLE": TableName("payments"),
+        **_PROVIDER,
+        **_LOGGING,
+    },
+    reads=("payments",),
+    updates=("payments",),
+    reserves_in="idempotency",
+)
+
+SERVICE = Service(
+    name="payments",
+    functions=(PAYMENTS_FUNCTION, REFUNDS_FUNCTION, RELAY_FUNCTION, WORKER_FUNCTION),
+    tables=(IDEMPOTENCY, PAYMENTS, REFUNDS, OUTBOX),
     buckets=(RESPONSES,),
+    queues=(REQUESTED, ESCALATED),
 )

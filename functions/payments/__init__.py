@@ -1,1 +1,1 @@
-"""The payments function: `POST /payments` charges once, `GET /payments/{payment_id}` reads."""
+"""The payments function: `POST /payments` accepts, `GET /payments/{payment_id}` reads."""

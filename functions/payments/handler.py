@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING
 
 from aws_lambda_powertools import Logger
 from pydantic import ValidationError
 
 from functions.payments import logic
-from functions.payments.models import Payment, PaymentRequest
-from oncekey import Operation, idempotent, jwt_claim
+from functions.payments.models import PaymentRequest
+from functions.shared.http import TENANT, answer, body_of, problem, route_unknown
+from functions.shared.models import PAYMENT_ID_PATTERN
+from oncekey import Operation, idempotent
+
+if TYPE_CHECKING:
+    from functions.shared.http import Answer, Event
 
 logger = Logger()
-
-Event = dict[str, Any]
-Answer = dict[str, Any]
-
-PROBLEM_BASE = "urn:payments:problem:"
-# The same verified claim scopes the keys of POST and what GET may see.
-TENANT = jwt_claim("tenant_id")
-_PAYMENT_ID = re.compile(r"pay_[0-9a-f]{32}")
 
 
 def handler(event: Event, context: object) -> Answer:
@@ -34,84 +29,43 @@ def handler(event: Event, context: object) -> Answer:
         case "GET /payments/{payment_id}":
             return read_payment(event)
         case _:
-            return _problem(HTTPStatus.NOT_FOUND, "route-unknown", "There is nothing here.")
+            return route_unknown()
 
 
-@idempotent(operation="POST /payments", tenant=TENANT, fingerprint=PaymentRequest)
+@idempotent(
+    operation="POST /payments", tenant=TENANT, fingerprint=PaymentRequest, effects="recorded"
+)
 def create_payment(event: Event, context: object, op: Operation) -> Answer:
-    """Charge once for each Idempotency-Key: 201, or 402 if the card is declined."""
+    """Take a payment on, once for each Idempotency-Key: 202, and it is charged soon."""
     del context
     try:
-        request = PaymentRequest.model_validate_json(_body(event))
+        request = PaymentRequest.model_validate_json(body_of(event))
     except ValidationError:
         # The decorator has refused such a body with its faults; this holds where it runs bare.
-        return _problem(HTTPStatus.BAD_REQUEST, "request-invalid", "The body is not a payment.")
-    try:
-        payment = logic.create_payment(request, op)
-    except logic.PaymentRefused as refused:
-        detail = f"The provider does not accept this payment ({refused})."
-        return _problem(HTTPStatus.UNPROCESSABLE_ENTITY, "payment-refused", detail)
+        return problem(HTTPStatus.BAD_REQUEST, "request-invalid", "The body is not a payment.")
+    payment = logic.accept_payment(request, op)
     logger.info(
-        "payment made",
+        "payment accepted",
         extra={
             "operation_id": op.operation_id,
             "attempt": op.attempt,
             "payment_id": payment.payment_id,
-            "status": payment.status,
         },
     )
-    if payment.status == logic.DECLINED:
-        return _problem(
-            HTTPStatus.PAYMENT_REQUIRED,
-            "card-declined",
-            "The card was declined. Pay by another card, with a new Idempotency-Key.",
-            payment_id=payment.payment_id,
-        )
-    return _payment(HTTPStatus.CREATED, payment, {"Location": f"/payments/{payment.payment_id}"})
+    location = {"Location": f"/payments/{payment.payment_id}"}
+    return answer(HTTPStatus.ACCEPTED, payment.model_dump(), location)
 
 
 def read_payment(event: Event) -> Answer:
     """Show a payment to its tenant; another tenant's looks absent."""
     tenant = TENANT(event.get("requestContext") or {})
     if tenant is None:
-        return _problem(
+        return problem(
             HTTPStatus.FORBIDDEN, "tenant-missing", "The token carries no tenant_id claim."
         )
     payment_id = (event.get("pathParameters") or {}).get("payment_id", "")
-    payment = logic.find_payment(tenant, payment_id) if _PAYMENT_ID.fullmatch(payment_id) else None
+    is_one = re.fullmatch(PAYMENT_ID_PATTERN.strip("^$"), payment_id)
+    payment = logic.find_payment(tenant, payment_id) if is_one else None
     if payment is None:
-        return _problem(HTTPStatus.NOT_FOUND, "payment-unknown", "There is no such payment.")
-    return _payment(HTTPStatus.OK, payment, {})
-
-
-def _body(event: Event) -> bytes:
-    body = event.get("body") or ""
-    if event.get("isBase64Encoded"):
-        return base64.b64decode(body)
-    return str(body).encode("utf-8", "surrogatepass")
-
-
-def _payment(status: HTTPStatus, payment: Payment, headers: dict[str, str]) -> Answer:
-    return _answer(status, "application/json", payment.model_dump(), headers)
-
-
-def _problem(status: HTTPStatus, code: str, detail: str, **members: str) -> Answer:
-    problem = {
-        "type": PROBLEM_BASE + code,
-        "title": status.phrase,
-        "status": status.value,
-        "detail": detail,
-        "retryable": False,
-        **members,
-    }
-    return _answer(status, "application/problem+json", problem, {})
-
-
-def _answer(
-    status: HTTPStatus, media_type: str, body: dict[str, Any], headers: dict[str, str]
-) -> Answer:
-    return {
-        "statusCode": status.value,
-        "headers": {"Content-Type": media_type, **headers},
-        "body": json.dumps(body),
-    }
+        return problem(HTTPStatus.NOT_FOUND, "payment-unknown", "There is no such payment.")
+    return answer(HTTPStatus.OK, payment.model_dump())

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pydantic import BaseModel, ConfigDict
 
-from pydantic import BaseModel, ConfigDict, Field
-
-# The provider takes amounts of up to eight digits.
-AMOUNT_MAX = 99_999_999
+from functions.shared.models import Amount, Currency, CustomerId
+from functions.shared.payments_table import Status
 
 
 class PaymentRequest(BaseModel):
@@ -15,21 +13,26 @@ class PaymentRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    customer_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-    # In minor units: 1200 is 12 euros, and 1200 yen.
-    amount: Annotated[int, Field(gt=0, le=AMOUNT_MAX)]
-    currency: Annotated[str, Field(pattern=r"^[a-z]{3}$")]
+    customer_id: CustomerId
+    amount: Amount
+    currency: Currency
 
 
-class Payment(BaseModel):
-    """A payment as its owner sees it.
-
-    `status` is the provider's word, such as `succeeded`, or `declined`.
-    """
+class PaymentAccepted(BaseModel):
+    """What `POST /payments` answers: the payment is on record, and will be charged once."""
 
     model_config = ConfigDict(frozen=True)
 
     payment_id: str
-    status: str
+    status: Status = Status.PENDING
+
+
+class Payment(BaseModel):
+    """A payment as its owner sees it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    payment_id: str
+    status: Status
     amount: int
     currency: str

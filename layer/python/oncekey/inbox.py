@@ -6,11 +6,14 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from oncekey import relay_telemetry
 from oncekey.envelope import EnvelopeUnreadable, unsealed
-from oncekey.errors import ConfigurationError
+from oncekey.errors import ConfigurationError, StoreError
 from oncekey.s3_bucket import ResponseBucket
+from oncekey.sqs_queue import LONGEST_DELAY_S, SqsQueue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,46 @@ def delivered(body: str, *, bucket: ResponseBucket | None = None) -> Delivered:
         tenant=message.tenant,
         created_at_ms=message.created_at_ms,
     )
+
+
+def postpone(
+    receipt_handle: str, *, after_s: int, receives: int = 1, queue: SqsQueue | None = None
+) -> bool:
+    """Have the queue deliver a message again in `after_s`; report it as failed all the same.
+
+    The delay doubles with each time that the message was received before: otherwise a message whose
+    first copy still runs would be a dead letter before that copy's lease is over. It never raises:
+    where the queue does not do it, the message comes again after the visibility timeout.
+
+    Args:
+        receipt_handle: of the SQS record.
+        after_s: what `InProgress`, `OutcomeUnknown` and `StoreUnavailable` say in `retry_after_s`.
+        receives: the record's ApproximateReceiveCount.
+        queue: that of ONCEKEY_QUEUE_URL by default.
+
+    Returns:
+        Whether the queue has said that it will.
+    """
+    delay_s = min(max(after_s, 0) << min(max(receives - 1, 0), 16), LONGEST_DELAY_S)
+    try:
+        (queue or _queue()).hide(receipt_handle, delay_s)
+    except (ConfigurationError, StoreError) as error:
+        relay_telemetry.message_not_postponed(error)
+        return False
+    return True
+
+
+def _queue() -> SqsQueue:
+    url = os.environ.get("ONCEKEY_QUEUE_URL", "").strip()
+    if not url:
+        fault = "ONCEKEY_QUEUE_URL is not set: name the queue whose messages are postponed"
+        raise ConfigurationError("oncekey.inbox", [fault])
+    return _connected_queue(url)
+
+
+@cache
+def _connected_queue(url: str) -> SqsQueue:
+    return SqsQueue(url)
 
 
 def _bucket() -> ResponseBucket:

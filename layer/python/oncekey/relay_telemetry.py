@@ -1,4 +1,4 @@
-"""What the relay logs, one function an event. Never a payload."""
+"""What the relay and the inbox log, one function an event. Never a payload."""
 
 from __future__ import annotations
 
@@ -39,4 +39,13 @@ def relay_failed(messages: int, error: StoreError) -> None:
         messages,
         error.reason,
         extra={"oncekey_event": "relay-failed", "reason": error.reason},
+    )
+
+
+def message_not_postponed(error: Exception) -> None:
+    """A message that cannot be worked on now comes again when its visibility timeout is over."""
+    _logger.warning(
+        "oncekey message-not-postponed: %s",
+        error,
+        extra={"oncekey_event": "message-not-postponed"},
     )

@@ -1,6 +1,7 @@
 """The queue: the only file that knows SQS.
 
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html
+https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MOST_ENTRIES = 10
 # The quota since 2025 is 1 MiB; this one holds for every queue and every engine.
 MOST_BATCH_BYTES = 256 * 1024
+LONGEST_DELAY_S = 43_200
 _TIMEOUT_MS = 5_000
 
 
@@ -69,6 +71,20 @@ class SqsQueue:
             Rejected(entries[int(each["Id"])].id, each["Code"], is_final=each["SenderFault"])
             for each in answer.get("Failed", [])
         ]
+
+    def hide(self, receipt_handle: str, delay_s: int) -> None:
+        """Deliver the message that was received under this handle again, but not before `delay_s`.
+
+        Raises:
+            StoreError: the queue did not answer, or no longer knows the handle; the message may
+                come again at any time.
+        """
+        try:
+            self._connected().change_message_visibility(
+                QueueUrl=self._url, ReceiptHandle=receipt_handle, VisibilityTimeout=delay_s
+            )
+        except Exception as error:
+            raise store_error(error) from error
 
     def _request(self, number: int, entry: Entry) -> dict[str, Any]:
         request: dict[str, Any] = {"Id": str(number), "MessageBody": entry.body}

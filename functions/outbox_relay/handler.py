@@ -1,0 +1,7 @@
+"""The Lambda on the outbox table's stream."""
+
+from __future__ import annotations
+
+from oncekey.relay import OutboxRelay
+
+handler = OutboxRelay()

@@ -1,0 +1,1 @@
+"""The worker: charges the payments that were taken on, one message each."""

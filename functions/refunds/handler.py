@@ -1,0 +1,62 @@
+"""The Lambda: its route, and answers made of what the logic returns.
+
+It calls the provider within the request, and records none of its effects: what an interrupted
+attempt did is not known until somebody has looked. `functions.payments` shows the other way.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from aws_lambda_powertools import Logger
+from pydantic import ValidationError
+
+from functions.refunds import logic
+from functions.refunds.models import RefundRequest
+from functions.shared.http import TENANT, answer, body_of, problem, route_unknown
+from oncekey import Operation, idempotent
+
+if TYPE_CHECKING:
+    from functions.shared.http import Answer, Event
+
+logger = Logger()
+
+
+def handler(event: Event, context: object) -> Answer:
+    """Answer a request of the HTTP API."""
+    if event.get("routeKey") == "POST /refunds":
+        return create_refund(event, context)
+    return route_unknown()
+
+
+@idempotent(operation="POST /refunds", tenant=TENANT, fingerprint=RefundRequest)
+def create_refund(event: Event, context: object, op: Operation) -> Answer:
+    """Give back once for each Idempotency-Key: 201, or a final problem if nothing was."""
+    del context
+    try:
+        request = RefundRequest.model_validate_json(body_of(event))
+    except ValidationError:
+        # The decorator has refused such a body with its faults; this holds where it runs bare.
+        return problem(HTTPStatus.BAD_REQUEST, "request-invalid", "The body is not a refund.")
+    try:
+        refund = logic.create_refund(request, op)
+    except logic.PaymentUnknown:
+        return problem(HTTPStatus.NOT_FOUND, "payment-unknown", "There is no such payment.")
+    except logic.PaymentNotCharged as state:
+        detail = f"The payment is {state}: there is nothing to give back."
+        return problem(HTTPStatus.CONFLICT, "payment-not-charged", detail)
+    except logic.RefundRefused as refused:
+        detail = f"The provider does not accept this refund ({refused})."
+        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "refund-refused", detail)
+    logger.info(
+        "refund made",
+        extra={
+            "operation_id": op.operation_id,
+            "attempt": op.attempt,
+            "payment_id": refund.payment_id,
+            "refund_id": refund.refund_id,
+            "status": refund.status,
+        },
+    )
+    return answer(HTTPStatus.CREATED, refund.model_dump())

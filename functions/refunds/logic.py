@@ -1,0 +1,129 @@
+"""Give money back and store that it was. Knows nothing of events and routes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import stripe
+
+from functions.refunds.models import Refund
+from functions.shared import dynamodb, payments_table, provider
+from functions.shared.payments_table import Status
+from functions.shared.settings import setting
+from oncekey import NotExecuted
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.type_defs import AttributeValueTypeDef
+
+    from functions.refunds.models import RefundRequest
+    from oncekey import Operation
+
+# Nothing happened, now or later.
+_FINAL_REFUSALS = (stripe.InvalidRequestError, stripe.CardError)
+
+
+class PaymentUnknown(Exception):  # noqa: N818 -- an answer, not an error
+    """The tenant has no such payment."""
+
+
+class PaymentNotCharged(Exception):  # noqa: N818 -- an answer, not an error
+    """The payment is pending or declined: there is nothing to give back."""
+
+
+class RefundRefused(Exception):  # noqa: N818 -- an answer of the provider, not an error
+    """The provider will not execute this refund, now or later: nothing happened."""
+
+
+def create_refund(request: RefundRequest, operation: Operation) -> Refund:
+    """Give back a part of a payment and store the refund.
+
+    When it returns, the provider has given the money back, and the row says so. It raises
+    `NotExecuted` where the provider provably did nothing and the same may be tried again, and
+    `PaymentUnknown`, `PaymentNotCharged` or `RefundRefused` where that is pointless. After any
+    other exception, or when it never returns, the money may have been given back, with or without
+    a row. Called again for the same operation it gives nothing back twice: the provider knows the
+    operation's key.
+    """
+    # All before the refund: what is missing must not be found out after it.
+    sdk, table, table_name = provider.client(), dynamodb.client(), setting("REFUNDS_TABLE")
+    intent_id = _charged(operation.tenant, request.payment_id)
+    refund_id = payments_table.identifier("ref", operation)
+    made = _give_back(sdk, request, operation, refund_id=refund_id, intent_id=intent_id)
+    refund = Refund(
+        refund_id=refund_id,
+        payment_id=request.payment_id,
+        status=made.status or "pending",
+        amount=made.amount,
+    )
+    # Unconditional, because every attempt at the operation writes the same row: its id derives from
+    # the operation, and the rest is what the provider remembers under its key.
+    table.put_item(TableName=table_name, Item=_row(refund, operation, made))
+    return refund
+
+
+def _charged(tenant: str, payment_id: str) -> str:
+    """What the provider calls the payment.
+
+    Raises:
+        PaymentUnknown: there is none of this id, or it is not the tenant's.
+        PaymentNotCharged: it is pending or declined.
+    """
+    payment = payments_table.find(tenant, payment_id)
+    if payment is None:
+        raise PaymentUnknown
+    if payment.status is not Status.SUCCEEDED or payment.provider_id is None:
+        raise PaymentNotCharged(payment.status)
+    return payment.provider_id
+
+
+def _give_back(
+    sdk: stripe.StripeClient,
+    request: RefundRequest,
+    operation: Operation,
+    *,
+    refund_id: str,
+    intent_id: str,
+) -> stripe.Refund:
+    def send() -> stripe.Refund:
+        return sdk.v1.refunds.create(
+            {
+                "payment_intent": intent_id,
+                "amount": request.amount,
+                "metadata": {
+                    "operation_id": operation.operation_id,
+                    "refund_id": refund_id,
+                    "tenant": operation.tenant,
+                },
+            },
+            {"idempotency_key": operation.downstream_key("refund")},
+        )
+
+    try:
+        return send()
+    except _FINAL_REFUSALS as refusal:
+        raise RefundRefused(refusal.code or refusal.param or "request") from refusal
+    except provider.REFUSALS as refusal:
+        raise NotExecuted(f"the provider refused ({type(refusal).__name__})") from refusal
+    except provider.UNCERTAIN as uncertain:
+        # What happened is asked by sending the same again: the provider replays what it did. A
+        # refusal of the second proves nothing about the first.
+        try:
+            return send()
+        except (*provider.REFUSALS, *_FINAL_REFUSALS):
+            raise uncertain from None
+
+
+def _row(
+    refund: Refund, operation: Operation, made: stripe.Refund
+) -> dict[str, AttributeValueTypeDef]:
+    return {
+        "pk": {"S": payments_table.row_key(operation.tenant, refund.refund_id)},
+        "tenant": {"S": operation.tenant},
+        "refund_id": {"S": refund.refund_id},
+        "payment_id": {"S": refund.payment_id},
+        "operation_id": {"S": operation.operation_id},
+        "amount": {"N": str(refund.amount)},
+        "status": {"S": refund.status},
+        "provider_id": {"S": made.id},
+        "refunded_at": {"N": str(made.created)},
+    }

@@ -1,0 +1,35 @@
+"""What more than one function reads or writes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+# The provider takes amounts of up to eight digits.
+AMOUNT_MAX = 99_999_999
+PAYMENT_ID_PATTERN = r"^pay_[0-9a-f]{32}$"
+
+PAYMENT_REQUESTED = "payment.requested"
+
+# In minor units: 1200 is 12 euros, and 1200 yen.
+Amount = Annotated[int, Field(gt=0, le=AMOUNT_MAX)]
+CustomerId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Currency = Annotated[str, Field(pattern=r"^[a-z]{3}$")]
+PaymentId = Annotated[str, Field(pattern=PAYMENT_ID_PATTERN)]
+
+
+class Charge(BaseModel):
+    """The payload of `payment.requested`: what is to be charged, and under which key.
+
+    A later release may add members, which an older worker leaves alone.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+    payment_id: PaymentId
+    customer_id: CustomerId
+    amount: Amount
+    currency: Currency
+    # The idempotency key that the provider is shown, of the operation that made the payment.
+    key: Annotated[str, Field(min_length=1, max_length=255)]

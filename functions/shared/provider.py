@@ -1,0 +1,39 @@
+"""The payment provider, by its own SDK, and what its errors prove."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import stripe
+
+from functions.shared.settings import setting
+
+# Connecting, then waiting for the answer: 8 s at the worst. The functions' timeouts count on it.
+_TIMEOUT_S = (1.0, 7.0)
+
+# The provider would not execute the request now: nothing happened, and it may work later.
+REFUSALS = (
+    stripe.AuthenticationError,
+    stripe.PermissionError,
+    stripe.RateLimitError,
+)
+# No answer, a 5xx, or a 409 while an earlier call under the same key still runs.
+UNCERTAIN = (stripe.APIConnectionError, stripe.APIError)
+
+
+@cache
+def client() -> stripe.StripeClient:
+    """The SDK's client, one for each sandbox.
+
+    It repeats nothing by itself. That would hide that there was a first try, and a refusal of the
+    second (a rate limit, say) proves nothing about the first.
+
+    Raises:
+        NotConfigured: PROVIDER_API_KEY or PROVIDER_URL is not set.
+    """
+    return stripe.StripeClient(
+        setting("PROVIDER_API_KEY"),
+        base_addresses={"api": setting("PROVIDER_URL").rstrip("/")},
+        max_network_retries=0,
+        http_client=stripe.RequestsClient(timeout=_TIMEOUT_S),
+    )
