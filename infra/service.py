@@ -118,9 +118,13 @@ REFUNDS_FUNCTION = Function(
 RELAY_FUNCTION = Function(
     name="outbox-relay",
     handler="functions.outbox_relay.handler.handler",
-    timeout_s=30,
+    # Five calls of the queue and two of the table. The relay fails only where one of them is down,
+    # so it goes on for as long as that may take: an attempt that is given up sends nothing.
+    timeout_s=60,
     memory_mb=256,
-    streams=(StreamTrigger(table="outbox", batch_size=50, on_failure="escalated"),),
+    streams=(
+        StreamTrigger(table="outbox", batch_size=50, max_attempts=100, on_failure="escalated"),
+    ),
     environment={
         "ONCEKEY_OUTBOX_TABLE": TableName("outbox"),
         "ONCEKEY_QUEUE_URL": QueueUrl("payments"),

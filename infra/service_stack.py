@@ -1,4 +1,4 @@
-"""What a deployment may replace at will: layer, functions and API, and who may do what."""
+"""What a deployment may replace at will: layer, functions, API and alarms, who may do what."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import CfnOutput, Stack
 
+from infra.alarms import Alarms
 from infra.event_sources import SEND_ACTIONS, add_event_sources
 from infra.http_api import ServiceApi
 from infra.names import pascal
@@ -64,6 +65,7 @@ class ServiceStack(Stack):
             for mapping in add_event_sources(created, function, resources):
                 self.whole_batches.add(self.get_logical_id(mapping))
             api.add_routes(created.function, function.routes)
+        Alarms(self, "Alarms", service=service, resources=resources)
         CfnOutput(self, "ApiUrl", value=api.api.api_endpoint)
 
 

@@ -21,6 +21,7 @@ from oncekey import (
     current_operation,
     idempotent_function,
 )
+from oncekey.clock import SystemClock
 from oncekey.inbox import Delivered, delivered, postpone
 
 if TYPE_CHECKING:
@@ -48,18 +49,34 @@ def work(record: SQSRecord, lambda_context: object = None) -> None:
     What it raises leaves the message in the queue: for the time that the error names, else for the
     queue's visibility timeout, and after so many times among the dead letters.
     """
-    message = delivered(record.body)
+    receives = int(record.attributes.approximate_receive_count)
     try:
-        if message.topic != PAYMENT_REQUESTED:
-            raise TopicUnknown(message.topic)
-        charge_payment(message, lambda_context)
-    except (InProgress, OutcomeUnknown, StoreUnavailable) as not_now:
-        postpone(
-            record.receipt_handle,
-            after_s=not_now.retry_after_s or 0,
-            receives=int(record.attributes.approximate_receive_count),
+        carry_out(delivered(record.body), lambda_context)
+    except Exception as error:
+        # Its type alone: the text of a provider's or a model's error may repeat what was sent.
+        logger.warning(
+            "message failed",
+            extra={
+                "sqs_message_id": record.message_id,
+                "receives": receives,
+                "reason": type(error).__name__,
+            },
         )
+        if isinstance(error, InProgress | OutcomeUnknown | StoreUnavailable):
+            wait_s = error.retry_after_s or 0
+            postpone(record.receipt_handle, after_s=wait_s, receives=receives)
         raise
+
+
+def carry_out(message: Delivered, lambda_context: object) -> None:
+    """Do what the message's topic asks for.
+
+    Raises:
+        TopicUnknown: nobody here knows what that is.
+    """
+    if message.topic != PAYMENT_REQUESTED:
+        raise TopicUnknown(message.topic)
+    charge_payment(message, lambda_context)
 
 
 @idempotent_function(
@@ -67,15 +84,20 @@ def work(record: SQSRecord, lambda_context: object = None) -> None:
     key=lambda message, _: message.id,
     tenant=lambda message, _: message.tenant,
     effects="recorded",
-    # Longer than a message can live: 4 days in the queue and 14 among its dead letters.
+    # Longer than a message lives: 4 days in the queue and 14 among its dead letters.
     retention=timedelta(days=30),
 )
 def charge_payment(message: Delivered, context: object) -> str:
-    """Charge the payment that the message asks for; how it ended."""
+    """Charge the payment that the message asks for, once; how that ended."""
     del context  # the lease ends with it
     operation = current_operation()
     request = Charge.model_validate(message.payload)
-    charged = logic.charge(request, operation, requested_by=message.operation_id)
+    charged = logic.charge(
+        request,
+        operation,
+        requested_by=message.operation_id,
+        age_ms=SystemClock().now_ms() - message.created_at_ms,
+    )
     logger.info(
         "payment charged",
         extra={
@@ -86,4 +108,4 @@ def charge_payment(message: Delivered, context: object) -> str:
             "status": charged.status,
         },
     )
-    return charged.status
+    return charged.status.value

@@ -1,4 +1,4 @@
-"""Charge a payment and record how it ended. Knows nothing of queues and batches."""
+"""Charge a payment and record how that ended. Knows nothing of queues and batches."""
 
 from __future__ import annotations
 
@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     from functions.shared.models import Charge
     from oncekey import Operation
 
+# Stripe may forget a key after 24 h. An hour is for the last call that was made under it.
+PROVIDER_REMEMBERS_MS = 23 * 3_600_000
+# Every other state of an intent means that the card was not charged, and will not be.
+_STATUSES = {
+    "succeeded": Status.SUCCEEDED,
+    # A bank debit takes days; the provider's webhook says how it ended.
+    "processing": Status.PENDING,
+}
+
+
+class PaymentMissing(LookupError):  # noqa: N818 -- an answer of the table, not an error
+    """There is no row of the payment, so nobody is charged for it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Charged:
@@ -26,30 +39,52 @@ class Charged:
     reason: str | None = None
 
 
-def charge(request: Charge, operation: Operation, *, requested_by: str) -> Charged:
+def charge(request: Charge, operation: Operation, *, requested_by: str, age_ms: int) -> Charged:
     """Charge the payment, and collect for its row how that ended.
 
     The row is written with the operation's completion, so before the message is acknowledged. It
-    raises `NotExecuted` where the provider provably did nothing, and the provider's error where
-    that is not known; either way the same message is tried again, under the same key.
+    raises `NotExecuted` where the provider did nothing now, and the provider's error where that is
+    not known; either way the same message is tried again, under the same key.
 
-    `requested_by` is the operation that made the payment.
+    Args:
+        request: what is to be charged.
+        operation: the attempt.
+        requested_by: the id of the operation that made the payment.
+        age_ms: how long ago that was.
 
     Raises:
         NotConfigured: a table or the provider is not named; nothing was sent.
+        PaymentMissing: as it says; nothing was sent.
     """
     sdk, table_name = provider.client(), payments_table.table_name()
+    row = payments_table.find(operation.tenant, request.payment_id)
+    if row is None:
+        raise PaymentMissing(request.payment_id)
+    if row.status is not Status.PENDING or row.provider_id is not None:
+        # A message that is older than its record, or that somebody else has settled.
+        return Charged(status=row.status, provider_id=row.provider_id)
     metadata = {
         "operation_id": requested_by,
         "payment_id": request.payment_id,
         "tenant": operation.tenant,
     }
-    charged = operation.step("charge", lambda: _charge(sdk, request, metadata), idempotent=True)
+    # An earlier attempt may have charged, and the provider forgotten its key.
+    asks_first = age_ms > PROVIDER_REMEMBERS_MS
+
+    def charge_once() -> Charged:
+        found = _find(sdk, request) if asks_first else None
+        if found is not None:
+            return found
+        return _charge(sdk, request, metadata, is_first=operation.attempt == 1)
+
+    charged = operation.step("charge", charge_once, idempotent=True)
     _collect(charged, request, operation, table_name)
     return charged
 
 
-def _charge(sdk: stripe.StripeClient, request: Charge, metadata: dict[str, str]) -> Charged:
+def _charge(
+    sdk: stripe.StripeClient, request: Charge, metadata: dict[str, str], *, is_first: bool
+) -> Charged:
     try:
         intent = sdk.v1.payment_intents.create(
             {
@@ -68,17 +103,35 @@ def _charge(sdk: stripe.StripeClient, request: Charge, metadata: dict[str, str])
         told = None if declined.error is None else declined.error.payment_intent
         return _declined(declined.code or "card_declined", told)
     except stripe.InvalidRequestError as refusal:
-        return _declined(refusal.code or refusal.param or "request", None)
+        # It proves nothing about an earlier attempt, whose answer may have been lost.
+        found = None if is_first else _find(sdk, request)
+        return found or _declined(refusal.code or refusal.param or "invalid_request", None)
     except provider.REFUSALS as refusal:
         raise NotExecuted(f"the provider refused ({type(refusal).__name__})") from refusal
-    return Charged(status=Status.SUCCEEDED, provider_id=intent.id, charged_at=intent.created)
+    return _ended(intent)
+
+
+def _find(sdk: stripe.StripeClient, request: Charge) -> Charged | None:
+    """What an earlier attempt did, as the provider tells; its search lags by about a minute."""
+    query = f"metadata['payment_id']:'{request.payment_id}'"
+    found = sdk.v1.payment_intents.search({"query": query}).data
+    return _ended(found[0]) if found else None
+
+
+def _ended(intent: stripe.PaymentIntent) -> Charged:
+    status = _STATUSES.get(intent.status)
+    if status is None:
+        fault = intent.last_payment_error
+        return _declined((fault and fault.code) or intent.status, intent)
+    return Charged(status=status, provider_id=intent.id, charged_at=intent.created)
 
 
 def _declined(reason: str, intent: stripe.PaymentIntent | None) -> Charged:
-    if intent is None:
-        return Charged(status=Status.DECLINED, reason=reason)
     return Charged(
-        status=Status.DECLINED, reason=reason, provider_id=intent.id, charged_at=intent.created
+        status=Status.DECLINED,
+        reason=reason,
+        provider_id=None if intent is None else intent.id,
+        charged_at=None if intent is None else intent.created,
     )
 
 

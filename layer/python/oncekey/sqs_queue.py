@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 MOST_ENTRIES = 10
 # The quota since 2025 is 1 MiB; this one holds for every queue and every engine.
 MOST_BATCH_BYTES = 256 * 1024
-LONGEST_DELAY_S = 43_200
+# SQS hides a message for twelve hours from its receipt at the most, and refuses what would be
+# longer. A Lambda may have worked on it for a quarter of an hour.
+LONGEST_DELAY_S = 43_200 - 900
 _TIMEOUT_MS = 5_000
 
 
