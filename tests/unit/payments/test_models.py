@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from functions.payments.models import AMOUNT_MAX, PaymentRequest
+from functions.payments.models import PaymentRequest
+from functions.shared.models import AMOUNT_MAX
 
 GOOD: dict[str, Any] = {"customer_id": "cus_1", "amount": 1200, "currency": "eur"}
 

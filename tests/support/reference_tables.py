@@ -1,0 +1,85 @@
+"""The tables of the reference service on moto in this process, and what its functions are told."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from boto3.dynamodb.types import TypeDeserializer
+from moto import mock_aws
+
+from functions.shared import dynamodb, payments_table
+from infra.service import SERVICE
+from oncekey_local.tables import create_table_request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+PAYMENT_ID = "pay_0f8fad5bd9cb469fa16570867728950e"
+PENDING: dict[str, Any] = {
+    "tenant": "tenant-1",
+    "payment_id": PAYMENT_ID,
+    "operation_id": "0f8fad5b-d9cb-469f-a165-70867728950e",
+    "customer_id": "cus_1",
+    "amount": 1200,
+    "currency": "eur",
+    "status": "pending",
+}
+ENVIRONMENT = {
+    "ONCEKEY_TABLE": "idempotency",
+    "ONCEKEY_OUTBOX_TABLE": "outbox",
+    "PAYMENTS_TABLE": "payments",
+    "REFUNDS_TABLE": "refunds",
+}
+
+
+def physical(name: str) -> str:
+    """The name that moto knows the described table by."""
+    return f"{name}-of-the-tests"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """All tables of the description."""
+
+    client: DynamoDBClient
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """Everything in a table, as Python values."""
+        read = TypeDeserializer().deserialize
+        return [
+            {attribute: read(value) for attribute, value in item.items()}
+            for item in self.client.scan(TableName=physical(name))["Items"]
+        ]
+
+    def add_payment(self, **changes: Any) -> None:
+        """Put a payment, pending unless `changes` say otherwise."""
+        row = {name: value for name, value in {**PENDING, **changes}.items() if value is not None}
+        row["pk"] = payments_table.row_key(row["tenant"], row["payment_id"])
+        self.client.put_item(
+            TableName=physical("payments"),
+            Item={
+                name: {"N": str(value)} if isinstance(value, int) else {"S": value}
+                for name, value in row.items()
+            },
+        )
+
+    def drop(self, name: str) -> None:
+        """Take a table away."""
+        self.client.delete_table(TableName=physical(name))
+
+
+@contextlib.contextmanager
+def reference_tables() -> Iterator[Tables]:
+    """The tables, empty."""
+    with mock_aws():
+        client: DynamoDBClient = boto3.client("dynamodb")
+        for table in SERVICE.tables:
+            client.create_table(**create_table_request(physical(table.name), table))
+        dynamodb.client.cache_clear()
+        yield Tables(client)
+        dynamodb.client.cache_clear()
