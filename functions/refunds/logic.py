@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import stripe
+from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.refunds.models import Refund
 from functions.shared import dynamodb, payments_table, provider
@@ -67,8 +68,12 @@ def _charged(tenant: str, payment_id: str) -> str:
     Raises:
         PaymentUnknown: there is none of this id, or it is not the tenant's.
         PaymentNotCharged: it is pending or declined.
+        NotExecuted: the table did not answer, and the provider was not asked.
     """
-    payment = payments_table.find(tenant, payment_id)
+    try:
+        payment = payments_table.find(tenant, payment_id)
+    except (BotoCoreError, ClientError) as error:
+        raise NotExecuted(f"the payments table did not answer ({type(error).__name__})") from error
     if payment is None:
         raise PaymentUnknown
     if payment.status is not Status.SUCCEEDED or payment.provider_id is None:

@@ -25,7 +25,7 @@ REQUEST = PaymentRequest(customer_id="cus_1", amount=1200, currency="eur")
 
 
 @idempotent_function(
-    operation="accept", key=lambda number: str(number), tenant=single_tenant(), effects="recorded"
+    operation="accept", key=str, tenant=single_tenant(), effects="recorded"
 )
 def accept(number: int) -> str:
     """Accept a payment in an operation of its own; what it tells of it."""

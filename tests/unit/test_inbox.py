@@ -1,0 +1,127 @@
+"""Putting a message off: for how long, and what happens where the queue does not do it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from oncekey.inbox import postpone
+from oncekey.sqs_queue import SqsQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mypy_boto3_sqs import SQSClient
+
+TWELVE_HOURS_S = 43_200
+
+
+class Line:
+    """A queue with one message that was received, and what is asked of it."""
+
+    def __init__(self) -> None:
+        self.client: SQSClient = boto3.client("sqs")
+        self.url = self.client.create_queue(QueueName="work")["QueueUrl"]
+        self.client.send_message(QueueUrl=self.url, MessageBody="{}")
+        (received,) = self.client.receive_message(QueueUrl=self.url, VisibilityTimeout=600)[
+            "Messages"
+        ]
+        self.handle = received["ReceiptHandle"]
+        self.asked: list[dict[str, Any]] = []
+        events = self.client.meta.events
+        events.register(
+            "provide-client-params.sqs.ChangeMessageVisibility",
+            lambda params, **_: self.asked.append(dict(params)),
+        )
+        self.queue = SqsQueue(self.url, client=self.client)
+
+    def visible(self) -> int:
+        """How many messages can be received."""
+        return len(self.client.receive_message(QueueUrl=self.url).get("Messages", []))
+
+
+@pytest.fixture
+def line(monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    """A queue of its own for each test."""
+    monkeypatch.setenv("AWS_ACCOUNT_ID_ENDPOINT_MODE", "disabled")
+    with mock_aws():
+        yield Line()
+
+
+def test_a_message_comes_again_when_it_is_due(line: Line) -> None:
+    """A delay of nothing makes it visible at once; one of a minute does not."""
+    assert postpone(line.handle, after_s=60, queue=line.queue) is True
+    assert line.visible() == 0
+    assert postpone(line.handle, after_s=0, queue=line.queue) is True
+    assert line.visible() == 1
+
+
+@pytest.mark.parametrize(
+    ("after_s", "receives", "delay_s"),
+    [
+        (5, 1, 5),
+        (5, 2, 10),
+        (5, 5, 80),
+        (0, 9, 0),
+        (-3, 1, 0),
+        (5, 0, 5),
+        (60, 1000, TWELVE_HOURS_S - 900),
+        (10**9, 1, TWELVE_HOURS_S - 900),
+    ],
+)
+def test_the_delay_doubles_and_stays_within_what_the_queue_takes(
+    line: Line, after_s: int, receives: int, delay_s: int
+) -> None:
+    """With each delivery a message waits twice as long, and never for a time that SQS refuses.
+
+    SQS counts its twelve hours from the receipt, which a worker is up to a quarter of an hour
+    behind.
+    """
+    assert postpone(line.handle, after_s=after_s, receives=receives, queue=line.queue)
+
+    assert [each["VisibilityTimeout"] for each in line.asked] == [delay_s]
+
+
+def test_five_deliveries_outlast_a_lease() -> None:
+    """A message behind a dead attempt is no dead letter before that one's lease is over.
+
+    The reference worker has 60 s, and the lease 5 s more.
+    """
+    waits_s = [5 << (receives - 1) for receives in range(1, 5)]
+
+    assert sum(waits_s) >= 65
+
+
+def test_the_queue_is_that_of_the_environment(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ONCEKEY_QUEUE_URL names the queue where none is given."""
+    monkeypatch.setenv("ONCEKEY_QUEUE_URL", line.url)
+
+    assert postpone(line.handle, after_s=0) is True
+
+    assert line.visible() == 1
+
+
+@pytest.mark.parametrize("queue", ["none", "another", "gone"])
+def test_a_failure_to_postpone_is_logged_and_never_raised(
+    line: Line,
+    queue: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A batch does not fail because one of its messages could not be put off.
+
+    Red when what goes wrong there reaches the caller.
+    """
+    if queue != "none":
+        url = {"another": "work", "gone": "nowhere"}[queue]
+        monkeypatch.setenv("ONCEKEY_QUEUE_URL", line.url.replace("work", url))
+    handle = line.handle if queue == "none" else "nonsense"
+
+    assert postpone(handle, after_s=5) is False
+
+    (entry,) = [record for record in caplog.records if record.name == "oncekey"]
+    assert entry.getMessage().startswith("oncekey message-not-postponed")
+    assert handle not in entry.getMessage()
