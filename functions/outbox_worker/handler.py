@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 logger = Logger()
+# Longer than a message lives: 4 days in the queue and 14 among its dead letters.
+RETENTION = timedelta(days=30)
 # Where every message has failed, the answer says so as well; an exception would say nothing more.
 processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 
@@ -84,8 +86,7 @@ def carry_out(message: Delivered, lambda_context: object) -> None:
     key=lambda message, _: message.id,
     tenant=lambda message, _: message.tenant,
     effects="recorded",
-    # Longer than a message lives: 4 days in the queue and 14 among its dead letters.
-    retention=timedelta(days=30),
+    retention=RETENTION,
 )
 def charge_payment(message: Delivered, context: object) -> str:
     """Charge the payment that the message asks for, once; how that ended."""

@@ -9,7 +9,7 @@ import stripe
 from functions.shared.settings import setting
 
 # Connecting, then waiting for the answer: 8 s at the worst. The functions' timeouts count on it.
-_TIMEOUT_S = (1.0, 7.0)
+TIMEOUT_S = (1.0, 7.0)
 
 # The provider would not execute the request now: nothing happened, and it may work later.
 REFUSALS = (
@@ -35,5 +35,5 @@ def client() -> stripe.StripeClient:
         setting("PROVIDER_API_KEY"),
         base_addresses={"api": setting("PROVIDER_URL").rstrip("/")},
         max_network_retries=0,
-        http_client=stripe.RequestsClient(timeout=_TIMEOUT_S),
+        http_client=stripe.RequestsClient(timeout=TIMEOUT_S),
     )

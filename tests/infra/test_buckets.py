@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from infra.service import RESPONSES, SERVICE
+from tests.support.sample_templates import named
 
 if TYPE_CHECKING:
     from tests.support.templates import Synthesised
@@ -54,9 +55,10 @@ def test_a_bucket_is_kept_in_production_only(
     app.stateful.all_resources(KIND, {"DeletionPolicy": policy})
 
 
-def test_the_function_is_told_its_bucket(app: Synthesised) -> None:
+@pytest.mark.parametrize("function", ["Payments", "Refunds"])
+def test_a_function_is_told_its_bucket(app: Synthesised, function: str) -> None:
     """ONCEKEY_RESPONSE_BUCKET is the bucket of the stateful stack."""
-    (function,) = app.properties("AWS::Lambda::Function")
-    name = function["Environment"]["Variables"]["ONCEKEY_RESPONSE_BUCKET"]
+    created = named(app.service, "AWS::Lambda::Function", f"{function}Function")
+    name = created["Environment"]["Variables"]["ONCEKEY_RESPONSE_BUCKET"]
 
     assert "ResponsesBucket" in str(name)

@@ -1,4 +1,4 @@
-"""The functions of the service stack: code, settings, logs and grants."""
+"""The functions of the service stack: code, settings and logs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from infra.names import pascal
 from infra.service import SERVICE
-from oncekey_local.description import BucketName, Setting, TableName
+from oncekey_local.description import BucketName, QueueUrl, Setting, TableName
+from tests.support.sample_templates import named
 
 if TYPE_CHECKING:
+    from oncekey_local.description import EnvironmentValue, Function
     from tests.support.templates import Synthesised
 
 KIND = "AWS::Lambda::Function"
-(PAYMENTS,) = SERVICE.functions
 LAYER_SOURCE = Path(__file__).parents[2] / "layer" / "python" / "oncekey"
+
+every_function = pytest.mark.parametrize("described", SERVICE.functions, ids=lambda one: one.name)
 
 
 def _asset(app: Synthesised, folder_in_it: str) -> Path:
@@ -24,119 +28,83 @@ def _asset(app: Synthesised, folder_in_it: str) -> Path:
     return found
 
 
-def _refers_to(value: Any, table: str, attribute: str) -> bool:
-    # The CDK names the export after the table's construct and what it exports of it.
-    return f"{attribute}{table.capitalize()}Table" in json.dumps(value)
+def _function(app: Synthesised, described: Function) -> dict[str, Any]:
+    return named(app.service, KIND, f"{pascal(described.name)}Function")
 
 
-def test_the_function_is_as_described(app: Synthesised) -> None:
-    """Handler, timeout and memory are the description's; runtime, processor and tracing ours."""
+def test_the_functions_are_those_of_the_description(app: Synthesised) -> None:
+    """One function stands for each described one, and no other."""
     app.service.resource_count_is(KIND, len(SERVICE.functions))
-    app.service.has_resource_properties(
-        KIND,
-        {
-            "Handler": PAYMENTS.handler,
-            "Timeout": PAYMENTS.timeout_s,
-            "MemorySize": PAYMENTS.memory_mb,
-            "Runtime": "python3.13",
-            "Architectures": ["arm64"],
-            "TracingConfig": {"Mode": "Active"},
-        },
-    )
+    app.stateful.resource_count_is(KIND, 0)
 
 
-def test_the_environment_is_as_described(app: Synthesised) -> None:
-    """The function is told every variable of the description, resolved, and no other."""
-    (function,) = app.properties(KIND)
-    variables = function["Environment"]["Variables"]
+@every_function
+def test_a_function_is_as_described(app: Synthesised, described: Function) -> None:
+    """Handler, timeout and memory are the description's; runtime, processor and tracing ours."""
+    created = _function(app, described)
 
-    assert set(variables) == set(PAYMENTS.environment)
-    for name, value in PAYMENTS.environment.items():
-        match value:
-            case TableName(table=table):
-                assert _refers_to(variables[name], table, "Ref")
-            case Setting():
-                assert variables[name] != value, f"{name} is not resolved"
-            case BucketName(bucket=bucket):
-                assert f"{bucket.capitalize()}Bucket" in str(variables[name])
-            case _:
-                assert variables[name] == value
-    assert variables["PROVIDER_URL"] == "https://api.stripe.com"
+    assert created["Handler"] == described.handler
+    assert (created["Timeout"], created["MemorySize"]) == (described.timeout_s, described.memory_mb)
+    assert (created["Runtime"], created["Architectures"]) == ("python3.13", ["arm64"])
+    assert created["TracingConfig"] == {"Mode": "Active"}
+    assert created["LoggingConfig"]["LogGroup"]["Ref"].startswith(f"{pascal(described.name)}Logs")
+
+
+@every_function
+def test_the_environment_is_as_described(app: Synthesised, described: Function) -> None:
+    """A function is told every variable of the description, resolved, and no other."""
+    variables = _function(app, described)["Environment"]["Variables"]
+
+    assert set(variables) == set(described.environment)
+    for name, value in described.environment.items():
+        assert _is_resolved(variables[name], value), f"{name} is {variables[name]}"
+
+
+def _is_resolved(given: Any, value: EnvironmentValue) -> bool:
+    match value:
+        case TableName(table=name):
+            # The CDK names the export after the table's construct and what it exports of it.
+            return f"Ref{pascal(name)}Table" in str(given)
+        case BucketName(bucket=name):
+            return f"Ref{pascal(name)}Bucket" in str(given)
+        case QueueUrl(queue=name):
+            return f"Ref{pascal(name)}Queue" in str(given)
+        case Setting.PROVIDER_URL:
+            return bool(given == "https://api.stripe.com")
+        case Setting.PROVIDER_API_KEY:
+            return str(given).startswith("{{resolve:secretsmanager:")
+        case _:
+            return bool(given == value)
 
 
 @pytest.mark.parametrize("stage", ["dev", "production"])
 def test_the_api_key_is_only_a_reference(stage: str, request: pytest.FixtureRequest) -> None:
-    """A template names the secret that holds the provider's key; no parameter passes it along."""
+    """A template names the secret that holds the provider's key, and no parameter passes it along.
+
+    Only the two functions that call the provider have it.
+    """
     app: Synthesised = request.getfixturevalue(stage)
-    (function,) = app.properties(KIND)
+    holders = {
+        described.name: key
+        for described in SERVICE.functions
+        if (key := _function(app, described)["Environment"]["Variables"].get("PROVIDER_API_KEY"))
+    }
 
-    assert function["Environment"]["Variables"]["PROVIDER_API_KEY"] == (
-        f"{{{{resolve:secretsmanager:oncekey/{stage}/provider-api-key:SecretString:::}}}}"
-    )
+    reference = f"{{{{resolve:secretsmanager:oncekey/{stage}/provider-api-key:SecretString:::}}}}"
+    assert holders == {"refunds": reference, "outbox-worker": reference}
     assert set(app.service.to_json()["Parameters"]) == {"BootstrapVersion"}
-
-
-def test_the_role_may_do_exactly_this(app: Synthesised) -> None:
-    """The role reserves in the idempotency table, keeps large answers, reads and adds payments,
-    logs, traces.
-    """
-    allowed = {
-        tuple([one["Action"]] if isinstance(one["Action"], str) else one["Action"]): one["Resource"]
-        for one in app.statements()
-    }
-
-    assert set(allowed) == {
-        ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:GetItem"),
-        ("dynamodb:GetItem", "dynamodb:PutItem"),
-        ("s3:PutObject", "s3:GetObject"),
-        ("s3:ListBucket",),
-        ("logs:CreateLogStream", "logs:PutLogEvents"),
-        ("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
-    }
-    reserve = allowed["dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:GetItem"]
-    assert _refers_to(reserve, "idempotency", "FnGetAtt")
-    assert _refers_to(allowed["dynamodb:GetItem", "dynamodb:PutItem"], "payments", "FnGetAtt")
-    assert len(app.statements()) == len(allowed)
-
-
-def test_no_managed_policy_widens_the_role(app: Synthesised) -> None:
-    """The role has its own policy and no managed one."""
-    app.service.resource_count_is("AWS::IAM::Role", len(SERVICE.functions))
-    for role in app.properties("AWS::IAM::Role"):
-        assert "ManagedPolicyArns" not in role
-        assert "Policies" not in role
-
-
-def test_no_grant_has_a_wildcard(app: Synthesised) -> None:
-    """Nothing is granted on a wildcard, but the objects of one bucket, and X-Ray, which knows no
-    resources to name.
-    """
-    wide = [
-        one
-        for one in app.statements()
-        if "*" in json.dumps(one["Resource"]) or any("*" in action for action in one["Action"])
-    ]
-
-    assert sorted(one["Action"] for one in wide) == [
-        ["s3:PutObject", "s3:GetObject"],
-        ["xray:PutTraceSegments", "xray:PutTelemetryRecords"],
-    ]
-    (objects,) = [one["Resource"] for one in wide if "s3:GetObject" in one["Action"]]
-    assert objects["Fn::Join"][1][1] == "/*"
 
 
 @pytest.mark.parametrize(
     ("stage", "days", "policy"), [("dev", 7, "Delete"), ("production", 180, "Retain")]
 )
 def test_every_log_ends(stage: str, days: int, policy: str, request: pytest.FixtureRequest) -> None:
-    """Function and API log to groups of ours whose entries are forgotten after a stated time."""
+    """Functions and API log to groups of ours whose entries are forgotten after a stated time."""
     app: Synthesised = request.getfixturevalue(stage)
 
     app.service.resource_count_is("AWS::Logs::LogGroup", len(SERVICE.functions) + 1)
     app.service.all_resources("AWS::Logs::LogGroup", {"DeletionPolicy": policy})
     app.service.all_resources_properties("AWS::Logs::LogGroup", {"RetentionInDays": days})
-    (function,) = app.properties(KIND)
-    assert function["LoggingConfig"]["LogGroup"]["Ref"].startswith("PaymentsLogs")
 
 
 def test_the_layer_is_the_package_as_it_stands(app: Synthesised) -> None:
@@ -155,10 +123,58 @@ def test_the_layer_is_the_package_as_it_stands(app: Synthesised) -> None:
     }
 
 
-def test_the_code_asset_holds_the_functions_only(app: Synthesised) -> None:
-    """The functions' asset holds the handler at its dotted path and nothing from elsewhere."""
+@every_function
+def test_the_code_asset_holds_the_functions_only(app: Synthesised, described: Function) -> None:
+    """The functions' asset holds every handler at its dotted path and nothing from elsewhere."""
     asset = _asset(app, "functions")
+    module, _, _ = described.handler.rpartition(".")
 
     assert [path.name for path in asset.iterdir()] == ["functions"]
-    assert (asset / "functions" / "payments" / "handler.py").is_file()
+    assert asset.joinpath(*module.split(".")).with_suffix(".py").is_file()
     assert not list(asset.rglob("__pycache__"))
+
+
+def test_no_message_outlives_its_record() -> None:
+    """A worker's record is kept for longer than its message can be in the queue and, after that,
+    among its dead letters.
+    """
+    from functions.outbox_worker.handler import RETENTION
+    from oncekey_local.described_event_faults import DEAD_LETTER_RETENTION_DAYS
+
+    (queue,) = [queue for queue in SERVICE.queues if queue.name == "payments"]
+    assert queue.retention_days + DEAD_LETTER_RETENTION_DAYS < RETENTION.days
+
+
+def test_a_batch_of_the_worker_fits_into_its_timeout() -> None:
+    """Five charges that the provider lets run into the time limit end before the function does."""
+    from functions.shared.provider import TIMEOUT_S
+
+    (worker,) = [one for one in SERVICE.functions if one.name == "outbox-worker"]
+    (trigger,) = worker.queues
+    assert trigger.batch_size * sum(TIMEOUT_S) < worker.timeout_s
+    (refunds,) = [one for one in SERVICE.functions if one.name == "refunds"]
+    # Asked twice.
+    assert 2 * sum(TIMEOUT_S) < refunds.timeout_s
+
+
+def test_stream_and_queue_call_relay_and_worker(app: Synthesised) -> None:
+    """Stream and queue of the reference service call relay and worker, in batches that are partly
+    answered, and what the relay gives up goes to a queue of its own.
+    """
+    mappings = {
+        mapping["FunctionName"]["Ref"]: mapping
+        for mapping in app.properties("AWS::Lambda::EventSourceMapping")
+    }
+
+    assert len(mappings) == 2
+    assert all(
+        mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+        for mapping in mappings.values()
+    )
+    relay, worker = (
+        next(mapping for name, mapping in mappings.items() if name.startswith(function))
+        for function in ("OutboxRelayFunction", "OutboxWorkerFunction")
+    )
+    assert "OutboxTable" in json.dumps(relay["EventSourceArn"])
+    assert "EscalatedQueue" in json.dumps(relay["DestinationConfig"])
+    assert "PaymentsQueue" in json.dumps(worker["EventSourceArn"])

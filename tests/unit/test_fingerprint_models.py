@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from decimal import Decimal  # noqa: TC003 -- pydantic reads it as the class is made
+from decimal import Decimal
 from typing import Any, Literal
 
 import pytest

@@ -8,7 +8,7 @@ import logging
 import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
-from uuid import UUID  # noqa: TC003 -- pydantic reads it as the class is made
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator, model_validator

@@ -1,0 +1,69 @@
+"""Who is told of messages that nobody works on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from infra.alarms import unattended
+from infra.names import pascal
+from infra.service import SERVICE
+from tests.support.sample_templates import EVENTS, named
+
+if TYPE_CHECKING:
+    from tests.support.templates import Synthesised
+
+KIND = "AWS::CloudWatch::Alarm"
+
+
+@pytest.mark.requirement("C6")
+def test_one_dead_letter_is_an_alarm(app: Synthesised) -> None:
+    """Every queue gives up after a number of receives, and the depth of each queue that then waits
+    for a person has an alarm, which is on from the first message.
+
+    Red when a queue retries for ever, or a queue of dead letters has no alarm on its depth.
+    """
+    watched = unattended(SERVICE)
+    assert watched == ["payments-dead-letters", "escalated", "escalated-dead-letters"]
+    app.service.resource_count_is(KIND, len(watched))
+    for name in watched:
+        alarm = named(app.service, KIND, f"Alarms{pascal(name)}Depth")
+        (dimension,) = alarm["Dimensions"]
+        assert f"{pascal(name)}Queue" in json.dumps(dimension["Value"])
+        assert (alarm["Namespace"], alarm["MetricName"], dimension["Name"]) == (
+            "AWS/SQS",
+            "ApproximateNumberOfMessagesVisible",
+            "QueueName",
+        )
+        assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanThreshold", 0)
+        assert (alarm["EvaluationPeriods"], alarm["Period"]) == (1, 60)
+        assert alarm["Statistic"] == "Maximum"
+    for queue in SERVICE.queues:
+        policy = named(app.stateful, "AWS::SQS::Queue", f"{pascal(queue.name)}Queue")
+        assert policy["RedrivePolicy"]["maxReceiveCount"] == queue.max_receives
+
+
+def test_alarms_tell_a_topic_that_is_an_output(app: Synthesised) -> None:
+    """All alarms publish to one topic, which lets them in and takes nothing without TLS."""
+    (topic,) = app.service.find_resources("AWS::SNS::Topic")
+    (policy,) = app.properties("AWS::SNS::TopicPolicy")
+    statements = {one["Effect"]: one for one in policy["PolicyDocument"]["Statement"]}
+
+    assert all(alarm["AlarmActions"] == [{"Ref": topic}] for alarm in app.properties(KIND))
+    assert list(app.service.find_outputs("AlarmTopicArn")) == ["AlarmTopicArn"]
+    assert statements["Allow"]["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    assert statements["Allow"]["Action"] == "sns:Publish"
+    assert statements["Deny"]["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_a_queue_that_is_worked_on_has_no_alarm(events: Synthesised) -> None:
+    """Messages that wait for a worker are no alarm; dead letters of every queue are."""
+    watched = set(unattended(EVENTS))
+
+    assert {queue.dead_letters for queue in EVENTS.queues} <= watched
+    assert not watched & {
+        trigger.queue for function in EVENTS.functions for trigger in function.queues
+    }
+    events.service.resource_count_is(KIND, len(watched))

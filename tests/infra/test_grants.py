@@ -1,0 +1,116 @@
+"""Who may do what: each role of the reference service, and no more."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from infra.event_sources import RECEIVE_ACTIONS, SEND_ACTIONS, STREAM_ACTIONS
+from infra.names import pascal
+from infra.service import SERVICE
+from infra.service_stack import RELAY_ACTIONS, RESERVE_ACTIONS
+from tests.support.sample_templates import named
+
+if TYPE_CHECKING:
+    from tests.support.templates import Synthesised
+
+# Logical ids end with a hash.
+EXPORTED_ARN = re.compile(r"FnGetAtt(?P<resource>\w+?)[0-9A-F]{8}(?P<arn>StreamArn|Arn)")
+Grants = set[tuple[tuple[str, ...], str]]
+
+BUCKET_GRANTS: Grants = {
+    (("s3:PutObject", "s3:GetObject"), "ResponsesBucketArn/*"),
+    (("s3:ListBucket",), "ResponsesBucketArn"),
+}
+GRANTS: dict[str, Grants] = {
+    "payments": {
+        (RESERVE_ACTIONS, "IdempotencyTableArn"),
+        (("dynamodb:GetItem", "dynamodb:PutItem"), "PaymentsTableArn"),
+        (("dynamodb:PutItem",), "OutboxTableArn"),
+        *BUCKET_GRANTS,
+    },
+    "refunds": {
+        (RESERVE_ACTIONS, "IdempotencyTableArn"),
+        (("dynamodb:GetItem",), "PaymentsTableArn"),
+        (("dynamodb:PutItem",), "RefundsTableArn"),
+        *BUCKET_GRANTS,
+    },
+    "outbox-relay": {
+        (RELAY_ACTIONS, "OutboxTableArn"),
+        (STREAM_ACTIONS, "OutboxTableStreamArn"),
+        (SEND_ACTIONS, "PaymentsQueueArn"),
+        (SEND_ACTIONS, "EscalatedQueueArn"),
+    },
+    "outbox-worker": {
+        (RESERVE_ACTIONS, "IdempotencyTableArn"),
+        (("dynamodb:GetItem", "dynamodb:UpdateItem"), "PaymentsTableArn"),
+        (RECEIVE_ACTIONS, "PaymentsQueueArn"),
+    },
+}
+
+
+def grants(app: Synthesised, function: str) -> Grants:
+    """What a function may do to what of the stateful stack: its resources by logical id and ARN."""
+    policy = named(app.service, "AWS::IAM::Policy", f"{pascal(function)}RoleDefaultPolicy")
+    found: Grants = set()
+    for one in policy["PolicyDocument"]["Statement"]:
+        actions = (one["Action"],) if isinstance(one["Action"], str) else tuple(one["Action"])
+        several = isinstance(one["Resource"], list)
+        for resource in one["Resource"] if several else [one["Resource"]]:
+            arn = EXPORTED_ARN.search(str(resource))
+            if arn:
+                objects = "/*" if "'/*'" in str(resource) else ""
+                found.add((actions, arn["resource"] + arn["arn"] + objects))
+    return found
+
+
+def test_every_role_may_do_exactly_this(app: Synthesised) -> None:
+    """Each function reaches the tables, queues and objects that its code calls, by those calls.
+
+    The API cannot send to the queue or charge; the worker can neither add payments nor send; the
+    relay can read no table.
+    """
+    assert {one.name for one in SERVICE.functions} == set(GRANTS)
+    for function, expected in GRANTS.items():
+        assert grants(app, function) == expected, function
+
+
+def test_every_role_logs_and_traces_and_no_more(app: Synthesised) -> None:
+    """Beside its grants a role writes to its own log group, and traces."""
+    for function in GRANTS:
+        policy = named(app.service, "AWS::IAM::Policy", f"{pascal(function)}RoleDefaultPolicy")
+        statements = policy["PolicyDocument"]["Statement"]
+        others = [one for one in statements if not EXPORTED_ARN.search(str(one["Resource"]))]
+
+        logs, traces = others
+        assert logs["Action"] == ["logs:CreateLogStream", "logs:PutLogEvents"]
+        assert logs["Resource"]["Fn::GetAtt"][0].startswith(f"{pascal(function)}Logs")
+        assert traces["Action"] == ["xray:PutTraceSegments", "xray:PutTelemetryRecords"]
+
+
+def test_no_managed_policy_widens_a_role(app: Synthesised) -> None:
+    """Each role has its own policy and no managed one."""
+    app.service.resource_count_is("AWS::IAM::Role", len(SERVICE.functions))
+    for role in app.properties("AWS::IAM::Role"):
+        assert "ManagedPolicyArns" not in role
+        assert "Policies" not in role
+
+
+def test_no_grant_has_a_wildcard(app: Synthesised) -> None:
+    """Nothing is granted on a wildcard, but the objects of one bucket, and X-Ray, which knows no
+    resources to name.
+    """
+    wide = [
+        one
+        for one in app.statements()
+        if "*" in json.dumps(one["Resource"]) or any("*" in action for action in one["Action"])
+    ]
+
+    assert {tuple(one["Action"]) for one in wide} == {
+        ("s3:PutObject", "s3:GetObject"),
+        ("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
+    }
+    for one in wide:
+        if "s3:GetObject" in one["Action"]:
+            assert one["Resource"]["Fn::Join"][1][1] == "/*"
