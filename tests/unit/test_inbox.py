@@ -26,10 +26,9 @@ class Line:
         self.client: SQSClient = boto3.client("sqs")
         self.url = self.client.create_queue(QueueName="work")["QueueUrl"]
         self.client.send_message(QueueUrl=self.url, MessageBody="{}")
-        (received,) = self.client.receive_message(QueueUrl=self.url, VisibilityTimeout=600)[
-            "Messages"
-        ]
-        self.handle = received["ReceiptHandle"]
+        answer: Any = self.client.receive_message(QueueUrl=self.url, VisibilityTimeout=600)
+        (received,) = answer["Messages"]
+        self.handle: str = received["ReceiptHandle"]
         self.asked: list[dict[str, Any]] = []
         events = self.client.meta.events
         events.register(

@@ -34,7 +34,8 @@ def test_a_message_goes_from_the_table_to_the_queue(
 
     answer = handler(event, None)
 
-    (sent,) = queue.receive_message(QueueUrl=url)["Messages"]
+    received: Any = queue.receive_message(QueueUrl=url)
+    (sent,) = received["Messages"]
     (expected,) = load("sqs_payment_requested")["Records"]
     assert answer == {"batchItemFailures": []}
     assert json.loads(sent["Body"]) == json.loads(expected["body"])
