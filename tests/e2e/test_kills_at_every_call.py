@@ -11,14 +11,14 @@ import pytest
 
 from tests.support import killed_process
 from tests.support.dev_service import send
-from tests.support.kill_stories import KEY, carried_out, left, moments, told
+from tests.support.kill_stories import KEY, carried_out, left, moments, places, rests, told
 from tests.support.tripwire import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.support.kill_stories import Stops, Story
-    from tests.support.killed_process import Run, World
+    from tests.support.killed_process import World
 
 RESERVE, COMMIT, CHARGE, STEP = (
     "PutItem",
@@ -172,23 +172,6 @@ def test_killed_again_while_it_takes_over_or_settles_it_still_takes_effect_once(
                 check(handler, again, stops, truth)
                 call = way[number].calls[call_number - 1]
                 assert again.runs[number + 1].last_moment == (when, call_number, call)
-
-
-def places(way: list[Run]) -> list[tuple[int, int]]:
-    """Every call of a way: the number of its process, from 0, and its own, from 1."""
-    return [
-        (number, call_number)
-        for number, run in enumerate(way)
-        for call_number in range(1, len(run.calls) + 1)
-    ]
-
-
-def rests(way: list[Run]) -> list[tuple[object, ...]]:
-    """For every call of a way, what is left of the way from there: what tells two calls apart."""
-    calls = [
-        (len(way) - number, run.what, call) for number, run in enumerate(way) for call in run.calls
-    ]
-    return [tuple(calls[index:]) for index in range(len(calls))]
 
 
 @pytest.mark.requirement("C2")

@@ -16,7 +16,8 @@ from tests.support.killed_functions import STEPS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.killed_process import Run, World
+    from tests.support.forked_processes import Run
+    from tests.support.killed_process import World
     from tests.support.tripwire import Stop
 
 RESERVE, COMMIT, CHARGE, STEP = (

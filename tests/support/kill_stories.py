@@ -17,7 +17,8 @@ from tests.support.tripwire import Stop
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tests.support.killed_process import Run, World
+    from tests.support.forked_processes import Run
+    from tests.support.killed_process import World
 
 KEY = "5d2c7d0e-8f5b-4a3e-9f38-2b8a7d1f6c11"
 # A retry that finds the outcome unknown, the settlement, and the retry that resumes.
@@ -32,6 +33,23 @@ def moments(calls: Sequence[str], number_of_signal: int = signal.SIGKILL) -> lis
     return [
         Stop(when, number, number_of_signal) for number in numbers for when in ("before", "after")
     ]
+
+
+def places(way: Sequence[Run]) -> list[tuple[int, int]]:
+    """Every call of a way: the number of its process, from 0, and its own, from 1."""
+    return [
+        (number, call_number)
+        for number, run in enumerate(way)
+        for call_number in range(1, len(run.calls) + 1)
+    ]
+
+
+def rests(way: Sequence[Run]) -> list[tuple[object, ...]]:
+    """For every call of a way, what is left of the way from there: what tells two calls apart."""
+    calls = [
+        (len(way) - number, run.what, call) for number, run in enumerate(way) for call in run.calls
+    ]
+    return [tuple(calls[index:]) for index in range(len(calls))]
 
 
 @dataclass(frozen=True)
@@ -140,11 +158,11 @@ def left(world: World, answer: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def told(stops: Mapping[int, Stop]) -> Iterator[None]:
+def told(stops: Mapping[Any, Stop]) -> Iterator[None]:
     """What fails in the block says where processes were killed."""
     try:
         yield
     except AssertionError as error:
-        where = [f"process {number} {stop}" for number, stop in stops.items()]
+        where = [f"process {place} {stop}" for place, stop in stops.items()]
         error.add_note(f"stopped: {', '.join(where) or 'none'}")
         raise

@@ -1,20 +1,12 @@
-"""Runs one invocation a process: each order on standard input is carried out in a fresh fork.
+"""Runs recorded handlers and settlements: `python -m tests.support.recorded_child`.
 
-`python -m tests.support.recorded_child` has everything imported before the first order, so a
-process that is to be killed starts in milliseconds. An order names the journal that its process
-writes, what it does (`invoke` a handler or `settle` a record) and where it is stopped. The reply
-says how the process has ended, or that it is stopped; `continue` lets a stopped one go on.
+An order says what its process does: `invoke` a handler or `settle` a record.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
-import json
 import os
-import signal
-import sys
-import traceback
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -23,28 +15,13 @@ from oncekey import StoreError, defaults
 from oncekey.settings import settings_from
 from oncekey.settlement import Settler
 from tests.support.events import load, with_key
+from tests.support.forking import serve_orders
 from tests.support.killed_functions import CLOCK, HANDLERS, tripwires
-from tests.support.tripwire import Stop, Tripwire
 
 if TYPE_CHECKING:
     from oncekey.store import Store
-
-Order = dict[str, Any]
-
-
-def main() -> None:
-    """Carries out the orders of standard input, one after the other, until it ends."""
-    _warm_up()
-    for line in sys.stdin:
-        order = json.loads(line)
-        pid = order["continue"] or os.fork()
-        if pid == 0:
-            os._exit(_carried_out(order))
-        if order["continue"]:
-            os.kill(pid, signal.SIGCONT)
-        _, status = os.waitpid(pid, os.WUNTRACED)
-        sys.stdout.write(json.dumps({"pid": pid, "ended": _ending(status)}) + "\n")
-        sys.stdout.flush()
+    from tests.support.forking import Order
+    from tests.support.tripwire import Tripwire
 
 
 def _warm_up() -> None:
@@ -57,8 +34,6 @@ def _warm_up() -> None:
     with contextlib.suppress(StoreError):  # there may be no table yet
         store.read("nothing")
     store._client.close()
-    # A fork then copies less.
-    gc.freeze()
 
 
 def _store() -> Store:
@@ -66,26 +41,11 @@ def _store() -> Store:
     return defaults.store(settings_from(os.environ, {}).store_timeout_ms)
 
 
-def _ending(status: int) -> str:
-    if os.WIFSTOPPED(status):
-        return "stopped"
-    code = os.waitstatus_to_exitcode(status)
-    return signal.Signals(-code).name if code < 0 else f"exit {code}"
-
-
-def _carried_out(order: Order) -> int:
-    stop = Stop(**order["stop"]) if order["stop"] else None
-    tripwire = Tripwire(order["journal"], stop)
-    tripwire.install()
+def _carried_out(order: Order, tripwire: Tripwire) -> Any:
     tripwires.append(tripwire)
     if order["holds_clock"]:
         CLOCK.held_at_ms = CLOCK.now_ms()
-    try:
-        tripwire.note("answer", answer=_settled(order) if order["pk"] else _answered(order))
-    except BaseException:  # noqa: BLE001 -- a fork must not go on as its parent would
-        traceback.print_exc()
-        return 1
-    return 0
+    return _settled(order) if order["pk"] else _answered(order)
 
 
 def _answered(order: Order) -> Any:
@@ -102,4 +62,5 @@ def _settled(order: Order) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    _warm_up()
+    serve_orders(_carried_out)
