@@ -73,18 +73,14 @@ def charge(request: Charge, operation: Operation, *, requested_by: str, age_ms: 
 
     def charge_once() -> Charged:
         found = _find(sdk, request) if asks_first else None
-        if found is not None:
-            return found
-        return _charge(sdk, request, metadata, is_first=operation.attempt == 1)
+        return found or _charge(sdk, request, metadata)
 
     charged = operation.step("charge", charge_once, idempotent=True)
     _collect(charged, request, operation, table_name)
     return charged
 
 
-def _charge(
-    sdk: stripe.StripeClient, request: Charge, metadata: dict[str, str], *, is_first: bool
-) -> Charged:
+def _charge(sdk: stripe.StripeClient, request: Charge, metadata: dict[str, str]) -> Charged:
     try:
         intent = sdk.v1.payment_intents.create(
             {
@@ -104,8 +100,8 @@ def _charge(
         return _declined(declined.code or "card_declined", told)
     except stripe.InvalidRequestError as refusal:
         # It proves nothing about an earlier attempt, whose answer may have been lost.
-        found = None if is_first else _find(sdk, request)
-        return found or _declined(refusal.code or refusal.param or "invalid_request", None)
+        reason = refusal.code or refusal.param or "invalid_request"
+        return _find(sdk, request) or _declined(reason, None)
     except provider.REFUSALS as refusal:
         raise NotExecuted(f"the provider refused ({type(refusal).__name__})") from refusal
     return _ended(intent)

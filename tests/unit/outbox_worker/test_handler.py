@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -165,6 +166,41 @@ def test_a_rate_limit_is_tried_again(tables: Tables, monkeypatch: pytest.MonkeyP
 
     assert (failed(answer), status(tables)) == (["record-0"], "pending")
     assert {record["status"] for record in tables.rows("idempotency")} == {"FAILED_RETRYABLE"}
+
+
+@pytest.mark.requirement("C5")
+def test_what_is_not_on_record_is_not_acknowledged(
+    provider: Provider, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A charge whose row could not be written leaves its message in the queue.
+
+    Red when the message succeeds although the provider's id is nowhere on record.
+    """
+    charge = logic._charge
+
+    def meanwhile(*args: Any, **kwargs: Any) -> Any:
+        charged = charge(*args, **kwargs)
+        tables.drop("payments")
+        return charged
+
+    monkeypatch.setattr(logic, "_charge", meanwhile)
+
+    answer = handler(delivery(message()), None)
+
+    assert failed(answer) == ["record-0"]
+    assert provider.counts()["charges"] == 1
+    assert {record["status"] for record in tables.rows("idempotency")} != {"COMPLETED"}
+
+
+def test_without_time_nothing_is_begun(provider: Provider) -> None:
+    """The records at the end of a batch that took long are left to the next delivery."""
+    context = SimpleNamespace(get_remaining_time_in_millis=lambda: 0)
+
+    answer = handler(delivery(message()), context)
+
+    assert failed(answer) == ["record-0"]
+    assert provider.counts()["calls"] == 0
+    assert failed(handler(delivery(message(), receives=2), None)) == []
 
 
 @pytest.mark.parametrize(
