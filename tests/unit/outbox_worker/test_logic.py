@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import stripe
 
 from functions.outbox_worker import logic
 from functions.shared import provider as provider_of_functions
@@ -100,6 +101,27 @@ def test_a_decline_without_its_intent_is_one_too(
     (stored,) = tables.rows("payments")
     assert stored["reason"] == "expired_card"
     assert "provider_id" not in stored
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        stripe.AuthenticationError("no such key"),
+        stripe.PermissionError("not yours"),
+        stripe.RateLimitError("slow down"),
+    ],
+    ids=lambda refusal: type(refusal).__name__,
+)
+def test_a_refusal_for_now_says_that_nothing_happened(
+    monkeypatch: pytest.MonkeyPatch, tables: Tables, refusal: stripe.StripeError
+) -> None:
+    """What stands before the provider's work has charged nobody, and ends nothing."""
+    scripted(monkeypatch, refusal)
+
+    with pytest.raises(NotExecuted, match=type(refusal).__name__):
+        charge("1", age_ms=0)
+
+    assert [row["status"] for row in tables.rows("payments")] == ["pending"]
 
 
 @pytest.mark.parametrize("row", [{"status": "succeeded"}, {"provider_id": "pi_9"}])
