@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from oncekey_local.dev_process import DevProcess
 
 BODY: dict[str, Any] = {"customer_id": "cus_1", "amount": 1200, "currency": "eur"}
-TABLE = "payments-local-idempotency"
+_NAME = "payments-local"
+# Each look is a request of its own, so nothing spins; far beyond what anything takes.
+_LOOKS = 20_000
+_EMPTY = {"visible": 0, "in_flight": 0, "delayed": 0}
 
 
 def new_key() -> str:
@@ -30,54 +34,114 @@ def new_key() -> str:
     return new_id()
 
 
-@dataclass
-class Payments:
-    """A client for one tenant of a running service."""
+@dataclass(frozen=True)
+class Client:
+    """A client of one tenant, which sends one request: `POST path` with `body`."""
 
     dev: DevProcess
     tenant: str = "acme"
-    provider: Provider = field(init=False)
+    path: str = "/payments"
+    body: Mapping[str, Any] = field(default_factory=lambda: BODY)
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(max_workers=40))
 
-    def __post_init__(self) -> None:
-        self.provider = Provider(self.dev.provider_url)
-        self._token = self.dev.token(self.tenant)
-        self._pool = ThreadPoolExecutor(max_workers=40)
+    @property
+    def provider(self) -> Provider:
+        """The provider of the service."""
+        return Provider(self.dev.provider_url)
 
-    def pay(
+    def at(self, path: str, body: Mapping[str, Any] = BODY) -> Client:
+        """The same client, with another request."""
+        return replace(self, path=path, body=body)
+
+    def of(self, tenant: str) -> Client:
+        """A client of another tenant, with the same request."""
+        return replace(self, tenant=tenant)
+
+    def refunding(self, amount: int = 1) -> Client:
+        """A client that asks for a part of a new payment back, once that is charged."""
+        payment = self.at("/payments", {**BODY, "amount": 50_000})
+        charged = payment.ended(payment.ask(new_key()))
+        assert charged["status"] == "succeeded"
+        return self.at("/refunds", {"payment_id": charged["payment_id"], "amount": amount})
+
+    def ask(
         self,
         key: str | None,
-        body: Mapping[str, Any] | bytes = BODY,
+        body: Mapping[str, Any] | bytes | None = None,
         headers: Mapping[str, str | bytes] | None = None,
-        path: str = "/payments",
     ) -> Answer:
-        """One `POST /payments`."""
-        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        """One request, with another body if one is given."""
+        given = self.body if body is None else body
+        raw = given if isinstance(given, bytes) else json.dumps(given).encode()
         sent: dict[str, str | bytes] = {"Content-Type": "application/json", **(headers or {})}
         if key is not None:
             sent["Idempotency-Key"] = key
-        return send(self.dev.url, "POST", path, token=self._token, headers=sent, body=raw)
+        token = self.dev.token(self.tenant)
+        return send(self.dev.url, "POST", self.path, token=token, headers=sent, body=raw)
 
-    def start(self, key: str, path: str = "/payments") -> Future[Answer]:
+    def start(self, key: str) -> Future[Answer]:
         """The same, without waiting for its answer."""
-        return self._pool.submit(self.pay, key, path=path)
+        return self._pool.submit(self.ask, key)
 
-    def settled_code(self, key: str, while_code: str, path: str = "/payments") -> Answer:
+    def settled_code(self, key: str, while_code: str) -> Answer:
         """Send the request again until it is answered something else than the problem given."""
-        for _ in range(20_000):
-            answer = self.pay(key, path=path)
+        for _ in range(_LOOKS):
+            answer = self.ask(key)
             if code_of(answer) != while_code:
                 return answer
         raise AssertionError(f"still {while_code}")
 
+    def show(self, location: str) -> Answer:
+        """What is there for this tenant."""
+        return send(self.dev.url, path=location, token=self.dev.token(self.tenant))
+
+    def ended(self, accepted: Answer) -> dict[str, Any]:
+        """The payment that was accepted, once it is pending no more."""
+        assert accepted.status == 202, accepted
+        for _ in range(_LOOKS):
+            payment: dict[str, Any] = self.show(accepted.headers["location"]).json()
+            if payment["status"] != "pending":
+                return payment
+        raise AssertionError("the payment is still pending")
+
+    def quiet(self) -> None:
+        """Return when no message is on its way: every other is done, or a dead letter."""
+        for _ in range(_LOOKS):
+            # The relay deletes what it has sent, so whatever left the one is seen in the other.
+            if self.rows("outbox"):
+                continue
+            queue = self.dev.queues()["payments"]
+            if queue | _EMPTY == queue:
+                return
+        raise AssertionError("there are still messages on their way")
+
     def records(self) -> list[dict[str, Any]]:
         """What the idempotency table holds."""
-        return list(self._dynamodb().scan(TableName=TABLE)["Items"])
+        return self.rows("idempotency")
 
-    def _dynamodb(self) -> Any:
-        config = Config(retries={"total_max_attempts": 1, "mode": "standard"})
-        return boto3.client(
-            "dynamodb", region_name=REGION, endpoint_url=self.dev.store_url, config=config
-        )
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """What a table holds."""
+        found = self.aws("dynamodb").scan(TableName=f"{_NAME}-{table}", ConsistentRead=True)
+        return list(found["Items"])
+
+    def set_store_faults(self, **faults: int | bool) -> None:
+        """Make the store fail, or no more."""
+        data = json.dumps(faults).encode()
+        assert send(self.dev.store_url, "POST", "/_faults", body=data).status == 200
+
+    def aws(self, service: str) -> Any:
+        """A client of the store."""
+        return _connected(service, self.dev.store_url)
+
+
+@cache
+def _connected(service: str, store_url: str) -> Any:
+    return boto3.client(
+        service,  # type: ignore[call-overload]
+        region_name=REGION,
+        endpoint_url=store_url,
+        config=Config(retries={"total_max_attempts": 1, "mode": "standard"}),
+    )
 
 
 def code_of(answer: Answer) -> str | None:

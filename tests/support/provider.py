@@ -15,7 +15,7 @@ import requests
 import stripe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 # It would leave a file in the home folder of whoever runs the tests.
 stripe.enable_telemetry = False
@@ -51,6 +51,10 @@ class Provider:
         """What `/_state` says."""
         return cast("dict[str, int]", self.control("GET", "/_state")[1])
 
+    def since(self, before: Mapping[str, int]) -> dict[str, int]:
+        """How many of each there are more than there were."""
+        return {name: count - before[name] for name, count in self.counts().items()}
+
     def payment_intents(self) -> list[dict[str, Any]]:
         """The first page of what it holds, newest first."""
         headers = {"Authorization": f"Bearer {API_KEY}"}
@@ -64,6 +68,10 @@ class Provider:
             "POST", "/_wait", {"held": count, "timeout_ms": WAIT_TIMEOUT_MS}
         )
         assert status == 200, answer
+
+    def disarm(self) -> None:
+        """End every fault."""
+        self.arm(**dict.fromkeys(("delay_ms", "fail", "lose_answer", "decline"), 0), hold=False)
 
     def reset(self) -> None:
         """Forget everything."""
