@@ -5,12 +5,14 @@ An order names the function, its environment, its time limit and its event, as L
 
 from __future__ import annotations
 
+import contextlib
 import os
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import boto3
+import stripe
 from botocore.config import Config
 
 from infra.service import SERVICE
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from tests.support.tripwire import Tripwire
 
 Handler = Any
+
+_NOWHERE = "http://127.0.0.1:9"
 
 
 class Context:
@@ -60,24 +64,27 @@ def _imported(handler: str) -> Handler:
 
 
 def _warm_up() -> None:
-    """What boto3 does at its first call takes longer than an invocation: here it is done once.
+    """What the SDKs do at their first call takes longer than an invocation: here it is done once.
 
     Nothing listens where the calls are sent, so no connection is left open for the forks to share.
     """
     options: dict[str, Any] = {
-        "endpoint_url": "http://127.0.0.1:9",
+        "endpoint_url": _NOWHERE,
         "config": Config(retries={"total_max_attempts": 1}),
     }
+    provider = stripe.StripeClient("none", base_addresses={"api": _NOWHERE})
     calls: list[Callable[[], object]] = [
         boto3.client("dynamodb", **options).list_tables,
         boto3.client("sqs", **options).list_queues,
         boto3.client("s3", **options).list_buckets,
+        lambda: provider.v1.payment_intents.create({"amount": 1, "currency": "eur"}),
+        # It is imported with the first answer.
+        lambda: stripe.PaymentIntent,
     ]
     for call in calls:
-        try:
+        # Whatever it is: there was nobody to answer.
+        with contextlib.suppress(Exception):
             call()
-        except Exception as error:  # noqa: BLE001 -- whatever it is: there was nobody to answer
-            del error
 
 
 def main() -> None:
