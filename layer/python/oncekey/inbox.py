@@ -83,7 +83,7 @@ def postpone(
     Returns:
         Whether the queue has said that it will.
     """
-    delay_s = min(max(after_s, 0) << min(max(receives - 1, 0), 16), LONGEST_DELAY_S)
+    delay_s = min(max(after_s, 0) << max(receives - 1, 0), LONGEST_DELAY_S)
     try:
         (queue or _queue()).hide(receipt_handle, delay_s)
     except (ConfigurationError, StoreError) as error:

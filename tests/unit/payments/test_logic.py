@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 REQUEST = PaymentRequest(customer_id="cus_1", amount=1200, currency="eur")
 
 
-@idempotent_function(
-    operation="accept", key=str, tenant=single_tenant(), effects="recorded"
-)
+@idempotent_function(operation="accept", key=str, tenant=single_tenant(), effects="recorded")
 def accept(number: int) -> str:
     """Accept a payment in an operation of its own; what it tells of it."""
     accepted: PaymentAccepted = logic.accept_payment(REQUEST, current_operation())
