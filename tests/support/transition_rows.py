@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from oncekey.pending_transitions import Waiting
 from oncekey.record import Due, Effects, Record, Status
 from oncekey.steps import FinishedStep, StartedStep
 from oncekey.transitions import (
@@ -31,9 +32,12 @@ ESCALATED = Doubt(reason="steps-changed: charge", due=LATER, escalated_at_ms=NOW
 RECORDED_LEASE = Lease(
     owner="owner-9", until_ms=NOW_MS + 40_000, due=LATER, effects=Effects.RECORDED
 )
+WAITING = Waiting(owner="owner-9", due=LATER, effects=Effects.REPEATABLE)
+RECORDED_WAITING = Waiting(owner="owner-9", due=LATER, effects=Effects.RECORDED)
 OTHER_STEP = StartedStep(name="another", position=2, mark=4, at_ms=NOW_MS)
 CHARGED = FinishedStep(name="charge", position=2, at_ms=NOW_MS, result='{"id":"ch_1"}')
 FRESH = record(pk=PK, rev=1, attempt=1, owner="owner-9", operation_id="another", due=LATER)
+ACCEPTED = replace(FRESH, status=Status.PENDING, lease_until_ms=None)
 
 # Which version of the record the writer has seen, or is the owner of.
 VERSIONS = {
@@ -62,6 +66,7 @@ class Row:
     doubt: bool | None = None  # whether a step is in doubt; None where it does not matter
     mark: int | None = None  # the mark of the step in doubt, where it matters
     absent: str | None = None  # the step that is not finished yet
+    nothing_done: bool = False  # no step is finished
     half_done: bool = False  # settled, and still to be looked at
     changes: frozenset[str]
 
@@ -81,6 +86,7 @@ class Row:
             and (not self.may_run_again or _may_run_again(stored))
             and (self.doubt is None or self.doubt == (stored.steps.started is not None))
             and (self.mark is None or _mark(stored) == self.mark)
+            and not (self.nothing_done and stored.steps.finished)
             and all(step.name != self.absent for step in stored.steps.finished)
         )
 
@@ -105,6 +111,9 @@ ANSWERS = (*ENDS, "response", "response_version", "completed_at_ms")
 RESTARTS = (*ENDS, "owner", "attempt", "effects")
 DOUBTS = ("rev", "status", "due", "last_error", "escalated_at_ms")
 STEPPED = ("rev", "steps")
+WAITS = ("rev", "status", "owner", "attempt", "effects", "due", "expires_at_s", "last_error")
+BEGINS = (*ENDS, "owner", "effects")
+PENDING = frozenset({Status.PENDING})
 IN_PROGRESS, UNKNOWN = frozenset({Status.IN_PROGRESS}), frozenset({Status.UNKNOWN})
 COMPLETED, FAILED = frozenset({Status.COMPLETED}), frozenset({Status.FAILED_RETRYABLE})
 RECORDED = frozenset({Effects.RECORDED})

@@ -21,6 +21,7 @@ from oncekey.transitions import (
     SettleStep,
     TakeOver,
 )
+from tests.support.pending_rows import PENDING_ROWS
 from tests.support.records import FINISHED, NOW_MS, STARTED
 from tests.support.transition_rows import (
     ANSWERS,
@@ -50,6 +51,7 @@ from tests.support.transition_rows import (
 )
 
 TABLE = [
+    *PENDING_ROWS,
     Row(
         name="absent, or settled and expired -> IN_PROGRESS by reserve",
         build=lambda _: Reserve(record=FRESH, now_ms=NOW_MS),

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.identity import Identity
+    from oncekey.job import Job
     from oncekey.settings import Settings
 
 
@@ -36,6 +37,10 @@ class Claim:
     # When the client first sent the request, if it says so.
     first_sent_ms: int | None = None
     stores_raw_key: bool = True
+    # What a worker needs; None where the request is carried out at once.
+    job: Job | None = None
+    # Whether the caller can be told where to ask after the operation.
+    may_be_asked_after: bool = False
 
     @property
     def pk(self) -> str:
@@ -89,11 +94,11 @@ class Claim:
         return now_ms // 1000 + self.settings.retention_s + self.settings.gone_for_s
 
     def new_record(self, *, operation_id: str, owner: str, now_ms: int) -> Record:
-        """The record of a first attempt that begins now."""
-        until_ms = self.lease_until_ms(now_ms)
+        """The record of a first attempt: one that begins now, or waits for a worker."""
+        until_ms = self.lease_until_ms(now_ms) if self.job is None else None
         return Record(
             pk=self.pk,
-            status=Status.IN_PROGRESS,
+            status=Status.IN_PROGRESS if self.job is None else Status.PENDING,
             rev=1,
             tenant=self.identity.tenant,
             principal=self.identity.principal if self.stores_raw_key else "",
@@ -106,7 +111,9 @@ class Claim:
             effects=self.effects,
             created_at_ms=now_ms,
             lease_until_ms=until_ms,
-            due=self.due_after_lease(until_ms),
+            due=self.due(now_ms + self.settings.start_within_ms)
+            if until_ms is None
+            else self.due_after_lease(until_ms),
         )
 
 

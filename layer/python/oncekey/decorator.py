@@ -15,6 +15,7 @@ from oncekey import handlers, options
 from oncekey.clock import Clock, SystemClock
 from oncekey.errors import ConfigurationError
 from oncekey.http_answer import Answer, storing_rule
+from oncekey.http_job import HttpJob, mark
 from oncekey.http_key import DEFAULT_MIN_KEY_LENGTH
 from oncekey.http_operation import HttpOperation
 from oncekey.http_policy import HttpPolicy
@@ -33,6 +34,7 @@ Context = TypeVar("Context")
 Result = TypeVar("Result")
 
 _GONE_FOR = timedelta(hours=24)
+_DURATIONS = ["wait_up_to", "retention", "gone_for", "start_within", "max_lease", "reconcile_grace"]
 NotExecutedRule = (
     type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 )
@@ -90,18 +92,19 @@ class idempotent:  # noqa: N801 -- written as a decorator
         upgrade_response: turns an answer stored by another version into one of this version, on
             replay; it gets the answer and its version.
         in_progress: what a repeat of a running request gets. `conflict` (409 at once, the default),
-            `accepted` (202), or `wait` for the first answer, at most `wait_up_to`.
-        wait_up_to: 10 s by default.
-        retention: how long answers are kept, from completion, 24 h by default. A later repeat is a
-            new operation.
+            `accepted` (202), or `wait` for the first answer.
+        wait_up_to: how long, 10 s by default.
+        retention: how long answers are kept, 24 h by default. A later repeat is a new operation.
         after_expiry: `run` (the default), or `gone`, which answers 410 to a repeat for `gone_for`
-            after the retention.
-        gone_for: 24 h by default.
+            (24 h by default) after the retention.
+        mode: `sync`, or `async` for long work: the request is accepted (202), and a worker runs the
+            handler; see `oncekey.jobs`.
+        start_within: how long an accepted request may wait for a worker, 1 h by default; then its
+            answer is a 408.
         max_lease: a shorter lease than the Lambda's own deadline, with `repeatable` effects only.
         reconcile_grace: how long after a dead attempt's lease its calls may still arrive somewhere,
             60 s by default.
-        problem_base: what a problem's `type` begins with, such as the address of your
-            documentation.
+        problem_base: what a problem's `type` begins with, such as your documentation's address.
         store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
         clock: the source of time and randomness, for tests.
 
@@ -130,6 +133,8 @@ class idempotent:  # noqa: N801 -- written as a decorator
     retention: timedelta | None = None
     after_expiry: str = "run"
     gone_for: timedelta = _GONE_FOR
+    mode: str = "sync"
+    start_within: timedelta | None = None
     max_lease: timedelta | None = None
     reconcile_grace: timedelta | None = None
     problem_base: str | None = None
@@ -157,6 +162,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
                 }
             ),
             *options.version_faults(self.response_version),
+            *options.mode_faults(self.mode, self.in_progress, self.start_within, self.required),
             *options.clock_faults(self.clock),
             *options.store_faults(self.store),
             *options.duration_faults(self._durations()),
@@ -197,6 +203,8 @@ class idempotent:  # noqa: N801 -- written as a decorator
         wrapper = protected_async if handlers.is_coroutine_function(handler) else protected
         # Callers see two arguments: the third is ours to give.
         del wrapper.__wrapped__
+        if self.mode == "async":
+            mark(wrapper, HttpJob(bound, call, is_coroutine=wrapper is protected_async))
         return wrapper
 
     def bound(self) -> HttpOperation:
@@ -220,6 +228,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
             response_version=self.response_version,
             upgrade_response=self.upgrade_response,
             before_store=self.before_store,
+            is_deferred=self.mode == "async",
             given_settings=self._settings(),
         )
         return HttpOperation(policy=policy, store=self.store, clock=self.clock or SystemClock())
@@ -230,6 +239,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
                 "wait_up_to_ms": self.wait_up_to,
                 "retention_s": self.retention,
                 "gone_for_s": self.gone_for if self.after_expiry == "gone" else None,
+                "start_within_ms": self.start_within,
                 "max_lease_ms": self.max_lease,
                 "reconcile_grace_ms": self.reconcile_grace,
             },
@@ -237,5 +247,4 @@ class idempotent:  # noqa: N801 -- written as a decorator
         )
 
     def _durations(self) -> dict[str, timedelta | None]:
-        names = ("wait_up_to", "retention", "gone_for", "max_lease", "reconcile_grace")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _DURATIONS}

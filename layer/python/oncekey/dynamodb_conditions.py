@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from oncekey.pending_transitions import Begin, Enqueue, TimeOut
 from oncekey.step_transitions import ClearStep, FinishStep, StartStep
 from oncekey.transitions import (
     Complete,
@@ -37,11 +38,15 @@ _OWN = "#owner = :owner"
 # Where there are no steps, none is in doubt either.
 _NONE_IN_DOUBT = "attribute_not_exists(#steps.#started)"
 _STEP_ABSENT = "attribute_not_exists(#steps.#finished.#step)"
+_NOTHING_DONE = "(attribute_not_exists(#steps) OR size(#steps.#finished) = :none)"
 _MARKED = "#steps.#started.#mark = :mark"
 _MAY_RUN_AGAIN = f"(#effects = :repeatable OR (#effects = :recorded AND {_NONE_IN_DOUBT}))"
 
 RESERVE = f"{_ABSENT} OR {_SETTLED_AND_EXPIRED}"
 RESUME = f"#status = :failed_retryable AND {_SAME_VERSION}"
+ENQUEUE = RESUME
+BEGIN = "#status = :pending AND #owner = :seen_owner"
+TIME_OUT = f"{BEGIN} AND {_NOTHING_DONE}"
 TAKE_OVER = f"#status = :in_progress AND {_MAY_RUN_AGAIN} AND {_SAME_VERSION} AND {_LEASE_OVER}"
 EXPIRE_LEASE_TO_UNKNOWN = f"#status = :in_progress AND {_SAME_VERSION} AND {_LEASE_OVER}"
 EXPIRE_LEASE_TO_RETRYABLE = TAKE_OVER
@@ -67,6 +72,13 @@ def guard(transition: Transition) -> tuple[str, Item]:
             return RESERVE, {":now_s": {"N": str(transition.now_ms // 1000)}}
         case Resume():
             return RESUME, _version(transition.seen.owner, transition.seen.rev)
+        case Enqueue():
+            return ENQUEUE, _version(transition.seen.owner, transition.seen.rev)
+        case Begin():
+            return BEGIN, {":seen_owner": {"S": transition.seen_owner}}
+        case TimeOut():
+            none: Item = {":none": {"N": "0"}}
+            return TIME_OUT, none | {":seen_owner": {"S": transition.seen_owner}}
         case TakeOver():
             return TAKE_OVER, _version(transition.seen.owner, transition.seen.rev) | _now(
                 transition.now_ms

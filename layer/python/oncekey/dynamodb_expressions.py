@@ -17,6 +17,7 @@ from oncekey.dynamodb_codec import (
     started_value,
 )
 from oncekey.dynamodb_conditions import guard
+from oncekey.pending_transitions import Begin, Enqueue, TimeOut, Waiting
 from oncekey.record import Due, Effects, Status
 from oncekey.step_transitions import ClearStep, FinishStep, StartStep
 from oncekey.transitions import (
@@ -38,6 +39,7 @@ from oncekey.transitions import (
 )
 
 _CONSTANTS: dict[str, str] = {
+    ":pending": Status.PENDING.value,
     ":in_progress": Status.IN_PROGRESS.value,
     ":completed": Status.COMPLETED.value,
     ":failed_retryable": Status.FAILED_RETRYABLE.value,
@@ -72,11 +74,11 @@ def update_parameters(table: str, transition: Transition) -> dict[str, Any]:
     update = "SET #rev = #rev + :one" + "".join(
         f", {_path(name)} = :set_{number}" for number, name in enumerate(sets)
     )
-    if isinstance(transition, Resume | TakeOver):
+    if isinstance(transition, Resume | TakeOver | Enqueue):
         update += ", #attempt = #attempt + :one"
-        if transition.lease.effects is Effects.RECORDED:
-            update += ", #steps = if_not_exists(#steps, :no_steps)"
-            values |= {":no_steps": NO_STEPS_VALUE}
+    if _effects_begun(transition) is Effects.RECORDED:
+        update += ", #steps = if_not_exists(#steps, :no_steps)"
+        values |= {":no_steps": NO_STEPS_VALUE}
     if removes:
         update += " REMOVE " + ", ".join(map(_path, removes))
     values |= {":one": {"N": "1"}}
@@ -88,6 +90,16 @@ def update_parameters(table: str, transition: Transition) -> dict[str, Any]:
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         **_condition(condition, values, update, _step_name(transition)),
     }
+
+
+def _effects_begun(transition: Transition) -> Effects | None:
+    match transition:
+        case Resume() | TakeOver() | Begin():
+            return transition.lease.effects
+        case Enqueue():
+            return transition.waiting.effects
+        case _:
+            return None
 
 
 def _path(name: str) -> str:
@@ -109,8 +121,12 @@ def _changes(transition: Transition) -> tuple[Item, list[str]]:
     match transition:
         case Reserve():
             raise AssertionError("Bug: a reserve is a put")
-        case Resume() | TakeOver():
-            return _restart(transition.lease)
+        case Resume() | TakeOver() | Begin():
+            return _begin(transition.lease)
+        case Enqueue():
+            return _wait(transition.waiting)
+        case TimeOut():
+            return _end(transition.ending)
         case ExpireLease():
             return _end(transition.to)
         case Complete():
@@ -142,7 +158,17 @@ def _changes(transition: Transition) -> tuple[Item, list[str]]:
             assert_never(transition)
 
 
-def _restart(lease: Lease) -> tuple[Item, list[str]]:
+def _wait(waiting: Waiting) -> tuple[Item, list[str]]:
+    sets: Item = {
+        "status": {"S": Status.PENDING.value},
+        "owner": {"S": waiting.owner},
+        "effects": {"S": waiting.effects.value},
+        **_due(waiting.due),
+    }
+    return sets, ["expires_at", "last_error"]
+
+
+def _begin(lease: Lease) -> tuple[Item, list[str]]:
     sets: Item = {
         "status": {"S": Status.IN_PROGRESS.value},
         "owner": {"S": lease.owner},

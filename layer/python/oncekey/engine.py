@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from oncekey import commands, telemetry
+from oncekey import commands, retry, telemetry
 from oncekey.commands import Raised
 from oncekey.errors import StoreError
 from oncekey.fate import decide
 from oncekey.journal import Journal
 from oncekey.operation import Operation
+from oncekey.operation_pointer import pointer_to
 from oncekey.outcome import RETRY_SOON_MS, Outcome, Reason, Refusal, Replayed
 from oncekey.record import Effects
 from oncekey.recorded_recorder import recorded
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
     from oncekey.claim import Claim
     from oncekey.clock import Clock
     from oncekey.commands import Flow, Result
+    from oncekey.outcome import Decision
     from oncekey.record import Record
+
+    Reserving = Callable[[Claim, str, Budget, Clock], Flow[Decision]]
 
 # Before the handler has run the caller loses nothing by an early refusal: it sends it again.
 _MOST_RESERVE_FAILURES = 3
@@ -37,10 +42,13 @@ def attempt(
     call_timeout_ms: int,
     is_not_executed: Callable[[BaseException], bool],
     has_bucket: bool = False,
+    reserving: Reserving = reserve,
     result_of: Callable[[BaseException], Result] = Raised,
 ) -> Flow[Outcome]:
     """Carry out one request. The handler runs at most once, and only under a lease that is durable.
 
+    A claim with a job is accepted, and its handler does not run here; a worker takes it up by
+    `reserving` in its own way.
     `result_of` says what an exception raised while a recorded operation is committed comes to.
     Never raises for the store's sake: a store that fails before the handler ran is a `Refusal`, and
     one that fails afterwards costs the record, not the answer.
@@ -56,7 +64,7 @@ def attempt(
         max_failures=_MOST_RESERVE_FAILURES,
     )
     try:
-        decision = yield from reserve(claim, clock.new_owner(), budget, clock)
+        decision = yield from reserving(claim, clock.new_owner(), budget, clock)
     except StoreError as error:
         if error.contention in {"conflict", "in-progress"}:
             # A transaction is writing the record: whoever owns it is at work.
@@ -72,11 +80,29 @@ def attempt(
     if isinstance(decision, Refusal):
         if decision.record is not None:
             telemetry.refused(decision.reason, decision.record, clock.now_ms())
-        return decision
+        return (yield from _findable(decision, claim, budget, clock))
     recorder = Recorder(
         claim=claim, record=decision.record, clock=clock, budget=budget, has_bucket=has_bucket
     )
     return (yield from _run(recorder, is_not_executed, result_of))
+
+
+def _findable(refusal: Refusal, claim: Claim, budget: Budget, clock: Clock) -> Flow[Refusal]:
+    """`refusal` with a way to find the operation by its id, where its caller is told of one."""
+    record = refusal.record
+    if refusal.reason is not Reason.RUNNING or record is None:
+        return refusal
+    if claim.job is not None:
+        return replace(refusal, is_findable=True)
+    if not claim.may_be_asked_after or claim.settings.in_progress != "accepted":
+        return refusal
+    try:
+        yield from retry.keep(pointer_to(record, claim, clock.now_ms()), budget, clock)
+    except StoreError as error:
+        # Told to ask where nothing is found, the client would take it for lost.
+        telemetry.store_unavailable(record.operation, error)
+        return refusal
+    return replace(refusal, is_findable=True)
 
 
 def _run(

@@ -13,6 +13,7 @@ from oncekey.driver_async import drive_async
 from oncekey.engine import attempt
 from oncekey.equipment import equipped
 from oncekey.outcome import Outcome, Reason, Refusal
+from oncekey.reservation import reserve
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from oncekey.claim import Claim
     from oncekey.clock import Clock
     from oncekey.commands import Flow, Invoke, Result
+    from oncekey.engine import Reserving
     from oncekey.operation import Operation
     from oncekey.store import Store
 
@@ -39,14 +41,19 @@ class Execution:
     is_not_executed: Callable[[BaseException], bool]
     result_of: Callable[[BaseException], Result] = Raised
 
-    def run(self, claim: Claim, invocation: Callable[[Operation], Result]) -> Outcome:
+    def run(
+        self,
+        claim: Claim,
+        invocation: Callable[[Operation], Result],
+        reserving: Reserving = reserve,
+    ) -> Outcome:
         """Carry out `claim`; see `oncekey.engine.attempt`."""
         refusal = self._refused_by_breaker()
         if refusal is not None:
             return refusal
         token = enclosing_deadline_ms.set(claim.deadline_ms)
         try:
-            flow = self._flow(claim)
+            flow = self._flow(claim, reserving)
             outcome = drive(
                 flow,
                 store=self.store,
@@ -58,7 +65,10 @@ class Execution:
         return self._counted(outcome)
 
     async def run_async(
-        self, claim: Claim, invocation: Callable[[Operation], Awaitable[Result]]
+        self,
+        claim: Claim,
+        invocation: Callable[[Operation], Awaitable[Result]],
+        reserving: Reserving = reserve,
     ) -> Outcome:
         """Carry out `claim`; calls of the store leave the event loop free."""
         refusal = self._refused_by_breaker()
@@ -66,7 +76,7 @@ class Execution:
             return refusal
         token = enclosing_deadline_ms.set(claim.deadline_ms)
         try:
-            flow = self._flow(claim)
+            flow = self._flow(claim, reserving)
             outcome = await drive_async(
                 flow,
                 store=self.store,
@@ -77,13 +87,14 @@ class Execution:
             enclosing_deadline_ms.reset(token)
         return self._counted(outcome)
 
-    def _flow(self, claim: Claim) -> Flow[Outcome]:
+    def _flow(self, claim: Claim, reserving: Reserving) -> Flow[Outcome]:
         return attempt(
             claim,
             self.clock,
             call_timeout_ms=self.store.call_timeout_ms,
             is_not_executed=self.is_not_executed,
             has_bucket=self.store.has_bucket,
+            reserving=reserving,
             result_of=self.result_of,
         )
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncekey import defaults
 from oncekey.bare_call import BareCall
 from oncekey.bare_http import BareHttp
-from oncekey.errors import RequestRefused
+from oncekey.errors import ConfigurationError, RequestRefused
 from oncekey.execution import Execution
 from oncekey.http_event import HttpRequest, read_request, request_context
 from oncekey.http_outcome import answer_to, refused
 from oncekey.http_result import raised, returned, warn_of_unused
+from oncekey.job import Job, event_text
+from oncekey.job_begin import begin
 from oncekey.operation import Operation, running
 from oncekey.settings import Settings, is_disabled
 from oncekey.tenants import caller_of
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from oncekey.commands import Result
     from oncekey.http_answer import Answer
     from oncekey.http_policy import HttpPolicy
+    from oncekey.job import Task
+    from oncekey.outcome import Outcome
     from oncekey.store import Store
 
     Handler = Callable[[Any, Any, Operation], Any]
@@ -62,16 +67,7 @@ class HttpOperation:
         if not isinstance(begun, _Protected):
             return begun
 
-        def invocation(operation: Operation) -> Result:
-            try:
-                with running(operation):
-                    value = handler(event, context, operation)
-            except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
-                return self._raised(error, begun)
-            warn_of_unused(operation, value)
-            return returned(value, begun.request, self.policy, operation)
-
-        outcome = begun.execution.run(begun.claim, invocation)
+        outcome = begun.execution.run(begun.claim, self._invocation(handler, event, context, begun))
         return answer_to(outcome, begun.request, self.policy, begun.settings)
 
     async def answer_async(self, handler: AsyncHandler, event: Any, context: Any) -> Any:
@@ -82,6 +78,43 @@ class HttpOperation:
         if not isinstance(begun, _Protected):
             return begun
 
+        invocation = self._invocation_async(handler, event, context, begun)
+        outcome = await begun.execution.run_async(begun.claim, invocation)
+        return answer_to(outcome, begun.request, self.policy, begun.settings)
+
+    def work(self, handler: Handler, task: Task, context: Any) -> Outcome:
+        """Carry out an accepted request in a worker: what became of it.
+
+        Raises:
+            RequestRefused: it does not have the form that this release's operation needs.
+        """
+        begun = self._taken_up(task, context)
+        invocation = self._invocation(handler, task.event, context, begun)
+        return begun.execution.run(begun.claim, invocation, partial(begin, task))
+
+    async def work_async(self, handler: AsyncHandler, task: Task, context: Any) -> Outcome:
+        """The same for a coroutine function."""
+        begun = self._taken_up(task, context)
+        invocation = self._invocation_async(handler, task.event, context, begun)
+        return await begun.execution.run_async(begun.claim, invocation, partial(begin, task))
+
+    def _invocation(
+        self, handler: Handler, event: Any, context: Any, begun: _Protected
+    ) -> Callable[[Operation], Result]:
+        def invocation(operation: Operation) -> Result:
+            try:
+                with running(operation):
+                    value = handler(event, context, operation)
+            except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
+                return self._raised(error, begun)
+            warn_of_unused(operation, value)
+            return returned(value, begun.request, self.policy, operation)
+
+        return invocation
+
+    def _invocation_async(
+        self, handler: AsyncHandler, event: Any, context: Any, begun: _Protected
+    ) -> Callable[[Operation], Awaitable[Result]]:
         async def invocation(operation: Operation) -> Result:
             try:
                 with running(operation):
@@ -91,8 +124,7 @@ class HttpOperation:
             warn_of_unused(operation, value)
             return returned(value, begun.request, self.policy, operation)
 
-        outcome = await begun.execution.run_async(begun.claim, invocation)
-        return answer_to(outcome, begun.request, self.policy, begun.settings)
+        return invocation
 
     def _begin(self, event: Any, context: Any) -> _Protected | Answer | None:
         """The protected request, or the answer that it gets at once, or None: run bare."""
@@ -105,8 +137,24 @@ class HttpOperation:
         store = self.store or defaults.store(settings.store_timeout_ms)
         try:
             claim = self.policy.claim(request, context, settings, self.clock)
+            if self.policy.is_deferred:
+                claim = replace(claim, job=self._job(event, request, settings, store))
         except RequestRefused as error:
             return refused(error.code, request, self.policy, settings, detail=error.detail)
+        return self._protected(request, claim, settings, store)
+
+    def _taken_up(self, task: Task, context: Any) -> _Protected:
+        request = read_request(task.event)
+        settings = defaults.settings(self.policy.given_settings)
+        store = self.store or defaults.store(settings.store_timeout_ms)
+        claim = self.policy.claim(request, context, settings, self.clock, is_accepted=True)
+        # Of the event there is no need; of the answer to one that comes too late, there is.
+        job = Job(event="", timed_out=self.policy.timed_out(request, settings))
+        return self._protected(request, replace(claim, job=job), settings, store)
+
+    def _protected(
+        self, request: HttpRequest, claim: Claim, settings: Settings, store: Store
+    ) -> _Protected:
         execution = Execution(
             store=store,
             clock=self.clock,
@@ -114,6 +162,16 @@ class HttpOperation:
             result_of=lambda error: raised(error, request, self.policy, settings.problem_base),
         )
         return _Protected(request=request, claim=claim, settings=settings, execution=execution)
+
+    def _job(self, event: Any, request: HttpRequest, settings: Settings, store: Store) -> Job:
+        if not store.has_outbox:
+            fault = (
+                "mode='async' needs an outbox: name its table in ONCEKEY_OUTBOX_TABLE, or pass"
+                " store=DynamoDBStore(table, outbox=...)"
+            )
+            raise ConfigurationError(f"@idempotent(operation={self.policy.name!r})", [fault])
+        text = event_text(event, has_bucket=store.has_bucket)
+        return Job(event=text, timed_out=self.policy.timed_out(request, settings))
 
     def _raised(self, error: BaseException, protected: _Protected) -> Result:
         base = protected.settings.problem_base

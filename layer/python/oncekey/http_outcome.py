@@ -76,8 +76,7 @@ def refused(
 def _refusal(
     refusal: Refusal, request: HttpRequest, policy: HttpPolicy, settings: Settings
 ) -> Answer:
-    running = refusal.reason is Reason.RUNNING and refusal.record is not None
-    if running and settings.in_progress == "accepted":
+    if refusal.is_findable:
         return with_headers(_accepted(refusal), {}, request.shape)
     return refused(refusal.reason, request, policy, settings, retry_after_ms=refusal.retry_after_ms)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey import telemetry
@@ -11,6 +11,7 @@ from oncekey.errors import RequestRefused
 from oncekey.fingerprint import Selection, fingerprints
 from oncekey.first_sent import HEADER as FIRST_SENT
 from oncekey.first_sent import first_sent_ms
+from oncekey.http_answer import stored_form
 from oncekey.http_key import HEADER, idempotency_key
 from oncekey.identity import Identity
 from oncekey.tenants import CallerSource, caller_of
@@ -47,6 +48,7 @@ class HttpPolicy:
     response_version: int
     upgrade_response: Callable[[Answer, int], Answer] | None
     before_store: Callable[[Answer], Answer] | None
+    is_deferred: bool
     given_settings: Mapping[str, int | str]
 
     def needs_key(self, request: HttpRequest) -> bool:
@@ -60,8 +62,18 @@ class HttpPolicy:
         telemetry.unprotected(self.name)
         return False
 
-    def claim(self, request: HttpRequest, context: Any, settings: Settings, clock: Clock) -> Claim:
+    def claim(
+        self,
+        request: HttpRequest,
+        context: Any,
+        settings: Settings,
+        clock: Clock,
+        *,
+        is_accepted: bool = False,
+    ) -> Claim:
         """What `request` asks for, as the engine needs it.
+
+        `is_accepted`: its fingerprint was compared before, and it was not too old.
 
         Raises:
             RequestRefused: the caller is not known, the key is missing or malformed, or the request
@@ -73,21 +85,30 @@ class HttpPolicy:
             operation=self.name,
             key=idempotency_key(request.header_lines(HEADER), self.min_key_length),
         )
-        fingerprint = fingerprints(request, self.select, self.secrets())
-        now_ms = clock.now_ms()
-        sent_ms = first_sent_ms(request.header_lines(FIRST_SENT))
-        until_ms = deadline_ms(context, settings, now_ms)
-        return Claim(
+        claim = Claim(
             identity=identity,
-            fingerprint=fingerprint.current,
-            accepts=fingerprint.accepts,
+            fingerprint="",
             effects=self.effects,
             settings=settings,
-            deadline_ms=until_ms,
+            deadline_ms=deadline_ms(context, settings, clock.now_ms()),
             response_version=self.response_version,
-            first_sent_ms=sent_ms,
             stores_raw_key=self.stores_raw_key,
+            may_be_asked_after=True,
         )
+        if is_accepted:
+            return claim
+        fingerprint = fingerprints(request, self.select, self.secrets())
+        return replace(
+            claim,
+            fingerprint=fingerprint.current,
+            accepts=fingerprint.accepts,
+            first_sent_ms=first_sent_ms(request.header_lines(FIRST_SENT)),
+        )
+
+    def timed_out(self, request: HttpRequest, settings: Settings) -> str:
+        """The stored answer to an accepted request that no worker has begun in time."""
+        answer = self.preset.refusal("not-started-in-time", base=settings.problem_base)
+        return stored_form(answer, request.shape)
 
 
 def _caller(source: CallerSource, request: HttpRequest) -> str:

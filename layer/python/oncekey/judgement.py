@@ -23,6 +23,7 @@ class Verdict(StrEnum):
     GONE = "gone"  # its answer is no longer given, and its key not yet free again
     OURS = "ours"  # our own write landed and its answer was lost: we hold the lease
     KEY_REUSED = "key-reused"  # the same key with another request
+    PENDING = "pending"  # accepted, and waiting for a worker
     REPLAY = "replay"
     RESUME = "resume"  # ended, and safe to run again
     RUNNING = "running"
@@ -61,6 +62,8 @@ def judge(
     if not same:
         return Verdict.KEY_REUSED
     match record.status:
+        case Status.PENDING:
+            return Verdict.PENDING
         case Status.COMPLETED:
             return Verdict.REPLAY
         case Status.FAILED_RETRYABLE:

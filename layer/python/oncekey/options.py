@@ -197,6 +197,22 @@ def version_faults(response_version: object) -> list[str]:
     return [f"response_version is {response_version!r}: int is needed"]
 
 
+def mode_faults(
+    mode: object, in_progress: object, start_within: object, required: object
+) -> list[str]:
+    """What is wrong with when the handler runs."""
+    if mode not in ("sync", "async"):
+        return [f"mode is {mode!r}: 'sync' or 'async' is needed"]
+    if mode == "sync":
+        return [] if start_within is None else ["start_within needs mode='async'"]
+    faults: list[str] = []
+    if in_progress == "conflict":
+        faults.append("in_progress is 'conflict': mode='async' answers 202, or use 'wait'")
+    if not required:
+        faults.append("required is False: what is accepted for later needs a key (mode='async')")
+    return faults
+
+
 def clock_faults(clock: object) -> list[str]:
     """What is wrong with the clock."""
     if clock is None or hasattr(clock, "now_ms"):

@@ -115,17 +115,24 @@ class Outbox:
         return message_id
 
     def _claim(self, message_id: str, topic: str, text: str) -> Elsewhere | None:
-        data = text.encode("utf-8")
-        if len(data) <= LARGEST_INLINE_PAYLOAD_BYTES:
-            return None
-        if not self._source.has_bucket():
+        claim = kept_apart(message_id, self._source.owner, text)
+        if claim is not None and not self._source.has_bucket():
+            size_bytes = len(text.encode("utf-8"))
             raise TransactionInvalid(
-                f"the message to {topic} has {len(data)} bytes, and {LARGEST_INLINE_PAYLOAD_BYTES}"
+                f"the message to {topic} has {size_bytes} bytes, and {LARGEST_INLINE_PAYLOAD_BYTES}"
                 " can be sent without a bucket; name one in ONCEKEY_RESPONSE_BUCKET"
             )
-        # Under the owner's name, so that a stale one cannot change what another has committed.
-        name = f"outbox/{message_id}/{self._source.owner}"
-        return Elsewhere(place=Place.OBJECT, name=name, digest=hashlib.sha256(data).hexdigest())
+        return claim
+
+
+def kept_apart(message_id: str, owner: str, payload: str) -> Elsewhere | None:
+    """Where in the bucket a large `payload` is to be kept; None for one that its message holds."""
+    data = payload.encode("utf-8")
+    if len(data) <= LARGEST_INLINE_PAYLOAD_BYTES:
+        return None
+    # Under the owner's name, so that a stale one cannot change what another has committed.
+    name = f"outbox/{message_id}/{owner}"
+    return Elsewhere(place=Place.OBJECT, name=name, digest=hashlib.sha256(data).hexdigest())
 
 
 def _json(topic: str, payload: object) -> str:

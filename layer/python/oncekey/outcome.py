@@ -15,7 +15,7 @@ RETRY_SOON_MS = 1_000
 
 
 class Reason(StrEnum):
-    """Why a request was refused; each is the code of a problem."""
+    """Why a request was refused; each but the last is the code of a problem."""
 
     KEY_REUSED = "key-reused"
     KEY_EXPIRED = "key-expired"
@@ -25,6 +25,8 @@ class Reason(StrEnum):
     STORE_UNAVAILABLE = "store-unavailable"
     NOT_EXECUTED = "not-executed"
     ANSWER_UNAVAILABLE = "answer-unavailable"
+    # Told to workers alone: the message no longer speaks for its operation.
+    SUPERSEDED = "superseded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,15 @@ class Refusal:
     """The caller gets no answer of a handler.
 
     `retry_after_ms` is None where sending the same request again is pointless. `is_outage`: the
-    store did not answer, which says something about the next request, too.
+    store did not answer, which says something about the next request, too. `is_findable`: the
+    operation can be asked after by its id.
     """
 
     reason: Reason
     record: Record | None = None
     retry_after_ms: int | None = None
     is_outage: bool = False
+    is_findable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,10 +98,17 @@ class idempotent_route(idempotent):  # noqa: N801 -- written like the decorator
     )
 
     def __post_init__(self) -> None:
+        faults = (
+            ["mode='async' is for handlers under @idempotent: a worker cannot run a route alone"]
+            if self.mode == "async"
+            else []
+        )
         try:
             super().__post_init__()
         except ConfigurationError as error:
-            raise ConfigurationError("idempotent_route(...)", error.faults) from None
+            faults = [*error.faults, *faults]
+        if faults:
+            raise ConfigurationError("idempotent_route(...)", faults)
 
     @property
     def __name__(self) -> str:

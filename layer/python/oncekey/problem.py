@@ -77,6 +77,19 @@ PROBLEMS: dict[str, Problem] = {
         f" {_AGAIN} It then runs, or gets its answer. A new key could run it twice.",
         retryable=True,
     ),
+    "operation-unknown": Problem(
+        status=404,
+        title="There is no such operation",
+        detail="There is no operation of this id, or it is not yours, or its answer has expired.",
+        retryable=False,
+    ),
+    "not-started-in-time": Problem(
+        status=408,
+        title="The request was not started in time",
+        detail="The request was accepted, and no worker began it in time; nothing was done, and"
+        " this answer is final. Take a new key to ask for it again.",
+        retryable=False,
+    ),
     "key-expired": Problem(
         status=410,
         title="The Idempotency-Key has expired",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 class Status(StrEnum):
     """The stored states. Expired is derived from the time, never stored."""
 
+    PENDING = "PENDING"
     IN_PROGRESS = "IN_PROGRESS"
     COMPLETED = "COMPLETED"
     FAILED_RETRYABLE = "FAILED_RETRYABLE"
@@ -83,6 +84,14 @@ class Record:
     def is_lease_over(self, now_ms: int) -> bool:
         """Whether the owner's right to run has ended. An absent lease never means that it has."""
         return self.lease_until_ms is not None and self.lease_until_ms < now_ms
+
+    def is_overdue(self, now_ms: int) -> bool:
+        """Whether no worker has begun in time what was accepted, and nothing of it was ever done.
+
+        Half-done work is never overdue: its answer must tell of what was done.
+        """
+        waits = self.status is Status.PENDING and not self.steps.finished
+        return waits and self.due is not None and self.due.at_ms <= now_ms
 
     @property
     def is_in_doubt(self) -> bool:

@@ -139,6 +139,9 @@ class Interruption(Recorder):
                 return running(met, now_ms)
             case Status.UNKNOWN:
                 return outcome_unknown(met, now_ms)
+            case Status.PENDING:
+                # Released in our name, and accepted anew.
+                return running(met, now_ms)
             case Status.FAILED_RETRYABLE:
                 # Released in our name while we ran: what was called meanwhile is not said undone.
                 ran = met.owner == self.record.owner and self.journal.has_called

@@ -151,11 +151,9 @@ class Recorder:
         telemetry.ownership_lost(self.record, now_ms)
         if met.status is Status.COMPLETED:
             return (yield from replay(Replayed(met), self.budget, self.clock))
-        return (
-            running(met, now_ms)
-            if met.status is Status.IN_PROGRESS
-            else outcome_unknown(met, now_ms)
-        )
+        if met.status in {Status.IN_PROGRESS, Status.PENDING}:
+            return running(met, now_ms)
+        return outcome_unknown(met, now_ms)
 
     def _release(self, why: str) -> Flow[None]:
         telemetry.not_executed(self.record, self.clock.now_ms(), why)

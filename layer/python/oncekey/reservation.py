@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from oncekey import commands, retry, telemetry
+from oncekey.acceptance import accept, again, given_up, timed_out
 from oncekey.judgement import Verdict, judge
 from oncekey.outcome import Decision, Held, Reason, Refusal, Replayed
+from oncekey.pending_transitions import Enqueue, TimeOut
+from oncekey.record import Record, Status
 from oncekey.store import Refused
 from oncekey.transition_rules import applied
 from oncekey.transitions import Doubt, ExpireLease, Lease, Reserve, Resume, TakeOver, seen
@@ -15,23 +18,24 @@ if TYPE_CHECKING:
     from oncekey.claim import Claim
     from oncekey.clock import Clock
     from oncekey.commands import Flow
-    from oncekey.record import Due, Record
+    from oncekey.record import Due
     from oncekey.retry import Budget
+    from oncekey.store import Written
 
 # Each round after the first means that the record changed between our write and its refusal;
 # nothing changes it this often.
-_MOST_ROUNDS = 8
+MOST_ROUNDS = 8
 # What is kept of an invocation's time to give the answer in.
 ANSWER_MARGIN_MS = 250
 _FIRST_POLL_MS = 50
 _LONGEST_POLL_MS = 1_000
 # A client that comes back sooner only finds the same; later, and it waits for nothing.
-_SHORTEST_RETRY_AFTER_MS = 1_000
+SHORTEST_RETRY_AFTER_MS = 1_000
 _LONGEST_RETRY_AFTER_RUNNING_MS = 5_000
 _LONGEST_RETRY_AFTER_UNKNOWN_MS = 60_000
 
 
-_Write = Reserve | Resume | TakeOver | ExpireLease
+Write = Reserve | Resume | Enqueue | TakeOver | ExpireLease | TimeOut
 
 
 def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Decision]:
@@ -47,28 +51,38 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
         clock.now_ms() + claim.settings.wait_up_to_ms if claim.settings.in_progress == "wait" else 0
     )
     met: Record | None = None
-    if claim.is_a_late_retry(clock.now_ms()):
-        # What is under the key decides whether it may begin; a reserve would write over it.
+    if claim.is_a_late_retry(clock.now_ms()) or (claim.job and claim.job.is_large):
+        # What is under the key decides whether it may begin; a reserve would write over it. And a
+        # large payload is not kept for a repeat.
         met = yield from retry.read(claim.pk, budget, clock)
-    decision = _decide(met, claim, owner, clock)
+    decision = decide(met, claim, owner, clock)
     polls = 0
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(MOST_ROUNDS):
         while (
             _is_running(decision) and (left_ms := _time_to_wait_ms(claim, wait_until_ms, clock)) > 0
         ):
             yield from commands.pause(min(left_ms, _poll_delay_ms(polls)))
             polls += 1
             met = yield from retry.read(claim.pk, budget, clock)
-            decision = _decide(met, claim, owner, clock)
+            decision = decide(met, claim, owner, clock)
         if isinstance(decision, Held | Replayed | Refusal):
             return decision
-        reply = yield from retry.write(decision, budget, clock)
+        reply = yield from _sent(decision, met, claim, budget, clock)
         # What was written is judged like anything else: a lease may have ended while it was sent.
         met = reply.record if isinstance(reply, Refused) else applied(decision, met)
-        decision = _decide(met, claim, owner, clock)
+        decision = decide(met, claim, owner, clock)
     if isinstance(decision, Held | Replayed | Refusal):
         return decision
-    return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=_SHORTEST_RETRY_AFTER_MS)
+    return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=SHORTEST_RETRY_AFTER_MS)
+
+
+def _sent(
+    decision: Write, met: Record | None, claim: Claim, budget: Budget, clock: Clock
+) -> Flow[Written | Refused]:
+    match decision:
+        case Enqueue() | Reserve(record=Record(status=Status.PENDING)):
+            return (yield from accept(decision, met, claim, budget, clock))
+    return (yield from retry.write(decision, budget, clock))
 
 
 def running(record: Record, now_ms: int) -> Refusal:
@@ -96,10 +110,11 @@ def outcome_unknown(record: Record, now_ms: int) -> Refusal:
 
 
 def _clamped(duration_ms: int, longest_ms: int) -> int:
-    return max(_SHORTEST_RETRY_AFTER_MS, min(duration_ms, longest_ms))
+    return max(SHORTEST_RETRY_AFTER_MS, min(duration_ms, longest_ms))
 
 
-def _decide(record: Record | None, claim: Claim, owner: str, clock: Clock) -> Decision | _Write:
+def decide(record: Record | None, claim: Claim, owner: str, clock: Clock) -> Decision | Write:
+    """What `record` means for `claim`: the last word on it, or the write that comes next."""
     now_ms = clock.now_ms()
     if record is None:
         return _fresh(claim, owner, clock)
@@ -124,13 +139,20 @@ def _decide(record: Record | None, claim: Claim, owner: str, clock: Clock) -> De
         case Verdict.REPLAY:
             return Replayed(record)
         case Verdict.RESUME:
-            return Resume(pk=record.pk, seen=seen(record), lease=_lease(claim, owner, now_ms))
+            if claim.job is not None:
+                return again(record, claim, owner, now_ms)
+            return Resume(pk=record.pk, seen=seen(record), lease=lease(claim, owner, now_ms))
+        case Verdict.PENDING:
+            is_overdue = claim.job is not None and record.is_overdue(now_ms)
+            return timed_out(record, claim, now_ms) if is_overdue else running(record, now_ms)
         case Verdict.RUNNING:
             return running(record, now_ms)
         case Verdict.TAKE_OVER:
             telemetry.lease_expired(record, now_ms)
+            if claim.job is not None:
+                return given_up(record, claim, now_ms)
             return TakeOver(
-                pk=record.pk, seen=seen(record), lease=_lease(claim, owner, now_ms), now_ms=now_ms
+                pk=record.pk, seen=seen(record), lease=lease(claim, owner, now_ms), now_ms=now_ms
             )
         case Verdict.LEASE_EXPIRED:
             telemetry.lease_expired(record, now_ms)
@@ -152,7 +174,8 @@ def _fresh(
     return Reserve(record=record, now_ms=now_ms)
 
 
-def _lease(claim: Claim, owner: str, now_ms: int) -> Lease:
+def lease(claim: Claim, owner: str, now_ms: int) -> Lease:
+    """The lease of an attempt by `owner` that begins now."""
     until_ms = claim.lease_until_ms(now_ms)
     return Lease(
         owner=owner, until_ms=until_ms, due=claim.due_after_lease(until_ms), effects=claim.effects
@@ -166,7 +189,7 @@ def _due_of_dead(record: Record, claim: Claim, now_ms: int) -> Due:
     return claim.due(max(now_ms, lease_until_ms + claim.settings.reconcile_grace_ms))
 
 
-def _is_running(decision: Decision | _Write) -> bool:
+def _is_running(decision: Decision | Write) -> bool:
     return isinstance(decision, Refusal) and decision.reason is Reason.RUNNING
 
 

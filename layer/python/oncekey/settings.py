@@ -26,6 +26,8 @@ RECONCILE_GRACE_MS = 60_000
 RETENTION_S = 24 * 3600
 # Below the 29 s after which API Gateway gives up.
 WAIT_UP_TO_MS = 10_000
+# A backlog of minutes is usual, and a client that has waited an hour has gone.
+START_WITHIN_MS = 3_600_000
 DUE_SHARDS = 16
 # A healthy call within a Region takes single-digit milliseconds. One that has not answered after
 # this long is better sent again, which is safe: conditions make every write repeatable.
@@ -43,6 +45,7 @@ _RANGES = {
     "retention_s": (1, 3650 * _DAY_S),
     "gone_for_s": (0, 3650 * _DAY_S),
     "wait_up_to_ms": (0, 900_000),
+    "start_within_ms": (1_000, 14 * 1000 * _DAY_S),
     "due_shards": (1, 1000),
     "store_timeout_ms": (1, 60_000),
 }
@@ -64,6 +67,7 @@ class Settings:
         in_progress: what a repeat of a running request gets: `conflict` (409 at once), `accepted`
             (202; functions raise as with `conflict`) or `wait`.
         wait_up_to_ms: how long `wait` waits before it answers 409.
+        start_within_ms: how long an accepted request may wait for a worker (`mode="async"`).
         due_shards: over how many partitions the `due` index is spread.
         store_timeout_ms: the longest that one call of our own client may take.
         problem_base: what a problem's `type` begins with; its stable code follows.
@@ -77,6 +81,7 @@ class Settings:
     gone_for_s: int = 0
     in_progress: str = "conflict"
     wait_up_to_ms: int = WAIT_UP_TO_MS
+    start_within_ms: int = START_WITHIN_MS
     due_shards: int = DUE_SHARDS
     store_timeout_ms: int = STORE_TIMEOUT_MS
     problem_base: str = PROBLEM_BASE
@@ -114,6 +119,7 @@ _NUMBERS = {
     "ONCEKEY_RECONCILE_GRACE_MS": "reconcile_grace_ms",
     "ONCEKEY_RETENTION_S": "retention_s",
     "ONCEKEY_WAIT_UP_TO_MS": "wait_up_to_ms",
+    "ONCEKEY_START_WITHIN_MS": "start_within_ms",
     "ONCEKEY_DUE_SHARDS": "due_shards",
     "ONCEKEY_STORE_TIMEOUT_MS": "store_timeout_ms",
 }

@@ -44,6 +44,11 @@ def reserved(record: Record, now_ms: int) -> None:
     _say(logging.DEBUG, "reserved", record, now_ms)
 
 
+def accepted(record: Record, now_ms: int) -> None:
+    """A request waits for a worker."""
+    _say(logging.DEBUG, "accepted", record, now_ms)
+
+
 def replayed(record: Record, now_ms: int) -> None:
     """A stored answer is given again."""
     _say(logging.DEBUG, "replayed", record, now_ms)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
+from oncekey.pending_transitions import Begin, Enqueue, TimeOut, Waiting
 from oncekey.record import Effects, Record, Status
 from oncekey.step_transitions import ClearStep, FinishStep, StartStep, StepTransition
 from oncekey.transitions import (
@@ -41,8 +42,12 @@ def permitted(transition: Transition, record: Record | None) -> bool:
     if record is None:
         return False
     match transition:
-        case Resume():
+        case Resume() | Enqueue():
             return record.status is Status.FAILED_RETRYABLE and transition.seen == seen(record)
+        case Begin():
+            return _waits_under(record, transition.seen_owner)
+        case TimeOut():
+            return _waits_under(record, transition.seen_owner) and not record.steps.finished
         case TakeOver():
             return record.may_run_again and _lease_ran_out(
                 record, transition.seen, transition.now_ms
@@ -104,6 +109,10 @@ def _step_in_doubt(record: Record) -> str | None:
     return record.steps.started.name if record.steps.started is not None else None
 
 
+def _waits_under(record: Record, owner: str) -> bool:
+    return record.status is Status.PENDING and record.owner == owner
+
+
 def _runs_under(record: Record, owner: str) -> bool:
     return record.status is Status.IN_PROGRESS and record.owner == owner
 
@@ -141,7 +150,13 @@ def applied(transition: Transition, record: Record | None) -> Record:
     record = replace(record, rev=record.rev + 1)
     match transition:
         case Resume() | TakeOver():
-            return _restarted(record, transition.lease)
+            return _begun(replace(record, attempt=record.attempt + 1), transition.lease)
+        case Enqueue():
+            return _waiting(record, transition.waiting)
+        case Begin():
+            return _begun(record, transition.lease)
+        case TimeOut():
+            return _ended(record, transition.ending)
         case ExpireLease():
             return _ended(record, transition.to)
         case Complete():
@@ -173,12 +188,24 @@ def applied(transition: Transition, record: Record | None) -> Record:
             assert_never(transition)
 
 
-def _restarted(record: Record, lease: Lease) -> Record:
+def _waiting(record: Record, waiting: Waiting) -> Record:
+    return replace(
+        record,
+        status=Status.PENDING,
+        owner=waiting.owner,
+        attempt=record.attempt + 1,
+        effects=waiting.effects,
+        due=waiting.due,
+        expires_at_s=None,
+        last_error=None,
+    )
+
+
+def _begun(record: Record, lease: Lease) -> Record:
     return replace(
         record,
         status=Status.IN_PROGRESS,
         owner=lease.owner,
-        attempt=record.attempt + 1,
         effects=lease.effects,
         lease_until_ms=lease.until_ms,
         due=lease.due,

@@ -3,13 +3,17 @@
 ```
  from               by           to                 who
  absent, expired    Reserve      IN_PROGRESS        a request
+ absent, expired    Reserve      PENDING            a request, to be worked on later
+ PENDING            Begin        IN_PROGRESS        a worker
+ PENDING            TimeOut      COMPLETED          whoever meets it, after its deadline
  IN_PROGRESS        Complete     COMPLETED          its owner
  IN_PROGRESS        Release      FAILED_RETRYABLE   its owner
  IN_PROGRESS        MarkUnknown  UNKNOWN            its owner
  IN_PROGRESS, over  TakeOver     IN_PROGRESS        a request; no step in doubt
  IN_PROGRESS, over  ExpireLease  UNKNOWN            a request or the reconciler
  IN_PROGRESS, over  ExpireLease  FAILED_RETRYABLE   the reconciler; no step in doubt
- FAILED_RETRYABLE   Resume       IN_PROGRESS        a request
+ FAILED_RETRYABLE   Resume       IN_PROGRESS        a request, or a worker
+ FAILED_RETRYABLE   Enqueue      PENDING            a request, to be worked on later
  FAILED_RETRYABLE   LateEffect   COMPLETED          a webhook or an operator
  UNKNOWN            Complete     COMPLETED          its owner, late
  UNKNOWN            Settle       COMPLETED          a resolver, a webhook or an operator
@@ -17,7 +21,8 @@
  UNKNOWN            SettleStep   FAILED_RETRYABLE   the same, recorded effects
 ```
 
-`oncekey.step_transitions` has those of a running operation's steps. Each is one conditional write
+`oncekey.pending_transitions` has those of what waits for a worker, `oncekey.step_transitions` those
+of a running operation's steps. Each is one conditional write
 in a store, and no plain read is ever the guard. `oncekey.transition_rules` says when each is
 permitted and what it leaves.
 """
@@ -27,6 +32,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from oncekey.pending_transitions import PendingTransition
 from oncekey.step_transitions import StepTransition
 
 if TYPE_CHECKING:
@@ -90,7 +96,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserve:
-    """Absent, or settled and expired → IN_PROGRESS, as `record`."""
+    """Absent, or settled and expired → IN_PROGRESS or PENDING, as `record`."""
 
     record: Record
     now_ms: int
@@ -219,6 +225,7 @@ Transition = (
     | Settle
     | SettleStep
     | LateEffect
+    | PendingTransition
     | StepTransition
 )
 

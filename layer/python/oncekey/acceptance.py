@@ -1,0 +1,89 @@
+"""Accepting a request now that is worked on later: its record, and the message that tells of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncekey import retry, telemetry
+from oncekey.commit import Commit, Inapplicable, token
+from oncekey.errors import StoreError
+from oncekey.job import message_of
+from oncekey.operation_pointer import pointer_to
+from oncekey.pending_transitions import Enqueue, TimeOut, Waiting
+from oncekey.store import Refused, Written
+from oncekey.stored_answer import Blob
+from oncekey.transition_rules import applied
+from oncekey.transitions import Ending, ExpireLease, Retry, seen
+
+if TYPE_CHECKING:
+    from oncekey.claim import Claim
+    from oncekey.clock import Clock
+    from oncekey.commands import Flow
+    from oncekey.record import Record
+    from oncekey.retry import Budget
+    from oncekey.transitions import Reserve
+
+
+def accept(
+    transition: Reserve | Enqueue,
+    met: Record | None,
+    claim: Claim,
+    budget: Budget,
+    clock: Clock,
+) -> Flow[Written | Refused]:
+    """Apply `transition` together with its message and the way to find the operation by its id.
+
+    All of it is applied, or nothing.
+
+    Raises:
+        StoreError: as for `oncekey.retry.commit`.
+    """
+    assert claim.job is not None
+    record = applied(transition, met)
+    message = message_of(claim.job, record, clock.now_ms())
+    if message.claim is not None:
+        payload = Blob(at=message.claim, data=message.payload.encode("ascii"), expires_at_s=0)
+        yield from retry.keep(payload, budget, clock)
+    whole = Commit(
+        transition=transition,
+        token=token(record.operation_id, record.owner, 0),
+        messages=(message,),
+        companion=pointer_to(record, claim, clock.now_ms()),
+    )
+    reply = yield from retry.commit(whole, budget, clock, lambda found: found == record)
+    if isinstance(reply, Written):
+        telemetry.accepted(record, clock.now_ms())
+    if isinstance(reply, Written | Refused):
+        return reply
+    reason = reply.reason if isinstance(reply, Inapplicable) else "a condition failed"
+    raise StoreError(f"the request cannot be accepted: {reason}", transient=False)
+
+
+def again(record: Record, claim: Claim, owner: str, now_ms: int) -> Enqueue:
+    """What accepts anew a request whose last attempt has failed; its finished steps are kept."""
+    due = claim.due(now_ms + claim.settings.start_within_ms)
+    waiting = Waiting(owner=owner, due=due, effects=claim.effects)
+    return Enqueue(pk=record.pk, seen=seen(record), waiting=waiting)
+
+
+def given_up(record: Record, claim: Claim, now_ms: int) -> ExpireLease:
+    """What ends a dead attempt that may run again, so that it can be accepted anew."""
+    half_done = bool(record.steps.finished)
+    retry_later = Retry(
+        reason="lease-expired",
+        expires_at_s=None if half_done else claim.expires_at_s(now_ms),
+        due=claim.due(now_ms + claim.settings.reconcile_grace_ms) if half_done else None,
+    )
+    return ExpireLease(pk=record.pk, seen=seen(record), now_ms=now_ms, to=retry_later)
+
+
+def timed_out(record: Record, claim: Claim, now_ms: int) -> TimeOut:
+    """What ends an accepted request that no worker has begun in time."""
+    assert claim.job is not None
+    ending = Ending(
+        response=claim.job.timed_out,
+        response_version=claim.response_version,
+        completed_at_ms=now_ms,
+        expires_at_s=claim.expires_at_s(now_ms),
+    )
+    return TimeOut(pk=record.pk, seen_owner=record.owner, ending=ending)

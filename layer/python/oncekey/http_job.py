@@ -1,0 +1,46 @@
+"""A handler whose requests are accepted now and carried out by a worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oncekey.http_operation import HttpOperation
+    from oncekey.job import Task
+    from oncekey.outcome import Outcome
+
+_ATTRIBUTE = "__oncekey_job__"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpJob:
+    """What a worker needs of a decorated handler."""
+
+    operation: HttpOperation
+    handler: Any
+    is_coroutine: bool
+
+    @property
+    def name(self) -> str:
+        """The operation that messages name."""
+        return self.operation.policy.name
+
+    def work(self, task: Task, context: Any) -> Outcome:
+        """See `HttpOperation.work`."""
+        return self.operation.work(self.handler, task, context)
+
+    async def work_async(self, task: Task, context: Any) -> Outcome:
+        """See `HttpOperation.work_async`."""
+        return await self.operation.work_async(self.handler, task, context)
+
+
+def mark(wrapper: Any, job: HttpJob) -> None:
+    """Keep `job` with the decorated handler, for `job_of`."""
+    setattr(wrapper, _ATTRIBUTE, job)
+
+
+def job_of(handler: object) -> HttpJob | None:
+    """The job of a handler that is decorated with `mode="async"`."""
+    job = getattr(handler, _ATTRIBUTE, None)
+    return job if isinstance(job, HttpJob) else None

@@ -1,0 +1,61 @@
+"""A worker begins what was accepted: what follows from the record that it finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from oncekey import retry
+from oncekey.acceptance import timed_out
+from oncekey.outcome import Decision, Held, Reason, Refusal, Replayed
+from oncekey.pending_transitions import Begin, TimeOut
+from oncekey.record import Status
+from oncekey.reservation import MOST_ROUNDS, SHORTEST_RETRY_AFTER_MS, decide, lease
+from oncekey.store import Refused
+from oncekey.transition_rules import applied
+
+if TYPE_CHECKING:
+    from oncekey.claim import Claim
+    from oncekey.clock import Clock
+    from oncekey.commands import Flow
+    from oncekey.job import Task
+    from oncekey.record import Record
+    from oncekey.reservation import Write
+    from oncekey.retry import Budget
+
+
+def begin(task: Task, claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Decision]:
+    """Take up `task` for `owner`: a read, and one write where nothing stands in the way.
+
+    When it returns `Held`, the lease is durable and ours, whatever answers were lost on the way. A
+    task whose worker died is taken up again as a retry of its request would be.
+
+    Raises:
+        StoreError: as for `oncekey.reservation.reserve`.
+    """
+    met = yield from retry.read(task.pk, budget, clock)
+    for _ in range(MOST_ROUNDS):
+        decision = _decide(met, task, claim, owner, clock)
+        if isinstance(decision, Held | Replayed | Refusal):
+            return decision
+        reply = yield from retry.write(decision, budget, clock)
+        met = reply.record if isinstance(reply, Refused) else applied(decision, met)
+    return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=SHORTEST_RETRY_AFTER_MS)
+
+
+def _decide(
+    record: Record | None, task: Task, claim: Claim, owner: str, clock: Clock
+) -> Decision | Write | Begin | TimeOut:
+    now_ms = clock.now_ms()
+    superseded = Refusal(reason=Reason.SUPERSEDED, record=record)
+    if record is None or record.operation_id != task.operation_id or record.is_expired(now_ms):
+        return superseded
+    if record.status is not Status.PENDING:
+        # The fingerprint was compared when the request was accepted.
+        found = replace(claim, fingerprint=record.fingerprint, job=None)
+        return decide(record, found, owner, clock)
+    if record.owner != task.owner:
+        return superseded
+    if record.is_overdue(now_ms):
+        return timed_out(record, claim, now_ms)
+    return Begin(pk=record.pk, seen_owner=record.owner, lease=lease(claim, owner, now_ms))

@@ -1,0 +1,157 @@
+"""Carrying out, in a worker, the requests that `mode="async"` handlers have accepted.
+
+from oncekey.inbox import delivered
+from oncekey.jobs import Jobs
+
+jobs = Jobs(create_report)
+
+def on_message(body: str, context: LambdaContext) -> None:
+message = delivered(body)
+if jobs.takes(message):
+jobs.perform(message, context)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oncekey import job_telemetry
+from oncekey.errors import (
+    CallNotAnswered,
+    ConfigurationError,
+    InProgress,
+    NotExecuted,
+    OutcomeUnknown,
+    RequestRefused,
+    StoreUnavailable,
+)
+from oncekey.http_job import HttpJob, job_of
+from oncekey.job import TOPIC, task_of
+from oncekey.outcome import Failed, Ran, Reason, Refusal, whole_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey.inbox import Delivered
+    from oncekey.outcome import Outcome
+
+_EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
+    Reason.RUNNING: InProgress,
+    Reason.OUTCOME_UNKNOWN: OutcomeUnknown,
+    Reason.STORE_UNAVAILABLE: StoreUnavailable,
+}
+
+
+class JobUnfinished(CallNotAnswered):
+    """A run ended without an answer on record: not a final one, or one that was not confirmed."""
+
+    retryable = True
+    advice = "the run ended without a final answer on record; let the queue deliver it again"
+
+
+class Jobs:
+    """The accepted requests that one worker carries out.
+
+    Args:
+        handlers: the handlers, each decorated with `@idempotent(mode="async")`.
+
+    Raises:
+        ConfigurationError: one is not, or two share an operation.
+    """
+
+    def __init__(self, *handlers: Callable[[Any, Any], Any]) -> None:
+        self._jobs: dict[str, HttpJob] = {}
+        faults: list[str] = []
+        for handler in handlers:
+            job = job_of(handler)
+            name = getattr(handler, "__name__", "a handler")
+            if job is None:
+                faults.append(f"{name} is not decorated with @idempotent(mode='async')")
+            elif job.name in self._jobs:
+                faults.append(f"{name} is a second handler of {job.name!r}")
+            else:
+                self._jobs[job.name] = job
+        if faults or not handlers:
+            raise ConfigurationError("oncekey.jobs.Jobs", faults or ["name the handlers"])
+
+    def takes(self, message: Delivered) -> bool:
+        """Whether `message` tells of an accepted request to one of these handlers."""
+        return message.topic == TOPIC and message.operation in self._jobs
+
+    def perform(self, message: Delivered, context: Any) -> None:
+        """Carry out the accepted request that `message` tells of, once.
+
+        When it returns, the request is answered, by this run or another, or the message speaks of
+        it no longer: acknowledge it. When it raises, let the queue deliver the message again: the
+        request then goes on where its record says. `context` is the worker's Lambda context, whose
+        time bounds the lease.
+
+        Raises:
+            JobUnfinished: the handler's answer is not final, or is not on record.
+            InProgress: another worker is at it; `retry_after_s` says when to look again.
+            OutcomeUnknown: it was interrupted and may have had an effect; it waits to be settled.
+            StoreUnavailable: the store did not answer, or did not confirm the end.
+            NotExecuted: the handler says that nothing happened.
+            ValueError: no handler here takes the message, or the request does not fit this release.
+            BaseException: what the handler raised; its record has been written first.
+        """
+        job = self._job(message)
+        if job.is_coroutine:
+            raise TypeError(f"{job.name} is an async def handler: use perform_async")
+        task = task_of(message.payload, message.operation_id)
+        try:
+            outcome = job.work(task, context)
+        except RequestRefused as refusal:
+            raise _misfit(job, refusal) from refusal
+        _check(outcome, message)
+
+    async def perform_async(self, message: Delivered, context: Any) -> None:
+        """The same for an `async def` handler; the event loop is free while the store is called."""
+        job = self._job(message)
+        if not job.is_coroutine:
+            raise TypeError(f"{job.name} is no async def handler: use perform")
+        task = task_of(message.payload, message.operation_id)
+        try:
+            outcome = await job.work_async(task, context)
+        except RequestRefused as refusal:
+            raise _misfit(job, refusal) from refusal
+        _check(outcome, message)
+
+    def _job(self, message: Delivered) -> HttpJob:
+        if not self.takes(message):
+            raise ValueError(
+                f"no handler takes {message!r} of {message.operation!r}: name it in Jobs(...)"
+            )
+        return self._jobs[message.operation]
+
+
+def _misfit(job: HttpJob, refusal: RequestRefused) -> ValueError:
+    return ValueError(
+        f"an accepted request of {job.name!r} does not fit this release ({refusal.code}):"
+        " key, tenant and principal must be found in it as when it was accepted"
+    )
+
+
+def _check(outcome: Outcome, message: Delivered) -> None:
+    """Return if the request is answered, or the message void; raise otherwise."""
+    match outcome:
+        case Failed():
+            raise outcome.error
+        case Refusal(reason=Reason.NOT_EXECUTED):
+            raise NotExecuted(f"{message.operation}: nothing was done; deliver it again")
+        case Refusal(reason=reason) if reason in _EXCEPTIONS:
+            wait_ms = outcome.retry_after_ms
+            raise _EXCEPTIONS[reason](
+                operation=message.operation,
+                operation_id=message.operation_id,
+                retry_after_s=None if wait_ms is None else whole_seconds(wait_ms),
+            )
+        case Refusal(reason=Reason.SUPERSEDED):
+            job_telemetry.superseded(message.operation, message.operation_id)
+        case Ran(expires_at_s=None):
+            # Not final, not recorded, or not kept: the record says which, to whoever looks next.
+            raise JobUnfinished(
+                operation=message.operation, operation_id=message.operation_id, retry_after_s=1
+            )
+        case _:
+            return

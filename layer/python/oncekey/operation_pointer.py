@@ -1,0 +1,56 @@
+"""The way from an operation's id to its record, for those who ask by the id alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncekey.identity import digest
+from oncekey.stored_answer import Blob, Elsewhere, Place
+
+if TYPE_CHECKING:
+    from oncekey.claim import Claim
+    from oncekey.record import Record
+
+# A job's message lives at most 14 days in its queue and 14 in the dead-letter queue.
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-basic-architecture.html
+_LONGEST_WORK_S = 28 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pointer:
+    """Where the record is, and whose it is; a hash, because callers may be personal data."""
+
+    pk: str
+    caller: str
+
+
+def caller_digest(tenant: str, principal: str) -> str:
+    """Who may ask, in a form that says nothing to others."""
+    return digest(tenant, principal)
+
+
+def pointer_place(operation_id: str) -> Elsewhere:
+    """Where the pointer to this operation is kept: beside the records."""
+    return Elsewhere(place=Place.ITEM, name=f"op#{operation_id}", digest="")
+
+
+def pointer_to(record: Record, claim: Claim, now_ms: int) -> Blob:
+    """The pointer to `record`, made by `claim`. It outlives the work on it and its answer."""
+    identity = claim.identity
+    fields = {"pk": record.pk, "caller": caller_digest(identity.tenant, identity.principal)}
+    return Blob(
+        at=pointer_place(record.operation_id),
+        data=json.dumps(fields, separators=(",", ":")).encode("ascii"),
+        expires_at_s=claim.expires_at_s(now_ms) + _LONGEST_WORK_S,
+    )
+
+
+def pointer_from(data: bytes) -> Pointer | None:
+    """The pointer that was kept; None if it is none."""
+    try:
+        fields = json.loads(data)
+        return Pointer(pk=str(fields["pk"]), caller=str(fields["caller"]))
+    except (ValueError, KeyError, TypeError):
+        return None

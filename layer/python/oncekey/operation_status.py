@@ -1,0 +1,178 @@
+"""`GET /operations/{operation_id}`: what became of a request that was accepted.
+
+from oncekey import jwt_claim
+from oncekey.operation_status import OperationStatus
+
+handler = OperationStatus(tenant=jwt_claim("tenant_id"))
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from oncekey import defaults, options, telemetry
+from oncekey.clock import SystemClock
+from oncekey.errors import ConfigurationError, StoreError
+from oncekey.http_answer import answer_from, status_code, with_headers
+from oncekey.http_event import read_request
+from oncekey.ietf_preset import IETF
+from oncekey.operation_pointer import caller_digest, pointer_from, pointer_place
+from oncekey.outcome import RETRY_SOON_MS, whole_seconds
+from oncekey.record import Status
+from oncekey.reservation import outcome_unknown, running
+from oncekey.stored_answer import AnswerDamaged, Elsewhere, opened
+from oncekey.tenants import caller_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from oncekey.clock import Clock
+    from oncekey.http_answer import Answer
+    from oncekey.http_event import HttpRequest
+    from oncekey.record import Record
+    from oncekey.settings import Settings
+    from oncekey.store import Store
+    from oncekey.tenants import CallerSource
+
+_OPEN = frozenset({Status.PENDING, Status.IN_PROGRESS})
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationStatus:
+    """Answers what an operation has come to, by its id: a Lambda handler.
+
+    200 with `operation_id`, `operation`, `status`, `created_at`, and once it is completed
+    `completed_at` and `answer`, which has the stored answer's `status` and, if it has one,
+    `location`. As long as that can change, `Retry-After` says when to ask again. An operation that
+    is absent, expired or somebody else's is a 404 in all three cases. The answer itself is given
+    to whoever sends the request again with its key.
+
+    It reads; nothing is written. Of an operation that was accepted with `mode="async"` the id is
+    known at once, of another after the first 202.
+
+    Args:
+        tenant: who asks, from the verified request context, as the operations have it.
+        principal: the same, where operations are scoped by it. Operations that are not are found
+            with it, too.
+        store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
+        clock: the source of time, for tests.
+
+    Raises:
+        ConfigurationError: an option is wrong.
+    """
+
+    tenant: CallerSource
+    principal: CallerSource | None = None
+    store: Store | None = None
+    clock: Clock | None = None
+
+    def __post_init__(self) -> None:
+        faults = [
+            *options.caller_faults(self.tenant, self.principal),
+            *options.clock_faults(self.clock),
+            *options.store_faults(self.store),
+        ]
+        if faults:
+            raise ConfigurationError("OperationStatus", faults)
+
+    def __call__(self, event: Mapping[str, Any], context: object) -> Answer:
+        """Answer one request of the route `GET /operations/{operation_id}`."""
+        del context
+        request = read_request(event)
+        settings = defaults.settings({})
+        operation_id = str((event.get("pathParameters") or {}).get("operation_id") or "")
+        callers = self._callers(request)
+        if not callers:
+            return _problem("tenant-missing", request, settings)
+        store = self.store or defaults.store(settings.store_timeout_ms)
+        now_ms = (self.clock or SystemClock()).now_ms()
+        try:
+            record = _find(operation_id, callers, store, now_ms)
+            if record is None:
+                return _problem("operation-unknown", request, settings)
+            answer = _shown(record, _said(record, store), now_ms)
+        except StoreError as error:
+            telemetry.store_unavailable("GET /operations", error)
+            return _problem("store-unavailable", request, settings, retry_after_ms=RETRY_SOON_MS)
+        return with_headers(answer, {"Cache-Control": "no-store"}, request.shape)
+
+    def _callers(self, request: HttpRequest) -> set[str]:
+        """The callers that the request may speak for, as pointers name them; empty if none."""
+        tenant = caller_of(self.tenant, request.context)
+        if tenant is None:
+            return set()
+        principal = caller_of(self.principal, request.context) if self.principal else None
+        return {caller_digest(tenant, each) for each in ("", principal or "")}
+
+
+def _find(operation_id: str, callers: set[str], store: Store, now_ms: int) -> Record | None:
+    data = store.fetch(pointer_place(operation_id)) if operation_id else None
+    pointer = pointer_from(data) if data is not None else None
+    if pointer is None or pointer.caller not in callers:
+        return None
+    record = store.read(pointer.pk)
+    if record is None or record.operation_id != operation_id or record.is_expired(now_ms):
+        return None
+    return record
+
+
+def _said(record: Record, store: Store) -> dict[str, Any] | None:
+    """What the stored answer comes to; None where there is none, or it cannot be given again."""
+    if record.response is None:
+        return None
+    try:
+        blob = store.fetch(record.response) if isinstance(record.response, Elsewhere) else None
+        answer = answer_from(opened(record.response, blob))
+        said: dict[str, Any] = {"status": status_code(answer)}
+    except (AnswerDamaged, ValueError, TypeError):
+        return None
+    location = _location(answer)
+    return said if location is None else {**said, "location": location}
+
+
+def _location(answer: Answer) -> str | None:
+    for field in ("headers", "multiValueHeaders"):
+        for name, value in (answer.get(field) or {}).items():
+            if name.lower() == "location" and value:
+                return str(value[0] if isinstance(value, list) else value)
+    return None
+
+
+def _shown(record: Record, said: dict[str, Any] | None, now_ms: int) -> Answer:
+    body: dict[str, Any] = {
+        "operation_id": record.operation_id,
+        "operation": record.operation,
+        "status": record.status.value.lower(),
+        "created_at": _time(record.created_at_ms),
+    }
+    if record.status is Status.COMPLETED:
+        body["completed_at"] = _time(record.completed_at_ms or now_ms)
+        body |= {} if said is None else {"answer": said}
+        headers: dict[str, str] = {}
+    else:
+        wait = running if record.status in _OPEN else outcome_unknown
+        wait_ms = wait(record, now_ms).retry_after_ms or RETRY_SOON_MS
+        headers = {"Retry-After": str(whole_seconds(wait_ms))}
+    return {
+        "statusCode": HTTPStatus.OK.value,
+        "headers": {"Content-Type": "application/json", **headers},
+        "body": json.dumps(body),
+        "isBase64Encoded": False,
+    }
+
+
+def _problem(
+    code: str, request: HttpRequest, settings: Settings, *, retry_after_ms: int | None = None
+) -> Answer:
+    answer = IETF.refusal(code, base=settings.problem_base, retry_after_ms=retry_after_ms)
+    return with_headers(answer, {"Cache-Control": "no-store"}, request.shape)
+
+
+def _time(at_ms: int) -> str:
+    """RFC 3339, in UTC, to the millisecond."""
+    at = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

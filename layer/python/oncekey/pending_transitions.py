@@ -1,0 +1,55 @@
+"""The transitions of an operation that is accepted now and worked on later.
+
+They are among those of `oncekey.transitions`, whose docstring has them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oncekey.record import Due, Effects
+    from oncekey.transitions import Ending, Lease, Seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A new attempt that waits for a worker, which has until `due` to begin it."""
+
+    owner: str
+    due: Due
+    effects: Effects
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueue:
+    """FAILED_RETRYABLE → PENDING, with a new owner and the next attempt.
+
+    The message that tells a worker is written in the same transaction.
+    """
+
+    pk: str
+    seen: Seen
+    waiting: Waiting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """PENDING → IN_PROGRESS, with the worker as its new owner; the attempt is the one accepted."""
+
+    pk: str
+    seen_owner: str
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeOut:
+    """PENDING → COMPLETED: no worker began it in time, and nothing of it was ever done."""
+
+    pk: str
+    seen_owner: str
+    ending: Ending
+
+
+PendingTransition = Enqueue | Begin | TimeOut
