@@ -48,9 +48,10 @@ RESPONSES = Bucket(name="responses", expire_after_days=3, expiring_prefix="answe
 # Messages on their way to the queue; the relay deletes them once they are there.
 OUTBOX = Table(name="outbox", partition_key=Attribute(name="id"), stream=True)
 REFUNDS = Table(name="refunds", partition_key=Attribute(name="pk"))
+REPORTS = Table(name="reports", partition_key=Attribute(name="pk"))
 
-# Payments to be charged. A provider that is down for longer than the retries makes dead letters,
-# which are redriven once it is back.
+# Payments to be charged, and accepted requests to be carried out. A provider that is down for longer
+# than the retries makes dead letters, which are redriven once it is back.
 REQUESTED = Queue(name="payments", max_receives=5)
 # Records of the stream that the relay could not cope with; somebody has to look at them.
 ESCALATED = Queue(name="escalated")
@@ -115,6 +116,48 @@ REFUNDS_FUNCTION = Function(
     keeps_answers_in="responses",
 )
 
+REPORTS_FUNCTION = Function(
+    name="reports",
+    handler="functions.reports.handler.handler",
+    # It accepts and reads; the worker makes the report.
+    timeout_s=20,
+    routes=(
+        Route(
+            method="POST",
+            path="/reports",
+            example_body='{"payment_ids": ["pay_00000000000000000000000000000000"]}',
+        ),
+        Route(method="GET", path="/reports/{report_id}"),
+    ),
+    environment={
+        **_RECORDS,
+        "ONCEKEY_OUTBOX_TABLE": TableName("outbox"),
+        "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
+        "REPORTS_TABLE": TableName("reports"),
+        **_LOGGING,
+    },
+    reads=("reports",),
+    writes=("outbox",),
+    reserves_in="idempotency",
+    keeps_answers_in="responses",
+)
+
+OPERATIONS_FUNCTION = Function(
+    name="operations",
+    handler="functions.operations.handler.handler",
+    # Two reads of DynamoDB, or three.
+    timeout_s=10,
+    memory_mb=256,
+    routes=(Route(method="GET", path="/operations/{operation_id}"),),
+    environment={
+        **_RECORDS,
+        "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
+        **_LOGGING,
+    },
+    reads=("idempotency",),
+    keeps_answers_in="responses",
+)
+
 RELAY_FUNCTION = Function(
     name="outbox-relay",
     handler="functions.outbox_relay.handler.handler",
@@ -143,19 +186,30 @@ WORKER_FUNCTION = Function(
     environment={
         **_RECORDS,
         "ONCEKEY_QUEUE_URL": QueueUrl("payments"),
+        "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
         "PAYMENTS_TABLE": TableName("payments"),
+        "REPORTS_TABLE": TableName("reports"),
         **_PROVIDER,
         **_LOGGING,
     },
     reads=("payments",),
+    writes=("reports",),
     updates=("payments",),
     reserves_in="idempotency",
+    keeps_answers_in="responses",
 )
 
 SERVICE = Service(
     name="payments",
-    functions=(PAYMENTS_FUNCTION, REFUNDS_FUNCTION, RELAY_FUNCTION, WORKER_FUNCTION),
-    tables=(IDEMPOTENCY, PAYMENTS, REFUNDS, OUTBOX),
+    functions=(
+        PAYMENTS_FUNCTION,
+        REFUNDS_FUNCTION,
+        REPORTS_FUNCTION,
+        OPERATIONS_FUNCTION,
+        RELAY_FUNCTION,
+        WORKER_FUNCTION,
+    ),
+    tables=(IDEMPOTENCY, PAYMENTS, REFUNDS, REPORTS, OUTBOX),
     buckets=(RESPONSES,),
     queues=(REQUESTED, ESCALATED),
 )

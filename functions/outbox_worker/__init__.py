@@ -1,1 +1,1 @@
-"""The worker: charges the payments that were taken on, one message each."""
+"""The worker: charges payments that were taken on, and does what was accepted for later."""

@@ -1,4 +1,7 @@
-"""The Lambda on the queue: one message at a time, and which of them have failed."""
+"""The Lambda on the queue: one message at a time, and which of them have failed.
+
+It charges payments, and carries out the requests that were accepted for later.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from aws_lambda_powertools.utilities.batch import (
 )
 
 from functions.outbox_worker import logic
+from functions.reports.handler import create_report
 from functions.shared.models import PAYMENT_REQUESTED, Charge
 from oncekey import (
     InProgress,
@@ -23,6 +27,7 @@ from oncekey import (
 )
 from oncekey.clock import SystemClock
 from oncekey.inbox import Delivered, delivered, postpone
+from oncekey.jobs import Jobs, JobUnfinished
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
@@ -32,6 +37,7 @@ logger = Logger()
 RETENTION = timedelta(days=30)
 # Where every message has failed, the answer says so as well; an exception would say nothing more.
 processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
+jobs = Jobs(create_report)
 
 
 class TopicUnknown(ValueError):  # noqa: N818 -- a property of what was received
@@ -64,7 +70,7 @@ def work(record: SQSRecord, lambda_context: object = None) -> None:
                 "reason": type(error).__name__,
             },
         )
-        if isinstance(error, InProgress | OutcomeUnknown | StoreUnavailable):
+        if isinstance(error, InProgress | OutcomeUnknown | StoreUnavailable | JobUnfinished):
             wait_s = error.retry_after_s or 0
             postpone(record.receipt_handle, after_s=wait_s, receives=receives)
         raise
@@ -76,6 +82,9 @@ def carry_out(message: Delivered, lambda_context: object) -> None:
     Raises:
         TopicUnknown: nobody here knows what that is.
     """
+    if jobs.takes(message):
+        jobs.perform(message, lambda_context)
+        return
     if message.topic != PAYMENT_REQUESTED:
         raise TopicUnknown(message.topic)
     charge_payment(message, lambda_context)
