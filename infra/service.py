@@ -50,8 +50,8 @@ OUTBOX = Table(name="outbox", partition_key=Attribute(name="id"), stream=True)
 REFUNDS = Table(name="refunds", partition_key=Attribute(name="pk"))
 REPORTS = Table(name="reports", partition_key=Attribute(name="pk"))
 
-# Payments to be charged, and accepted requests to be carried out. A provider that is down for longer
-# than the retries makes dead letters, which are redriven once it is back.
+# Payments to be charged, and accepted requests to be carried out. A provider that is down longer
+# than the retries last makes dead letters, which are redriven once it is back.
 REQUESTED = Queue(name="payments", max_receives=5)
 # Records of the stream that the relay could not cope with; somebody has to look at them.
 ESCALATED = Queue(name="escalated")
