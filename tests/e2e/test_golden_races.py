@@ -30,10 +30,15 @@ if TYPE_CHECKING:
     from tests.support.golden_world import GoldenWorld
 
 RESERVE, COMMIT, READ, STEP = "PutItem", "TransactWriteItems", "GetItem", "UpdateItem"
+TAKE_OVER = STEP
 CHARGE, POSTPONE = "POST /v1/payment_intents", "ChangeMessageVisibility"
 SEND, DELETE = "SendMessageBatch", "BatchWriteItem"
 ACCEPT, RELAY = (RESERVE, COMMIT), (SEND, DELETE)
 WORK = (RESERVE, READ, CHARGE, STEP, COMMIT)
+STEP_NUMBER = 4
+# As the second attempt, which begins with what it finds.
+TAKEN_OVER = (RESERVE, TAKE_OVER, READ, CHARGE, STEP, COMMIT)
+TAKEN_OVER_AFTER_STEP = (RESERVE, TAKE_OVER, READ, COMMIT)
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +158,7 @@ def test_two_messages_delivered_twice_are_each_handled_once_in_any_order(
     assert left(world) == two
 
 
-@pytest.mark.requirement("C4")
-@pytest.mark.case(1)
+@pytest.mark.requirement("C3")
 def test_the_same_message_at_two_workers_at_once_is_charged_once(
     world: GoldenWorld, one: dict[str, Any]
 ) -> None:
@@ -245,13 +249,11 @@ def test_a_worker_that_wakes_after_another_has_finished_changes_nothing(
     """Stopped at any moment until its lease is over and another has done its work: it may call the
     provider under the key that was used, and leaves row, records and charge as they are.
 
-    Red when its completion is not fenced by the record, or the provider is shown another key.
+    Red when the provider is shown another key.
     """
     for stop in moments(WORK, signal.SIGSTOP):
         with told({"stale": stop}):
-            relayed(world)
-            world.later()
-            messages = world.receive()
+            messages = relayed(world)
             stopped = world.work(messages, stop, holds_clock=holds_clock)
             world.later()
             again = world.receive()
@@ -267,6 +269,43 @@ def test_a_worker_that_wakes_after_another_has_finished_changes_nothing(
             assert left(world) == one
 
 
+@pytest.mark.requirement("C4")
+@pytest.mark.case(4)
+@pytest.mark.case(6)
+def test_of_two_workers_that_both_believe_to_have_a_message_the_later_finishes_it(
+    world: GoldenWorld, one: dict[str, Any]
+) -> None:
+    """One is stopped and does not see its lease end, the other takes over and is stopped as well,
+    each after any of its calls; then the first goes on, and the other: the first has failed, the
+    other succeeds, and both show the provider one key.
+
+    Red when a worker's writes are not fenced by the owner of the record.
+    """
+    for first, other in itertools.product(range(1, len(WORK)), range(1, len(TAKEN_OVER))):
+        taken_over = TAKEN_OVER if first < STEP_NUMBER else TAKEN_OVER_AFTER_STEP
+        if other >= len(taken_over):
+            continue
+        stops = {
+            "first": Stop("after", first, signal.SIGSTOP),
+            "other": Stop("after", other, signal.SIGSTOP),
+        }
+        with told(stops):
+            messages = relayed(world)
+            stale = world.work(messages, stops["first"], holds_clock=True)
+            world.later()
+            again = world.receive()
+            taking_over = world.work(again, stops["other"])
+            assert (stale.ended, taking_over.ended) == ("stopped", "stopped")
+            failed, done = world.resume(stale), world.resume(taking_over)
+            # The reserve alone takes nothing over.
+            assert bool(failed.answer["batchItemFailures"]) == (other > 1)
+            assert taking_over.calls == taken_over[:other]
+            assert world.settle(done, again)
+            assert stale.keys | failed.keys | taking_over.keys | done.keys == downstream_keys(world)
+            assert drained(world) == []
+            assert left(world) == one
+
+
 @pytest.mark.requirement("C3")
 @pytest.mark.case(12)
 def test_a_request_that_is_overtaken_by_its_retry_makes_one_payment_and_one_message(
@@ -275,7 +314,7 @@ def test_a_request_that_is_overtaken_by_its_retry_makes_one_payment_and_one_mess
     """Stopped at any moment until its retry is answered and the payment charged: it answers with
     the same payment, or that the request is to be sent again, and adds nothing.
 
-    Red when row and message are written without the record, or under ids of the attempt.
+    Red when row and message can be written without the record's consent.
     """
     for stop in moments(ACCEPT, signal.SIGSTOP):
         with told({"stale": stop}):
