@@ -1,0 +1,251 @@
+"""The examples of the README run, word for word."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from oncekey import (
+    Completed,
+    NotExecuted,
+    Question,
+    StillUnknown,
+    resolvers,
+)
+from oncekey.dynamodb_outbox import message_from_item
+from oncekey.envelope import sealed
+from oncekey.outbox import Message
+from tests.support.dynamodb import TABLE, dynamodb_table
+from tests.support.events import load, with_header, with_route, with_tenant
+from tests.support.protected import headers_of
+
+if TYPE_CHECKING:
+    import pytest
+
+README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The code blocks of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def test_every_code_block_of_the_readme_is_run_by_a_test_here() -> None:
+    """There are eight Python examples, one console block and one drawing, and no other block."""
+    languages = re.findall(r"^```(\w+)$", README, re.MULTILINE)
+
+    assert languages == ["console", *["python"] * 8, "text"]
+
+
+def test_the_readmes_handler_charges_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler of the README, word for word: two requests, one charge, one downstream key."""
+    charges = []
+
+    def charge(amount: int, *, idempotency_key: str) -> str:
+        charges.append((amount, idempotency_key))
+        return "ch_1"
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    with dynamodb_table():
+        namespace: dict[str, Any] = {"charge": charge}
+        exec(compile(blocks(README, "python")[0], "README.md", "exec"), namespace)  # noqa: S102
+        event = with_tenant(load("apigw_http_v2_post"), "acme")
+        answers = [namespace["handler"](event, None) for _ in range(2)]
+
+    assert [json.loads(answer["body"]) for answer in answers] == [{"charge_id": "ch_1"}] * 2
+    assert len(charges) == 1
+
+
+def test_the_readmes_example_of_a_unit_test_holds() -> None:
+    """The example without DynamoDB runs, and its assertions hold."""
+    exec(compile(blocks(README, "python")[1], "README.md", "exec"), {})  # noqa: S102
+
+
+def test_the_readmes_ride_is_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recorded handler of the README, word for word.
+
+    Two requests make one ride, take one seat, charge once and leave one message; where no seat is
+    left the answer is a 409, which is stored.
+    """
+    charges = []
+
+    def charge(amount: int, *, idempotency_key: str) -> str:
+        charges.append((amount, idempotency_key))
+        return "ch_1"
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    monkeypatch.setenv("ONCEKEY_OUTBOX_TABLE", "outbox")
+    with dynamodb_table() as client:
+        for table in ("rides", "seats", "outbox"):
+            make_table(client, table)
+        client.put_item(TableName="seats", Item={"id": {"S": "car-7"}, "seats_left": {"N": "1"}})
+        namespace: dict[str, Any] = {"charge": charge}
+        exec(compile(blocks(README, "python")[2], "README.md", "exec"), namespace)  # noqa: S102
+        event = with_tenant(load("apigw_http_v2_post"), "acme")
+        event["body"], event["isBase64Encoded"] = '{"car": "car-7", "amount": 1200}', False
+        first, replay = (namespace["ride"](event, None) for _ in range(2))
+        other = with_header(event, "idempotency-key", "another-key-of-16-letters")
+        full, full_again = (namespace["ride"](other, None) for _ in range(2))
+        rides, outbox, seats = (
+            client.scan(TableName=table)["Items"] for table in ("rides", "outbox", "seats")
+        )
+
+    assert (first["statusCode"], full["statusCode"]) == (201, 409)
+    assert (replay["body"], full_again["body"]) == (first["body"], full["body"])
+    ride_id = json.loads(first["body"])["ride_id"]
+    ride = {"id": {"S": ride_id}, "state": {"S": "ordered"}, "charge_id": {"S": "ch_1"}}
+    assert rides == [ride]
+    assert [item["topic"]["S"] for item in outbox] == ["ride.ordered"]
+    assert seats == [{"id": {"S": "car-7"}, "seats_left": {"N": "0"}}]
+    assert len(charges) == 1
+
+
+def test_the_readmes_resolver_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The resolver of the README, word for word, gives each of its three answers."""
+    found: dict[str, Any] = {"sent": {"id": "tr_1", "state": "sent"}}
+    found["slow"] = {"id": "tr_2", "state": "processing"}
+    monkeypatch.setattr(resolvers, "_resolvers", {})
+    namespace: dict[str, Any] = {"look_up": found.get}
+    exec(compile(blocks(README, "python")[3], "README.md", "exec"), namespace)  # noqa: S102
+    resolve = resolvers.resolver_of("POST /transfers", "send")
+    assert resolve is not None
+
+    answers = [resolve(question(operation_id)) for operation_id in ("sent", "slow", "none")]
+
+    assert answers[:2] == [Completed("tr_1"), StillUnknown(timedelta(minutes=5))]
+    assert isinstance(answers[2], NotExecuted)
+
+
+def question(operation_id: str) -> Question:
+    """What a resolver is asked about one operation."""
+    return Question(
+        operation="POST /transfers",
+        operation_id=operation_id,
+        step="send",
+        downstream_key="",
+        tenant="acme",
+        principal="",
+        key="",
+        attempt=1,
+        started_at_ms=0,
+    )
+
+
+def make_table(client: Any, name: str) -> None:
+    """A table of the service's own, with the partition key `id`."""
+    client.create_table(
+        TableName=name,
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+
+def test_the_readmes_message_is_worked_on_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The relay and the worker of the README, word for word.
+
+    A message that the queue delivers twice is worked on once; what fails is reported.
+    """
+    announced: list[str] = []
+
+    def announce(ride_id: str) -> str:
+        announced.append(ride_id)
+        return ride_id
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    with dynamodb_table():
+        namespace: dict[str, Any] = {"announce": announce}
+        exec(compile(blocks(README, "python")[4], "README.md", "exec"), namespace)  # noqa: S102
+        bodies = [sealed(ride_message("ride-1")), sealed(ride_message("ride-1")), "odd"]
+        records = [{"messageId": str(number), "body": body} for number, body in enumerate(bodies)]
+        answer = namespace["worker_handler"]({"Records": records}, None)
+
+    assert announced == ["ride-1"]
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "2"}]}
+
+
+def ride_message(ride_id: str) -> Message:
+    """A message about one ride."""
+    return Message(
+        id=f"message of {ride_id}",
+        topic="ride.ordered",
+        payload=json.dumps({"ride_id": ride_id}),
+        operation_id="0f8fad5b-d9cb-469f-a165-70867728950e",
+        operation="POST /rides",
+        tenant="acme",
+        created_at_ms=0,
+    )
+
+
+def test_the_readmes_function_books_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function of the README, word for word: two calls, one booking, one result."""
+    booked = []
+
+    def book(invoice_id: str, total: Decimal) -> Decimal:
+        booked.append(invoice_id)
+        return total
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    with dynamodb_table():
+        namespace: dict[str, Any] = {"book": book}
+        exec(compile(blocks(README, "python")[5], "README.md", "exec"), namespace)  # noqa: S102
+        invoice = {"invoice_id": "in_1", "total": "12.50"}
+        results = [namespace["settle"](invoice) for _ in range(2)]
+
+    assert results == [Decimal("12.50")] * 2
+    assert booked == ["in_1"]
+
+
+def test_the_readmes_report_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The long work of the README, word for word.
+
+    Two requests are told of one operation; its message, delivered twice, makes one report; then the
+    operation says where it is, and a third request gets the stored answer.
+    """
+    compiled: list[Any] = []
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    monkeypatch.setenv("ONCEKEY_OUTBOX_TABLE", "outbox")
+    with dynamodb_table() as client:
+        for table in ("reports", "outbox"):
+            make_table(client, table)
+        namespace: dict[str, Any] = {"compile_report": lambda asked: compiled.append(asked) or "42"}
+        exec(compile(blocks(README, "python")[6], "README.md", "exec"), namespace)  # noqa: S102
+        event = with_tenant(load("apigw_http_v2_post"), "acme")
+        accepted = [namespace["create_report"](event, None) for _ in range(2)]
+        (item,) = client.scan(TableName="outbox")["Items"]
+        record = {"messageId": "1", "body": sealed(message_from_item(item))}
+        worked = [namespace["reports_worker"]({"Records": [record]}, None) for _ in range(2)]
+        operation_id = json.loads(accepted[0]["body"])["operation_id"]
+        asked = with_route(event, "GET", f"/operations/{operation_id}")
+        asked["pathParameters"] = {"operation_id": operation_id}
+        status = json.loads(namespace["status_handler"](asked, None)["body"])
+        replay = namespace["create_report"](event, None)
+
+    assert [answer["statusCode"] for answer in accepted] == [202, 202]
+    assert accepted[0]["body"] == accepted[1]["body"]
+    assert (worked, len(compiled)) == ([{"batchItemFailures": []}] * 2, 1)
+    assert status["answer"] == {"status": 201, "location": f"/reports/{operation_id}"}
+    assert (replay["statusCode"], replay["body"]) == (201, "42")
+
+
+def test_the_readmes_route_refunds_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Powertools app of the README, word for word: two requests, one refund."""
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    event = with_route(
+        with_tenant(load("apigw_http_v2_post"), "acme"),
+        "POST",
+        "/orders/7/refunds",
+        resource="/orders/{order_id}/refunds",
+    )
+    with dynamodb_table():
+        namespace: dict[str, Any] = {}
+        exec(compile(blocks(README, "python")[7], "README.md", "exec"), namespace)  # noqa: S102
+        first, replay = (namespace["lambda_handler"](event, None) for _ in range(2))
+
+    assert json.loads(first["body"])["order_id"] == "7"
+    assert replay["body"] == first["body"]
+    assert headers_of(replay)["idempotent-replayed"] == "true"
