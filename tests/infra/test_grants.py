@@ -36,6 +36,16 @@ GRANTS: dict[str, Grants] = {
         (("dynamodb:PutItem",), "RefundsTableArn"),
         *BUCKET_GRANTS,
     },
+    "reports": {
+        (RESERVE_ACTIONS, "IdempotencyTableArn"),
+        (("dynamodb:PutItem",), "OutboxTableArn"),
+        (("dynamodb:GetItem",), "ReportsTableArn"),
+        *BUCKET_GRANTS,
+    },
+    "operations": {
+        (("dynamodb:GetItem",), "IdempotencyTableArn"),
+        *BUCKET_GRANTS,
+    },
     "outbox-relay": {
         (RELAY_ACTIONS, "OutboxTableArn"),
         (STREAM_ACTIONS, "OutboxTableStreamArn"),
@@ -45,6 +55,8 @@ GRANTS: dict[str, Grants] = {
     "outbox-worker": {
         (RESERVE_ACTIONS, "IdempotencyTableArn"),
         (("dynamodb:GetItem", "dynamodb:UpdateItem"), "PaymentsTableArn"),
+        (("dynamodb:PutItem",), "ReportsTableArn"),
+        *BUCKET_GRANTS,
         (RECEIVE_ACTIONS, "PaymentsQueueArn"),
     },
 }
@@ -68,8 +80,8 @@ def grants(app: Synthesised, function: str) -> Grants:
 def test_every_role_may_do_exactly_this(app: Synthesised) -> None:
     """Each function reaches the tables, queues and objects that its code calls, by those calls.
 
-    The API cannot send to the queue or charge; the worker can neither add payments nor send; the
-    relay can read no table.
+    The API can neither send to the queue nor write reports; the worker can neither add payments nor
+    send; the relay can read no table, and who shows operations can write to none.
     """
     assert {one.name for one in SERVICE.functions} == set(GRANTS)
     for function, expected in GRANTS.items():

@@ -12,6 +12,8 @@ from moto import mock_aws
 
 from functions.shared import dynamodb, payments_table
 from infra.service import SERVICE
+from oncekey.dynamodb_outbox import message_from_item
+from oncekey.envelope import sealed
 from oncekey_local.tables import create_table_request
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ ENVIRONMENT = {
     "ONCEKEY_OUTBOX_TABLE": "outbox",
     "PAYMENTS_TABLE": "payments",
     "REFUNDS_TABLE": "refunds",
+    "REPORTS_TABLE": "reports",
 }
 
 
@@ -55,6 +58,15 @@ class Tables:
             {attribute: read(value) for attribute, value in item.items()}
             for item in self.client.scan(TableName=physical(name))["Items"]
         ]
+
+    def messages(self) -> list[str]:
+        """The messages of the outbox, as the relay sends them."""
+        items = self.client.scan(TableName=physical("outbox"))["Items"]
+        return [sealed(message_from_item(item)) for item in items]
+
+    def records(self) -> list[dict[str, Any]]:
+        """The records of operations, without what else stands beside them."""
+        return [row for row in self.rows("idempotency") if "status" in row]
 
     def add_payment(self, **changes: Any) -> None:
         """Put a payment, pending unless `changes` say otherwise."""

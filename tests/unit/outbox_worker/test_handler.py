@@ -21,7 +21,6 @@ from functions.outbox_worker.handler import handler, logger
 from functions.shared import provider as provider_of_functions
 from functions.shared.models import Charge
 from oncekey import InProgress, OutcomeUnknown, StoreUnavailable
-from oncekey.sqs_queue import SqsQueue
 from tests.support.events import load
 from tests.support.provider import API_KEY, sdk
 from tests.support.queue_events import MESSAGE, delivery, failed, message
@@ -37,17 +36,6 @@ if TYPE_CHECKING:
 def payment(tables: Tables) -> None:
     """The payment that the sample's message asks for."""
     tables.add_payment()
-
-
-@pytest.fixture
-def hidden(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """What the queue is asked to hide, and for how long."""
-    asked: list[tuple[str, int]] = []
-    monkeypatch.setattr(
-        SqsQueue, "hide", lambda _, handle, delay_s: asked.append((handle, delay_s))
-    )
-    monkeypatch.setenv("ONCEKEY_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/1/payments")
-    return asked
 
 
 def status(tables: Tables) -> str:
