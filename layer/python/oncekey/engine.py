@@ -64,7 +64,8 @@ def attempt(
         max_failures=_MOST_RESERVE_FAILURES,
     )
     try:
-        decision = yield from reserving(claim, clock.new_owner(), budget, clock)
+        owner = clock.new_owner()
+        decision = yield from reserving(claim, owner, budget, clock)
     except StoreError as error:
         if error.contention in {"conflict", "in-progress"}:
             # A transaction is writing the record: whoever owns it is at work.
@@ -78,7 +79,8 @@ def attempt(
     if isinstance(decision, Replayed):
         return (yield from replay(decision, budget, clock))
     if isinstance(decision, Refusal):
-        if decision.record is not None:
+        # What waits under our own owner is what we have just accepted.
+        if decision.record is not None and decision.record.owner != owner:
             telemetry.refused(decision.reason, decision.record, clock.now_ms())
         return (yield from _findable(decision, claim, budget, clock))
     recorder = Recorder(
