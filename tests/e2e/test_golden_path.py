@@ -13,8 +13,7 @@ import pytest
 from oncekey.envelope import sealed
 from oncekey.outbox import Message
 from tests.support.dev_service import running, send
-from tests.support.payments_client import BODY, Client, code_of, new_key
-from tests.support.sample_event_desk import until
+from tests.support.payments_client import BODY, Client, code_of, new_key, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,8 +67,11 @@ def check_agrees(payments: Client, payment: dict[str, Any]) -> None:
 
 def check_given_up(payments: Client, since: int, count: int) -> None:
     """So many messages become dead letters, each after as many failed receives as there may be."""
-    until(lambda: payments.dev.queues()["payments"]["dead_letters"] == count)
-    until(lambda: not payments.dev.busy("outbox-worker"))
+    until(
+        lambda: payments.dev.queues()["payments"]["dead_letters"] == count,
+        f"there are not {count} dead letters",
+    )
+    until(lambda: not payments.dev.busy("outbox-worker"), "the worker does not end")
     failed: dict[str, list[int]] = {}
     for line in payments.dev.log()[since:].splitlines():
         if "message failed" in line:
@@ -309,7 +311,7 @@ def test_a_store_that_goes_down_before_the_charge_is_recorded_costs_nothing(
     payments.set_store_faults(down=True)
     payments.provider.arm(hold=False)
     assert payments.provider.counts()["charges"] == 1
-    until(lambda: not payments.dev.busy("outbox-worker"))
+    until(lambda: not payments.dev.busy("outbox-worker"), "the worker does not end")
     payments.set_store_faults(down=False)
     assert "provider_id" not in row_of(payments, accepted.json()["payment_id"])
 

@@ -17,7 +17,7 @@ from tests.support.dev_service import Answer, send
 from tests.support.provider import Provider
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Future
 
     from oncekey_local.dev_process import DevProcess
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BODY: dict[str, Any] = {"customer_id": "cus_1", "amount": 1200, "currency": "eur"}
 _NAME = "payments-local"
 # Each look is a request of its own, so nothing spins; far beyond what anything takes.
-_LOOKS = 20_000
+_LOOKS = 10_000
 _EMPTY = {"visible": 0, "in_flight": 0, "delayed": 0}
 
 
@@ -98,22 +98,19 @@ class Client:
     def ended(self, accepted: Answer) -> dict[str, Any]:
         """The payment that was accepted, once it is pending no more."""
         assert accepted.status == 202, accepted
-        for _ in range(_LOOKS):
-            payment: dict[str, Any] = self.show(accepted.headers["location"]).json()
-            if payment["status"] != "pending":
-                return payment
-        raise AssertionError("the payment is still pending")
+        location = accepted.headers["location"]
+        until(lambda: self.show(location).json()["status"] != "pending", "the payment is not ended")
+        payment: dict[str, Any] = self.show(location).json()
+        return payment
 
     def quiet(self) -> None:
         """Return when no message is on its way: every other is done, or a dead letter."""
-        for _ in range(_LOOKS):
-            # The relay deletes what it has sent, so whatever left the one is seen in the other.
-            if self.rows("outbox"):
-                continue
-            queue = self.dev.queues()["payments"]
-            if queue | _EMPTY == queue:
-                return
-        raise AssertionError("there are still messages on their way")
+        # The relay deletes what it has sent, so whatever left the one is seen in the other.
+        until(lambda: not self.rows("outbox"), "a message is still in the outbox")
+        until(
+            lambda: {**(queue := self.dev.queues()["payments"]), **_EMPTY} == queue,
+            "a message is still in the queue",
+        )
 
     def records(self) -> list[dict[str, Any]]:
         """What the idempotency table holds."""
@@ -142,6 +139,14 @@ def _connected(service: str, store_url: str) -> Any:
         endpoint_url=store_url,
         config=Config(retries={"total_max_attempts": 1, "mode": "standard"}),
     )
+
+
+def until(holds: Callable[[], bool], otherwise: str) -> None:
+    """Return when it holds, which takes a request to find out; else say what is wrong."""
+    for _ in range(_LOOKS):
+        if holds():
+            return
+    raise AssertionError(otherwise)
 
 
 def code_of(answer: Answer) -> str | None:
