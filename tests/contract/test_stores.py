@@ -133,6 +133,9 @@ def test_some_transition_is_permitted_and_some_is_refused_for_every_status() -> 
                 permitted.add((before.status, type(transition).__name__))
 
     assert permitted == {
+        (Status.PENDING, "Begin"),
+        (Status.PENDING, "TimeOut"),
+        (Status.FAILED_RETRYABLE, "Enqueue"),
         (Status.COMPLETED, "Reserve"),
         (Status.FAILED_RETRYABLE, "Reserve"),
         (Status.FAILED_RETRYABLE, "Resume"),

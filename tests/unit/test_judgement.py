@@ -56,7 +56,12 @@ def expected(
     if status == "FAILED_RETRYABLE" and half_done and declared != "recorded":
         return "unknown"
     if status != "IN_PROGRESS":
-        return {"COMPLETED": "replay", "FAILED_RETRYABLE": "resume", "UNKNOWN": "unknown"}[status]
+        return {
+            "PENDING": "pending",
+            "COMPLETED": "replay",
+            "FAILED_RETRYABLE": "resume",
+            "UNKNOWN": "unknown",
+        }[status]
     if lease != "over":
         return "running"
     return "take-over" if may_run_again else "lease-expired"

@@ -128,8 +128,11 @@ def test_the_drafts_words_are_the_drafts(code: str, status: int) -> None:
 
 
 def test_every_reason_of_a_refusal_is_a_problem() -> None:
-    """Whatever the engine refuses for has words; so has a request that is refused before it."""
-    assert set(Reason) <= set(PROBLEMS)
+    """Whatever the engine refuses for has words; so has a request that is refused before it.
+
+    But for what is told to workers alone.
+    """
+    assert set(Reason) - {Reason.SUPERSEDED} <= set(PROBLEMS)
     assert RequestRefused("request-invalid", "").code in PROBLEMS
 
 

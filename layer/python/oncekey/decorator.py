@@ -93,7 +93,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
             replay; it gets the answer and its version.
         in_progress: what a repeat of a running request gets. `conflict` (409 at once, the default),
             `accepted` (202), or `wait` for the first answer.
-        wait_up_to: how long, 10 s by default.
+        wait_up_to: 10 s by default.
         retention: how long answers are kept, 24 h by default. A later repeat is a new operation.
         after_expiry: `run` (the default), or `gone`, which answers 410 to a repeat for `gone_for`
             (24 h by default) after the retention.

@@ -63,6 +63,19 @@ def test_no_answer_is_kept_by_caches(tables: Tables) -> None:
     assert {answer["headers"]["Cache-Control"] for answer in answers} == {"no-store"}
 
 
+@pytest.mark.parametrize("tenant", ["tenant-1", "tenant-2"])
+def test_asking_changes_nothing(tables: Tables, tenant: str) -> None:
+    """However often an operation is asked after, and by whom, its record stays as it was."""
+    operation_id = accepted()
+    before = tables.rows("idempotency")
+
+    for _ in range(2):
+        handler(get_operation(operation_id, tenant=tenant), None)
+
+    assert tables.rows("idempotency") == before
+    assert len(tables.rows("outbox")) == 1
+
+
 @pytest.mark.requirement("C11")
 @pytest.mark.usefixtures("tables")
 def test_absent_and_foreign_operations_look_alike() -> None:
