@@ -128,10 +128,19 @@ def test_service_without_a_post() -> None:
     assert request_to_send(service, "http://127.0.0.1:1") == []
 
 
-@pytest.mark.parametrize("path", ["/", "/things", "/things/{a}/{b}", "/others/{id}"])
-def test_service_that_shows_nothing(path: str) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [
+        Route(method="GET", path="/"),
+        Route(method="GET", path="/things"),
+        Route(method="GET", path="/things/{a}/{b}"),
+        Route(method="GET", path="/others/{id}"),
+        Route(method="PUT", path="/things/{id}"),
+    ],
+)
+def test_service_that_shows_nothing(other: Route) -> None:
     """Where no GET shows what a POST made, there is the one request only."""
-    routes = (Route(method="POST", path="/things"), Route(method="GET", path=path))
+    routes = (Route(method="POST", path="/things"), other)
     service = Service(
         name="s",
         functions=(Function(name="f", handler="m.f", timeout_s=1, routes=routes),),

@@ -111,44 +111,62 @@ def test_no_rest() -> None:
         asyncio.run(FakeStage(look("succeeded"), messages=99).come_to_rest())
 
 
-class MovingMessage:
-    """A message that moves from the outbox to the queue whenever somebody has looked."""
+class Places:
+    """Where messages are, by outbox and queue."""
 
-    def __init__(self) -> None:
-        self.in_queue = False
+    def __init__(self, **counts: int) -> None:
+        self.counts = {"outbox": 0, "visible": 0, "in_flight": 0, "delayed": 0} | counts
 
     async def dynamodb(self, action: str, request: Mapping[str, Any]) -> dict[str, int]:
         """The store's Scan."""
         del action, request
-        count = 0 if self.in_queue else 1
-        self.in_queue = True
-        return {"Count": count}
+        return {"Count": self.counts["outbox"]}
 
     def queues(self) -> dict[str, dict[str, int]]:
         """What the queues have."""
-        seen = {"visible": 0, "in_flight": int(self.in_queue), "delayed": 0, "dead_letters": 7}
-        self.in_queue = True
-        return {"payments": seen}
+        return {"payments": dict(self.counts)}
+
+
+class MovingMessage(Places):
+    """A message that moves from the outbox to the queue as soon as somebody has looked."""
+
+    def __init__(self) -> None:
+        super().__init__(outbox=1)
+
+    async def dynamodb(self, action: str, request: Mapping[str, Any]) -> dict[str, int]:
+        """See `Places`."""
+        seen = await super().dynamodb(action, request)
+        self._move()
+        return seen
+
+    def queues(self) -> dict[str, dict[str, int]]:
+        """See `Places`."""
+        seen = super().queues()
+        self._move()
+        return seen
+
+    def _move(self) -> None:
+        self.counts |= {"outbox": 0, "in_flight": 1}
+
+
+def counted(places: Places) -> int:
+    """How many messages are on their way."""
+    stage = FakeStage(look("succeeded"))
+    stage._store_client, stage._dev = cast("Any", places), cast("Any", places)
+    return asyncio.run(Stage.messages(stage))
 
 
 def test_no_message_is_overlooked() -> None:
-    """A message that goes from outbox to queue while they are counted is seen; dead ones rest."""
-    world = MovingMessage()
-    stage = FakeStage(look("succeeded"))
-    stage._store_client, stage._dev = cast("Any", world), cast("Any", world)
-    assert asyncio.run(Stage.messages(stage)) > 0
-    asyncio.run(world.dynamodb("", {}))
-    world.queues = lambda: {"payments": {"visible": 0, "in_flight": 0, "delayed": 0}}  # type: ignore[method-assign]
-    assert asyncio.run(Stage.messages(stage)) == 0
+    """A message that goes from the outbox to the queue while they are counted is seen."""
+    assert counted(MovingMessage()) > 0
 
 
-@pytest.mark.parametrize("place", ["visible", "in_flight", "delayed"])
-def test_a_message_anywhere_in_the_queue_is_on_its_way(place: str) -> None:
-    """A message that waits, is worked on or was put off has not come to rest."""
-    world = MovingMessage()
-    world.in_queue = True
-    counts = {"visible": 0, "in_flight": 0, "delayed": 0, place: 1}
-    world.queues = lambda: {"payments": counts}  # type: ignore[method-assign]
-    stage = FakeStage(look("succeeded"))
-    stage._store_client, stage._dev = cast("Any", world), cast("Any", world)
-    assert asyncio.run(Stage.messages(stage)) == 1
+@pytest.mark.parametrize("place", ["outbox", "visible", "in_flight", "delayed"])
+def test_a_message_anywhere_is_on_its_way(place: str) -> None:
+    """A message that waits to be sent or worked on, is worked on or was put off is not at rest."""
+    assert counted(Places(**{place: 1})) == 1
+
+
+def test_dead_letters_are_at_rest() -> None:
+    """A message that was given up is not on its way."""
+    assert counted(Places(dead_letters=1)) == 0
