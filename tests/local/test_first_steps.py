@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from infra.service import SERVICE as REFERENCE
 from oncekey_local.description import Function, Route, Service
 from oncekey_local.first_steps import oncekey_command, request_to_send
 from tests.support.dev_service import ROOT, send
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 SHOW = "curl() { printf '%s\\0' \"$@\"; }\n"
 
 
-def printed_request(dev: DevProcess) -> str:
+def printed_request(dev: DevProcess, after: str = "a request, to be sent twice:\n") -> str:
     """The lines after the announcement, as a person copies them."""
-    lines = dev.log().split("a request, to be sent twice:\n")[1].splitlines()
+    lines = dev.log().split(after)[1].splitlines()
     end = next(number for number, line in enumerate(lines) if not line.endswith("\\"))
     return "\n".join(lines[: end + 1])
 
@@ -59,6 +60,28 @@ def test_printed_request_is_accepted(dev: DevProcess) -> None:
     assert event["requestContext"]["authorizer"]["jwt"]["claims"]["tenant_id"] == "acme"
     assert event["headers"]["idempotency-key"] == "try-me-once-0001"
     assert event["body"] == "{}"
+
+
+def test_printed_look_is_answered(dev: DevProcess) -> None:
+    """The second command, with an id in place of its placeholder, is answered with 200."""
+    command = printed_request(dev, "# and what became of it, with the name of the answer:\n")
+    shown = run_in_shell(SHOW + command.replace("/NAME ", "/pay_1 "))
+    option, url, name, header = shown.split("\0")[:-1]
+    assert (option, name) == ("-i", "-H")
+    answer = send(url, "GET", url.removeprefix(dev.url), headers=dict([header.split(": ", 1)]))
+    assert answer.status == 200
+    event = answer.json()["event"]
+    assert event["pathParameters"] == {"name": "pay_1"}
+    assert event["requestContext"]["authorizer"]["jwt"]["claims"]["tenant_id"] == "acme"
+
+
+def test_both_requests_of_the_reference_service() -> None:
+    """The reference service is tried by a payment, and by a look at what became of it."""
+    lines = request_to_send(REFERENCE, "http://127.0.0.1:1")
+    assert [line for line in lines if line.startswith("curl")] == [
+        "curl -i http://127.0.0.1:1/payments \\",
+        "curl -i http://127.0.0.1:1/payments/PAYMENT_ID \\",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -103,3 +126,24 @@ def test_service_without_a_post() -> None:
     )
     service = Service(name="s", functions=(function,), tables=())
     assert request_to_send(service, "http://127.0.0.1:1") == []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Route(method="GET", path="/"),
+        Route(method="GET", path="/things"),
+        Route(method="GET", path="/things/{a}/{b}"),
+        Route(method="GET", path="/others/{id}"),
+        Route(method="PUT", path="/things/{id}"),
+    ],
+)
+def test_service_that_shows_nothing(other: Route) -> None:
+    """Where no GET shows what a POST made, there is the one request only."""
+    routes = (Route(method="POST", path="/things"), other)
+    service = Service(
+        name="s",
+        functions=(Function(name="f", handler="m.f", timeout_s=1, routes=routes),),
+        tables=(),
+    )
+    assert [line[:5] for line in request_to_send(service, "u")].count("curl ") == 1

@@ -19,7 +19,7 @@ from tests.support.dev_service import ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_PATIENCE_S = 90
+_PATIENCE_S = 150
 # For processes that come and go without a word.
 _LOOK_EVERY_S = 0.1
 

@@ -153,8 +153,9 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "demo",
         help="play retried, raced, killed and lost requests against the service",
         description="Runs the reference service on this machine and sends it requests that are "
-        "retried, raced, killed and lost on the way; then counts the charges at the payment "
-        "provider. Ends by itself in less than a minute. Exit status 0 if every promise was kept.",
+        "retried, raced, killed and lost on the way; then counts the charges and refunds at "
+        "the payment provider. Ends by itself in less than a minute. Exit status 0 if every "
+        "promise was kept.",
     )
     demo.add_argument(
         "--unprotected",

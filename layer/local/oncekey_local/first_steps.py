@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from oncekey_local.description import Service
+    from collections.abc import Sequence
+
+    from oncekey_local.description import Route, Service
 
 
 def request_to_send(service: Service, url: str) -> list[str]:
     """The lines of a `curl` command that works as it stands, in the directory we were started in.
 
-    Empty for a service that takes no POST.
+    Where the service shows what became of it, a second one follows, which asks for that. Empty for
+    a service that takes no POST.
     """
     routes = [route for function in service.functions for route in function.routes]
+    authorization = f'-H "Authorization: Bearer $({oncekey_command()} dev token --tenant acme)"'
     for route in routes:
         if route.method == "POST":
             return [
                 f"curl -i {url}{route.path} \\",
-                f'  -H "Authorization: Bearer $({oncekey_command()} dev token --tenant acme)" \\',
+                f"  {authorization} \\",
                 '  -H "Idempotency-Key: try-me-once-0001" -H "Content-Type: application/json" \\',
                 f"  -d {shlex.quote(route.example_body)}",
+                *_request_to_look(route, routes, url, authorization),
+            ]
+    return []
+
+
+def _request_to_look(
+    route: Route, routes: Sequence[Route], url: str, authorization: str
+) -> list[str]:
+    shape = re.compile(re.escape(route.path) + r"/\{(\w+)\}")
+    for other in routes:
+        if other.method == "GET" and (name := shape.fullmatch(other.path)):
+            placeholder = name[1].upper()
+            return [
+                f"# and what became of it, with the {name[1]} of the answer:",
+                f"curl -i {url}{route.path}/{placeholder} \\",
+                f"  {authorization}",
             ]
     return []
 

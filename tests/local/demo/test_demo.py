@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
+from oncekey_local.demo.log import CHARGE, REFUND
+from oncekey_local.demo.money import NOTHING_LATE
 from oncekey_local.demo.scenes import SCENES
 from tests.support.demo_process import play
 
@@ -38,19 +41,21 @@ def text(ended: Ended) -> str:
 
 
 def rows(ended: Ended) -> dict[str, tuple[int, int, str]]:
-    """The table: charges due, charges made and the verdict, by the number of the scene."""
+    """The table: money due, money moved and the verdict, by the number of the scene."""
     found = {row[1]: (int(row[2]), int(row[3]), row[4]) for row in _ROW.finditer(text(ended))}
     assert list(found) == [*(str(number) for number in range(1, len(SCENES) + 1)), "total"]
     return found
 
 
 def test_every_promise_is_kept(protected: Ended) -> None:
-    """The demo ends with status 0, and the provider has made exactly the charges that were due."""
+    """The demo ends with status 0, and the provider has moved exactly the money that was due."""
     assert protected.status == 0, protected.output
     assert {verdict for _, _, verdict in rows(protected).values()} == {"kept"}
-    assert all(due == made for due, made, _ in rows(protected).values())
-    assert rows(protected)["total"][0] == sum(scene.due for scene in SCENES) == 7
-    assert "promises were kept. Charges: 7 made, 7 due." in protected.output
+    assert all(due == moved for due, moved, _ in rows(protected).values())
+    due: Counter[str] = sum((scene.due for scene in SCENES), Counter())
+    assert due == {CHARGE: 6, REFUND: 2}
+    assert rows(protected)["total"][0] == due.total()
+    assert "promises were kept. Charges: 6 made, 6 due. Refunds: 2 made, 2 due." in protected.output
 
 
 def test_every_scene_is_told(protected: Ended) -> None:
@@ -72,25 +77,43 @@ def test_no_log_when_all_is_well(protected: Ended) -> None:
     assert "service.log" not in protected.output
 
 
+def test_the_worker_is_killed_in_the_middle(protected: Ended) -> None:
+    """A worker dies by SIGKILL; its payment is pending then, and succeeds with nobody's help."""
+    _, _, told = protected.output.partition("is killed (SIGKILL)")
+    told, _, _ = told.partition("✓")
+    states = re.findall(r"← 2\d\d payment \S+ (pending|succeeded)", told)
+    assert states == ["pending", "pending", "succeeded"]
+
+
 def test_unprotected_breaks(unprotected: Ended) -> None:
-    """Without protection the demo ends with status 1, for charges that the provider has made."""
+    """Without protection the demo ends with status 1, for money that the provider has moved."""
     assert unprotected.status == 1
-    made = {number: (made, verdict) for number, (_, made, verdict) in rows(unprotected).items()}
-    assert made["2"] == (1, "BROKEN")
-    assert made["3"][0] > 1
-    assert made["6"] == (5, "BROKEN")
-    assert made["9"] == (2, "BROKEN")
-    assert made["10"] == (1, "BROKEN")
-    assert {made["5"], made["7"], made["8"]} == {(1, "kept")}
+    moved = {number: (made, verdict) for number, (_, made, verdict) in rows(unprotected).items()}
+    assert moved["2"] == (1, "BROKEN")
+    assert moved["3"][0] > 1
+    assert moved["4"] == (1, "BROKEN")
+    assert moved["6"] == (2, "BROKEN")
+    assert moved["7"] == (5, "BROKEN")
+    assert moved["11"] == (1, "BROKEN")
+    assert {moved["5"], moved["8"]} == {(1, "kept")}
 
 
-@pytest.mark.parametrize("number", [2, 3, 4, 6, 9])
-def test_unprotected_names_the_double_charges(unprotected: Ended, number: int) -> None:
-    """Each double charge is in the list of broken promises, with its scene."""
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [(2, CHARGE), (3, REFUND), (4, CHARGE), (6, CHARGE), (7, REFUND)],
+)
+def test_unprotected_names_the_double_payments(unprotected: Ended, number: int, kind: str) -> None:
+    """Each double charge and refund is in the list of broken promises, with its scene."""
     listed = text(unprotected).rpartition("promises were broken")[2]
     assert re.search(
-        rf"^ ?{number}  expected  .*\n +seen +a double charge: \d", listed, re.MULTILINE
+        rf"^ ?{number}  expected  .*\n +seen +a double {kind}: \d", listed, re.MULTILINE
     )
+
+
+def test_unprotected_plays_to_its_end(unprotected: Ended) -> None:
+    """Without protection every scene is played, and nothing moves after the end of its scene."""
+    assert "the scene can be played to its end" not in text(unprotected)
+    assert NOTHING_LATE not in text(unprotected)
 
 
 def test_terminal_output(unprotected: Ended) -> None:
@@ -109,14 +132,14 @@ def test_width(protected: Ended, unprotected: Ended) -> None:
 def test_nothing_is_left_behind(protected: Ended, unprotected: Ended) -> None:
     """Every process that a demo has started is gone when it ends, killed ones included."""
     for ended in (protected, unprotected):
-        # dev, store, provider, two sandboxes, and one in place of the killed one
-        assert len(ended.started) >= 6
+        # dev, store, provider, four functions' sandboxes, and two in place of the killed ones
+        assert len(ended.started) >= 9
         assert ended.still_there == []
 
 
-@pytest.mark.parametrize("moment", ["starting service", "which takes its time"])
+@pytest.mark.parametrize("moment", ["starting service", "takes its time", "the worker, process"])
 def test_interrupt(moment: str) -> None:
-    """Ctrl-C, also while the service starts or a charge is held, ends all: status 130."""
+    """Ctrl-C, also while the service starts, a call is held or a worker dies, ends all: 130."""
     ended = play(interrupt_at=moment)
     assert ended.status == 130, ended.output
     assert len(ended.started) >= 1

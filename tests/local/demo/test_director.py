@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import io
+from collections import Counter
 from typing import TYPE_CHECKING, cast
 
 import aiohttp
 import pytest
 
 from oncekey_local.demo import command, director
-from oncekey_local.demo.log import Charge, Recording
+from oncekey_local.demo.backstage import CannotPlay
+from oncekey_local.demo.log import CHARGE, REFUND, Exchange, Movement, Recording
+from oncekey_local.demo.money import charged
 from oncekey_local.demo.narrator import Narrator
-from oncekey_local.demo.promises import charged
 from oncekey_local.demo.report import broken_by_scene, table, tell
 from oncekey_local.demo.scenes import Scene
-from oncekey_local.demo.stage import CannotPlay
+from tests.support.demo_logs import accepted, charge, refund
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -23,48 +25,65 @@ if TYPE_CHECKING:
     from oncekey_local.demo.stage import Stage
 
 
+ALL_KEPT = "All 6 promises were kept. Charges: 1 made, 1 due. Refunds: 0 made, 0 due. Time: 3 s."
+
+
 class FakeStage:
-    """A stage on which scenes charge by saying so."""
+    """A stage on which scenes move money by saying so."""
 
     def __init__(self) -> None:
         self.recording = Recording()
         self.narrator = Narrator(io.StringIO(), colour=False)
-        self.made: list[Charge] = []
+        self.made: list[Movement] = []
         self.asked = 0
         self.late_at = 0
         self.gone = False
+        self.restless = False
+        self.on_its_way: list[Exchange] = []
         self.faults_left: tuple[str, ...] = ()
 
     def charge(self) -> None:
         """Makes one charge."""
-        number = str(len(self.made))
-        self.made.append(Charge(id=number, operation_id=number, payment_id=number, amount=100))
+        self.made.append(charge(len(self.made)))
 
-    async def charges(self) -> list[Charge]:
-        """See `Stage`."""
+    def refund(self) -> None:
+        """Makes one refund, which the provider lists after its charges like all of them."""
+        self.made.append(refund(len(self.made)))
+
+    async def movements(self) -> list[Movement]:
+        """See `Backstage`."""
         if self.gone:
             raise aiohttp.ClientConnectionError("refused")
         self.asked += 1
         if self.asked == self.late_at:
             self.charge()
-        return list(self.made)
+        return sorted(self.made, key=lambda movement: movement.kind)
 
     async def provider_calls(self) -> int:
-        """See `Stage`."""
+        """See `Backstage`."""
         return len(self.made)
 
     async def calm(self) -> tuple[str, ...]:
         """See `Stage`."""
         return self.faults_left
 
+    async def come_to_rest(self) -> None:
+        """See `Stage`: whatever is on its way is charged."""
+        if self.restless:
+            raise CannotPlay("messages are on their way")
+        for exchange in self.on_its_way:
+            self.charge()
+            self.recording.states[exchange.payment_id or ""] = "succeeded"
+        self.on_its_way.clear()
 
-def scene(play: Callable[[FakeStage], Awaitable[None]], *, due: int = 1) -> Scene:
+
+def scene(play: Callable[[FakeStage], Awaitable[None]], *, due: int = 1, refunds: int = 0) -> Scene:
     """A scene that promises its charges."""
     return Scene(
         title="A scene",
         about="About it.",
         play=cast("Callable[[Stage], Awaitable[None]]", play),
-        due=due,
+        due=Counter({CHARGE: due, REFUND: refunds}),
         promises=(charged(due, says="charges as due"),),
     )
 
@@ -78,6 +97,18 @@ async def charging_twice(stage: FakeStage) -> None:
     """Charges once too often."""
     stage.charge()
     stage.charge()
+
+
+async def giving_back(stage: FakeStage) -> None:
+    """Gives back once."""
+    stage.refund()
+
+
+async def taking_on(stage: FakeStage) -> None:
+    """Takes on a payment that is charged later."""
+    exchange = accepted("call", f"pay_{len(stage.made)}")
+    stage.recording.exchanges.append(exchange)
+    stage.on_its_way.append(exchange)
 
 
 async def failing(stage: FakeStage) -> None:
@@ -105,11 +136,27 @@ def broken(outcome: director.Outcome) -> list[tuple[str, str]]:
     return [(number, each.seen) for number, each in broken_by_scene(outcome)]
 
 
-def test_each_scene_has_its_own_charges() -> None:
-    """A scene is judged by the charges made in it, and not by earlier ones."""
-    outcome = perform(FakeStage(), scene(charging), scene(charging))
+def test_each_scene_has_its_own_money() -> None:
+    """A scene is judged by the money moved in it, and not by what was moved before."""
+    scenes = (scene(charging), scene(giving_back, due=0, refunds=1), scene(charging))
+    outcome = perform(FakeStage(), *scenes)
     assert outcome.kept
-    assert [len(each.log.charged) for each in outcome.performances] == [1, 1]
+    moved = [[each.kind for each in performed.log.moved] for performed in outcome.performances]
+    assert moved == [[CHARGE], [REFUND], [CHARGE]]
+
+
+def test_what_is_on_its_way_belongs_to_its_scene() -> None:
+    """A scene ends when its payments have come to their end, and is judged by that."""
+    outcome = perform(FakeStage(), scene(taking_on), scene(charging))
+    assert outcome.kept
+    assert outcome.performances[0].log.states == {"pay_0": "succeeded"}
+
+
+def test_what_never_comes_to_rest() -> None:
+    """A scene whose messages stay on their way could not be played to its end."""
+    stage = FakeStage()
+    stage.restless = True
+    assert broken(perform(stage, scene(charging))) == [("1", "messages are on their way")]
 
 
 def test_the_play_goes_on() -> None:
@@ -145,7 +192,7 @@ def test_late_charges() -> None:
     stage = FakeStage()
     stage.late_at = 3  # before and after the scene, and then in the end
     outcome = perform(stage, scene(charging))
-    assert [seen for _, seen in broken(outcome)] == ["late: 1.00 EUR 1"]
+    assert [seen for _, seen in broken(outcome)] == ["late: charge 12.00 EUR pi_1"]
     assert not outcome.kept
 
 
@@ -160,19 +207,21 @@ def test_a_scene_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_table() -> None:
-    """The table has a row for each scene with charges due and made, and the total."""
-    lines = table(perform(FakeStage(), scene(charging), scene(charging_twice)).performances)
-    assert lines[0].split() == ["scene", "key", "sent", "answers", "due", "charged", "verdict"]
+    """The table has a row for each scene with the money due and moved, and the total."""
+    scenes = (scene(charging), scene(charging_twice), scene(giving_back, due=0, refunds=1))
+    lines = table(perform(FakeStage(), *scenes).performances)
+    assert lines[0].split() == ["scene", "key", "sent", "answers", "due", "moved", "verdict"]
     assert set(lines[1]) == {"─"}
     assert lines[2].split() == ["1", "A", "scene", "0", "1", "1", "kept"]
     assert lines[3].split() == ["2", "A", "scene", "0", "1", "2", "BROKEN"]
-    assert lines[4].split() == ["total", "0", "2", "3", "BROKEN"]
+    assert lines[4].split() == ["3", "A", "scene", "0", "1", "1", "kept"]
+    assert lines[5].split() == ["total", "0", "3", "4", "BROKEN"]
 
 
 @pytest.mark.parametrize(
     ("play", "protected", "last"),
     [
-        (charging, True, "All 5 promises were kept. Charges: 1 made, 1 due. Time: 3 s."),
+        (charging, True, ALL_KEPT),
         (charging_twice, True, "    seen      a double charge: 2 charges at the provider, 1 due"),
         (charging_twice, False, "This is what retries do to a service without protection."),
     ],

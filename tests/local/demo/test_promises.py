@@ -1,80 +1,42 @@
-"""The checks by themselves: each is satisfied by a good log, and each can fail."""
+"""The checks of answers by themselves: each is satisfied by a good log, and each can fail."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from oncekey_local.demo.log import Charge, Exchange, Order, SceneLog
+from oncekey_local.demo.log import SceneLog
+from oncekey_local.demo.money import charged
 from oncekey_local.demo.promises import (
-    ALWAYS,
     NOT_SEEN,
     Promise,
     another_payment,
     answered,
     answered_in_all,
     broken_promises,
-    called_provider,
-    charged,
-    charged_behind_the_scenes,
+    ends,
     replays,
+    taken_on,
     tells_how_long_it_is_kept,
     tells_when_to_retry,
 )
 from oncekey_local.demo.scenes import SCENES
+from tests.support.demo_logs import accepted, answer, given_back, log, problem, replayed
 
-ORDER = Order(key="7f1c52b8-6f0e-4a53-8f0b-6f3a1f6f7a11", amount=1200)
 NOON = datetime(2031, 5, 1, 12, tzinfo=UTC)
 RUNNING = "request-in-progress"
-
-
-def answer(step: str, status: int, payment_id: str | None = "pay_1", **headers: str) -> Exchange:
-    """An answer that shows a payment."""
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    body = b"" if payment_id is None else json.dumps({"payment_id": payment_id}).encode()
-    return Exchange(step=step, tenant="acme", order=ORDER, status=status, headers=named, body=body)
-
-
-def problem(step: str, status: int, code: str, **headers: str) -> Exchange:
-    """An answer that reports a problem."""
-    body = json.dumps({"type": f"urn:oncekey:problem:{code}"}).encode()
-    return replace(answer(step, status, **headers), body=body)
-
-
-def replayed(step: str, status: int, payment_id: str = "pay_1") -> Exchange:
-    """An answer out of the record."""
-    return answer(step, status, payment_id, idempotent_replayed="true")
-
-
-def log(*exchanges: Exchange, charges: tuple[Charge, ...] = (), calls: int = 0) -> SceneLog:
-    """A scene in which this was seen."""
-    return SceneLog(exchanges=exchanges, charges=charges, provider_calls=calls)
-
-
-def charge(number: int, status: str = "succeeded", *, operation: str = "") -> Charge:
-    """A charge of the payment `pay_<number>`."""
-    return Charge(
-        id=f"pi_{number}",
-        operation_id=operation or f"operation {number}",
-        payment_id=f"pay_{number}",
-        amount=1200,
-        status=status,
-    )
-
 
 MADE = answered("call", 201, says="")
 REFUSED = answered("call", 409, RUNNING, says="")
 RACE = answered_in_all("call", {201: 1, 409: 2}, says="")
 RETRY_AFTER = tells_when_to_retry("call", 409, RUNNING, says="")
 EXPIRES = tells_how_long_it_is_kept("call", now=lambda: NOON)
-REPLAYS = replays("retry", "call", status=201, says="")
+REPLAYS = replays("retry", "call", status=202, says="")
 ANOTHER = another_payment("other", "call", says="")
-ONE_CHARGE = charged(1, says="")
-ONE_CALL = called_provider(1, says="")
-PLAYED, STRUCK, CHARGED, ONCE = ALWAYS
+TAKEN_ON = taken_on("call", says="")
+ENDS = ends("call", "succeeded", says="")
 
 
 @pytest.mark.parametrize(
@@ -86,18 +48,18 @@ PLAYED, STRUCK, CHARGED, ONCE = ALWAYS
         (RACE, log(answer("call", 409), answer("call", 201), answer("call", 409))),
         (RETRY_AFTER, log(problem("call", 409, RUNNING, retry_after="5"), answer("call", 201))),
         (EXPIRES, log(answer("call", 201, idempotency_expires="Thu, 01 May 2031 12:00:01 GMT"))),
-        (REPLAYS, log(answer("call", 201), replayed("retry", 201))),
-        (REPLAYS, log(problem("call", 409, RUNNING), answer("call", 201), replayed("retry", 201))),
-        (REPLAYS, SceneLog(exchanges=(replayed("retry", 201),), earlier=(answer("call", 201),))),
-        (ANOTHER, log(answer("call", 201), answer("other", 201, "pay_2"))),
-        (ONE_CHARGE, log(charges=(charge(1), charge(2, "requires_payment_method")))),
-        (ONE_CALL, log(calls=1)),
-        (PLAYED, log()),
-        (STRUCK, log()),
-        (CHARGED, log(answer("call", 201), charges=(charge(1),))),
-        (CHARGED, log(replayed("call", 201), problem("call", 409, RUNNING))),
-        (ONCE, log(charges=(charge(1), charge(2)))),
-        (ONCE, log(charges=(charge(1), charge(2, "canceled", operation="operation 1")))),
+        (REPLAYS, log(accepted("call"), replayed(accepted("retry")))),
+        (
+            REPLAYS,
+            log(problem("call", 409, RUNNING), accepted("call"), replayed(accepted("retry"))),
+        ),
+        (
+            REPLAYS,
+            SceneLog(exchanges=(replayed(accepted("retry")),), earlier=(accepted("call"),)),
+        ),
+        (ANOTHER, log(accepted("call"), accepted("other", "pay_2"))),
+        (TAKEN_ON, log(accepted("call"), accepted("call", "pay_2"), problem("other", 500, "x"))),
+        (ENDS, log(accepted("call"), states={"pay_1": "succeeded", "pay_2": "pending"})),
     ],
 )
 def test_kept(promise: Promise, good: SceneLog) -> None:
@@ -132,69 +94,49 @@ def test_kept(promise: Promise, good: SceneLog) -> None:
             log(answer("call", 201, idempotency_expires="later")),
             "Idempotency-Expires: later",
         ),
-        (REPLAYS, log(answer("call", 201)), NOT_SEEN),
-        (REPLAYS, log(replayed("retry", 201)), "no 201 to repeat"),
-        (REPLAYS, log(replayed("call", 201), replayed("retry", 201)), "no 201 to repeat"),
+        (REPLAYS, log(accepted("call")), NOT_SEEN),
+        (REPLAYS, log(replayed(accepted("retry"))), "no 202 to repeat"),
+        (REPLAYS, log(replayed(accepted("call")), replayed(accepted("retry"))), "no 202 to repeat"),
         (
             REPLAYS,
-            log(answer("call", 201), answer("retry", 201)),
+            log(accepted("call"), accepted("retry")),
             "an answer without Idempotent-Replayed: true",
         ),
         (
             REPLAYS,
-            log(answer("call", 201), replayed("retry", 201, "pay_2")),
-            "another answer: 201 payment pay_2…",
+            log(accepted("call"), replayed(accepted("retry", "pay_2"))),
+            "another answer: 202 payment pay_2… pending",
         ),
         (
             REPLAYS,
-            log(answer("call", 201), replayed("retry", 200)),
-            "another answer: 200 payment pay_1…",
+            log(accepted("call"), replayed(accepted("retry", location="/payments/pay_2"))),
+            "another Location: /payments/pay_2",
         ),
-        (ANOTHER, log(answer("call", 201)), NOT_SEEN),
-        (ANOTHER, log(answer("call", 201), answer("other", 201)), "the same payment pay_1"),
+        (
+            REPLAYS,
+            log(accepted("call"), replayed(replace(accepted("retry"), status=200))),
+            "another answer: 200 payment pay_1… pending",
+        ),
+        (ANOTHER, log(accepted("call")), NOT_SEEN),
+        (ANOTHER, log(accepted("call"), accepted("other")), "the same payment pay_1"),
         (
             ANOTHER,
-            log(answer("call", 201), replayed("other", 201, "pay_2")),
+            log(accepted("call"), replayed(accepted("other", "pay_2"))),
             "a replay of somebody's answer",
         ),
-        (ONE_CHARGE, log(), "0 charges at the provider, 1 due"),
+        (TAKEN_ON, log(), NOT_SEEN),
+        (TAKEN_ON, log(replace(accepted("call"), status=201)), "201 payment pay_1… pending"),
+        (TAKEN_ON, log(answer("call", 202)), "202 payment pay_1…"),
+        (TAKEN_ON, log(accepted("call", location="/payments")), "Location: /payments"),
+        (TAKEN_ON, log(replace(accepted("call"), headers={})), "Location: none"),
+        (ENDS, log(states={"pay_1": "succeeded"}), NOT_SEEN),
+        (ENDS, log(accepted("call")), "the payment is not to be seen"),
+        (ENDS, log(accepted("call"), states={"pay_1": "declined"}), "the payment is declined"),
+        (ENDS, log(answer("call", 500, None), states={"pay_1": "succeeded"}), "500"),
         (
-            ONE_CHARGE,
-            log(charges=(charge(1), charge(2))),
-            "a double charge: 2 charges at the provider, 1 due",
-        ),
-        (
-            charged(0, surplus="a surprise", says=""),
-            log(charges=(charge(1),)),
-            "a surprise: 1 charge at the provider, 0 due",
-        ),
-        (ONE_CALL, log(), "0 calls reached the provider"),
-        (ONE_CALL, log(calls=2), "2 calls reached the provider"),
-        (PLAYED, SceneLog(trouble="nobody to kill"), "nobody to kill"),
-        (
-            STRUCK,
-            SceneLog(faults_left=("decline", "fail")),
-            "decline never struck, fail never struck",
-        ),
-        (
-            CHARGED,
-            log(answer("call", 201)),
-            "payment pay_1 was answered with 201, and has 0 charges",
-        ),
-        (
-            CHARGED,
-            log(answer("call", 201), charges=(charge(1, "requires_payment_method"),)),
-            "payment pay_1 was answered with 201, and has 0 charges",
-        ),
-        (
-            CHARGED,
-            log(answer("call", 201), charges=(charge(1), replace(charge(1), id="pi_2"))),
-            "payment pay_1 was answered with 201, and has 2 charges",
-        ),
-        (
-            ONCE,
-            log(charges=(charge(1), charge(2, operation="operation 1"))),
-            "a double charge: operation operation 1 2 times",
+            ENDS,
+            log(accepted("call"), accepted("call", "pay_2"), states={"pay_2": "succeeded"}),
+            "the payment is not to be seen (1 of 2 answers)",
         ),
     ],
 )
@@ -205,7 +147,8 @@ def test_broken(promise: Promise, bad: SceneLog, seen: str) -> None:
 
 def test_every_broken_promise_is_found() -> None:
     """One broken promise does not hide the next."""
-    promises = [answered("call", 201, says="first"), charged(1, says="second"), PLAYED]
+    played = Promise(expected="third", check=lambda log: log.trouble)
+    promises = [answered("call", 201, says="first"), charged(1, says="second"), played]
     broken = broken_promises(log(answer("call", 500, None)), promises)
     assert [(each.expected, each.seen) for each in broken] == [
         ("first", "500"),
@@ -213,18 +156,9 @@ def test_every_broken_promise_is_found() -> None:
     ]
 
 
-def test_charges_behind_the_scenes() -> None:
-    """A charge that came after its scene is found; one seen in a scene, or declined, is not."""
-    seen = [log(charges=(charge(1),)), log(charges=(charge(2),))]
-    declined = charge(4, "requires_payment_method")
-    assert charged_behind_the_scenes(seen, [charge(1), charge(2), declined]) == []
-    (broken,) = charged_behind_the_scenes(seen, [charge(1), charge(2), charge(3)])
-    assert broken.seen == "late: 12.00 EUR pi_3"
-
-
 @pytest.mark.parametrize("number", range(1, len(SCENES) + 1))
 def test_nothing_holds_for_want_of_evidence(number: int) -> None:
-    """A scene in which nothing was sent breaks every promise about an answer or a charge due."""
+    """A scene in which nothing was sent breaks every promise about an answer or money due."""
     scene = SCENES[number - 1]
     broken = {each.expected for each in broken_promises(log(), scene.promises)}
     kept = [promise.expected for promise in scene.promises if promise.expected not in broken]
@@ -232,7 +166,20 @@ def test_nothing_holds_for_want_of_evidence(number: int) -> None:
 
 
 def test_answer_that_is_no_json_object() -> None:
-    """An answer that is no JSON object shows no payment and no problem."""
+    """An answer that is no JSON object shows no payment, no refund, no state and no problem."""
     for body in (b"\xff", b"[]", b"null", b""):
         each = replace(answer("call", 200), body=body)
-        assert (each.payment_id, each.problem) == (None, None)
+        assert (each.payment_id, each.refund_id, each.state, each.problem) == (None,) * 4
+
+
+def test_state_of_a_problem() -> None:
+    """The number that a problem has for its status is no state of a payment."""
+    assert problem("call", 409, RUNNING).state is None
+    assert given_back("call").state == "succeeded"
+
+
+def test_only_a_first_202_takes_a_payment_on() -> None:
+    """A replayed 202 takes nothing on, and neither does another status."""
+    assert accepted("call").accepts
+    assert not replayed(accepted("call")).accepts
+    assert not given_back("call").accepts

@@ -1,9 +1,10 @@
-"""`oncekey demo`: real requests against the real service, in ten scenes.
+"""`oncekey demo`: real requests against the real service, in eleven scenes.
 
 The first two show what is meant to happen; the others have clients, functions and provider fail.
 
-`log` is what was seen, `promises` judges it (both pure), `scenes` is the play, `stage` is what the
-scenes act with, `narrator` tells it, `report` sums it up, `command` runs it.
+`log` is what was seen, `promises` and `money` judge it (all pure), `scenes` is the play, with what
+is done in `plays`, `stage` and `backstage` are what the scenes act with, `narrator` tells it in the
+`words` it has, `report` sums it up, `director` plays, `command` runs it.
 """
 
 from oncekey_local.demo.command import run

@@ -16,7 +16,7 @@ import aiohttp
 from oncekey_local.demo import report
 from oncekey_local.demo.director import perform
 from oncekey_local.demo.narrator import Narrator
-from oncekey_local.demo.plays import LEASE_MARGIN_MS, TIMEOUT_S
+from oncekey_local.demo.plays import LEASE_MARGIN_MS, TIMEOUT_S, VISIBILITY_TIMEOUT_S
 from oncekey_local.demo.scenes import SCENES
 from oncekey_local.demo.stage import REQUEST_TIMEOUT_S, Stage
 from oncekey_local.dev_process import DevProcess
@@ -32,6 +32,14 @@ _SETTINGS = {
     "ONCEKEY_LEASE_MARGIN_MS": str(LEASE_MARGIN_MS),
     # No reconciler runs here: it only makes the client's waiting times short.
     "ONCEKEY_RECONCILE_GRACE_MS": "1000",
+}
+_OPTIONS = {
+    "timeout-s": TIMEOUT_S,
+    "visibility-timeout-s": VISIBILITY_TIMEOUT_S,
+    # Nobody waits longer for a charge than it takes.
+    "poll-s": 0.05,
+    "retry-s": 0.2,
+    "window-s": 0,
 }
 
 
@@ -74,10 +82,12 @@ async def _play_until_told(narrator: Narrator, *, protected: bool) -> int:
 async def _play(narrator: Narrator, *, protected: bool) -> int:
     loop = asyncio.get_running_loop()
     begun = loop.time()
-    narrator.line("oncekey demo: every payment once, whatever happens on the way", "bold")
+    narrator.line(
+        "oncekey demo: every payment and refund once, whatever happens on the way", "bold"
+    )
     narrator.paragraph(
         "Real requests over HTTP, to functions in processes of their own. What counts is what the "
-        "payment provider has charged in the end.",
+        "payment provider has charged and given back in the end.",
         indent="",
     )
     if not protected:
@@ -114,7 +124,7 @@ async def _service(
     What it said is in `log` then.
     """
     settings = _SETTINGS if protected else {**_SETTINGS, "ONCEKEY_DISABLED": "1"}
-    arguments = ["--timeout-s", str(TIMEOUT_S)]
+    arguments = [f"--{name}={value}" for name, value in _OPTIONS.items()]
     for name, value in settings.items():
         arguments += ["--env", f"{name}={value}"]
     starting = asyncio.ensure_future(asyncio.to_thread(DevProcess, *arguments))

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
+from oncekey_local.demo.backstage import CannotPlay
 from oncekey_local.demo.log import Recording, SceneLog
-from oncekey_local.demo.promises import ALWAYS, Broken, broken_promises, charged_behind_the_scenes
-from oncekey_local.demo.stage import CannotPlay
+from oncekey_local.demo.money import ALWAYS, NOTHING_LATE, moved_behind_the_scenes
+from oncekey_local.demo.promises import Broken, broken_promises
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from oncekey_local.demo.scenes import Scene
     from oncekey_local.demo.stage import Stage
 
-# All scenes together take a quarter of it. What is not played by then is reported as such.
-_LONGEST_S = 75
+# All scenes together take a third of it. What is not played by then is reported as such.
+_LONGEST_S = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,7 @@ class Outcome:
 
 
 async def perform(stage: Stage, scenes: Sequence[Scene]) -> Outcome:
-    """Plays every scene, and returns within a minute and a half, whatever has got stuck."""
+    """Plays every scene, and returns within two minutes, whatever has got stuck."""
     performances: list[Performance] = []
     try:
         async with asyncio.timeout(_LONGEST_S):
@@ -67,29 +68,34 @@ def judged(scene: Scene, log: SceneLog) -> Performance:
 
 
 async def _played(stage: Stage, scene: Scene) -> SceneLog:
-    stage.recording = Recording()
+    stage.recording = recording = Recording()
     try:
-        before, calls = len(await stage.charges()), await stage.provider_calls()
-        trouble = await _trouble(stage, scene)
+        before = {movement.id for movement in await stage.movements()}
+        calls = await stage.provider_calls()
+        trouble = await _trouble(scene.play(stage))
         faults_left = await stage.calm()
-        charges, calls = (await stage.charges())[before:], await stage.provider_calls() - calls
+        # What is still on its way belongs to this scene, whatever became of it.
+        trouble = trouble or await _trouble(stage.come_to_rest())
+        movements = [each for each in await stage.movements() if each.id not in before]
+        calls = await stage.provider_calls() - calls
     except (aiohttp.ClientError, TimeoutError, CannotPlay) as error:
         return SceneLog(
-            exchanges=tuple(stage.recording.exchanges), trouble=f"the service is gone: {error}"
+            exchanges=tuple(recording.exchanges), trouble=f"the service is gone: {error}"
         )
     return SceneLog(
-        exchanges=tuple(stage.recording.exchanges),
-        earlier=tuple(stage.recording.earlier),
-        charges=tuple(charges),
+        exchanges=tuple(recording.exchanges),
+        earlier=tuple(recording.earlier),
+        states=dict(recording.states),
+        movements=tuple(movements),
         provider_calls=calls,
         faults_left=faults_left,
         trouble=trouble,
     )
 
 
-async def _trouble(stage: Stage, scene: Scene) -> str | None:
+async def _trouble(playing: Awaitable[None]) -> str | None:
     try:
-        await scene.play(stage)
+        await playing
     except (CannotPlay, aiohttp.ClientError, TimeoutError) as error:
         return str(error) or type(error).__name__
     return None
@@ -97,8 +103,8 @@ async def _trouble(stage: Stage, scene: Scene) -> str | None:
 
 async def _end(stage: Stage, performances: Sequence[Performance]) -> tuple[Broken, ...]:
     try:
-        in_the_end = await stage.charges()
+        in_the_end = await stage.movements()
     except (aiohttp.ClientError, TimeoutError, CannotPlay) as error:
         seen = f"the provider cannot be asked: {error}"
-        return (Broken(expected="no charge after the end of its scene", seen=seen),)
-    return tuple(charged_behind_the_scenes((each.log for each in performances), in_the_end))
+        return (Broken(expected=NOTHING_LATE, seen=seen),)
+    return tuple(moved_behind_the_scenes((each.log for each in performances), in_the_end))

@@ -1,4 +1,4 @@
-"""What was seen: every request with its answer, and every charge that the provider made."""
+"""What was seen: every request with its answer, and all money that the provider has moved."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SUCCEEDED = "succeeded"
+DECLINED = "declined"
+PENDING = "pending"
+CHARGE = "charge"
+REFUND = "refund"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What a client wants paid. A retry sends the same order under the same key."""
+    """What a client wants paid, or given back. A retry sends the same order under the same key.
+
+    `refund_of` is the payment that money is to be given back of.
+    """
 
     key: str
     amount: int
     tenant: str = "acme"
+    refund_of: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +56,33 @@ class Exchange:
         return str(kind).rpartition(":")[2] if kind is not None else None
 
     @property
+    def location(self) -> str | None:
+        """Where the answer says that its payment is found."""
+        return self.headers.get("location")
+
+    @property
     def payment_id(self) -> str | None:
         """The id of the payment that the answer shows."""
-        identifier = self._member("payment_id")
-        return str(identifier) if identifier is not None else None
+        return self._word("payment_id")
+
+    @property
+    def refund_id(self) -> str | None:
+        """The id of the refund that the answer shows."""
+        return self._word("refund_id")
+
+    @property
+    def state(self) -> str | None:
+        """How far the payment or refund is that the answer shows."""
+        return self._word("status")
+
+    @property
+    def accepts(self) -> bool:
+        """Whether the answer takes a payment on, for the first time."""
+        return self.status == 202 and not self.replayed
+
+    def _word(self, name: str) -> str | None:
+        value = self._member(name)
+        return value if isinstance(value, str) else None
 
     def _member(self, name: str) -> Any:
         try:
@@ -62,12 +93,16 @@ class Exchange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Charge:
-    """A payment intent as the provider lists it; money has moved only if it `succeeded`."""
+class Movement:
+    """A charge or a refund as the provider lists it; money has moved only if it `succeeded`.
 
+    `concerns` is the service's own id of the payment or refund.
+    """
+
+    kind: str
     id: str
     operation_id: str
-    payment_id: str
+    concerns: str
     amount: int
     status: str = SUCCEEDED
 
@@ -77,9 +112,10 @@ class SceneLog:
     """What was seen in one scene.
 
     Args:
-        exchanges: in the order in which the answers came.
+        exchanges: in the order in which the answers came; of looks at what is awaited, the last.
         earlier: those of earlier scenes that this one goes back to.
-        charges: what the provider did during the scene, declined charges included.
+        states: the last that was seen of each payment that was taken on, by its id.
+        movements: what the provider did during the scene, declined charges included.
         provider_calls: how many calls reached the provider, repeated ones included.
         faults_left: what was to go wrong and never did.
         trouble: why the scene could not be played to its end.
@@ -87,7 +123,8 @@ class SceneLog:
 
     exchanges: tuple[Exchange, ...] = ()
     earlier: tuple[Exchange, ...] = ()
-    charges: tuple[Charge, ...] = ()
+    states: Mapping[str, str] = field(default_factory=dict[str, str])
+    movements: tuple[Movement, ...] = ()
     provider_calls: int = 0
     faults_left: tuple[str, ...] = ()
     trouble: str | None = None
@@ -97,9 +134,13 @@ class SceneLog:
         return [each for each in (*self.earlier, *self.exchanges) if each.step == name]
 
     @property
-    def charged(self) -> list[Charge]:
-        """The charges that moved money."""
-        return [charge for charge in self.charges if charge.status == SUCCEEDED]
+    def moved(self) -> list[Movement]:
+        """The charges and refunds that moved money."""
+        return [movement for movement in self.movements if movement.status == SUCCEEDED]
+
+    def moved_by(self, kind: str) -> list[Movement]:
+        """Those of one kind."""
+        return [movement for movement in self.moved if movement.kind == kind]
 
 
 @dataclass
@@ -108,3 +149,4 @@ class Recording:
 
     exchanges: list[Exchange] = field(default_factory=list[Exchange])
     earlier: list[Exchange] = field(default_factory=list[Exchange])
+    states: dict[str, str] = field(default_factory=dict[str, str])

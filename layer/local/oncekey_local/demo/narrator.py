@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from oncekey_local.demo.promises import shown
+from oncekey_local.demo.words import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

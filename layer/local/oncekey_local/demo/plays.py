@@ -8,85 +8,115 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from oncekey_local.demo.stage import Stage
 
-# Short, so that a dead request's lease (its function's deadline and this margin) is soon over.
-TIMEOUT_S = 6
+# Short, so that a dead run's lease (its function's deadline and this margin) is soon over.
+TIMEOUT_S = 5
 LEASE_MARGIN_MS = 500
 # The lease ends for everybody a moment later at the latest.
 _LEASE_S = TIMEOUT_S + LEASE_MARGIN_MS / 1000 + 0.2
+# A message is delivered again after this: later than the lease of whoever had it, so that the next
+# worker goes on instead of putting it off.
+VISIBILITY_TIMEOUT_S = 6
+_WORKER, _REFUNDS = "outbox-worker", "refunds"
 
 
 async def first_call(stage: Stage) -> None:
     """A key of its own, used for the first time."""
-    stage.keep(await stage.pay(stage.order(1200), "first"))
+    first = await stage.ask(stage.order(6000), "first")
+    stage.keep(first)
+    await stage.await_end(first, "end")
 
 
 async def replay(stage: Stage) -> None:
     """The first scene's order again."""
     _, order = stage.recall()
-    await stage.pay(order, "retry", again=True)
+    await stage.ask(order, "retry", again=True)
 
 
 async def five_at_once(stage: Stage) -> None:
-    """One order in five requests side by side, then the retries of those refused."""
-    order = stage.order(1300)
+    """One refund in five requests side by side, then the retries of those refused."""
+    order = stage.refund(300)
     await stage.provider(hold=True)
-    racing = stage.pay_at_once(order, "race", 5)
+    racing = stage.ask_at_once(order, "race", 5)
     await stage.wait_held()
-    stage.narrator.event("the charge of the first has reached the provider, which takes its time")
+    stage.narrator.event("the refund of the first has reached the provider, which takes its time")
     early = await stage.wait_answered_or_held(racing)
     stage.narrator.answers(early)
     stage.narrator.event("now the provider answers")
     await stage.provider(hold=False)
     everything = [await task for task in racing]
     stage.narrator.answers([each for each in everything if each not in early])
-    await stage.pay_again(order, "retry", 4)
+    await stage.ask_again(order, "retry", 4)
 
 
 async def another_body(stage: Stage) -> None:
     """The first scene's key with another amount."""
     _, order = stage.recall()
-    await stage.pay(replace(order, amount=1400), "misuse")
+    await stage.ask(replace(order, amount=1400), "misuse")
 
 
 async def another_tenant(stage: Stage) -> None:
     """The first scene's key from another tenant, and a look at each other's payments."""
     first, order = stage.recall()
-    other = await stage.pay(replace(order, amount=1500, tenant="globex"), "other")
-    await stage.look(other, "globex", "own")
+    other = await stage.ask(replace(order, amount=1500, tenant="globex"), "other")
+    await stage.await_end(other, "own")
     await stage.look(other, "acme", "foreign")
     await stage.look(first, "globex", "foreign")
 
 
-async def killed(stage: Stage) -> None:
-    """A process killed while its charge is held, and retries before and after its lease's end."""
+async def worker_killed(stage: Stage) -> None:
+    """The worker killed while its charge is held; the queue delivers the message again."""
     order = stage.order(1600)
     await stage.provider(hold=True)
-    (running,) = stage.pay_at_once(order, "killed", 1)
+    taken_on = await stage.ask(order, "call")
     await stage.wait_held()
-    pid = await stage.kill_busy()
+    pid = await stage.kill_busy(_WORKER)
     stage.narrator.event(
-        f"the charge is on its way: process {pid}, which sent it, is killed (SIGKILL)"
+        f"the charge is on its way: the worker, process {pid}, is killed (SIGKILL)"
+    )
+    await stage.provider(hold=False)
+    stage.narrator.event("the charge arrives all the same: the provider takes the money")
+    await stage.ask(order, "retry", again=True)
+    await stage.look(taken_on, order.tenant, "meanwhile")
+    await stage.narrator.countdown(
+        VISIBILITY_TIMEOUT_S, "waiting until the queue delivers the message again"
+    )
+    await stage.await_end(taken_on, "end")
+
+
+async def refund_killed(stage: Stage) -> None:
+    """A process killed while its refund is held, and retries before and after its lease's end."""
+    order = stage.refund(400)
+    await stage.provider(hold=True)
+    (running,) = stage.ask_at_once(order, "killed", 1)
+    await stage.wait_held()
+    pid = await stage.kill_busy(_REFUNDS)
+    stage.narrator.event(
+        f"the refund is on its way: process {pid}, which sent it, is killed (SIGKILL)"
     )
     stage.narrator.answers([await running])
     await stage.provider(hold=False)
-    stage.narrator.event("the charge arrives all the same: the provider takes the money")
-    await stage.pay(order, "early", again=True)
+    stage.narrator.event("the refund arrives all the same: the provider gives the money back")
+    await stage.ask(order, "early", again=True)
     await stage.narrator.countdown(_LEASE_S, "waiting until the dead request's time is over")
-    await stage.pay_again(order, "late", 3)
+    await stage.ask_again(order, "late", 3)
 
 
 async def lost_charge_answer(stage: Stage) -> None:
     """The provider charges and does not answer."""
     await stage.provider(lose_answer=1)
     stage.narrator.event("the provider's next answer will be lost on its way back")
-    await stage.pay(stage.order(1700), "call")
+    taken_on = await stage.ask(stage.order(1700), "call")
+    await stage.narrator.countdown(
+        VISIBILITY_TIMEOUT_S, "waiting until the queue delivers the message again"
+    )
+    await stage.await_end(taken_on, "end")
 
 
 async def lost_reserve_answer(stage: Stage) -> None:
     """The store reserves and does not answer."""
     await stage.store(lose_answers=1)
     stage.narrator.event("the store's next answer to a write will be lost on its way back")
-    await stage.pay(stage.order(1800), "call")
+    await stage.await_end(await stage.ask(stage.order(1800), "call"), "end")
 
 
 async def store_gone(stage: Stage) -> None:
@@ -94,20 +124,20 @@ async def store_gone(stage: Stage) -> None:
     order = stage.order(1900)
     await stage.store(down=True)
     stage.narrator.event("the store is gone")
-    refused = await stage.pay(order, "down")
+    refused = await stage.ask(order, "down")
     await stage.store(down=False)
     retry_after = refused.headers.get("retry-after", "")
     stage.narrator.event("the store is back")
     if retry_after.isdecimal():
         wait_s = min(int(retry_after), 5)
         await stage.narrator.countdown(wait_s, "the client waits, as Retry-After says")
-    await stage.pay(order, "retry", again=True)
+    await stage.await_end(await stage.ask(order, "retry", again=True), "end")
 
 
 async def declined(stage: Stage) -> None:
-    """A declined card, tried again."""
+    """A declined card, and the same call again."""
     order = stage.order(2000)
     await stage.provider(decline=1)
     stage.narrator.event("the provider will decline this card, once")
-    await stage.pay(order, "first")
-    await stage.pay(order, "retry", again=True)
+    await stage.await_end(await stage.ask(order, "first"), "end")
+    await stage.ask(order, "retry", again=True)

@@ -13,15 +13,15 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-from oncekey_local.demo.log import SUCCEEDED
+from oncekey_local.demo.log import PENDING
+from oncekey_local.demo.words import counted, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from oncekey_local.demo.log import Charge, Exchange, SceneLog
+    from oncekey_local.demo.log import Exchange, SceneLog
 
 NOT_SEEN = "no such request was answered"
-DOUBLE_CHARGE = "a double charge"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +117,8 @@ def replays(step: str, of: str, *, status: int, says: str) -> Promise:
         def fault(each: Exchange) -> str | None:
             if (each.status, each.body) != (status, originals[0].body):
                 return f"another answer: {shown(each)}"
+            if each.location != originals[0].location:
+                return f"another Location: {each.location}"
             return None if each.replayed else "an answer without Idempotent-Replayed: true"
 
         return _each(log.step(step), fault)
@@ -140,99 +142,31 @@ def another_payment(step: str, than: str, *, says: str) -> Promise:
     return Promise(expected=says, check=check)
 
 
-def charged(times: int, *, surplus: str = DOUBLE_CHARGE, says: str) -> Promise:
-    """The provider moved money exactly so many times in this scene; `surplus` names any more."""
+def taken_on(step: str, *, says: str) -> Promise:
+    """Every request of the step was answered with a payment to come, and where to ask for it."""
+
+    def fault(each: Exchange) -> str | None:
+        if (each.status, each.state) != (202, PENDING):
+            return shown(each)
+        right = each.location == f"/payments/{each.payment_id}"
+        return None if right else f"Location: {each.location or 'none'}"
+
+    return Promise(expected=says, check=lambda log: _each(log.step(step), fault))
+
+
+def ends(step: str, state: str, *, says: str) -> Promise:
+    """Every payment that the step's answers show has come to this state."""
 
     def check(log: SceneLog) -> str | None:
-        made = len(log.charged)
-        if made == times:
-            return None
-        seen = f"{_times(made, 'charge')} at the provider, {times} due"
-        return f"{surplus}: {seen}" if made > times else seen
+        def fault(each: Exchange) -> str | None:
+            seen = log.states.get(each.payment_id or "")
+            if each.payment_id is None:
+                return shown(each)
+            return None if seen == state else f"the payment is {seen or 'not to be seen'}"
+
+        return _each(log.step(step), fault)
 
     return Promise(expected=says, check=check)
-
-
-def called_provider(times: int, *, says: str) -> Promise:
-    """So many calls reached the provider in this scene."""
-
-    def check(log: SceneLog) -> str | None:
-        made = log.provider_calls
-        return None if made == times else f"{_times(made, 'call')} reached the provider"
-
-    return Promise(expected=says, check=check)
-
-
-def _every_payment_is_charged(log: SceneLog) -> str | None:
-    charges = Counter(charge.payment_id for charge in log.charged)
-    for each in log.exchanges:
-        if each.status == 201 and not each.replayed and charges[each.payment_id or ""] != 1:
-            made = _times(charges[each.payment_id or ""], "charge")
-            return f"payment {each.payment_id} was answered with 201, and has {made}"
-    return None
-
-
-def _every_operation_is_charged_once(log: SceneLog) -> str | None:
-    charges = Counter(charge.operation_id for charge in log.charged)
-    twice = [f"{operation} {times} times" for operation, times in charges.items() if times > 1]
-    return f"{DOUBLE_CHARGE}: operation {', '.join(twice)}" if twice else None
-
-
-# What holds in every scene, whatever it is about.
-ALWAYS = (
-    Promise(expected="the scene can be played to its end", check=lambda log: log.trouble),
-    Promise(
-        expected="what was to go wrong went wrong",
-        check=lambda log: ", ".join(f"{name} never struck" for name in log.faults_left) or None,
-    ),
-    Promise(
-        expected="a payment answered with 201 has one charge at the provider",
-        check=_every_payment_is_charged,
-    ),
-    Promise(
-        expected="no operation is charged twice at the provider",
-        check=_every_operation_is_charged_once,
-    ),
-)
-
-
-def charged_behind_the_scenes(
-    logs: Iterable[SceneLog], in_the_end: Iterable[Charge]
-) -> list[Broken]:
-    """The charges that the provider has when all is over, and had not at the end of any scene."""
-    known = {charge.id for log in logs for charge in log.charged}
-    late = [
-        charge for charge in in_the_end if charge.status == SUCCEEDED and charge.id not in known
-    ]
-    if not late:
-        return []
-    return [
-        Broken(
-            expected="no charge after the end of its scene",
-            seen=f"late: {', '.join(f'{euros(charge.amount)} {charge.id}' for charge in late)}",
-        )
-    ]
-
-
-def shown(each: Exchange) -> str:
-    """An answer in a few words."""
-    if each.status == 0:
-        return "no answer"
-    what = each.problem or (f"payment {each.payment_id[:12]}…" if each.payment_id else "")
-    return f"{each.status} {what}".rstrip()
-
-
-def counted(exchanges: Iterable[Exchange]) -> str:
-    """Answers by status, as `201, 409 x4`."""
-    seen = Counter(each.status for each in exchanges)
-    return ", ".join(
-        f"{status or 'none'}{f' x{times}' if times > 1 else ''}" for status, times in seen.items()
-    )
-
-
-def euros(amount: int) -> str:
-    """An amount of minor units for people."""
-    return f"{amount / 100:.2f} EUR"
 
 
 def _each(exchanges: list[Exchange], fault: Callable[[Exchange], str | None]) -> str | None:
@@ -243,7 +177,3 @@ def _each(exchanges: list[Exchange], fault: Callable[[Exchange], str | None]) ->
         return None
     several = f" ({len(faults)} of {len(exchanges)} answers)" if len(exchanges) > 1 else ""
     return f"{faults[0]}{several}"
-
-
-def _times(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oncekey_local.demo.log import CHARGE, REFUND
+from oncekey_local.demo.money import ALWAYS
 from oncekey_local.demo.narrator import INDENT, SHORT_KEY
-from oncekey_local.demo.promises import ALWAYS, Broken, counted
+from oncekey_local.demo.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oncekey_local.demo.director import Outcome, Performance
     from oncekey_local.demo.narrator import Narrator
+    from oncekey_local.demo.promises import Broken
 
-_HEADINGS = ("", "scene", "key", "sent", "answers", "due", "charged", "verdict")
+_HEADINGS = ("", "scene", "key", "sent", "answers", "due", "moved", "verdict")
 _RIGHT = (0, 3, 5, 6)
 _GAP = "  "
 KEPT = "kept"
@@ -46,11 +49,16 @@ def tell(narrator: Narrator, outcome: Outcome, *, protected: bool, seconds: floa
 
 def verdict(outcome: Outcome, broken: Sequence[object], *, seconds: float) -> str:
     """The end in one line."""
-    due = sum(each.scene.due for each in outcome.performances)
-    made = sum(len(each.log.charged) for each in outcome.performances)
     promises = sum(len(each.scene.promises) + len(ALWAYS) for each in outcome.performances)
     kept = f"{len(broken)} promises were broken" if broken else f"All {promises} promises were kept"
-    return f"{kept}. Charges: {made} made, {due} due. Time: {seconds:.0f} s."
+    money = f"{_money(outcome, CHARGE, 'Charges')} {_money(outcome, REFUND, 'Refunds')}"
+    return f"{kept}. {money} Time: {seconds:.0f} s."
+
+
+def _money(outcome: Outcome, kind: str, name: str) -> str:
+    due = sum(each.scene.due[kind] for each in outcome.performances)
+    made = sum(len(each.log.moved_by(kind)) for each in outcome.performances)
+    return f"{name}: {made} made, {due} due."
 
 
 def broken_by_scene(outcome: Outcome) -> list[tuple[str, Broken]]:
@@ -73,8 +81,8 @@ def table(performances: Sequence[Performance]) -> list[str]:
         "",
         str(sum(len(log.exchanges) for log in logs)),
         "",
-        str(sum(each.scene.due for each in performances)),
-        str(sum(len(log.charged) for log in logs)),
+        str(sum(each.scene.due.total() for each in performances)),
+        str(sum(len(log.moved) for log in logs)),
         KEPT if all(not each.broken for each in performances) else BROKEN,
     )
     cells = [_HEADINGS, *rows, total]
@@ -92,8 +100,8 @@ def _row(number: int, performance: Performance) -> tuple[str, ...]:
         keys[0][:SHORT_KEY] if keys else "",
         str(len(log.exchanges)),
         counted(log.exchanges),
-        str(performance.scene.due),
-        str(len(log.charged)),
+        str(performance.scene.due.total()),
+        str(len(log.moved)),
         BROKEN if performance.broken else KEPT,
     )
 

@@ -1,86 +1,96 @@
-"""What a scene can do: send requests as a client, and make things go wrong."""
+"""What a scene can do: send requests as a client, and await what comes of them."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import aiohttp
 
-from oncekey_local.demo.log import Charge, Exchange, Order, Recording
+from oncekey_local.demo.backstage import Backstage, CannotPlay
+from oncekey_local.demo.log import DECLINED, SUCCEEDED, Exchange, Order, Recording
 from oncekey_local.demo.narrator import SHORT_KEY
-from oncekey_local.demo.promises import euros
+from oncekey_local.demo.words import euros
 from oncekey_local.identifiers import new_id
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from oncekey_local.demo.narrator import Narrator
     from oncekey_local.dev_process import DevProcess
 
-FUNCTION = "payments"
 # Longer than any answer takes: the function is killed long before.
 REQUEST_TIMEOUT_S = 15
-# A call that has not reached the provider after this long never will.
-_HELD_WITHIN_MS = 10_000
-# While the provider holds the first charge; its function is killed not much later.
+# While the provider holds the first call; its function is killed not much later.
 _OTHERS_ANSWERED_WITHIN_S = 3.5
-
-_PROVIDER_CALM = {"hold": False, "fail": 0, "lose_answer": 0, "decline": 0, "delay_ms": 0}
-_STORE_CALM = {"down": False, "lose_answers": 0, "delay_ms": 0}
-# Faults that are used up as they strike.
-_COUNTED = {"fail", "lose_answer", "decline", "lose_answers"}
-
-
-class CannotPlay(Exception):  # noqa: N818 - it says what happened
-    """A scene cannot go on; the message says why."""
+# Longer than a message takes whose worker was killed, and whose second delivery came too early.
+_FINAL_WITHIN_S = 20
+_FINAL = {SUCCEEDED, DECLINED}
+_LOOK_EVERY_S = 0.1
 
 
-class Stage:
-    """The running service with its provider and store, and the record of what is seen."""
+class Stage(Backstage):
+    """The running service, seen by its clients and from behind, and the record of what is seen."""
 
     def __init__(self, dev: DevProcess, session: aiohttp.ClientSession, narrator: Narrator) -> None:
+        super().__init__(dev, session)
         self.recording = Recording()
         self.narrator = narrator
-        self._dev = dev
-        self._session = session
-        self._url, self._provider, self._store = dev.url, dev.provider_url, dev.store_url
         self._first: Exchange | None = None
         self._sent: set[asyncio.Task[Exchange]] = set()
 
-    def order(self, amount: int) -> Order:
+    def order(self, amount: int, *, refund_of: str | None = None) -> Order:
         """A new order, under a key that nobody has used."""
-        return Order(key=new_id(), amount=amount)
+        return Order(key=new_id(), amount=amount, refund_of=refund_of)
 
-    async def pay(self, order: Order, step: str, *, again: bool = False) -> Exchange:
+    async def ask(self, order: Order, step: str, *, again: bool = False) -> Exchange:
         """Sends an order and tells the request and its answer."""
         self._announce(order, "again " if again else "")
         exchange = await self.send(order, step)
         self.narrator.answers([exchange])
         return exchange
 
-    def pay_at_once(self, order: Order, step: str, times: int) -> list[asyncio.Task[Exchange]]:
+    def ask_at_once(self, order: Order, step: str, times: int) -> list[asyncio.Task[Exchange]]:
         """Sends an order several times at the same moment, without waiting for the answers."""
         self._announce(order, f"{times} x " if times > 1 else "")
         tasks = [asyncio.create_task(self.send(order, step)) for _ in range(times)]
         self._sent.update(tasks)
         return tasks
 
-    async def pay_again(self, order: Order, step: str, times: int) -> None:
+    async def ask_again(self, order: Order, step: str, times: int) -> None:
         """Sends an order several times, one after the other, and tells them together."""
         self._announce(order, f"again, {times} x ")
         self.narrator.answers([await self.send(order, step) for _ in range(times)])
 
     async def look(self, exchange: Exchange, tenant: str, step: str) -> None:
         """Asks, as `tenant`, for the payment that an answer has shown."""
-        path = f"/payments/{exchange.payment_id or 'none'}"
-        self.narrator.request(f"GET {path[:22]}…   by tenant {tenant}")
-        seen = await self._exchange("GET", path, step=step, tenant=tenant)
+        self._announce_look(exchange, "" if tenant == exchange.tenant else f"   by tenant {tenant}")
+        seen = await self._look(exchange.payment_id or "none", tenant, step)
+        self.recording.exchanges.append(seen)
+        self.narrator.answers([seen])
+
+    async def await_end(self, exchange: Exchange, step: str) -> None:
+        """Asks for a payment that was taken on until it is pending no more; tells the last.
+
+        Without a payment there is nothing to ask for.
+        """
+        if exchange.payment_id is None:
+            return
+        self._announce_look(exchange, "   until it is pending no more")
+        seen = await self._until_final(exchange, step)
+        self.recording.exchanges.append(seen)
         self.narrator.answers([seen])
 
     async def send(self, order: Order, step: str) -> Exchange:
         """Sends an order in silence."""
-        return await self._exchange(
-            "POST", "/payments", step=step, tenant=order.tenant, order=order
-        )
+        body: dict[str, object] = {"amount": order.amount}
+        if order.refund_of is None:
+            path, body = "/payments", body | {"customer_id": "cus_demo", "currency": "eur"}
+        else:
+            path, body = "/refunds", body | {"payment_id": order.refund_of}
+        exchange = await self._exchange("POST", path, order.tenant, step, order=order, body=body)
+        self.recording.exchanges.append(exchange)
+        return exchange
 
     def keep(self, first: Exchange) -> None:
         """Keeps an exchange for the scenes to come."""
@@ -93,114 +103,105 @@ class Stage:
         self.recording.earlier.append(self._first)
         return self._first, self._first.order
 
-    async def provider(self, **faults: object) -> None:
-        """Arms or ends faults of the provider; ending a hold returns when all it held is done."""
-        await self._json("POST", f"{self._provider}/_faults", faults)
-
-    async def store(self, **faults: object) -> None:
-        """Arms or ends faults of the store."""
-        await self._json("POST", f"{self._store}/_faults", faults)
-
-    async def wait_held(self) -> None:
-        """Returns as soon as the provider holds a charge."""
-        wanted = {"held": 1, "timeout_ms": _HELD_WITHIN_MS}
-        async with self._session.post(f"{self._provider}/_wait", json=wanted) as response:
-            if response.status != 200:
-                raise CannotPlay(f"no charge reached the provider in {_HELD_WITHIN_MS // 1000} s")
+    def refund(self, amount: int) -> Order:
+        """A new order to give back a part of the first scene's payment."""
+        first = self._first
+        if first is None or first.payment_id is None:
+            raise CannotPlay("the first scene, whose payment it gives back, was not played")
+        return self.order(amount, refund_of=first.payment_id)
 
     async def wait_answered_or_held(self, tasks: list[asyncio.Task[Exchange]]) -> list[Exchange]:
         """Returns the answers given, when all the others are held by the provider.
 
         Or after a while, because whoever is held runs out of time.
         """
-        loop = asyncio.get_running_loop()
-        end = loop.time() + _OTHERS_ANSWERED_WITHIN_S
-        while loop.time() < end:
-            held = int((await self._json("GET", f"{self._provider}/_state"))["held"])
-            waiting = [task for task in tasks if not task.done()]
-            if held >= len(waiting):
-                break
-            await asyncio.wait(waiting, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
-        return [task.result() for task in tasks if task.done()]
 
-    async def kill_busy(self) -> int:
-        """Kills a process in the middle of a request (SIGKILL); returns its id."""
-        try:
-            return await asyncio.to_thread(self._dev.kill_busy, FUNCTION)
-        except (RuntimeError, OSError) as error:
-            raise CannotPlay(f"no process to kill: {error}") from error
+        async def is_so() -> bool:
+            return await self.held() >= sum(not task.done() for task in tasks)
+
+        await self._wait(is_so, _OTHERS_ANSWERED_WITHIN_S)
+        return [task.result() for task in tasks if task.done()]
 
     async def calm(self) -> tuple[str, ...]:
         """Ends all faults and all requests under way; returns the faults that never struck."""
-        armed = await self._json("GET", f"{self._provider}/_faults")
-        armed |= await self._json("GET", f"{self._store}/_faults")
-        await self.provider(**_PROVIDER_CALM)
-        await self.store(**_STORE_CALM)
+        never_struck = await self.end_faults()
         if self._sent:
             await asyncio.wait(self._sent)
         self._sent.clear()
-        return tuple(name for name in sorted(_COUNTED) if armed.get(name))
+        return never_struck
 
-    async def provider_calls(self) -> int:
-        """How many calls have reached the provider so far."""
-        return int((await self._json("GET", f"{self._provider}/_state"))["calls"])
+    async def come_to_rest(self) -> None:
+        """Returns when nothing is under way: no payment is pending, and no message on its way.
 
-    async def charges(self) -> list[Charge]:
-        """All charges that the provider knows, the oldest first."""
-        found: list[dict[str, Any]] = []
-        after = ""
-        while True:
-            url = f"{self._provider}/v1/payment_intents?limit=100{after}"
-            page = await self._json("GET", url)
-            found += page["data"]
-            if not page["has_more"]:
-                return [_charge(intent) for intent in reversed(found)]
-            after = f"&starting_after={found[-1]['id']}"
+        A payment that stays pending is seen as that.
+        """
+        for exchange in tuple(self.recording.exchanges):
+            if exchange.status == 202:
+                await self._until_final(exchange)
+
+        async def is_at_rest() -> bool:
+            return await self.messages() == 0
+
+        if not await self._wait(is_at_rest, _FINAL_WITHIN_S):
+            raise CannotPlay(f"messages are on their way for longer than {_FINAL_WITHIN_S} s")
+
+    async def _until_final(self, exchange: Exchange, step: str = "") -> Exchange:
+        payment_id = exchange.payment_id or "none"
+        seen = exchange
+
+        async def is_final() -> bool:
+            nonlocal seen
+            seen = await self._look(payment_id, exchange.tenant, step)
+            self.recording.states[payment_id] = seen.state or str(seen.status)
+            return seen.state in _FINAL
+
+        await self._wait(is_final, _FINAL_WITHIN_S)
+        return seen
+
+    async def _look(self, payment_id: str, tenant: str, step: str = "") -> Exchange:
+        return await self._exchange("GET", f"/payments/{payment_id}", tenant, step)
+
+    async def _wait(self, condition: Callable[[], Awaitable[bool]], within_s: float) -> bool:
+        end = asyncio.get_running_loop().time() + within_s
+        while not await condition():
+            if asyncio.get_running_loop().time() > end:
+                return False
+            await asyncio.sleep(_LOOK_EVERY_S)
+        return True
 
     def _announce(self, order: Order, how: str) -> None:
         whose = "" if order.tenant == "acme" else f"   by tenant {order.tenant}"
+        path = "/payments" if order.refund_of is None else "/refunds"
         self.narrator.request(
-            f"{how}POST /payments   {euros(order.amount)}   key {order.key[:SHORT_KEY]}…{whose}"
+            f"{how}POST {path}   {euros(order.amount)}   key {order.key[:SHORT_KEY]}…{whose}"
         )
 
+    def _announce_look(self, exchange: Exchange, how: str) -> None:
+        self.narrator.request(f"GET {f'/payments/{exchange.payment_id}'[:22]}…{how}")
+
     async def _exchange(
-        self, method: str, path: str, *, step: str, tenant: str, order: Order | None = None
+        self,
+        method: str,
+        path: str,
+        tenant: str,
+        step: str,
+        *,
+        order: Order | None = None,
+        body: dict[str, object] | None = None,
     ) -> Exchange:
         headers = {"Authorization": f"Bearer {self._dev.token(tenant)}"}
-        body: dict[str, object] | None = None
         if order is not None:
             headers["Idempotency-Key"] = order.key
-            body = {"customer_id": "cus_demo", "amount": order.amount, "currency": "eur"}
         status, received, content = 0, dict[str, str](), b""
         try:
             async with self._session.request(
-                method, f"{self._url}{path}", headers=headers, json=body
+                method, f"{self._dev.url}{path}", headers=headers, json=body
             ) as response:
                 content = await response.read()
                 received = {name.lower(): value for name, value in response.headers.items()}
                 status = response.status
         except (aiohttp.ClientError, TimeoutError):
             pass  # status 0 says so
-        exchange = Exchange(
+        return Exchange(
             step=step, tenant=tenant, order=order, status=status, headers=received, body=content
         )
-        self.recording.exchanges.append(exchange)
-        return exchange
-
-    async def _json(self, method: str, url: str, body: object = None) -> dict[str, Any]:
-        headers = {"Authorization": "Bearer sk_test_demo"}
-        async with self._session.request(method, url, json=body, headers=headers) as response:
-            answer: dict[str, Any] = await response.json()
-            if response.status != 200:
-                raise CannotPlay(f"{method} {url} was answered with {response.status}: {answer}")
-            return answer
-
-
-def _charge(intent: dict[str, Any]) -> Charge:
-    return Charge(
-        id=intent["id"],
-        operation_id=intent["metadata"].get("operation_id", ""),
-        payment_id=intent["metadata"].get("payment_id", ""),
-        amount=intent["amount"],
-        status=intent["status"],
-    )
