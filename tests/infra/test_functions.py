@@ -145,6 +145,23 @@ def test_no_message_outlives_its_record() -> None:
     assert queue.retention_days + DEAD_LETTER_RETENTION_DAYS < RETENTION.days
 
 
+def test_who_accepts_who_works_and_who_tells_share_what_they_know() -> None:
+    """An accepted request reaches the worker, and its record and answer are where those who accept
+    it, carry it out and tell of it look for them.
+    """
+    functions = {one.name: one.environment for one in SERVICE.functions}
+
+    for variable in ("ONCEKEY_TABLE", "ONCEKEY_RESPONSE_BUCKET"):
+        where = {functions[name][variable] for name in ("reports", "operations", "outbox-worker")}
+        assert len(where) == 1, variable
+    reports, relay, worker = (
+        functions[name] for name in ("reports", "outbox-relay", "outbox-worker")
+    )
+    assert reports["ONCEKEY_OUTBOX_TABLE"] == relay["ONCEKEY_OUTBOX_TABLE"]
+    assert relay["ONCEKEY_QUEUE_URL"] == worker["ONCEKEY_QUEUE_URL"]
+    assert reports["REPORTS_TABLE"] == worker["REPORTS_TABLE"]
+
+
 def test_a_batch_of_the_worker_fits_into_its_timeout() -> None:
     """Five charges that the provider lets run into the time limit end before the function does."""
     from functions.shared.provider import TIMEOUT_S
