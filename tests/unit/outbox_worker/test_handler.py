@@ -231,7 +231,7 @@ def test_what_the_api_asks_for_is_what_the_worker_reads() -> None:
     assert set(MESSAGE["payload"]) == set(Charge.model_fields)
 
 
-@pytest.mark.parametrize("kind", [InProgress, OutcomeUnknown, StoreUnavailable])
+@pytest.mark.parametrize("kind", [InProgress, OutcomeUnknown])
 @pytest.mark.parametrize(("receives", "delay_s"), [(1, 5), (2, 10), (4, 40)])
 def test_not_now_puts_the_message_off(
     monkeypatch: pytest.MonkeyPatch,
@@ -254,6 +254,22 @@ def test_not_now_puts_the_message_off(
 
     assert failed(answer) == ["record-0"]
     assert hidden == [("mine", delay_s)]
+
+
+def test_an_outage_leaves_the_message_to_the_queues_own_patience(
+    monkeypatch: pytest.MonkeyPatch, hidden: list[tuple[str, int]]
+) -> None:
+    """While the store is down a message fails and is not asked for sooner: coming soon and often,
+    it would be a dead letter before the store is back.
+    """
+
+    def down(*_: object) -> None:
+        raise StoreUnavailable(operation="payment.requested", retry_after_s=1)
+
+    monkeypatch.setattr(worker, "charge_payment", down)
+
+    assert failed(handler(delivery(message()), None)) == ["record-0"]
+    assert hidden == []
 
 
 def test_a_delivery_of_what_is_running_is_put_off(

@@ -18,7 +18,8 @@ from functions.reports.handler import handler as reports
 from functions.shared import payments_table
 from oncekey import InProgress, OutcomeUnknown, StoreUnavailable
 from oncekey.clock import SystemClock
-from oncekey.jobs import Jobs, JobUnfinished
+from oncekey.errors import JobUnfinished
+from oncekey.jobs import Jobs
 from tests.support.queue_events import delivery, failed, message
 from tests.support.reference_tables import physical
 from tests.support.report_requests import json_of, post_report
@@ -186,16 +187,15 @@ def test_a_report_that_no_worker_began_in_time_is_never_made(
     assert len(tables.rows("outbox")) == 1
 
 
-@pytest.mark.parametrize("gone", ["another owner", "another operation", "no record"])
+@pytest.mark.parametrize("gone", ["another owner", "another operation"])
 def test_a_message_that_no_record_waits_for_is_done_with(
     tables: Tables, job: str, gone: str
 ) -> None:
-    """A message of an acceptance that is over, or of a record that is gone, makes no report."""
+    """A message of an acceptance that is over makes no report; the one that holds does."""
     payload = json.loads(job)["payload"]
     changes: dict[str, dict[str, Any]] = {
         "another owner": {"payload": {**payload, "owner": "another"}},
         "another operation": {"operation_id": "0f8fad5b-d9cb-469f-a165-70867728950e"},
-        "no record": {"payload": {**payload, "record": "another"}},
     }
 
     answer = handler(delivery(changed(job, **changes[gone])), None)
@@ -204,6 +204,27 @@ def test_a_message_that_no_record_waits_for_is_done_with(
     assert tables.rows("reports") == []
     assert failed(handler(delivery(job), None)) == []
     assert len(tables.rows("reports")) == 1
+
+
+def test_a_message_whose_record_is_gone_is_done_with(tables: Tables, job: str) -> None:
+    """What nobody can be told of any more is not made."""
+    (record,) = tables.records()
+    tables.client.delete_item(TableName=physical("idempotency"), Key={"pk": {"S": record["pk"]}})
+
+    answer = handler(delivery(job), None)
+
+    assert failed(answer) == []
+    assert (tables.rows("reports"), tables.records()) == ([], [])
+
+
+def test_a_request_that_is_not_its_records_is_not_worked_on(tables: Tables, job: str) -> None:
+    """A message that names another record than its request has fails, and makes no report."""
+    payload = {**json.loads(job)["payload"], "record": "another"}
+
+    answer = handler(delivery(changed(job, payload=payload)), None)
+
+    assert (failed(answer), status(tables)) == (["record-0"], "PENDING")
+    assert tables.rows("reports") == []
 
 
 @pytest.mark.parametrize(
@@ -225,7 +246,7 @@ def test_a_job_that_cannot_be_worked_on_fails_alone(
     assert (len(tables.rows("reports")), status(tables)) == (1, "COMPLETED")
 
 
-@pytest.mark.parametrize("kind", [InProgress, OutcomeUnknown, StoreUnavailable, JobUnfinished])
+@pytest.mark.parametrize("kind", [InProgress, OutcomeUnknown])
 @pytest.mark.parametrize(("receives", "delay_s"), [(1, 5), (2, 10), (4, 40)])
 def test_not_now_puts_the_message_off(
     job: str,
@@ -246,3 +267,20 @@ def test_not_now_puts_the_message_off(
 
     assert failed(answer) == ["record-0"]
     assert hidden == [("mine", delay_s)]
+
+
+@pytest.mark.parametrize("kind", [StoreUnavailable, JobUnfinished])
+def test_what_may_not_pass_by_itself_is_left_to_the_queues_own_patience(
+    job: str, monkeypatch: pytest.MonkeyPatch, hidden: list[tuple[str, int]], kind: Any
+) -> None:
+    """While the store is down, or the report cannot be made, its message fails and is not asked for
+    sooner: coming soon and often, it would be a dead letter before the cause is gone.
+    """
+
+    def fails(*_: object) -> None:
+        raise kind(operation="POST /reports", retry_after_s=1)
+
+    monkeypatch.setattr(Jobs, "perform", fails)
+
+    assert failed(handler(delivery(job), None)) == ["record-0"]
+    assert hidden == []

@@ -16,9 +16,9 @@ def identifiers(count: int) -> list[str]:
     return [f"pay_{number:032x}" for number in range(count)]
 
 
-@pytest.mark.parametrize("count", [1, 2, 1000])
+@pytest.mark.parametrize("count", [1, 2, 100])
 def test_a_request_for_a_report_is_accepted(count: int) -> None:
-    """One payment makes a report, and so do a thousand; their order is kept."""
+    """One payment makes a report, and so do a hundred; their order is kept."""
     body = {"payment_ids": identifiers(count)}
 
     request = ReportRequest.model_validate_json(json.dumps(body))
@@ -33,7 +33,7 @@ def test_a_request_for_a_report_is_accepted(count: int) -> None:
         ({"payment_ids": None}, ("payment_ids",)),
         ({"payment_ids": "pay_" + "0" * 32}, ("payment_ids",)),
         ({"payment_ids": []}, ("payment_ids",)),
-        ({"payment_ids": identifiers(1001)}, ("payment_ids",)),
+        ({"payment_ids": identifiers(101)}, ("payment_ids",)),
         ({"payment_ids": [*identifiers(1), "nonsense"]}, ("payment_ids", 1)),
         ({"payment_ids": ["pay_" + "0" * 32 + "\n"]}, ("payment_ids", 0)),
         ({"payment_ids": [1]}, ("payment_ids", 0)),
