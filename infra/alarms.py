@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aws_cdk import CfnOutput, Duration
+from aws_cdk import CfnOutput, Duration, Stack
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -38,14 +38,13 @@ class Alarms(Construct):
             return
         topic = sns.Topic(self, "Topic", enforce_ssl=True)
         # A policy of its own takes the place of the one that lets the account's alarms in.
-        topic.grant_publish(iam.ServicePrincipal("cloudwatch.amazonaws.com"))
+        topic.grant_publish(_cloudwatch(Stack.of(self).account))
         for name in watched:
             queue = resources.queues[name]
             alarm = cloudwatch.Alarm(
                 self,
                 f"{pascal(name)}Depth",
-                alarm_description=f"Queue {name} holds messages that nobody works on: look at them,"
-                " remove the cause, and redrive them.",
+                alarm_description=_advice(name, service),
                 metric=queue.metric_approximate_number_of_messages_visible(
                     period=_PERIOD, statistic="Maximum"
                 ),
@@ -58,6 +57,24 @@ class Alarms(Construct):
             alarm.add_alarm_action(actions.SnsAction(topic))
         # An output of the stack, whose name is what a person looks for.
         CfnOutput(self, "TopicArn", value=topic.topic_arn).override_logical_id("AlarmTopicArn")
+
+
+def _cloudwatch(account: str) -> iam.ServicePrincipal:
+    """CloudWatch, for the alarms of this account alone."""
+    only_here = {"StringEquals": {"aws:SourceAccount": account}}
+    return iam.ServicePrincipal("cloudwatch.amazonaws.com", conditions=only_here)
+
+
+def _advice(name: str, service: Service) -> str:
+    if any(name == queue.dead_letters for queue in service.queues):
+        return (
+            f"Queue {name} holds messages that nobody works on: look at them, remove the cause, and"
+            " redrive them."
+        )
+    return (
+        f"Queue {name} holds what a stream has given up: look which records it names, remove the"
+        " cause, and put their items into the table again."
+    )
 
 
 def unattended(service: Service) -> list[str]:

@@ -155,7 +155,7 @@ OPERATIONS_FUNCTION = Function(
         **_LOGGING,
     },
     reads=("idempotency",),
-    keeps_answers_in="responses",
+    reads_answers_in="responses",
 )
 
 RELAY_FUNCTION = Function(
@@ -180,7 +180,8 @@ RELAY_FUNCTION = Function(
 WORKER_FUNCTION = Function(
     name="outbox-worker",
     handler="functions.outbox_worker.handler.handler",
-    # Five messages of 12 s at the worst: a call of the provider has 8 s, DynamoDB the rest.
+    # Five messages of 12 s: a call of the provider has 8 s at the worst, DynamoDB the rest. A
+    # report reads a hundred rows in a second or two. What is cut off comes again, and goes on.
     timeout_s=60,
     queues=(QueueTrigger(queue="payments", batch_size=5),),
     environment={

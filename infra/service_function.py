@@ -100,14 +100,15 @@ class ServiceFunction(Construct):
         """
         self.role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=[arn]))
 
-    def allow_answers(self, bucket: s3.IBucket) -> None:
-        """Let the function keep answers in `bucket` and fetch them again.
+    def allow_answers(self, bucket: s3.IBucket, *, may_keep: bool = True) -> None:
+        """Let the function fetch answers from `bucket`, and keep them there if it `may_keep` any.
 
         It may list the bucket, too: without that S3 says "denied" of an object that is missing, and
         the layer could not tell an answer that is lost from an outage.
         """
         objects = iam.PolicyStatement(
-            actions=["s3:PutObject", "s3:GetObject"], resources=[bucket.arn_for_objects("*")]
+            actions=["s3:PutObject", "s3:GetObject"] if may_keep else ["s3:GetObject"],
+            resources=[bucket.arn_for_objects("*")],
         )
         listing = iam.PolicyStatement(actions=["s3:ListBucket"], resources=[bucket.bucket_arn])
         self.role.add_to_policy(objects)

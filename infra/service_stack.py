@@ -86,3 +86,5 @@ def _grant(created: ServiceFunction, function: Function, resources: Resources) -
         created.allow(resources.queues[name].queue_arn, *SEND_ACTIONS)
     if function.keeps_answers_in:
         created.allow_answers(resources.buckets[function.keeps_answers_in])
+    if function.reads_answers_in:
+        created.allow_answers(resources.buckets[function.reads_answers_in], may_keep=False)

@@ -21,13 +21,12 @@ from functions.shared.models import PAYMENT_REQUESTED, Charge
 from oncekey import (
     InProgress,
     OutcomeUnknown,
-    StoreUnavailable,
     current_operation,
     idempotent_function,
 )
 from oncekey.clock import SystemClock
 from oncekey.inbox import Delivered, delivered, postpone
-from oncekey.jobs import Jobs, JobUnfinished
+from oncekey.jobs import Jobs
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
@@ -70,7 +69,9 @@ def work(record: SQSRecord, lambda_context: object = None) -> None:
                 "reason": type(error).__name__,
             },
         )
-        if isinstance(error, InProgress | OutcomeUnknown | StoreUnavailable | JobUnfinished):
+        # These pass by themselves, sooner than the queue would deliver the message again. An outage
+        # may not: soon and often would make dead letters of whatever is under way.
+        if isinstance(error, InProgress | OutcomeUnknown):
             wait_s = error.retry_after_s or 0
             postpone(record.receipt_handle, after_s=wait_s, receives=receives)
         raise
@@ -86,7 +87,7 @@ def carry_out(message: Delivered, lambda_context: object) -> None:
         jobs.perform(message, lambda_context)
         return
     if message.topic != PAYMENT_REQUESTED:
-        raise TopicUnknown(message.topic)
+        raise TopicUnknown(f"{message.topic} of {message.operation}")
     charge_payment(message, lambda_context)
 
 

@@ -20,7 +20,7 @@ PROVIDER_REMEMBERS_MS = 23 * 3_600_000
 # Every other state of an intent means that the card was not charged, and will not be.
 _STATUSES = {
     "succeeded": Status.SUCCEEDED,
-    # A bank debit takes days; the provider's webhook says how it ended.
+    # A bank debit takes days. Nothing follows it yet, so its payment stays pending.
     "processing": Status.PENDING,
 }
 

@@ -7,6 +7,7 @@ runs in the worker of the queue (`functions.outbox_worker`).
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ def handler(event: Event, context: object) -> Answer:
     fingerprint=ReportRequest,
     effects="recorded",
     mode="async",
+    # Longer than its message lives: 4 days in the queue and 14 among its dead letters.
+    retention=timedelta(days=30),
 )
 def create_report(event: Event, context: object, op: Operation) -> Answer:
     """Make a report, once for each Idempotency-Key: 201, for those who asked with a 202."""

@@ -14,10 +14,9 @@ REPORT_ID_PATTERN = r"^rep_[0-9a-f]{32}$"
 class ReportRequest(BaseModel):
     """The body of `POST /reports`: the payments that the report is about."""
 
-    # JSON has no tuples, so that `strict` would refuse every list.
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    payment_ids: Annotated[tuple[PaymentId, ...], Field(min_length=1, max_length=1000)]
+    payment_ids: Annotated[tuple[PaymentId, ...], Field(min_length=1, max_length=100)]
 
 
 class Report(BaseModel):

@@ -11,7 +11,6 @@ import pytest
 from oncekey import (
     ConfigurationError,
     DynamoDBStore,
-    NotExecuted,
     idempotent,
     jwt_claim,
     single_tenant,
@@ -21,9 +20,8 @@ from oncekey.envelope import sealed
 from oncekey.inbox import delivered
 from oncekey.jobs import Jobs
 from oncekey.powertools import idempotent_route
-from oncekey.record import Status
 from oncekey.testing import MemoryStore
-from tests.support.accepted import START_WITHIN_MS, Accepted
+from tests.support.accepted import Accepted
 from tests.support.dynamodb import TABLE, Recorder, dynamodb_table
 from tests.support.events import with_body, with_header, with_key
 from tests.support.protected import Protected, headers_of, is_replay, problem_of
@@ -104,47 +102,6 @@ def test_another_body_under_the_key_is_refused_in_every_state() -> None:
     assert len(service.messages) == 1
 
 
-@pytest.mark.requirement("B10")
-@pytest.mark.parametrize("met_by", ["the client", "the worker"])
-def test_what_no_worker_began_in_time_ends_as_a_stored_408(met_by: str) -> None:
-    """After its deadline a pending request is answered 408 for good, and no worker begins it.
-
-    Red when the late message is begun, or the 408 is not stored.
-    """
-    service = Accepted()
-    service.sends()
-    service.clock.advance(START_WITHIN_MS)
-
-    if met_by == "the worker":
-        service.works()
-    answers = [service.send(POST), service.send(POST)]
-    service.works()
-
-    assert [problem_of(answer) for answer in answers] == [(408, "not-started-in-time", False)] * 2
-    assert all(map(is_replay, answers))
-    assert service.runs == []
-    assert service.record.status is Status.COMPLETED
-
-
-def test_half_done_work_is_never_timed_out() -> None:
-    """A request whose earlier attempt has finished a step is worked on, however late."""
-    service = Accepted()
-    service.sends()
-    service.handles(lambda _, op: op.step("charge", lambda: "ch_1"), ends=NotExecuted())
-    with pytest.raises(NotExecuted):
-        service.works()
-    assert service.send(POST)["statusCode"] == 202
-    service.clock.advance(START_WITHIN_MS + 1)
-
-    late = service.send(POST)
-    service.handles(lambda _, op: op.step("charge", lambda: "ch_2"))
-    service.works()
-
-    assert late["statusCode"] == 202
-    assert service.given[-1] == "ch_1"
-    assert service.send(POST)["statusCode"] == 201
-
-
 def test_wait_gives_the_workers_answer_or_202() -> None:
     """`in_progress="wait"` waits for the worker's answer, and is 202 if there is none in time."""
     service = Accepted(in_progress="wait")
@@ -174,13 +131,18 @@ def test_a_running_request_that_may_be_asked_after_is_found() -> None:
     asking = Accepted(store=store)
     seen: list[Any] = []
 
+    other = with_key(POST, "another-key-of-16-letters")
+
+    def repeat_other(*_: object) -> dict[str, Any]:
+        seen.append(service.send(other))
+        return {"statusCode": 200}
+
     def repeat(_event: object, op: Any) -> dict[str, Any]:
         seen.append(asking.asks(op.operation_id)["statusCode"])
         seen.append(service.send(POST))
         seen.append(asking.asks(op.operation_id)["statusCode"])
         store.refuse("keep", 9)
-        other = with_key(POST, "another-key-of-16-letters")
-        service.then = lambda *_: seen.append(service.send(other)) or {"statusCode": 200}
+        service.then = repeat_other
         service.send(other)
         return {"statusCode": 201, "body": ""}
 

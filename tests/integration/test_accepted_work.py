@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from oncekey import InProgress, NotExecuted, OutcomeUnknown, StoreUnavailable
+from oncekey import InProgress, NotExecuted, OutcomeUnknown
 from oncekey.envelope import EnvelopeUnreadable
-from oncekey.errors import CallNotAnswered
-from oncekey.jobs import Jobs, JobUnfinished
+from oncekey.errors import CallNotAnswered, JobUnfinished
+from oncekey.jobs import Jobs
 from oncekey.record import Status
 from tests.support.accepted import Accepted, Meanwhile
 from tests.support.events import with_key
 from tests.support.protected import Protected, problem_of
-from tests.support.steps import CREATED, FAILED, POST, step
+from tests.support.steps import FAILED, POST, step
 
 EFFECTS = pytest.mark.parametrize("effects", ["unrecorded", "repeatable", "recorded"])
 
@@ -229,48 +229,6 @@ def test_of_two_retries_at_once_one_publishes() -> None:
     assert len(service.messages) == 2
 
 
-@pytest.mark.parametrize(
-    "call", ["commit Reserve", "commit Enqueue", "Begin", "TimeOut", "Complete"]
-)
-def test_a_lost_answer_changes_nothing(call: str) -> None:
-    """Each write of the way is applied and its answer lost: one message an attempt, one run, and
-    the true answer.
-    """
-    service = Accepted()
-    service.store.lose(call)
-
-    first = service.sends(ends=NotExecuted("not now") if call == "commit Enqueue" else CREATED)
-    if call == "commit Enqueue":
-        with pytest.raises(NotExecuted):
-            service.works()
-        service.handles()
-        assert service.send(POST)["statusCode"] == 202
-    if call == "TimeOut":
-        service.clock.advance(3_600_001)
-    service.works()
-    last = service.send(POST)
-
-    assert first["statusCode"] == 202
-    assert last["statusCode"] == (408 if call == "TimeOut" else 201)
-    assert len(service.messages) == (2 if call == "commit Enqueue" else 1)
-    assert len({message.id for message in service.messages}) == len(service.messages)
-
-
-def test_a_store_that_is_down_leaves_the_message() -> None:
-    """Where the store does not answer, the delivery fails and nothing runs; the next one does."""
-    service = Accepted()
-    service.sends()
-    service.store.refuse("read", 99)
-
-    with pytest.raises(StoreUnavailable):
-        service.works()
-    service.store.recovers()
-    service.clock.advance(60_000)
-    service.works()
-
-    assert len(service.runs) == 1
-
-
 def test_the_message_of_an_expired_operation_begins_nothing() -> None:
     """A dead letter redriven after its key's expiry speaks of an operation that is gone."""
     service = Accepted()
@@ -284,6 +242,43 @@ def test_the_message_of_an_expired_operation_begins_nothing() -> None:
 
     assert len(service.runs) == 1
     assert service.record.status is Status.PENDING
+
+
+def test_an_older_message_does_not_run_a_later_operation() -> None:
+    """An operation that has begun under the key since is not resumed by a message of the last."""
+    service = Accepted()
+    service.sends()
+    old = service.messages[0]
+    service.works()
+    service.clock.advance(25 * 3_600_000)
+    service.sends(ends=NotExecuted("not now"))
+    with pytest.raises(NotExecuted):
+        service.works()
+    service.handles()
+
+    service.works(old)
+
+    assert len(service.runs) == 2
+    assert service.record.status is Status.FAILED_RETRYABLE
+
+
+@pytest.mark.parametrize("effects", ["unrecorded", "repeatable"])
+def test_half_done_work_is_not_begun_by_a_handler_without_steps(effects: str) -> None:
+    """A release that has given up recording its effects leaves half-done work alone."""
+    service = Accepted()
+    service.sends(step("charge"), ends=FAILED)
+    with pytest.raises(JobUnfinished):
+        service.works()
+    service.send(POST)
+    later = service.another_sandbox(effects=effects)
+
+    with pytest.raises(OutcomeUnknown):
+        later.works()
+
+    assert later.runs == []
+    service.handles(step("charge"))
+    service.works()
+    assert service.ran == ["charge"]
 
 
 @pytest.mark.parametrize("payload", [None, [], {"record": 1}, {"record": "x", "owner": "y"}])
@@ -309,14 +304,14 @@ def test_a_message_of_another_handler_is_not_taken() -> None:
 
 
 def test_a_request_that_no_longer_fits_is_not_begun() -> None:
-    """Where this release would not find the key in it, the delivery fails, and nothing runs."""
+    """Where this release finds another caller in it, the delivery fails, and nothing runs."""
     service = Accepted()
     service.sends()
-    stricter = service.another_sandbox(min_key_length=200)
+    other = service.another_sandbox(tenant=lambda _context: "globex")
 
     with pytest.raises(ValueError, match="does not fit this release"):
-        stricter.works()
-    assert service.record.status is Status.PENDING
+        other.works()
+    assert (service.record.status, other.runs) == (Status.PENDING, [])
 
 
 def test_a_handler_that_answers_at_once_meets_a_waiting_request_as_running() -> None:

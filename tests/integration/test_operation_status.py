@@ -10,7 +10,7 @@ import pytest
 from oncekey import ConfigurationError, NotExecuted, jwt_claim, single_tenant
 from oncekey.operation_status import OperationStatus
 from tests.support.accepted import Accepted
-from tests.support.events import load, with_claim, with_tenant
+from tests.support.events import load, with_claim, with_route, with_tenant
 from tests.support.protected import problem_of
 from tests.support.steps import BESIDE, POST
 
@@ -191,6 +191,42 @@ def test_every_gateway_can_ask(name: str) -> None:
     assert answer["statusCode"] == 200
     field = "multiValueHeaders" if "multi_value" in name else "headers"
     assert answer[field]["Cache-Control"] in ("no-store", ["no-store"])
+
+
+def test_a_gateway_without_path_parameters_can_ask() -> None:
+    """Behind a load balancer or a Function URL the id is the last part of the path."""
+    service = Accepted()
+    service.sends()
+    path = f"/operations/{service.record.operation_id}"
+    event = with_route(load("alb_post"), "GET", path)
+
+    answer = service.status(event, None)
+
+    assert shown(answer)["operation_id"] == service.record.operation_id
+
+
+def test_the_id_of_an_earlier_operation_under_the_key_is_gone() -> None:
+    """After its expiry an operation is absent, though another lives under its key."""
+    service = Accepted()
+    service.sends()
+    old = service.record.operation_id
+    service.works()
+    service.clock.advance(25 * 3_600_000)
+    service.sends()
+
+    assert service.record.operation_id != old
+    assert service.asks(old)["statusCode"] == 404
+
+
+def test_what_is_no_id_asks_the_store_for_nothing() -> None:
+    """A text that no operation can have as its id is a 404 without a call."""
+    service = Accepted()
+
+    answers = [
+        service.asks(odd)["statusCode"] for odd in ("x", "op#" + ABSENT, ABSENT.upper() + "A")
+    ]
+
+    assert (answers, service.store.asked) == ([404] * 3, [])
 
 
 def test_wrong_options_are_named() -> None:

@@ -207,12 +207,17 @@ def test_the_readmes_report_is_made_once(monkeypatch: pytest.MonkeyPatch) -> Non
     operation says where it is, and a third request gets the stored answer.
     """
     compiled: list[Any] = []
+
+    def compile_report(asked: Any) -> str:
+        compiled.append(asked)
+        return "42"
+
     monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
     monkeypatch.setenv("ONCEKEY_OUTBOX_TABLE", "outbox")
     with dynamodb_table() as client:
         for table in ("reports", "outbox"):
             make_table(client, table)
-        namespace: dict[str, Any] = {"compile_report": lambda asked: compiled.append(asked) or "42"}
+        namespace: dict[str, Any] = {"compile_report": compile_report}
         exec(compile(blocks(README, "python")[6], "README.md", "exec"), namespace)  # noqa: S102
         event = with_tenant(load("apigw_http_v2_post"), "acme")
         accepted = [namespace["create_report"](event, None) for _ in range(2)]

@@ -60,6 +60,7 @@ PENDING_ROWS = [
         to=Status.IN_PROGRESS,
         from_status=PENDING,
         owner=True,
+        nothing_done=True,
         changes=changing(*BEGINS),
     ),
     Row(
@@ -71,12 +72,12 @@ PENDING_ROWS = [
         changes=changing(*BEGINS),
     ),
     Row(
-        name="PENDING, nothing done -> COMPLETED (408) by whoever meets it too late",
+        name="PENDING, never begun -> COMPLETED (408) by whoever meets it too late",
         build=lambda seen: TimeOut(pk=PK, seen_owner=seen.owner, ending=ENDING),
         to=Status.COMPLETED,
         from_status=PENDING,
         owner=True,
-        nothing_done=True,
+        never_begun=True,
         changes=changing(*ANSWERS),
     ),
 ]

@@ -98,3 +98,11 @@ def every_record() -> Iterator[Record]:
             effects=effects,
             steps=STEPS["finished and started"],
         )
+    for of_first_attempt in STEPS.values():
+        yield record(
+            status=Status.PENDING,
+            lease_until_ms=None,
+            attempt=1,
+            effects=Effects.RECORDED,
+            steps=of_first_attempt,
+        )

@@ -13,6 +13,7 @@ from oncekey.errors import (
     ConfigurationError,
     Final,
     InProgress,
+    JobUnfinished,
     KeyMissing,
     KeyReused,
     NotExecuted,
@@ -40,6 +41,7 @@ EXAMPLES: list[OncekeyError] = [
     StoreUnavailable(operation="charge", retry_after_s=1),
     KeyMissing(operation="charge", detail="it is blank"),
     ResultUnavailable(operation="charge", operation_id="op-1"),
+    JobUnfinished(operation="POST /reports", operation_id="op-1", retry_after_s=1),
 ]
 
 
@@ -104,6 +106,7 @@ CALLS: dict[type[CallNotAnswered], tuple[bool, str]] = {
     StoreUnavailable: (True, "make the same call with the same key again later"),
     KeyMissing: (False, "make it again with arguments that `key=` finds a key in"),
     ResultUnavailable: (False, "do not repeat it with another key"),
+    JobUnfinished: (True, "let the queue deliver its message again"),
 }
 
 

@@ -47,7 +47,7 @@ def test_an_event_too_large_is_refused_without_a_bucket() -> None:
 
 def test_a_message_brings_back_its_task() -> None:
     """Record, acceptance and event come out of the queue as they went in."""
-    job = Job(event=event_text({"body": "\ud800 ü"}, has_bucket=False), timed_out="")
+    job = Job(event=event_text({"body": "\ud800 ü"}, has_bucket=False))
     waiting = record(attempt=2)
 
     message = message_of(job, waiting, NOW_MS)
@@ -78,7 +78,7 @@ def test_a_pointer_that_is_none_leads_nowhere(data: bytes) -> None:
 
 def test_an_event_is_not_shown_by_its_job() -> None:
     """Neither a job nor its message shows the event in a traceback or a log."""
-    job = Job(event='{"body":"secret"}', timed_out="")
+    job = Job(event='{"body":"secret"}')
 
     assert "secret" not in repr(job)
     assert "secret" not in repr(message_of(job, record(), NOW_MS))

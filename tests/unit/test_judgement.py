@@ -92,7 +92,7 @@ def test_every_combination_has_the_verdict_of_the_contract() -> None:
         if found != expected(*combination):
             wrong.append((*combination, found))
 
-    assert len(COMBINATIONS) == 4 * 4 * 4 * 2 * 2 * 3 * 3 * 4
+    assert len(COMBINATIONS) == 5 * 4 * 4 * 2 * 2 * 3 * 3 * 4
     assert wrong == []
 
 

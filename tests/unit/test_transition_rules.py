@@ -28,12 +28,15 @@ every_row = pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
 def possible(stored: Record) -> bool:
     """Whether a record can arise.
 
-    What is settled has an expiry, unless it is half done, and no lease; the rest neither.
+    What is settled has an expiry, unless it is half done, and no lease; of the rest, what waits has
+    neither, and what runs or is unknown a lease.
     """
     settled = stored.status in COMPLETED | FAILED
     half_done = stored.status in FAILED and bool(stored.steps.finished)
     expires = stored.expires_at_s is not None
-    return (settled and not half_done) == expires and settled == (stored.lease_until_ms is None)
+    has_no_lease = settled or stored.status is Status.PENDING
+    expected = (settled and not half_done, has_no_lease)
+    return expected == (expires, stored.lease_until_ms is None)
 
 
 def outcomes(row: Row) -> list[tuple[Record, Record]]:
@@ -150,6 +153,7 @@ def test_an_expiry_counts_from_its_own_transition(row: Row) -> None:
     stated = {Status.COMPLETED: ENDING.expires_at_s, Status.FAILED_RETRYABLE: RETRY.expires_at_s}
     old = record(
         status=next(iter(row.from_status)),
+        attempt=1,
         expires_at_s=NOW_S - 1,
         lease_until_ms=NOW_MS - 1,
         effects=Effects.REPEATABLE if Effects.REPEATABLE in row.effects else Effects.RECORDED,

@@ -91,8 +91,8 @@ def _buckets_named_by(function: Function) -> list[str]:
     referenced = [
         value.bucket for value in function.environment.values() if isinstance(value, BucketName)
     ]
-    kept = [function.keeps_answers_in] if function.keeps_answers_in else []
-    return sorted({*referenced, *kept})
+    held = [name for name in (function.keeps_answers_in, function.reads_answers_in) if name]
+    return sorted({*referenced, *held})
 
 
 def _tables_named_by(function: Function) -> list[str]:

@@ -90,6 +90,8 @@ class Function:
     relays_from: str | None = None
     # The bucket for answers of theirs that no item holds, by its name here.
     keeps_answers_in: str | None = None
+    # The same for a function that looks at answers, and gives none of its own.
+    reads_answers_in: str | None = None
 
 
 def safe_visibility_timeout_s(*, timeout_s: int, window_s: int) -> int:

@@ -13,7 +13,7 @@ from oncekey.pending_transitions import Enqueue, TimeOut, Waiting
 from oncekey.store import Refused, Written
 from oncekey.stored_answer import Blob
 from oncekey.transition_rules import applied
-from oncekey.transitions import Ending, ExpireLease, Retry, seen
+from oncekey.transitions import Ending, ExpireLease, Release, Retry, seen
 
 if TYPE_CHECKING:
     from oncekey.claim import Claim
@@ -46,7 +46,8 @@ def accept(
         yield from retry.keep(payload, budget, clock)
     whole = Commit(
         transition=transition,
-        token=token(record.operation_id, record.owner, 0),
+        # One request may accept twice, under one owner.
+        token=token(record.operation_id, record.owner, record.attempt),
         messages=(message,),
         companion=pointer_to(record, claim, clock.now_ms()),
     )
@@ -68,20 +69,28 @@ def again(record: Record, claim: Claim, owner: str, now_ms: int) -> Enqueue:
 
 def given_up(record: Record, claim: Claim, now_ms: int) -> ExpireLease:
     """What ends a dead attempt that may run again, so that it can be accepted anew."""
-    half_done = bool(record.steps.finished)
-    retry_later = Retry(
-        reason="lease-expired",
-        expires_at_s=None if half_done else claim.expires_at_s(now_ms),
-        due=claim.due(now_ms + claim.settings.reconcile_grace_ms) if half_done else None,
-    )
-    return ExpireLease(pk=record.pk, seen=seen(record), now_ms=now_ms, to=retry_later)
+    to = _retry("lease-expired", record, claim, now_ms)
+    return ExpireLease(pk=record.pk, seen=seen(record), now_ms=now_ms, to=to)
+
+
+def put_back(record: Record, claim: Claim, now_ms: int) -> Release:
+    """What ends an attempt that was begun only to be accepted anew: nothing ran in it."""
+    retry_later = _retry("not-begun-in-time", record, claim, now_ms)
+    return Release(pk=record.pk, owner=record.owner, retry=retry_later)
+
+
+def _retry(reason: str, record: Record, claim: Claim, now_ms: int) -> Retry:
+    if not record.steps.finished:
+        return Retry(reason=reason, expires_at_s=claim.failure_expires_at_s(now_ms))
+    due = claim.due(now_ms + claim.settings.reconcile_grace_ms)
+    return Retry(reason=reason, expires_at_s=None, due=due)
 
 
 def timed_out(record: Record, claim: Claim, now_ms: int) -> TimeOut:
     """What ends an accepted request that no worker has begun in time."""
-    assert claim.job is not None
+    assert claim.timed_out is not None
     ending = Ending(
-        response=claim.job.timed_out,
+        response=claim.timed_out,
         response_version=claim.response_version,
         completed_at_ms=now_ms,
         expires_at_s=claim.expires_at_s(now_ms),

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from oncekey.settings import Settings
 
 
+# An accepted request's message lives at most 14 days in its queue and 14 in the dead-letter queue.
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-basic-architecture.html
+LONGEST_WORK_S = 28 * 24 * 3600
+
 # A first request arrives within it, whatever the network does.
 _A_MOMENT_MS = 60_000
 
@@ -37,8 +41,10 @@ class Claim:
     # When the client first sent the request, if it says so.
     first_sent_ms: int | None = None
     stores_raw_key: bool = True
-    # What a worker needs; None where the request is carried out at once.
+    # What is left for a worker; None where the request is carried out by whoever claims it.
     job: Job | None = None
+    # The stored answer to an accepted request that no worker begins in time.
+    timed_out: str | None = None
     # Whether the caller can be told where to ask after the operation.
     may_be_asked_after: bool = False
 
@@ -92,6 +98,14 @@ class Claim:
     def expires_at_s(self, now_ms: int) -> int:
         """When a record settled now expires."""
         return now_ms // 1000 + self.settings.retention_s + self.settings.gone_for_s
+
+    def failure_expires_at_s(self, now_ms: int) -> int:
+        """When a record expires that has failed now, and may run again.
+
+        What was accepted lives for as long as its message may come back.
+        """
+        longest_work_s = 0 if self.timed_out is None else LONGEST_WORK_S
+        return self.expires_at_s(now_ms) + longest_work_s
 
     def new_record(self, *, operation_id: str, owner: str, now_ms: int) -> Record:
         """The record of a first attempt: one that begins now, or waits for a worker."""

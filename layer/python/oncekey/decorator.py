@@ -228,7 +228,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
             response_version=self.response_version,
             upgrade_response=self.upgrade_response,
             before_store=self.before_store,
-            is_deferred=self.mode == "async",
+            is_async=self.mode == "async",
             given_settings=self._settings(),
         )
         return HttpOperation(policy=policy, store=self.store, clock=self.clock or SystemClock())

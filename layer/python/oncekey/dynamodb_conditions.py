@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from oncekey.pending_transitions import Begin, Enqueue, TimeOut
+from oncekey.record import Effects
 from oncekey.step_transitions import ClearStep, FinishStep, StartStep
 from oncekey.transitions import (
     Complete,
@@ -45,8 +46,9 @@ _MAY_RUN_AGAIN = f"(#effects = :repeatable OR (#effects = :recorded AND {_NONE_I
 RESERVE = f"{_ABSENT} OR {_SETTLED_AND_EXPIRED}"
 RESUME = f"#status = :failed_retryable AND {_SAME_VERSION}"
 ENQUEUE = RESUME
-BEGIN = "#status = :pending AND #owner = :seen_owner"
-TIME_OUT = f"{BEGIN} AND {_NOTHING_DONE}"
+BEGIN_RECORDED = "#status = :pending AND #owner = :seen_owner"
+BEGIN = f"{BEGIN_RECORDED} AND {_NOTHING_DONE}"
+TIME_OUT = f"{BEGIN_RECORDED} AND #attempt = :first"
 TAKE_OVER = f"#status = :in_progress AND {_MAY_RUN_AGAIN} AND {_SAME_VERSION} AND {_LEASE_OVER}"
 EXPIRE_LEASE_TO_UNKNOWN = f"#status = :in_progress AND {_SAME_VERSION} AND {_LEASE_OVER}"
 EXPIRE_LEASE_TO_RETRYABLE = TAKE_OVER
@@ -75,10 +77,13 @@ def guard(transition: Transition) -> tuple[str, Item]:
         case Enqueue():
             return ENQUEUE, _version(transition.seen.owner, transition.seen.rev)
         case Begin():
-            return BEGIN, {":seen_owner": {"S": transition.seen_owner}}
+            waiting: Item = {":seen_owner": {"S": transition.seen_owner}}
+            if transition.lease.effects is Effects.RECORDED:
+                return BEGIN_RECORDED, waiting
+            return BEGIN, waiting | {":none": {"N": "0"}}
         case TimeOut():
-            none: Item = {":none": {"N": "0"}}
-            return TIME_OUT, none | {":seen_owner": {"S": transition.seen_owner}}
+            first: Item = {":first": {"N": "1"}}
+            return TIME_OUT, first | {":seen_owner": {"S": transition.seen_owner}}
         case TakeOver():
             return TAKE_OVER, _version(transition.seen.owner, transition.seen.rev) | _now(
                 transition.now_ms

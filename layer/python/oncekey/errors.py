@@ -231,3 +231,12 @@ class ResultUnavailable(CallNotAnswered):
         "the call was carried out, and its result cannot be given again; do not repeat it with"
         " another key, look its effect up where it was made"
     )
+
+
+class JobUnfinished(CallNotAnswered):
+    """An accepted request was worked on, and its answer is not final, or not on record."""
+
+    retryable = True
+    advice = (
+        "the work ended without a final answer on record; let the queue deliver its message again"
+    )

@@ -137,8 +137,8 @@ class HttpOperation:
         store = self.store or defaults.store(settings.store_timeout_ms)
         try:
             claim = self.policy.claim(request, context, settings, self.clock)
-            if self.policy.is_deferred:
-                claim = replace(claim, job=self._job(event, request, settings, store))
+            if self.policy.is_async:
+                claim = replace(claim, job=self._job(event, store))
         except RequestRefused as error:
             return refused(error.code, request, self.policy, settings, detail=error.detail)
         return self._protected(request, claim, settings, store)
@@ -148,9 +148,10 @@ class HttpOperation:
         settings = defaults.settings(self.policy.given_settings)
         store = self.store or defaults.store(settings.store_timeout_ms)
         claim = self.policy.claim(request, context, settings, self.clock, is_accepted=True)
-        # Of the event there is no need; of the answer to one that comes too late, there is.
-        job = Job(event="", timed_out=self.policy.timed_out(request, settings))
-        return self._protected(request, replace(claim, job=job), settings, store)
+        if claim.pk != task.pk:
+            detail = "Key, tenant or principal are not those that it was accepted for."
+            raise RequestRefused("request-invalid", detail)
+        return self._protected(request, claim, settings, store)
 
     def _protected(
         self, request: HttpRequest, claim: Claim, settings: Settings, store: Store
@@ -163,15 +164,14 @@ class HttpOperation:
         )
         return _Protected(request=request, claim=claim, settings=settings, execution=execution)
 
-    def _job(self, event: Any, request: HttpRequest, settings: Settings, store: Store) -> Job:
+    def _job(self, event: Any, store: Store) -> Job:
         if not store.has_outbox:
             fault = (
                 "mode='async' needs an outbox: name its table in ONCEKEY_OUTBOX_TABLE, or pass"
                 " store=DynamoDBStore(table, outbox=...)"
             )
             raise ConfigurationError(f"@idempotent(operation={self.policy.name!r})", [fault])
-        text = event_text(event, has_bucket=store.has_bucket)
-        return Job(event=text, timed_out=self.policy.timed_out(request, settings))
+        return Job(event=event_text(event, has_bucket=store.has_bucket))
 
     def _raised(self, error: BaseException, protected: _Protected) -> Result:
         base = protected.settings.problem_base

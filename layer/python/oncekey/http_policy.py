@@ -48,7 +48,7 @@ class HttpPolicy:
     response_version: int
     upgrade_response: Callable[[Answer, int], Answer] | None
     before_store: Callable[[Answer], Answer] | None
-    is_deferred: bool
+    is_async: bool
     given_settings: Mapping[str, int | str]
 
     def needs_key(self, request: HttpRequest) -> bool:
@@ -83,7 +83,10 @@ class HttpPolicy:
             tenant=_caller(self.tenant, request),
             principal=_caller(self.principal, request) if self.principal else "",
             operation=self.name,
-            key=idempotency_key(request.header_lines(HEADER), self.min_key_length),
+            # What was accepted had a key that was long enough then.
+            key=idempotency_key(
+                request.header_lines(HEADER), 1 if is_accepted else self.min_key_length
+            ),
         )
         claim = Claim(
             identity=identity,
@@ -94,6 +97,7 @@ class HttpPolicy:
             response_version=self.response_version,
             stores_raw_key=self.stores_raw_key,
             may_be_asked_after=True,
+            timed_out=self._timed_out(request, settings) if self.is_async else None,
         )
         if is_accepted:
             return claim
@@ -105,8 +109,7 @@ class HttpPolicy:
             first_sent_ms=first_sent_ms(request.header_lines(FIRST_SENT)),
         )
 
-    def timed_out(self, request: HttpRequest, settings: Settings) -> str:
-        """The stored answer to an accepted request that no worker has begun in time."""
+    def _timed_out(self, request: HttpRequest, settings: Settings) -> str:
         answer = self.preset.refusal("not-started-in-time", base=settings.problem_base)
         return stored_form(answer, request.shape)
 

@@ -25,19 +25,24 @@ _HEAD_BYTES = 1_000
 # What proves who the caller is must not be written down. Who it is stands in the request context,
 # as the gateway's authorizer has found it.
 _CREDENTIALS = frozenset(
-    {"authorization", "proxy-authorization", "cookie", "x-api-key", "x-amz-security-token"}
+    {
+        "authorization",
+        "proxy-authorization",
+        "cookie",
+        "x-api-key",
+        "x-amz-security-token",
+        # Of a load balancer that has logged its user in.
+        "x-amzn-oidc-accesstoken",
+        "x-amzn-oidc-data",
+    }
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What an accepted request leaves behind: its event, as JSON text.
-
-    `timed_out` is the stored answer of one that no worker begins in time.
-    """
+    """What an accepted request leaves behind: its event, as JSON text."""
 
     event: str = field(repr=False)
-    timed_out: str
 
     @property
     def is_large(self) -> bool:

@@ -9,10 +9,17 @@ from oncekey import retry
 from oncekey.acceptance import timed_out
 from oncekey.outcome import Decision, Held, Reason, Refusal, Replayed
 from oncekey.pending_transitions import Begin, TimeOut
-from oncekey.record import Status
-from oncekey.reservation import MOST_ROUNDS, SHORTEST_RETRY_AFTER_MS, decide, lease
+from oncekey.record import Effects, Status
+from oncekey.reservation import (
+    MOST_ROUNDS,
+    SHORTEST_RETRY_AFTER_MS,
+    decide,
+    lease,
+    outcome_unknown,
+)
 from oncekey.store import Refused
 from oncekey.transition_rules import applied
+from oncekey.transitions import Reserve
 
 if TYPE_CHECKING:
     from oncekey.claim import Claim
@@ -47,15 +54,20 @@ def _decide(
     record: Record | None, task: Task, claim: Claim, owner: str, clock: Clock
 ) -> Decision | Write | Begin | TimeOut:
     now_ms = clock.now_ms()
-    superseded = Refusal(reason=Reason.SUPERSEDED, record=record)
     if record is None or record.operation_id != task.operation_id or record.is_expired(now_ms):
-        return superseded
+        return Refusal(reason=Reason.SUPERSEDED)
     if record.status is not Status.PENDING:
         # The fingerprint was compared when the request was accepted.
-        found = replace(claim, fingerprint=record.fingerprint, job=None)
-        return decide(record, found, owner, clock)
+        found = replace(claim, fingerprint=record.fingerprint)
+        decision = decide(record, found, owner, clock)
+        # It has expired at this moment; the request of a new operation is not this one's.
+        expired = isinstance(decision, Reserve)
+        return Refusal(reason=Reason.SUPERSEDED) if expired else decision
     if record.owner != task.owner:
-        return superseded
-    if record.is_overdue(now_ms):
+        return Refusal(reason=Reason.SUPERSEDED, record=record)
+    if record.is_overdue(now_ms) and not record.was_begun:
         return timed_out(record, claim, now_ms)
+    if record.steps.finished and claim.effects is not Effects.RECORDED:
+        # A handler that knows nothing of steps would do the finished ones again.
+        return outcome_unknown(record, now_ms)
     return Begin(pk=record.pk, seen_owner=record.owner, lease=lease(claim, owner, now_ms))

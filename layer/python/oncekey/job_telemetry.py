@@ -8,13 +8,28 @@ _logger = logging.getLogger("oncekey")
 
 
 def superseded(operation: str, operation_id: str) -> None:
-    """A message speaks no longer for its operation: accepted anew, answered, or forgotten."""
+    """A message speaks no longer for its operation, which was accepted anew."""
     _logger.info(
         "oncekey superseded: %s %s: the message is done with",
         operation,
         operation_id,
         extra={
             "oncekey_event": "superseded",
+            "operation": operation,
+            "operation_id": operation_id,
+        },
+    )
+
+
+def forgotten(operation: str, operation_id: str) -> None:
+    """A message came after its operation's record had expired: the request is not carried out."""
+    _logger.warning(
+        "oncekey forgotten: %s %s: its record has expired, and the message is done with;"
+        " give retention= as long as messages live, dead letters too",
+        operation,
+        operation_id,
+        extra={
+            "oncekey_event": "forgotten",
             "operation": operation,
             "operation_id": operation_id,
         },

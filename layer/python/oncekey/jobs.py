@@ -1,14 +1,16 @@
 """Carrying out, in a worker, the requests that `mode="async"` handlers have accepted.
 
-from oncekey.inbox import delivered
-from oncekey.jobs import Jobs
+    from oncekey.inbox import delivered
+    from oncekey.jobs import Jobs
 
-jobs = Jobs(create_report)
+    jobs = Jobs(create_report)
 
-def on_message(body: str, context: LambdaContext) -> None:
-message = delivered(body)
-if jobs.takes(message):
-jobs.perform(message, context)
+    def on_message(body: str, context: LambdaContext) -> None:
+        message = delivered(body)
+        if jobs.takes(message):
+            jobs.perform(message, context)
+
+What it raises leaves the message in the queue.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey import job_telemetry
 from oncekey.errors import (
-    CallNotAnswered,
     ConfigurationError,
     InProgress,
+    JobUnfinished,
     NotExecuted,
     OutcomeUnknown,
     RequestRefused,
@@ -32,6 +34,7 @@ from oncekey.outcome import Failed, Ran, Reason, Refusal, whole_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from oncekey.errors import CallNotAnswered
     from oncekey.inbox import Delivered
     from oncekey.outcome import Outcome
 
@@ -40,13 +43,6 @@ _EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
     Reason.OUTCOME_UNKNOWN: OutcomeUnknown,
     Reason.STORE_UNAVAILABLE: StoreUnavailable,
 }
-
-
-class JobUnfinished(CallNotAnswered):
-    """A run ended without an answer on record: not a final one, or one that was not confirmed."""
-
-    retryable = True
-    advice = "the run ended without a final answer on record; let the queue deliver it again"
 
 
 class Jobs:
@@ -146,6 +142,8 @@ def _check(outcome: Outcome, message: Delivered) -> None:
                 operation_id=message.operation_id,
                 retry_after_s=None if wait_ms is None else whole_seconds(wait_ms),
             )
+        case Refusal(reason=Reason.SUPERSEDED, record=None):
+            job_telemetry.forgotten(message.operation, message.operation_id)
         case Refusal(reason=Reason.SUPERSEDED):
             job_telemetry.superseded(message.operation, message.operation_id)
         case Ran(expires_at_s=None):

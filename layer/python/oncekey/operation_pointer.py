@@ -6,16 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from oncekey.claim import LONGEST_WORK_S
 from oncekey.identity import digest
 from oncekey.stored_answer import Blob, Elsewhere, Place
 
 if TYPE_CHECKING:
     from oncekey.claim import Claim
     from oncekey.record import Record
-
-# A job's message lives at most 14 days in its queue and 14 in the dead-letter queue.
-# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-basic-architecture.html
-_LONGEST_WORK_S = 28 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +40,7 @@ def pointer_to(record: Record, claim: Claim, now_ms: int) -> Blob:
     return Blob(
         at=pointer_place(record.operation_id),
         data=json.dumps(fields, separators=(",", ":")).encode("ascii"),
-        expires_at_s=claim.expires_at_s(now_ms) + _LONGEST_WORK_S,
+        expires_at_s=claim.expires_at_s(now_ms) + LONGEST_WORK_S,
     )
 
 

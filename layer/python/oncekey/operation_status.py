@@ -1,14 +1,17 @@
 """`GET /operations/{operation_id}`: what became of a request that was accepted.
 
-from oncekey import jwt_claim
-from oncekey.operation_status import OperationStatus
+    from oncekey import jwt_claim
+    from oncekey.operation_status import OperationStatus
 
-handler = OperationStatus(tenant=jwt_claim("tenant_id"))
+    handler = OperationStatus(tenant=jwt_claim("tenant_id"))
+
+It is where the `Location` of a 202 leads.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -80,11 +83,13 @@ class OperationStatus:
             raise ConfigurationError("OperationStatus", faults)
 
     def __call__(self, event: Mapping[str, Any], context: object) -> Answer:
-        """Answer one request of the route `GET /operations/{operation_id}`."""
+        """Answer one request of `GET /operations/{operation_id}`."""
         del context
         request = read_request(event)
         settings = defaults.settings({})
-        operation_id = str((event.get("pathParameters") or {}).get("operation_id") or "")
+        # A load balancer and a Function URL have no path parameters.
+        named = (event.get("pathParameters") or {}).get("operation_id")
+        operation_id = str(named or request.path.rpartition("/")[2])
         callers = self._callers(request)
         if not callers:
             return _problem("tenant-missing", request, settings)
@@ -110,7 +115,9 @@ class OperationStatus:
 
 
 def _find(operation_id: str, callers: set[str], store: Store, now_ms: int) -> Record | None:
-    data = store.fetch(pointer_place(operation_id)) if operation_id else None
+    if not _is_id(operation_id):
+        return None
+    data = store.fetch(pointer_place(operation_id))
     pointer = pointer_from(data) if data is not None else None
     if pointer is None or pointer.caller not in callers:
         return None
@@ -118,6 +125,13 @@ def _find(operation_id: str, callers: set[str], store: Store, now_ms: int) -> Re
     if record is None or record.operation_id != operation_id or record.is_expired(now_ms):
         return None
     return record
+
+
+def _is_id(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
 
 
 def _said(record: Record, store: Store) -> dict[str, Any] | None:

@@ -36,7 +36,10 @@ class Enqueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """PENDING → IN_PROGRESS, with the worker as its new owner; the attempt is the one accepted."""
+    """PENDING → IN_PROGRESS, with the worker as its new owner; the attempt is the one accepted.
+
+    Half-done work by a handler of recorded effects only.
+    """
 
     pk: str
     seen_owner: str
@@ -45,7 +48,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeOut:
-    """PENDING → COMPLETED: no worker began it in time, and nothing of it was ever done."""
+    """PENDING → COMPLETED: no worker has ever begun it, and its time is over."""
 
     pk: str
     seen_owner: str

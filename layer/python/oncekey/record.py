@@ -86,12 +86,17 @@ class Record:
         return self.lease_until_ms is not None and self.lease_until_ms < now_ms
 
     def is_overdue(self, now_ms: int) -> bool:
-        """Whether no worker has begun in time what was accepted, and nothing of it was ever done.
-
-        Half-done work is never overdue: its answer must tell of what was done.
-        """
-        waits = self.status is Status.PENDING and not self.steps.finished
+        """Whether no worker has begun in time what was accepted."""
+        waits = self.status is Status.PENDING
         return waits and self.due is not None and self.due.at_ms <= now_ms
+
+    @property
+    def was_begun(self) -> bool:
+        """Whether a worker may ever have run what is waiting.
+
+        Not what its steps say: a step that is idempotent leaves nothing where it is interrupted.
+        """
+        return self.attempt > 1
 
     @property
     def is_in_doubt(self) -> bool:

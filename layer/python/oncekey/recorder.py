@@ -163,7 +163,7 @@ class Recorder:
     def _retry(self, why: str) -> Retry:
         now_ms = self.clock.now_ms()
         if not self._is_half_done:
-            return Retry(reason=why, expires_at_s=self.claim.expires_at_s(now_ms))
+            return Retry(reason=why, expires_at_s=self.claim.failure_expires_at_s(now_ms))
         due = self.claim.due(now_ms + self.claim.settings.reconcile_grace_ms)
         return Retry(reason=why, expires_at_s=None, due=due)
 

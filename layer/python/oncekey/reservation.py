@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from oncekey import commands, retry, telemetry
-from oncekey.acceptance import accept, again, given_up, timed_out
+from oncekey.acceptance import accept, again, given_up, put_back, timed_out
 from oncekey.judgement import Verdict, judge
 from oncekey.outcome import Decision, Held, Reason, Refusal, Replayed
-from oncekey.pending_transitions import Enqueue, TimeOut
+from oncekey.pending_transitions import Begin, Enqueue, TimeOut
 from oncekey.record import Record, Status
-from oncekey.store import Refused
+from oncekey.store import Refused, Written
 from oncekey.transition_rules import applied
-from oncekey.transitions import Doubt, ExpireLease, Lease, Reserve, Resume, TakeOver, seen
+from oncekey.transitions import Doubt, ExpireLease, Lease, Release, Reserve, Resume, TakeOver, seen
 
 if TYPE_CHECKING:
     from oncekey.claim import Claim
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from oncekey.commands import Flow
     from oncekey.record import Due
     from oncekey.retry import Budget
-    from oncekey.store import Written
 
 # Each round after the first means that the record changed between our write and its refusal;
 # nothing changes it this often.
@@ -35,7 +34,7 @@ _LONGEST_RETRY_AFTER_RUNNING_MS = 5_000
 _LONGEST_RETRY_AFTER_UNKNOWN_MS = 60_000
 
 
-Write = Reserve | Resume | Enqueue | TakeOver | ExpireLease | TimeOut
+Write = Reserve | Resume | Enqueue | Begin | TimeOut | TakeOver | ExpireLease | Release
 
 
 def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Decision]:
@@ -56,7 +55,7 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
         # large payload is not kept for a repeat.
         met = yield from retry.read(claim.pk, budget, clock)
     decision = decide(met, claim, owner, clock)
-    polls = 0
+    polls, is_accepted = 0, False
     for _ in range(MOST_ROUNDS):
         while (
             _is_running(decision) and (left_ms := _time_to_wait_ms(claim, wait_until_ms, clock)) > 0
@@ -67,7 +66,11 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
             decision = decide(met, claim, owner, clock)
         if isinstance(decision, Held | Replayed | Refusal):
             return decision
+        if isinstance(decision, Enqueue) and met is not None and is_accepted:
+            # It has failed since we accepted it: the queue's next delivery is its retry.
+            return running(met, clock.now_ms())
         reply = yield from _sent(decision, met, claim, budget, clock)
+        is_accepted |= isinstance(reply, Written) and _accepts(decision)
         # What was written is judged like anything else: a lease may have ended while it was sent.
         met = reply.record if isinstance(reply, Refused) else applied(decision, met)
         decision = decide(met, claim, owner, clock)
@@ -79,10 +82,17 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
 def _sent(
     decision: Write, met: Record | None, claim: Claim, budget: Budget, clock: Clock
 ) -> Flow[Written | Refused]:
+    if isinstance(decision, Enqueue | Reserve) and _accepts(decision):
+        return (yield from accept(decision, met, claim, budget, clock))
+    return (yield from retry.write(decision, budget, clock))
+
+
+def _accepts(decision: Write) -> bool:
     match decision:
         case Enqueue() | Reserve(record=Record(status=Status.PENDING)):
-            return (yield from accept(decision, met, claim, budget, clock))
-    return (yield from retry.write(decision, budget, clock))
+            return True
+        case _:
+            return False
 
 
 def running(record: Record, now_ms: int) -> Refusal:
@@ -133,7 +143,8 @@ def decide(record: Record | None, claim: Claim, owner: str, clock: Clock) -> Dec
         case Verdict.GONE:
             return Refusal(reason=Reason.KEY_EXPIRED, record=record)
         case Verdict.OURS:
-            return Held(record)
+            # Begun to be accepted anew, and not to be run here.
+            return Held(record) if claim.job is None else put_back(record, claim, now_ms)
         case Verdict.KEY_REUSED:
             return Refusal(reason=Reason.KEY_REUSED, record=record)
         case Verdict.REPLAY:
@@ -143,8 +154,14 @@ def decide(record: Record | None, claim: Claim, owner: str, clock: Clock) -> Dec
                 return again(record, claim, owner, now_ms)
             return Resume(pk=record.pk, seen=seen(record), lease=lease(claim, owner, now_ms))
         case Verdict.PENDING:
-            is_overdue = claim.job is not None and record.is_overdue(now_ms)
-            return timed_out(record, claim, now_ms) if is_overdue else running(record, now_ms)
+            if claim.job is None or not record.is_overdue(now_ms):
+                return running(record, now_ms)
+            if not record.was_begun:
+                return timed_out(record, claim, now_ms)
+            # Its message is lost, or among the dead letters. What may have had an effect is not
+            # timed out: it is taken up, put back, and then accepted anew.
+            begun = lease(claim, owner, now_ms)
+            return Begin(pk=record.pk, seen_owner=record.owner, lease=begun)
         case Verdict.RUNNING:
             return running(record, now_ms)
         case Verdict.TAKE_OVER:

@@ -45,9 +45,11 @@ def permitted(transition: Transition, record: Record | None) -> bool:
         case Resume() | Enqueue():
             return record.status is Status.FAILED_RETRYABLE and transition.seen == seen(record)
         case Begin():
-            return _waits_under(record, transition.seen_owner)
+            # A handler that knows nothing of steps would do the finished ones again.
+            fits = transition.lease.effects is Effects.RECORDED or not record.steps.finished
+            return fits and _waits_under(record, transition.seen_owner)
         case TimeOut():
-            return _waits_under(record, transition.seen_owner) and not record.steps.finished
+            return not record.was_begun and _waits_under(record, transition.seen_owner)
         case TakeOver():
             return record.may_run_again and _lease_ran_out(
                 record, transition.seen, transition.now_ms

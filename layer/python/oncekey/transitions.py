@@ -11,7 +11,8 @@
  IN_PROGRESS        MarkUnknown  UNKNOWN            its owner
  IN_PROGRESS, over  TakeOver     IN_PROGRESS        a request; no step in doubt
  IN_PROGRESS, over  ExpireLease  UNKNOWN            a request or the reconciler
- IN_PROGRESS, over  ExpireLease  FAILED_RETRYABLE   the reconciler; no step in doubt
+ IN_PROGRESS, over  ExpireLease  FAILED_RETRYABLE   an accepted request or the reconciler;
+                                                    no step in doubt
  FAILED_RETRYABLE   Resume       IN_PROGRESS        a request, or a worker
  FAILED_RETRYABLE   Enqueue      PENDING            a request, to be worked on later
  FAILED_RETRYABLE   LateEffect   COMPLETED          a webhook or an operator
