@@ -56,7 +56,12 @@ def expected(
     if status == "FAILED_RETRYABLE" and half_done and declared != "recorded":
         return "unknown"
     if status != "IN_PROGRESS":
-        return {"COMPLETED": "replay", "FAILED_RETRYABLE": "resume", "UNKNOWN": "unknown"}[status]
+        return {
+            "PENDING": "pending",
+            "COMPLETED": "replay",
+            "FAILED_RETRYABLE": "resume",
+            "UNKNOWN": "unknown",
+        }[status]
     if lease != "over":
         return "running"
     return "take-over" if may_run_again else "lease-expired"
@@ -87,7 +92,7 @@ def test_every_combination_has_the_verdict_of_the_contract() -> None:
         if found != expected(*combination):
             wrong.append((*combination, found))
 
-    assert len(COMBINATIONS) == 4 * 4 * 4 * 2 * 2 * 3 * 3 * 4
+    assert len(COMBINATIONS) == 5 * 4 * 4 * 2 * 2 * 3 * 3 * 4
     assert wrong == []
 
 
@@ -212,6 +217,7 @@ def test_our_own_write_is_recognised_when_its_answer_was_lost() -> None:
 @pytest.mark.parametrize(
     ("status", "verdict"),
     [
+        (Status.PENDING, Verdict.PENDING),
         (Status.UNKNOWN, Verdict.UNKNOWN),
         (Status.COMPLETED, Verdict.REPLAY),
         (Status.FAILED_RETRYABLE, Verdict.RESUME),
