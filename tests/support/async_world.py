@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -15,6 +16,7 @@ from oncekey.inbox import Delivered, delivered
 from oncekey.jobs import Jobs
 from oncekey.operation_status import OperationStatus
 from oncekey.s3_bucket import ResponseBucket
+from oncekey.store import Refused
 from oncekey.tenants import single_tenant
 from tests.support.dynamodb import BUCKET
 from tests.support.events import load, with_body, with_route
@@ -218,6 +220,11 @@ class TurnByTurn(FaultyStore):
         self._done: set[int] = set()
         self._numbers: dict[int, int] = {}
         self._running = -1
+        self._refusals: Counter[str] = Counter()
+
+    def refusals(self, call: str) -> int:
+        """How many calls of this kind met a condition that failed."""
+        return self._refusals[call]
 
     def run(self, *workers: Callable[[], object]) -> None:
         """Run both to their ends."""
@@ -245,7 +252,9 @@ class TurnByTurn(FaultyStore):
         number = self._numbers.get(threading.get_ident())
         if number is not None:
             self._wait(number)
-        return super()._asked(call, function, argument)
+        reply = super()._asked(call, function, argument)
+        self._refusals[call] += isinstance(reply, Refused)
+        return reply
 
     def _wait(self, number: int) -> None:
         with self._turn:
