@@ -9,6 +9,7 @@ handler = OperationStatus(tenant=jwt_claim("tenant_id"))
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from oncekey.store import Store
     from oncekey.tenants import CallerSource
 
+_OPERATION_ID = re.compile(r"[0-9a-f-]{36}")
 _OPEN = frozenset({Status.PENDING, Status.IN_PROGRESS})
 
 
@@ -84,7 +86,7 @@ class OperationStatus:
         del context
         request = read_request(event)
         settings = defaults.settings({})
-        operation_id = str((event.get("pathParameters") or {}).get("operation_id") or "")
+        operation_id = _asked_for(event, request)
         callers = self._callers(request)
         if not callers:
             return _problem("tenant-missing", request, settings)
@@ -109,8 +111,17 @@ class OperationStatus:
         return {caller_digest(tenant, each) for each in ("", principal or "")}
 
 
+def _asked_for(event: Mapping[str, Any], request: HttpRequest) -> str:
+    """The id in the path; a load balancer and a function's address know no routes to name it by."""
+    named = (event.get("pathParameters") or {}).get("operation_id")
+    return str(named or request.path.rpartition("/")[2])
+
+
 def _find(operation_id: str, callers: set[str], store: Store, now_ms: int) -> Record | None:
-    data = store.fetch(pointer_place(operation_id)) if operation_id else None
+    if not _OPERATION_ID.fullmatch(operation_id):
+        # What no operation is called can be no key of the table either, such as a very long text.
+        return None
+    data = store.fetch(pointer_place(operation_id))
     pointer = pointer_from(data) if data is not None else None
     if pointer is None or pointer.caller not in callers:
         return None
