@@ -24,8 +24,10 @@ _HEAD_BYTES = 1_000
 
 # What proves who the caller is must not be written down. Who it is stands in the request context,
 # as the gateway's authorizer has found it.
+# https://docs.aws.amazon.com/elasticloadbalancing/latest/application/listener-authenticate-users.html#user-claims-encoding
 _CREDENTIALS = frozenset(
     {"authorization", "proxy-authorization", "cookie", "x-api-key", "x-amz-security-token"}
+    | {"x-amzn-oidc-accesstoken", "x-amzn-oidc-data"}
 )
 
 
