@@ -1,236 +1,340 @@
-"""`GET /operations/{operation_id}`: what it shows, and to whom."""
+"""`GET /operations/{operation_id}`: what it shows of an operation, and to whom."""
 
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from oncekey import ConfigurationError, NotExecuted, jwt_claim, single_tenant
 from oncekey.operation_status import OperationStatus
-from tests.support.accepted import Accepted
-from tests.support.events import load, with_claim, with_route, with_tenant
-from tests.support.protected import problem_of
-from tests.support.steps import BESIDE, POST
+from oncekey.record import Status
+from oncekey.stored_answer import Elsewhere, Place
+from tests.support.async_world import (
+    HOUR_MS,
+    POST,
+    Accepting,
+    accepted,
+    accepting_at,
+    shown,
+    status_event,
+)
+from tests.support.events import load, with_claim, with_tenant
+from tests.support.protected import SHAPES, fails, headers_of, problem_of
+from tests.support.recorded import World, recorded_world
+from tests.support.steps import noise
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator
 
-ABSENT = "00000000-0000-4000-8000-999999999999"
-TENANT = jwt_claim("tenant_id")
+    from tests.support.protected import Answer
 
-
-def shown(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON body of an answer."""
-    body: dict[str, Any] = json.loads(answer["body"])
-    return body
+# The manual clock begins here: 2023-11-14T22:13:20Z.
+CREATED_AT = "2023-11-14T22:13:20.000Z"
 
 
-def looks(status: OperationStatus, operation_id: str, event: dict[str, Any]) -> dict[str, Any]:
-    """What `status` answers to the caller of `event`."""
-    return status({**event, "pathParameters": {"operation_id": operation_id}}, None)
+@pytest.fixture(params=["memory", "moto"])
+def make(request: pytest.FixtureRequest) -> Iterator[Callable[..., Accepting]]:
+    """Make a service in memory or on moto."""
+    with accepting_at(request.param) as made:
+        yield made
 
 
-def test_it_follows_the_operation_to_its_answer() -> None:
-    """Pending, in progress and completed are shown with their times, and Retry-After until then."""
-    service = Accepted()
-    service.sends()
-    operation_id = service.record.operation_id
-    seen = [service.asks(operation_id)]
-    service.handles(
-        lambda *_: seen.append(service.asks(operation_id)),
-        ends={"statusCode": 201, "headers": {"location": "/reports/7"}, "body": "secret report"},
-    )
-    service.clock.advance(1_500)
-    service.works()
-    seen.append(service.asks(operation_id))
-
-    assert [shown(answer)["status"] for answer in seen] == ["pending", "in_progress", "completed"]
-    assert ["Retry-After" in answer["headers"] for answer in seen] == [True, True, False]
-    assert all(answer["headers"]["Cache-Control"] == "no-store" for answer in seen)
-    assert shown(seen[2]) == {
-        "operation_id": operation_id,
-        "operation": "POST /reports",
-        "status": "completed",
-        "created_at": "2023-11-14T22:13:20.000Z",
-        "completed_at": "2023-11-14T22:13:21.500Z",
-        "answer": {"status": 201, "location": "/reports/7"},
-    }
-
-
-@pytest.mark.parametrize(
-    ("ends", "status"),
-    [(NotExecuted("not now"), "failed_retryable"), (ValueError("broken"), "unknown")],
-)
-def test_what_has_failed_or_is_unknown_is_shown_as_such(ends: Exception, status: str) -> None:
-    """An operation without an answer says what it is, and when to ask again."""
-    service = Accepted(effects="unrecorded")
-    service.sends(ends=ends)
-    with pytest.raises(type(ends)):
-        service.works()
-
-    answer = service.asks(service.record.operation_id)
-
-    assert shown(answer)["status"] == status
-    assert int(answer["headers"]["Retry-After"]) >= 1
-    assert "answer" not in shown(answer)
-
-
-@pytest.mark.parametrize(
-    ("headers", "location"),
-    [
-        ({"headers": {"Location": "/reports/7"}}, "/reports/7"),
-        ({"multiValueHeaders": {"Location": ["/reports/8"]}}, "/reports/8"),
-        ({}, None),
-    ],
-)
-def test_the_answer_is_told_wherever_it_is_kept(
-    headers: dict[str, Any], location: str | None
-) -> None:
-    """Status and location of an answer that is kept beside its record are shown like any other."""
-    service = Accepted()
-    service.sends(ends={"statusCode": 201, **headers, "body": BESIDE.hex()})
-    service.works()
-
-    told = shown(service.asks(service.record.operation_id))["answer"]
-
-    assert told == {"status": 201} | ({"location": location} if location else {})
-
-
-def test_an_answer_that_is_gone_is_left_out() -> None:
-    """Where the stored answer is missing, the operation is shown as completed, without it."""
-    service = Accepted()
-    service.sends(ends={"statusCode": 201, "body": BESIDE.hex()})
-    service.works()
-    operation_id = service.record.operation_id
-    for name in [name for name in service.store.blobs if not name.startswith("op#")]:
-        del service.store.blobs[name]
-
-    assert shown(service.asks(operation_id))["status"] == "completed"
-    assert "answer" not in shown(service.asks(operation_id))
-
-
-def test_others_see_what_is_absent() -> None:
-    """Absent, expired and another tenant's operations get the same 404, byte for byte."""
-    service = Accepted(tenant=TENANT)
-    service.send(with_tenant(POST, "acme"))
-    operation_id = service.record.operation_id
-    status = OperationStatus(tenant=TENANT, store=service.store, clock=service.clock)
-    own = looks(status, operation_id, with_tenant(POST, "acme"))
-    foreign = looks(status, operation_id, with_tenant(POST, "globex"))
-    absent = looks(status, ABSENT, with_tenant(POST, "acme"))
-    odd = [looks(status, odd, with_tenant(POST, "acme")) for odd in ("", "op#", "x" * 3_000)]
-    service.works()
-    service.clock.advance(25 * 3_600_000)
-    expired = looks(status, operation_id, with_tenant(POST, "acme"))
-    unknown = looks(status, operation_id, with_tenant(POST, None))
-
-    assert own["statusCode"] == 200
-    assert problem_of(absent) == (404, "operation-unknown", False)
-    assert foreign == absent == expired
-    assert odd == [absent] * 3
-    assert problem_of(unknown)[:2] == (403, "tenant-missing")
-
-
-def test_a_principals_operations_are_its_own() -> None:
-    """Operations that are scoped by a principal are shown to it alone, keys stored or not."""
-    sub = jwt_claim("sub")
-    service = Accepted(tenant=TENANT, principal=sub, store_raw_key=False)
-    mine = with_claim(with_tenant(POST, "acme"), "sub", "user-1")
-    service.send(mine)
-    operation_id = service.record.operation_id
-    status = OperationStatus(tenant=TENANT, principal=sub, store=service.store, clock=service.clock)
-    everybody = OperationStatus(tenant=TENANT, store=service.store, clock=service.clock)
-
-    assert looks(status, operation_id, mine)["statusCode"] == 200
-    colleague = with_claim(mine, "sub", "user-2")
-    assert looks(status, operation_id, colleague)["statusCode"] == 404
-    assert looks(everybody, operation_id, mine)["statusCode"] == 404
-
-
-def test_a_store_that_is_down_is_said_to_be() -> None:
-    """Without its store it answers 503 and when to ask again, and not that there is nothing."""
-    service = Accepted()
-    service.sends()
-    operation_id = service.record.operation_id
-    answers = []
-    for call in ("fetch", "read"):
-        service.store.refuse(call)
-        answers.append(service.asks(operation_id))
-
-    assert [problem_of(answer) for answer in answers] == [(503, "store-unavailable", True)] * 2
-    assert all(answer["headers"]["Retry-After"] == "1" for answer in answers)
-
-
-def test_it_writes_nothing() -> None:
-    """Asking changes neither the record nor anything beside it."""
-    service = Accepted()
-    service.sends()
-    before = (dict(service.store.records), dict(service.store.blobs))
-    asked = len(service.store.asked)
-
-    service.asks(service.record.operation_id)
-
-    assert (service.store.records, service.store.blobs) == before
-    assert service.store.asked[asked:] == ["fetch", "read"]
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["apigw_http_v2_post", "apigw_rest_v1_post", "function_url_post", "alb_multi_value_post"],
-)
-def test_every_gateway_can_ask(name: str) -> None:
-    """The answer has the form that the event's gateway wants."""
-    service = Accepted()
-    service.sends()
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_finds_its_operation(shape: str) -> None:
+    """The id is the route's parameter, or the end of the path where there are no routes; the answer
+    has the shape's form.
+    """
+    service = Accepting()
+    _, _, operation_id = accepted(service.send(load(shape)))
     status = OperationStatus(tenant=single_tenant(), store=service.store, clock=service.clock)
 
-    answer = looks(status, service.record.operation_id, load(name))
+    answer = status(status_event(operation_id, shape), service.context())
 
-    assert answer["statusCode"] == 200
-    field = "multiValueHeaders" if "multi_value" in name else "headers"
-    assert answer[field]["Cache-Control"] in ("no-store", ["no-store"])
-
-
-def test_a_gateway_without_path_parameters_can_ask() -> None:
-    """Behind a load balancer or a Function URL the id is the last part of the path."""
-    service = Accepted()
-    service.sends()
-    path = f"/operations/{service.record.operation_id}"
-    event = with_route(load("alb_post"), "GET", path)
-
-    answer = service.status(event, None)
-
-    assert shown(answer)["operation_id"] == service.record.operation_id
+    assert shown(answer)["operation_id"] == operation_id
+    multi_value = shape == "alb_multi_value_post"
+    assert ("headers" in answer, "multiValueHeaders" in answer) == (not multi_value, multi_value)
 
 
-def test_the_id_of_an_earlier_operation_under_the_key_is_gone() -> None:
-    """After its expiry an operation is absent, though another lives under its key."""
-    service = Accepted()
-    service.sends()
-    old = service.record.operation_id
-    service.works()
-    service.clock.advance(25 * 3_600_000)
-    service.sends()
+def test_what_waits_and_what_runs_is_shown_with_retry_after(
+    make: Callable[..., Accepting],
+) -> None:
+    """Both have id, operation, state and the time of their acceptance, and say when to ask again,
+    no later than the lease ends.
+    """
+    service = make(timeout_ms=2_000)
+    _, _, operation_id = accepted(service.send(POST))
+    waiting = service.ask()
+    running: list[Answer] = []
 
-    assert service.record.operation_id != old
-    assert service.asks(old)["statusCode"] == 404
+    def handler(_event: object, _op: object) -> Answer:
+        service.clock.advance(5_500)
+        running.append(service.ask())
+        return {"statusCode": 201, "body": ""}
+
+    service.then = handler
+    service.perform()
+
+    whole = {"operation_id": operation_id, "operation": "POST /payments", "created_at": CREATED_AT}
+    assert shown(waiting) == {**whole, "status": "pending"}
+    assert shown(running[0]) == {**whole, "status": "in_progress"}
+    assert headers_of(waiting)["retry-after"] == "5"
+    assert headers_of(running[0])["retry-after"] == "2"
 
 
-def test_what_is_no_id_asks_the_store_for_nothing() -> None:
-    """A text that no operation can have as its id is a 404 without a call."""
-    service = Accepted()
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(NotExecuted(), Status.FAILED_RETRYABLE), (ValueError(), Status.UNKNOWN)],
+    ids=["failed", "unknown"],
+)
+def test_what_is_not_settled_is_shown_with_retry_after(
+    make: Callable[..., Accepting], error: Exception, status: Status
+) -> None:
+    """What failed and may run again, and what nobody knows, are open: nothing is said of an end."""
+    service = make()
+    service.send(POST)
+    service.then = fails(error)
+    service.work()
 
-    answers = [
-        service.asks(odd)["statusCode"] for odd in ("x", "op#" + ABSENT, ABSENT.upper() + "A")
+    answer = service.ask()
+
+    assert service.record.status is status
+    assert set(shown(answer)) == {"operation_id", "operation", "status", "created_at"}
+    assert shown(answer)["status"] == status.value.lower()
+    assert headers_of(answer)["retry-after"] == "60"
+
+
+ANSWERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "inline": (
+        {"statusCode": 201, "headers": {"Location": "/reports/1"}, "body": "made"},
+        {"status": 201, "location": "/reports/1"},
+    ),
+    "in lower case": (
+        {"statusCode": 303, "headers": {"location": "/reports/1"}, "body": ""},
+        {"status": 303, "location": "/reports/1"},
+    ),
+    "multi-value": (
+        {"statusCode": 201, "multiValueHeaders": {"Location": ["/reports/1"]}, "body": ""},
+        {"status": 201, "location": "/reports/1"},
+    ),
+    "compressed": (
+        {"statusCode": 201, "headers": {"Location": "/reports/1"}, "body": "x" * 5_000},
+        {"status": 201, "location": "/reports/1"},
+    ),
+    "in a companion": (
+        {"statusCode": 201, "headers": {"Location": "/reports/1"}, "body": noise(5_000).hex()},
+        {"status": 201, "location": "/reports/1"},
+    ),
+    "in the bucket": (
+        {"statusCode": 201, "headers": {"Location": "/reports/1"}, "body": noise(500_000).hex()},
+        {"status": 201, "location": "/reports/1"},
+    ),
+    "without location": ({"statusCode": 204, "body": ""}, {"status": 204}),
+    "an empty location": (
+        {"statusCode": 200, "headers": {"Location": ""}, "body": ""},
+        {"status": 200},
+    ),
+    "a refusal": ({"statusCode": 404, "body": "no"}, {"status": 404}),
+    "a status as text": ({"statusCode": "201", "body": ""}, {"status": 201}),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_what_is_completed_is_shown_with_status_and_location(
+    make: Callable[..., Accepting], name: str
+) -> None:
+    """Wherever the answer is kept, its status and location are told, and when it was given; its
+    body is not, and there is nothing to wait for.
+    """
+    service = make()
+    service.send(POST)
+    service.then = lambda _event, _op: dict(ANSWERS[name][0])
+    service.clock.advance(1_234)
+    service.perform()
+
+    answer = service.ask()
+
+    assert shown(answer) == {
+        "operation_id": service.record.operation_id,
+        "operation": "POST /payments",
+        "status": "completed",
+        "created_at": CREATED_AT,
+        "completed_at": "2023-11-14T22:13:21.234Z",
+        "answer": ANSWERS[name][1],
+    }
+    assert "retry-after" not in headers_of(answer)
+
+
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+def test_an_answer_that_cannot_be_given_is_still_completed(damage: str) -> None:
+    """The operation is done; only what it answered is not told."""
+    service = Accepting()
+    service.send(POST)
+    service.then = lambda _event, _op: {"statusCode": 201, "body": noise(5_000).hex()}
+    service.perform()
+    at = service.record.response
+    assert isinstance(at, Elsewhere)
+    assert at.place is Place.ITEM
+    if damage == "missing":
+        del service.store.blobs[at.name]
+    else:
+        service.store.blobs[at.name] = b"something else"
+
+    assert shown(service.ask())["status"] == "completed"
+    assert "answer" not in shown(service.ask())
+
+
+def tenant_of(service: Accepting, operation_id: str, tenant: str | None) -> Answer:
+    """What this tenant is told of the operation."""
+    status = OperationStatus(
+        tenant=jwt_claim("tenant_id"), store=service.store, clock=service.clock
+    )
+    return status(with_tenant(status_event(operation_id), tenant), service.context())
+
+
+@pytest.mark.requirement("C11")
+@pytest.mark.parametrize("is_done", [False, True])
+def test_absent_expired_and_somebody_elses_are_the_same_404(
+    make: Callable[..., Accepting], is_done: bool
+) -> None:
+    """Another tenant's operation, one that never was, one that has expired and whatever else the
+    path may say get equal answers, byte for byte.
+
+    Red when the pointer's caller is not compared, or any of them is told apart.
+    """
+    service = make(tenant=jwt_claim("tenant_id"), retention=timedelta(hours=1))
+    _, _, operation_id = accepted(service.send(with_tenant(POST, "acme")))
+    if is_done:
+        service.perform()
+    assert shown(tenant_of(service, operation_id, "acme"))
+
+    others = [tenant_of(service, operation_id, tenant) for tenant in ("other", "acme ", "ACME")]
+    absent = tenant_of(service, "00000000-0000-4000-8000-000000999999", "acme")
+    nonsense = [
+        tenant_of(service, each, "acme")
+        for each in (operation_id.upper() + "A", f"op#{operation_id}", service.record.pk, "%00")
     ]
+    service.perform()
+    service.clock.advance(HOUR_MS + 1_000)
+    expired = tenant_of(service, operation_id, "acme")
 
-    assert (answers, service.store.asked) == ([404] * 3, [])
+    assert problem_of(absent) == (404, "operation-unknown", False)
+    assert headers_of(absent)["cache-control"] == "no-store"
+    assert all(each == absent for each in [*others, *nonsense, expired])
 
 
-def test_wrong_options_are_named() -> None:
-    """A tenant that is no source is a fault at once."""
-    wrong: Any = "acme"
-    with pytest.raises(ConfigurationError, match="tenant is no source"):
-        OperationStatus(tenant=wrong)
+def test_a_text_that_no_operation_is_called_asks_nothing(make: Callable[..., Accepting]) -> None:
+    """However long or strange it is, it is a 404 and no failure of the store."""
+    service = make()
+
+    for text in ("", "x", "a" * 5_000, "\ud800", "../", "00000000-0000-4000-8000-00000000000é"):
+        assert problem_of(service.ask(text or "/"))[:2] == (404, "operation-unknown")
+
+
+def test_the_operation_of_a_key_used_again_is_another(make: Callable[..., Accepting]) -> None:
+    """After the expiry the first id is a 404, though its pointer and a record of its key exist."""
+    service = make(retention=timedelta(hours=1))
+    _, _, first = accepted(service.send(POST))
+    service.perform()
+    service.clock.advance(HOUR_MS + 1_000)
+    _, _, second = accepted(service.send(POST))
+
+    assert problem_of(service.ask(first))[:2] == (404, "operation-unknown")
+    assert shown(service.ask(second))["status"] == "pending"
+
+
+def test_a_request_without_a_tenant_is_refused() -> None:
+    """It is a 403 before anything is read."""
+    service = Accepting(tenant=jwt_claim("tenant_id"))
+    _, _, operation_id = accepted(service.send(with_tenant(POST, "acme")))
+    asked = list(service.store.asked)
+
+    assert problem_of(tenant_of(service, operation_id, None)) == (403, "tenant-missing", False)
+    assert service.store.asked == asked
+
+
+def test_operations_of_a_principal_are_shown_to_that_one_alone() -> None:
+    """With `principal=` the same principal of the same tenant finds it, another does not, nor does
+    one who is asked for no principal; operations of the whole tenant are found by all of it.
+    """
+    own = {"tenant": jwt_claim("tenant_id"), "principal": jwt_claim("sub")}
+    service = Accepting(**own)
+    _, _, operation_id = accepted(service.send(with_claim(POST, "sub", "anna")))
+    shared = Accepting(store=service.store, tenant=jwt_claim("tenant_id"), operation="POST /other")
+    shared.clock.new_owner()
+    shared.clock.new_owner()
+    _, _, shared_id = accepted(shared.send(with_claim(POST, "sub", "anna")))
+
+    def told(sub: str | None, wanted: str, sources: dict[str, Any]) -> int:
+        status = OperationStatus(store=service.store, clock=service.clock, **sources)
+        event = with_claim(status_event(wanted), "sub", sub)
+        return int(status(event, service.context())["statusCode"])
+
+    assert [told(sub, operation_id, own) for sub in ("anna", "ben", None)] == [200, 404, 404]
+    assert told("anna", operation_id, {"tenant": jwt_claim("tenant_id")}) == 404
+    assert [told(sub, shared_id, own) for sub in ("anna", "ben", None)] == [200, 200, 200]
+
+
+@pytest.mark.parametrize("call", ["fetch", "read"])
+@pytest.mark.parametrize("failure", ["refused", "denied"])
+def test_a_store_that_is_down_is_a_503(call: str, failure: str) -> None:
+    """It says to come back, and is not cached; absence is not claimed of what was not read."""
+    service = Accepting()
+    service.send(POST)
+    if failure == "refused":
+        service.store.refuse(call, 100)
+    else:
+        service.store.deny(call)
+
+    answer = service.ask()
+
+    assert problem_of(answer) == (503, "store-unavailable", True)
+    assert headers_of(answer)["retry-after"] == "1"
+    assert headers_of(answer)["cache-control"] == "no-store"
+
+
+def test_nothing_is_written_by_asking(make: Callable[..., Accepting]) -> None:
+    """Not even an operation that is late is changed: whoever meets it with its key ends it."""
+    service = make()
+    service.send(POST)
+    service.clock.advance(HOUR_MS)
+    before = service.record
+
+    assert shown(service.ask())["status"] == "pending"
+    assert service.record == before
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """Tables of its own for each test."""
+    with recorded_world() as made:
+        yield made
+
+
+def test_the_pointer_says_nothing_of_who_asked(world: World) -> None:
+    """It has the record's key and a hash, and outlives the record's answer."""
+    service = Accepting(store=world.store(), tenant=jwt_claim("tenant_id"))
+    answer = service.send(with_tenant(POST, "a-very-personal-name"))
+    operation_id = accepted(answer)[2]
+
+    name = {"pk": {"S": f"op#{operation_id}"}}
+    item: Any = world.client.get_item(TableName="idempotency-under-test", Key=name)["Item"]
+    kept = json.loads(bytes(item["data"]["B"]))
+
+    assert set(item) == {"pk", "data", "expires_at"}
+    assert set(kept) == {"pk", "caller"}
+    assert kept["pk"] == world.record.pk
+    assert "a-very-personal-name" not in json.dumps(kept)
+    assert int(item["expires_at"]["N"]) == service.clock.now_ms() // 1000 + 29 * 24 * 3600
+
+
+def test_wrong_options_are_refused_when_it_is_made() -> None:
+    """All faults are in one message."""
+    wrong: Any = {"tenant": "acme", "principal": 5, "store": "table", "clock": "x"}
+
+    with pytest.raises(ConfigurationError) as refused:
+        OperationStatus(**wrong)
+
+    assert len(refused.value.faults) == 4

@@ -1,84 +1,234 @@
-"""What an accepted request leaves for a worker, and what the worker reads of it."""
+"""What is written down of an accepted request, and read again by its worker."""
 
 from __future__ import annotations
 
+import copy
 import json
+import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from oncekey.envelope import EnvelopeUnreadable, sealed, unsealed
+from oncekey.envelope import EnvelopeUnreadable, sealed
 from oncekey.errors import RequestRefused
-from oncekey.job import Job, event_text, message_of, task_of
-from oncekey.operation_pointer import pointer_from
+from oncekey.inbox import delivered
+from oncekey.job import TOPIC, Job, Task, event_text, message_of, task_of
+from oncekey.record import Status
+from tests.support.events import load, with_body, with_header
+from tests.support.protected import SHAPES
 from tests.support.records import NOW_MS, record
 
+POST = load("apigw_http_v2_post")
+WITHOUT_CREDENTIALS = with_header(POST, "authorization")
+PENDING = record(status=Status.PENDING, lease_until_ms=None)
+# The largest event that a message holds: 200,000 bytes, but for what stands beside it.
+LARGEST_BYTES = 199_000
+
+CREDENTIALS = {
+    "Authorization": "Bearer secret-token",
+    "authorization": "Basic secret-token",
+    "PROXY-AUTHORIZATION": "secret-token",
+    "Cookie": "session=secret-token",
+    "X-Api-Key": "secret-token",
+    "x-amz-security-token": "secret-token",
+    "X-Amzn-Oidc-Accesstoken": "secret-token",
+    "x-amzn-oidc-data": "secret-token",
+}
+
+
+def kept(event: Any) -> Any:
+    """What a worker gets of `event`."""
+    return json.loads(event_text(event, has_bucket=True))
+
+
+def job(event: Any) -> Job:
+    """The job of this event."""
+    return Job(event=event_text(event, has_bucket=True))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", CREDENTIALS)
+def test_headers_that_prove_who_asks_are_not_written_down(shape: str, name: str) -> None:
+    """In any letter case, and wherever the shape has headers, they are left out, and only they."""
+    event = with_header(with_header(load(shape), "authorization"), name, CREDENTIALS[name])
+
+    text = event_text(event, has_bucket=True)
+
+    assert "secret-token" not in text
+    assert json.loads(text) == with_header(event, name)
+
+
+def test_cookies_and_the_value_of_an_api_key_are_not_written_down() -> None:
+    """Payload 2.0 lists cookies apart, and a REST API repeats the API key in its context."""
+    payload_2 = {**load("apigw_http_v2_post"), "cookies": ["session=secret-token"]}
+    rest = load("apigw_rest_v1_post")
+    rest["requestContext"]["identity"].update(apiKey="secret-token", apiKeyId="key-1")
+
+    assert "secret-token" not in event_text(payload_2, has_bucket=True)
+    assert "cookies" not in kept(payload_2)
+    assert "secret-token" not in event_text(rest, has_bucket=True)
+    assert kept(rest)["requestContext"]["identity"]["apiKeyId"] == "key-1"
+
+
+@pytest.mark.parametrize("shape", ["apigw_http_v2_post", "apigw_rest_v1_post", "function_url_post"])
+def test_what_the_authorizer_found_is_kept(shape: str) -> None:
+    """The claims, or the IAM caller, are the worker's way to tenant and principal."""
+    authorizer = load(shape)["requestContext"]["authorizer"]
+
+    assert authorizer
+    assert kept(load(shape))["requestContext"]["authorizer"] == authorizer
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_event_itself_is_not_changed(shape: str) -> None:
+    """The caller's event is its own, credentials and all."""
+    event = {**with_header(load(shape), "authorization", "Bearer token"), "cookies": ["a=b"]}
+    before = copy.deepcopy(event)
+
+    event_text(event, has_bucket=True)
+
+    assert event == before
+
 
 @pytest.mark.parametrize(
-    "header",
-    ["Authorization", "AUTHORIZATION", "Proxy-Authorization", "cookie", "X-Api-Key"],
+    "event",
+    [
+        {**WITHOUT_CREDENTIALS, "headers": None},
+        {**WITHOUT_CREDENTIALS, "multiValueHeaders": None},
+        {**WITHOUT_CREDENTIALS, "requestContext": {"http": {"method": "POST"}, "identity": None}},
+        {**WITHOUT_CREDENTIALS, "requestContext": None},
+    ],
 )
-@pytest.mark.parametrize("field", ["headers", "multiValueHeaders"])
-def test_credentials_are_left_out_however_they_are_spelt(header: str, field: str) -> None:
-    """No header that proves who the caller is gets into the text; the others do."""
-    event = {field: {header: "secret", "Idempotency-Key": "key"}, "body": "b"}
-
-    kept = json.loads(event_text(event, has_bucket=False))
-
-    assert kept == {field: {"Idempotency-Key": "key"}, "body": "b"}
+def test_an_event_without_these_members_is_kept_as_it_is(event: dict[str, Any]) -> None:
+    """What a gateway leaves empty stays so."""
+    assert kept(event) == event
 
 
-@pytest.mark.parametrize("event", [{}, {"headers": None}, {"requestContext": {"identity": None}}])
-def test_an_event_without_headers_is_kept_as_it_is(event: dict[str, Any]) -> None:
-    """What is not there need not be left out."""
-    assert json.loads(event_text(event, has_bucket=False)) == event
+@pytest.mark.parametrize("body", ["\ud800", 'a\udfff"', "Zoë \U0001f600", "\x00", ""])
+def test_any_body_survives(body: str) -> None:
+    """Lone surrogates, control characters and whatever else JSON can carry come out again, through
+    the queue.
+    """
+    event = with_body(POST, body)
+
+    message = message_of(job(event), PENDING, NOW_MS)
+    body_of_queue = sealed(replace(message, claim=None))
+    body_of_queue.encode("utf-8")
+
+    task = task_of(delivered(body_of_queue).payload, PENDING.operation_id)
+    assert task.event["body"] == body
 
 
-def test_an_event_too_large_is_refused_without_a_bucket() -> None:
-    """The bound is the message's, with room for what stands beside the event."""
-    limit = 200_000 - 1_000
-    fits = {"body": "x" * (limit - len('{"body":""}'))}
-
-    assert len(event_text(fits, has_bucket=False)) == limit
-    with pytest.raises(RequestRefused, match="too large"):
-        event_text({"body": fits["body"] + "x"}, has_bucket=False)
-    assert event_text({"body": fits["body"] + "x"}, has_bucket=True)
+def sized(size_bytes: int) -> dict[str, Any]:
+    """An event whose text has so many bytes."""
+    empty = with_body(POST, "")
+    left = size_bytes - len(event_text(empty, has_bucket=True))
+    return with_body(POST, "x" * left)
 
 
-def test_a_message_brings_back_its_task() -> None:
-    """Record, acceptance and event come out of the queue as they went in."""
-    job = Job(event=event_text({"body": "\ud800 ü"}, has_bucket=False))
-    waiting = record(attempt=2)
+def test_without_a_bucket_only_so_much_is_kept() -> None:
+    """Up to 199,000 bytes as they are written the message holds the event; one more is refused with
+    `request-invalid`, and its text repeats nothing of it.
+    """
+    assert len(event_text(sized(LARGEST_BYTES), has_bucket=False)) == LARGEST_BYTES
 
-    message = message_of(job, waiting, NOW_MS)
-    received = unsealed(sealed(message))
-    task = task_of(json.loads(received.payload), received.operation_id)
+    with pytest.raises(RequestRefused) as refused:
+        event_text(sized(LARGEST_BYTES + 1), has_bucket=False)
+    assert refused.value.code == "request-invalid"
+    assert "xxx" not in str(refused.value)
 
-    assert message.payload.isascii()
-    assert (task.pk, task.owner) == (waiting.pk, waiting.owner)
-    assert (task.operation_id, task.event) == (waiting.operation_id, {"body": "\ud800 ü"})
-    assert message.id != message_of(job, record(attempt=3), NOW_MS).id
-    assert message.id == message_of(job, waiting, NOW_MS + 1).id
+
+def test_a_job_is_large_where_its_message_may_need_the_bucket() -> None:
+    """What the bucket's refusal and the read before a repeat go by is one limit."""
+    assert not job(sized(LARGEST_BYTES)).is_large
+    assert job(sized(LARGEST_BYTES + 1)).is_large
+    # Whatever a record's key and owner are, what is not large stands in its message.
+    assert message_of(job(sized(LARGEST_BYTES)), PENDING, NOW_MS).claim is None
+
+
+@pytest.mark.parametrize("size_bytes", [LARGEST_BYTES + 1_001, 1_000_000])
+def test_a_large_payload_is_kept_apart_under_its_owners_name(size_bytes: int) -> None:
+    """Two acceptances of one operation keep theirs under different names."""
+    large = job(sized(size_bytes))
+
+    claims = [
+        message_of(large, replace(PENDING, owner=owner, attempt=attempt), NOW_MS).claim
+        for owner, attempt in (("owner-1", 1), ("owner-2", 1), ("owner-1", 2))
+    ]
+
+    assert all(claims)
+    assert len({claim.name for claim in claims if claim}) == 3
+
+
+def test_a_message_says_which_acceptance_it_speaks_for() -> None:
+    """It names record, owner, operation and tenant, and has the event."""
+    message = message_of(job(POST), PENDING, NOW_MS)
+
+    assert (message.topic, message.created_at_ms) == (TOPIC, NOW_MS)
+    assert (message.operation, message.operation_id) == (PENDING.operation, PENDING.operation_id)
+    assert message.tenant == PENDING.tenant
+    assert json.loads(message.payload) == {
+        "record": PENDING.pk,
+        "owner": PENDING.owner,
+        "event": kept(POST),
+    }
+
+
+def test_an_acceptance_has_one_message_id() -> None:
+    """The id is the same for the same attempt of the same operation, and another for each other
+    attempt, operation, and message that a handler publishes.
+    """
+
+    def message_id(**changes: Any) -> str:
+        return message_of(job(POST), replace(PENDING, **changes), NOW_MS).id
+
+    ids = [
+        message_id(),
+        message_id(attempt=PENDING.attempt + 1),
+        message_id(operation_id=str(uuid.UUID(int=7))),
+        str(uuid.uuid5(uuid.UUID(PENDING.operation_id), "message 0.0")),
+    ]
+
+    assert len(set(ids)) == 4
+    assert message_id(owner="another", rev=99) == ids[0]
+    assert str(uuid.UUID(ids[0])) == ids[0]
+
+
+def test_what_was_written_is_what_is_read() -> None:
+    """The task has the record's key, the operation, the acceptance's owner and the event."""
+    body = sealed(message_of(job(POST), PENDING, NOW_MS))
+    message = delivered(body)
+
+    assert task_of(message.payload, message.operation_id) == Task(
+        pk=PENDING.pk,
+        operation_id=PENDING.operation_id,
+        owner=PENDING.owner,
+        event=kept(POST),
+    )
+
+
+WHOLE: dict[str, Any] = {"record": "v1#record", "owner": "owner-1", "event": {}}
+NOT_OF_ANY_KIND: list[Any] = [None, 1, []]
 
 
 @pytest.mark.parametrize(
-    "payload", [None, 1, "x", [], {}, {"record": "r", "owner": "o", "event": 1}]
+    "payload",
+    [
+        *(None, "text", 5, [], {}, [WHOLE]),
+        *({name: WHOLE[name] for name in WHOLE if name != left} for left in WHOLE),
+        *({**WHOLE, name: value} for name in WHOLE for value in NOT_OF_ANY_KIND),
+    ],
 )
-def test_a_payload_that_is_no_task_is_unreadable(payload: object) -> None:
-    """Anything else is said to be none, without a word of what it holds."""
+def test_a_payload_that_is_none_is_unreadable(payload: Any) -> None:
+    """It is told apart before anything is done, as other messages that nobody can read are."""
     with pytest.raises(EnvelopeUnreadable, match="tells of no accepted request"):
-        task_of(payload, "operation")
+        task_of(payload, "operation-1")
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b'{"pk": "v1#x"}', b"1"])
-def test_a_pointer_that_is_none_leads_nowhere(data: bytes) -> None:
-    """What cannot be read as a pointer is none, rather than an error."""
-    assert pointer_from(data) is None
+def test_neither_job_nor_task_shows_the_event() -> None:
+    """What is printed of them repeats no request."""
+    event = with_body(POST, "the-secret-of-the-customer")
+    task = Task(pk="pk", operation_id="id", owner="owner", event=event)
 
-
-def test_an_event_is_not_shown_by_its_job() -> None:
-    """Neither a job nor its message shows the event in a traceback or a log."""
-    job = Job(event='{"body":"secret"}')
-
-    assert "secret" not in repr(job)
-    assert "secret" not in repr(message_of(job, record(), NOW_MS))
+    assert "the-secret" not in repr(job(event)) + repr(task)

@@ -217,6 +217,7 @@ def test_our_own_write_is_recognised_when_its_answer_was_lost() -> None:
 @pytest.mark.parametrize(
     ("status", "verdict"),
     [
+        (Status.PENDING, Verdict.PENDING),
         (Status.UNKNOWN, Verdict.UNKNOWN),
         (Status.COMPLETED, Verdict.REPLAY),
         (Status.FAILED_RETRYABLE, Verdict.RESUME),

@@ -172,7 +172,9 @@ def test_defaults_told_in_docstrings_are_the_constants() -> None:
     wait_up_to = timedelta(milliseconds=settings.WAIT_UP_TO_MS)
     grace = timedelta(milliseconds=settings.RECONCILE_GRACE_MS)
     retention = timedelta(seconds=settings.RETENTION_S)
-    assert f"wait_up_to: {said(wait_up_to, timedelta(seconds=1))} s by default" in told
+    start_within = timedelta(milliseconds=settings.START_WITHIN_MS)
+    assert f"wait_up_to: how long, {said(wait_up_to, timedelta(seconds=1))} s by default" in told
+    assert f"for a worker, {said(start_within, timedelta(hours=1))} h by default" in told
     assert f"{said(retention, timedelta(hours=1))} h by default" in told
     assert f"{said(grace, timedelta(seconds=1))} s by default" in told
     assert f"`{Settings().in_progress}` (409 at once, the default)" in told

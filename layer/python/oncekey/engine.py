@@ -79,9 +79,10 @@ def attempt(
     if isinstance(decision, Replayed):
         return (yield from replay(decision, budget, clock))
     if isinstance(decision, Refusal):
+        record = decision.record
         # What waits under our own owner is what we have just accepted.
-        if decision.record is not None and decision.record.owner != owner:
-            telemetry.refused(decision.reason, decision.record, clock.now_ms())
+        if record is not None and record.owner != owner and decision.reason != Reason.SUPERSEDED:
+            telemetry.refused(decision.reason, record, clock.now_ms())
         return (yield from _findable(decision, claim, budget, clock))
     recorder = Recorder(
         claim=claim, record=decision.record, clock=clock, budget=budget, has_bucket=has_bucket
