@@ -17,7 +17,7 @@ import tempfile
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import boto3
 from botocore.config import Config
@@ -53,6 +53,7 @@ TABLES = {
 _LATER_MS = 600_000
 
 Item = dict[str, Any]
+W = TypeVar("W", bound="World")
 
 
 @dataclass(frozen=True)
@@ -121,10 +122,10 @@ class World:
         self.provider.reset()
         clock_file(self.folder).write_text("0")
 
-    def later(self) -> None:
-        """So much later, for every process, that the leases and graces of now are over."""
+    def later(self, duration_ms: int = _LATER_MS) -> None:
+        """Later for every process, by default so much that leases and graces of now are over."""
         clock = clock_file(self.folder)
-        clock.write_text(str(int(clock.read_text()) + _LATER_MS))
+        clock.write_text(str(int(clock.read_text()) + duration_ms))
 
     def invoke(self, handler: str, key: str, stop: Stop | None = None, **options: bool) -> Run:
         """A process that carries out one request; with `holds_clock`, time stands still in it."""
@@ -192,12 +193,12 @@ class World:
 
     @cached_property
     def _dynamodb(self) -> DynamoDBClient:
-        client: DynamoDBClient = boto3.client("dynamodb", **_connection(self.store_url))
+        client: DynamoDBClient = boto3.client("dynamodb", **connection(self.store_url))
         return client
 
     @cached_property
     def _s3(self) -> S3Client:
-        client: S3Client = boto3.client("s3", **_connection(self.store_url))
+        client: S3Client = boto3.client("s3", **connection(self.store_url))
         return client
 
     def make_bucket(self) -> None:
@@ -207,14 +208,21 @@ class World:
 
 @contextlib.contextmanager
 def world() -> Iterator[World]:
+    """The world of recorded operations that are carried out, and of settlements."""
+    with world_of(World, "tests.support.recorded_child") as made:
+        yield made
+
+
+@contextlib.contextmanager
+def world_of(kind: type[W], child: str) -> Iterator[W]:
     """Servers and the parent of the processes; all end with the block, or with this process."""
     with (
         tempfile.TemporaryDirectory() as name,
         running_provider() as provider,
         _running_store() as store_url,
-        _running_parent(Path(name), store_url, provider) as parent,
+        _running_parent(child, Path(name), store_url, provider) as parent,
     ):
-        made = World(store_url, provider, Path(name), parent)
+        made = kind(store_url, provider, Path(name), parent)
         made.make_bucket()
         made.forget()
         yield made
@@ -243,7 +251,7 @@ def _running_store() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _running_parent(
-    folder: Path, store_url: str, provider: Provider
+    child: str, folder: Path, store_url: str, provider: Provider
 ) -> Iterator[subprocess.Popen[str]]:
     environment = clean_environment() | {
         "AWS_ENDPOINT_URL": store_url,
@@ -264,7 +272,7 @@ def _running_parent(
     }
     # A group of its own, so that what is stopped in it ends as well.
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.support.recorded_child"],
+        [sys.executable, "-m", child],
         cwd=ROOT,
         env=environment,
         stdin=subprocess.PIPE,
@@ -278,7 +286,8 @@ def _running_parent(
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _connection(store_url: str) -> dict[str, Any]:
+def connection(store_url: str) -> dict[str, Any]:
+    """How a client of the test reaches the store; it repeats nothing by itself."""
     return {
         "endpoint_url": store_url,
         "region_name": REGION,

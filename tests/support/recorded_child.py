@@ -27,19 +27,21 @@ from tests.support.killed_functions import CLOCK, HANDLERS, tripwires
 from tests.support.tripwire import Stop, Tripwire
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oncekey.store import Store
 
 Order = dict[str, Any]
 
 
-def main() -> None:
-    """Carries out the orders of standard input, one after the other, until it ends."""
+def main(does: Callable[[Order], Any]) -> None:
+    """Does the orders of standard input, one after the other, until it ends."""
     _warm_up()
     for line in sys.stdin:
         order = json.loads(line)
         pid = order["continue"] or os.fork()
         if pid == 0:
-            os._exit(_carried_out(order))
+            os._exit(_carried_out(order, does))
         if order["continue"]:
             os.kill(pid, signal.SIGCONT)
         _, status = os.waitpid(pid, os.WUNTRACED)
@@ -53,6 +55,7 @@ def _warm_up() -> None:
     No connection is left open, which the forks would share.
     """
     boto3.client("s3")
+    boto3.client("sqs")
     store: Any = _store()
     with contextlib.suppress(StoreError):  # there may be no table yet
         store.read("nothing")
@@ -73,7 +76,7 @@ def _ending(status: int) -> str:
     return signal.Signals(-code).name if code < 0 else f"exit {code}"
 
 
-def _carried_out(order: Order) -> int:
+def _carried_out(order: Order, does: Callable[[Order], Any]) -> int:
     stop = Stop(**order["stop"]) if order["stop"] else None
     tripwire = Tripwire(order["journal"], stop)
     tripwire.install()
@@ -81,11 +84,15 @@ def _carried_out(order: Order) -> int:
     if order["holds_clock"]:
         CLOCK.held_at_ms = CLOCK.now_ms()
     try:
-        tripwire.note("answer", answer=_settled(order) if order["pk"] else _answered(order))
+        tripwire.note("answer", answer=does(order))
     except BaseException:  # noqa: BLE001 -- a fork must not go on as its parent would
         traceback.print_exc()
         return 1
     return 0
+
+
+def _done(order: Order) -> Any:
+    return _settled(order) if order["pk"] else _answered(order)
 
 
 def _answered(order: Order) -> Any:
@@ -102,4 +109,4 @@ def _settled(order: Order) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(_done)
