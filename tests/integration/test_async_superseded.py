@@ -9,7 +9,7 @@ import pytest
 
 from oncekey import NotExecuted
 from oncekey.record import Status
-from tests.support.async_world import HOUR_MS, POST, Accepting, accepted, accepting_at
+from tests.support.async_world import HOUR_MS, OTHER, POST, Accepting, accepted, accepting_at
 from tests.support.protected import answers, fails
 
 if TYPE_CHECKING:
@@ -86,23 +86,29 @@ def test_messages_of_what_is_answered_are_done_with(make: Callable[..., Acceptin
     assert len(service.runs) == 2
 
 
-@pytest.mark.parametrize("is_used_again", [False, True])
+@pytest.mark.parametrize("next_life", ["none", "waiting", "failed", "answered"])
 def test_the_message_of_an_expired_record_is_done_with(
-    make: Callable[..., Accepting],
-    is_used_again: bool,
+    make: Callable[..., Accepting], next_life: str
 ) -> None:
-    """A message that outlives its operation runs nothing, also when its key has a new one."""
+    """A message that outlives its operation runs nothing: the next one under its key, in whatever
+    state, is another request's.
+    """
     service = make(retention=timedelta(hours=1))
     service.send(POST)
     service.perform()
     (first,) = service.messages
     service.clock.advance(HOUR_MS + 1_000)
-    if is_used_again:
-        service.send(POST)
-    before = service.record
+    if next_life != "none":
+        service.send(OTHER)
+    if next_life == "failed":
+        service.then = fails(NotExecuted())
+    if next_life in {"failed", "answered"}:
+        service.work()
+    service.then = None
+    before, runs = service.record, len(service.runs)
 
     assert service.work(first) == "done"
-    assert (service.record, len(service.runs)) == (before, 1)
+    assert (service.record, len(service.runs)) == (before, runs)
 
 
 def test_the_message_of_a_record_that_is_gone_is_done_with() -> None:

@@ -57,7 +57,8 @@ CLOCK = SharedClock()
 tripwires: list[Tripwire] = []
 
 
-def _charge(operation: Operation, step: str, *, is_keyed: bool) -> Answer:
+def send_charge(operation: Operation, step: str, *, is_keyed: bool) -> Answer:
+    """Charge the customer at the provider; with `is_keyed` under the step's downstream key."""
     tripwires[-1].note("ran", step=step)
     headers = {"Authorization": "Bearer " + os.environ["PROVIDER_API_KEY"]}
     if is_keyed:
@@ -121,7 +122,7 @@ def _payment(name: str, *, is_keyed: bool, is_large: bool = False) -> Handler:
 
         def charge() -> Answer:
             evidence = {"evidence": text_of(LARGE_TEXT_BYTES)} if is_large else {}
-            return _charge(op, "charge", is_keyed=is_keyed) | evidence
+            return send_charge(op, "charge", is_keyed=is_keyed) | evidence
 
         charged = op.step("charge", charge, idempotent=is_keyed)
         op.transaction.update(
@@ -146,7 +147,7 @@ def _in_steps(name: str, *, is_keyed: bool) -> Handler:
     def handler(_event: Answer, _context: object, op: Operation) -> Answer:
         charges = {}
         for step in STEPS:
-            charge = functools.partial(_charge, op, step, is_keyed=is_keyed)
+            charge = functools.partial(send_charge, op, step, is_keyed=is_keyed)
             charges[step] = op.step(step, charge, idempotent=is_keyed)
         return _told(op, charges)
 
@@ -158,7 +159,7 @@ def _in_steps_async(name: str, *, is_keyed: bool) -> Handler:
     async def handler(_event: Answer, _context: object, op: Operation) -> Answer:
         charges = {}
         for step in STEPS:
-            charge = functools.partial(asyncio.to_thread, _charge, op, step, is_keyed=is_keyed)
+            charge = functools.partial(asyncio.to_thread, send_charge, op, step, is_keyed=is_keyed)
             charges[step] = await op.step_async(step, charge, idempotent=is_keyed)
         return _told(op, charges)
 

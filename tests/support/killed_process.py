@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import boto3
 
@@ -26,6 +26,7 @@ from tests.support.provider import Provider, running_provider
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
@@ -45,6 +46,7 @@ _LATER_MS = 600_000
 _CHILD = "tests.support.recorded_child"
 
 Item = dict[str, Any]
+W = TypeVar("W", bound="World")
 
 
 @dataclass
@@ -64,9 +66,9 @@ class World:
         self.provider.reset()
         self.forks.set_clock(0)
 
-    def later(self) -> None:
-        """So much later, for every process, that the leases and graces of now are over."""
-        self.forks.advance_clock(_LATER_MS)
+    def later(self, by_ms: int = _LATER_MS) -> None:
+        """Later for every process, by default so much that leases and graces of now are over."""
+        self.forks.advance_clock(by_ms)
 
     def invoke(self, handler: str, key: str, stop: Stop | None = None, **options: bool) -> Run:
         """A process that carries out one request; with `holds_clock`, time stands still in it."""
@@ -126,16 +128,21 @@ class World:
         self._s3.create_bucket(Bucket=BUCKET)
 
 
-@contextlib.contextmanager
-def world() -> Iterator[World]:
+def world() -> AbstractContextManager[World]:
     """Servers and the parent of the processes; all end with the block, or with this process."""
+    return world_of(World, _CHILD)
+
+
+@contextlib.contextmanager
+def world_of(kind: type[W], child: str) -> Iterator[W]:
+    """The same of another kind, whose processes run the module `child`."""
     with (
         tempfile.TemporaryDirectory() as name,
         running_provider() as provider,
         running_store() as store_url,
-        running_forks(_CHILD, Path(name), _environment(store_url, provider)) as forks,
+        running_forks(child, Path(name), _environment(store_url, provider)) as forks,
     ):
-        made = World(store_url, provider, forks)
+        made = kind(store_url, provider, forks)
         made.make_bucket()
         made.forget()
         yield made

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.support.tripwire import Tripwire
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """What boto3 does at its first call takes longer than an invocation: here it is done once.
 
     No connection is left open, which the forks would share.
@@ -41,10 +41,15 @@ def _store() -> Store:
     return defaults.store(settings_from(os.environ, {}).store_timeout_ms)
 
 
-def _carried_out(order: Order, tripwire: Tripwire) -> Any:
+def begin(order: Order, tripwire: Tripwire) -> None:
+    """What a fork needs before it carries out `order`."""
     tripwires.append(tripwire)
     if order["holds_clock"]:
         CLOCK.held_at_ms = CLOCK.now_ms()
+
+
+def _carried_out(order: Order, tripwire: Tripwire) -> Any:
+    begin(order, tripwire)
     return _settled(order) if order["pk"] else _answered(order)
 
 
@@ -62,5 +67,5 @@ def _settled(order: Order) -> str:
 
 
 if __name__ == "__main__":
-    _warm_up()
+    warm_up()
     serve_orders(_carried_out)
