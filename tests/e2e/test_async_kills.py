@@ -27,6 +27,7 @@ WORK = {
     "recorded": ("work", (*BEGUN, CHARGE, "UpdateItem", "TransactWriteItems", "DeleteMessage")),
     "unrecorded": ("work", (*BEGUN, CHARGE, "UpdateItem", "DeleteMessage")),
 }
+VOID = ("work", ("ReceiveMessage", "GetItem", "DeleteMessage"))
 WORKER = 2
 # From the begin that has landed to the end that has not.
 UNDER_WAY = {
@@ -159,6 +160,9 @@ def test_killed_while_it_works_a_request_takes_effect_once(
         is_accepted_again = is_under_way and handler == "recorded" and first == "client"
         with told(stops):
             assert len(story.messages) == 1 + is_accepted_again
+            if is_accepted_again:
+                # The old message is delivered first, and is void.
+                assert story.calls[WORKER + 1 :][1:3] == [RELAY, VOID]
 
 
 @pytest.mark.requirement("E6")
