@@ -45,6 +45,18 @@ def test_one_dead_letter_is_an_alarm(app: Synthesised) -> None:
         assert policy["RedrivePolicy"]["maxReceiveCount"] == queue.max_receives
 
 
+def test_an_alarm_says_what_can_be_done(app: Synthesised) -> None:
+    """Dead letters can be redriven; what a stream has given up has no queue to go back to."""
+    advice = {
+        name: named(app.service, KIND, f"Alarms{pascal(name)}Depth")["AlarmDescription"]
+        for name in unattended(SERVICE)
+    }
+
+    assert "redrive them" in advice["payments-dead-letters"]
+    assert "put their items into the table again" in advice["escalated"]
+    assert "redrive" not in advice["escalated"]
+
+
 def test_alarms_tell_a_topic_that_is_an_output(app: Synthesised) -> None:
     """All alarms publish to one topic, which lets them in and takes nothing without TLS."""
     (topic,) = app.service.find_resources("AWS::SNS::Topic")
@@ -55,6 +67,9 @@ def test_alarms_tell_a_topic_that_is_an_output(app: Synthesised) -> None:
     assert list(app.service.find_outputs("AlarmTopicArn")) == ["AlarmTopicArn"]
     assert statements["Allow"]["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
     assert statements["Allow"]["Action"] == "sns:Publish"
+    # Another account's alarms have nothing to say here.
+    (here,) = statements["Allow"]["Condition"]["StringEquals"].items()
+    assert here == ("aws:SourceAccount", {"Ref": "AWS::AccountId"})
     assert statements["Deny"]["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
 

@@ -148,24 +148,51 @@ def make_table(client: Any, name: str) -> None:
 def test_the_readmes_message_is_worked_on_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The relay and the worker of the README, word for word.
 
-    A message that the queue delivers twice is worked on once; what fails is reported.
+    A message that the queue delivers twice is worked on once; what fails, or is being worked on, is
+    reported, and what has failed runs again.
     """
     announced: list[str] = []
+    meanwhile: list[dict[str, Any]] = []
 
     def announce(ride_id: str) -> str:
         announced.append(ride_id)
+        if ride_id == "ride-2" and not meanwhile:
+            # It is delivered again while it is worked on, and then fails.
+            meanwhile.append(worker([received("5", "ride-2")]))
+            raise TimeoutError
         return ride_id
+
+    def worker(records: list[dict[str, Any]]) -> dict[str, Any]:
+        answer: dict[str, Any] = namespace["worker_handler"]({"Records": records}, None)
+        return answer
 
     monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
     with dynamodb_table():
         namespace: dict[str, Any] = {"announce": announce}
         exec(compile(blocks(README, "python")[4], "README.md", "exec"), namespace)  # noqa: S102
-        bodies = [sealed(ride_message("ride-1")), sealed(ride_message("ride-1")), "odd"]
-        records = [{"messageId": str(number), "body": body} for number, body in enumerate(bodies)]
-        answer = namespace["worker_handler"]({"Records": records}, None)
+        twice = [received("1", "ride-1"), received("2", "ride-1")]
+        answer = worker([*twice, {**received("3", ""), "body": "odd"}, received("4", "ride-2")])
+        again = worker([received("4", "ride-2")])
 
-    assert announced == ["ride-1"]
-    assert answer == {"batchItemFailures": [{"itemIdentifier": "2"}]}
+    assert announced == ["ride-1", "ride-2", "ride-2"]
+    assert failed_in(answer) == ["3", "4"]
+    assert [failed_in(each) for each in meanwhile] == [["5"]]
+    assert failed_in(again) == []
+
+
+def received(message_id: str, ride_id: str) -> dict[str, Any]:
+    """A record of the queue with the message about one ride."""
+    return {
+        "messageId": message_id,
+        "receiptHandle": "handle",
+        "attributes": {"ApproximateReceiveCount": "1"},
+        "body": sealed(ride_message(ride_id)),
+    }
+
+
+def failed_in(answer: dict[str, Any]) -> list[str]:
+    """Which messages a worker has not done with."""
+    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
 def ride_message(ride_id: str) -> Message:
