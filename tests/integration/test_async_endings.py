@@ -31,6 +31,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], str]] = {
     "a 500": (answers(500), "JobUnfinished"),
     "a 503": (answers(503), "JobUnfinished"),
     "a 429": (answers(429), "JobUnfinished"),
+    "a 408": (answers(408), "JobUnfinished"),
     "no answer": (lambda _event, _op: {"statusCode": 99}, "TypeError"),
 }
 

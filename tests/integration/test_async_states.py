@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import STRIPE, NotExecuted
-from oncekey.record import Status
+from oncekey.record import Effects, Status
 from oncekey.steps import FinishedStep
 from oncekey.steps import Steps as StepsOnRecord
 from tests.support.async_world import (
@@ -23,7 +23,6 @@ from tests.support.async_world import (
 from tests.support.events import load
 from tests.support.protected import (
     SHAPES,
-    answers,
     fails,
     headers_of,
     is_replay,
@@ -275,17 +274,19 @@ def test_what_is_accepted_again_has_its_time_again(make: Callable[..., Accepting
 
 
 @pytest.mark.requirement("B10")
-def test_half_done_work_is_never_timed_out(make: Callable[..., Accepting]) -> None:
-    """A request with a finished step that waits past its deadline stays pending for the client,
-    and a worker still resumes it: its answer must tell of what was done.
+@pytest.mark.parametrize("effects", ["recorded", "repeatable"])
+def test_half_done_work_is_never_timed_out(make: Callable[..., Accepting], effects: str) -> None:
+    """A request that has a finished step, or that an earlier attempt may have done, stays pending
+    past its deadline, and a worker still resumes it: its answer must tell of what was done.
 
     Red when half-done work is answered 408.
     """
-    service = make(effects="recorded", start_within=timedelta(minutes=5))
+    service = make(effects=effects, start_within=timedelta(minutes=5))
     ran: list[str] = []
 
     def handler(_event: object, op: Any) -> Answer:
-        op.step("charge", lambda: ran.append("charge"))
+        if effects == "recorded":
+            op.step("charge", lambda: ran.append("charge"))
         return {"statusCode": 503 if len(service.runs) == 1 else 201, "body": ""}
 
     service.then = handler
@@ -297,12 +298,14 @@ def test_half_done_work_is_never_timed_out(make: Callable[..., Accepting]) -> No
     assert accepted(service.send(POST))[0] == "pending"
     assert service.work() == "done"
 
-    assert (ran, len(service.runs)) == (["charge"], 2)
+    assert (ran, len(service.runs)) == (["charge"] * (effects == "recorded"), 2)
     assert service.send(POST)["statusCode"] == 201
 
 
 def test_overdue_is_exactly_waiting_with_nothing_done() -> None:
-    """Only a pending record without finished steps whose deadline has come is overdue."""
+    """Only a pending record whose deadline has come, and of which nothing can have been done, is
+    overdue.
+    """
     service = Accepting()
     service.send(POST)
     record = service.record
@@ -313,6 +316,8 @@ def test_overdue_is_exactly_waiting_with_nothing_done() -> None:
     assert [record.is_overdue(now_ms) for now_ms in (at_ms - 1, at_ms)] == [False, True]
     assert not replace(record, steps=done).is_overdue(at_ms)
     assert not replace(record, due=None).is_overdue(at_ms)
+    again = [replace(record, attempt=2, effects=effects) for effects in Effects]
+    assert [each.is_overdue(at_ms) for each in again] == [True, False, False]
     for status in set(Status) - {Status.PENDING}:
         assert not replace(record, status=status).is_overdue(at_ms)
 
@@ -330,13 +335,3 @@ def test_the_408_has_the_form_of_its_request(shape: str) -> None:
     assert answer["statusCode"] == 408
     assert '"request_not_started_in_time"' in answer["body"]
     assert headers_of(answer)["stripe-should-retry"] == "false"
-
-
-def test_a_final_answer_of_408_is_none() -> None:
-    """A handler that answers 408 itself has not ended the operation."""
-    service = Accepting(effects="repeatable")
-    service.send(POST)
-    service.then = answers(408)
-
-    assert service.work() == "JobUnfinished"
-    assert service.record.status is Status.FAILED_RETRYABLE
