@@ -226,7 +226,7 @@ def test_absent_expired_and_somebody_elses_are_the_same_404(
 
 
 def test_a_text_that_no_operation_is_called_asks_nothing() -> None:
-    """However long or strange it is, it is a 404 and no failure of the store, which is not asked."""
+    """However long or strange it is, it is a 404, and the store is not asked."""
     service = Accepting()
 
     for text in ("/", "x", "a" * 5_000, "\ud800", "../", "00000000-0000-4000-8000-00000000000é"):
