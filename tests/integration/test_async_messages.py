@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import jwt_claim
+from oncekey import NotExecuted, jwt_claim
 from oncekey.envelope import EnvelopeUnreadable
 from oncekey.jobs import Jobs
 from oncekey.record import Status
 from tests.support.async_world import POST, TableAccepting, accepted
 from tests.support.dynamodb import BUCKET
 from tests.support.events import load, with_body, with_header, with_tenant
-from tests.support.protected import answers, is_replay, problem_of, while_running
+from tests.support.protected import answers, fails, is_replay, problem_of, while_running
 from tests.support.recorded import OUTBOX, Refusals, World, cancelled, recorded_world
 from tests.support.steps import noise
 
@@ -257,9 +257,9 @@ def test_what_accepting_again_and_ending_cost(world: World) -> None:
     """A retry of what failed is a refused reserve and one transaction more; a late one is ended by
     one write, by its client after the refused reserve or by its worker after the read.
     """
-    service = TableAccepting(world, effects="repeatable")
+    service = TableAccepting(world)
     service.send(POST)
-    service.then = answers(503)
+    service.then = fails(NotExecuted())
     service.work()
     service.clock.advance(1)
     world.take_sent()

@@ -88,9 +88,12 @@ class Record:
     def is_overdue(self, now_ms: int) -> bool:
         """Whether no worker has begun in time what was accepted, and nothing of it was ever done.
 
-        Half-done work is never overdue: its answer must tell of what was done.
+        Half-done work is never overdue: its answer must tell of what was done. Nor is what an
+        earlier attempt may have done without a finished step: only unrecorded effects are accepted
+        again on proof that nothing happened.
         """
-        waits = self.status is Status.PENDING and not self.steps.finished
+        is_untouched = self.attempt == 1 or self.effects is Effects.UNRECORDED
+        waits = self.status is Status.PENDING and is_untouched and not self.steps.finished
         return waits and self.due is not None and self.due.at_ms <= now_ms
 
     @property
