@@ -12,6 +12,7 @@ from oncekey import Final, NotExecuted
 from oncekey.errors import CallNotAnswered, JobUnfinished, OutcomeUnknown
 from oncekey.record import Status
 from tests.support.async_world import (
+    AGAIN,
     POST,
     Accepting,
     accepted,
@@ -30,6 +31,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], str]] = {
     "a 500": (answers(500), "JobUnfinished"),
     "a 503": (answers(503), "JobUnfinished"),
     "a 429": (answers(429), "JobUnfinished"),
+    "a 408": (answers(408), "JobUnfinished"),
     "no answer": (lambda _event, _op: {"statusCode": 99}, "TypeError"),
 }
 
@@ -222,6 +224,33 @@ def test_a_clients_retry_ends_a_dead_attempt_and_accepts_it_again(
     assert [service.work(first), service.work(second)] == ["done", "done"]
     assert [op.attempt for op in service.runs] == [1, 2]
     assert is_replay(service.send(POST))
+
+
+def test_half_done_work_never_expires_though_its_client_dies() -> None:
+    """Between the end of a dead attempt and the acceptance anew the record has no expiry, and a
+    time to look at it; a redelivery resumes after its finished step.
+    """
+    service = Accepting(effects="recorded")
+    ran: list[str] = []
+
+    def charge() -> None:
+        service.runs[-1].step("charge", lambda: ran.append("charge"))
+
+    def resumed(_event: object, _op: object) -> Any:
+        charge()
+        return {"statusCode": 201, "body": "made"}
+
+    service.send(POST)
+    service.dies(meanwhile=charge)
+    service.lets_the_lease_run_out()
+    service.store.refuse(AGAIN, 100)
+    assert problem_of(service.send(POST))[1] == "store-unavailable"
+
+    assert (service.record.status, service.record.expires_at_s) == (Status.FAILED_RETRYABLE, None)
+    assert service.record.due is not None
+    service.then = resumed
+    assert service.work() == "done"
+    assert (ran, len(service.runs)) == (["charge"], 2)
 
 
 def test_a_store_that_is_down_leaves_the_message_in_the_queue() -> None:

@@ -157,6 +157,37 @@ def test_of_two_re_enqueues_one_wins(make: Callable[..., Accepting], effects: st
     assert [op.attempt for op in service.runs] == [1, 2]
 
 
+def test_an_acceptance_anew_by_what_was_seen_before_another_attempt_loses(
+    make: Callable[..., Accepting],
+) -> None:
+    """A retry whose record was accepted again and has failed again meanwhile writes nothing for
+    what it saw, and accepts the attempt after that one: each attempt has its own message.
+    """
+    service = make(effects="repeatable")
+    service.send(POST)
+    service.then = fails(NotExecuted())
+    service.work()
+    original = service.store.commit
+
+    def commit(whole: Any) -> Any:
+        if type(whole.transition).__name__ == "Enqueue":
+            service.store.commit = original
+            service.clock.advance(1)
+            accepted(service.send(POST))
+            service.work()
+            service.clock.advance(1)
+        return original(whole)
+
+    service.store.commit = commit
+    assert accepted(service.send(POST))[0] == "pending"
+
+    assert (service.record.attempt, len(service.runs)) == (3, 2)
+    assert len({message.id for message in service.messages}) == 3
+    service.then = None
+    assert [service.work(message) for message in service.messages] == ["done"] * 3
+    assert [op.attempt for op in service.runs] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES[::2], ids=named)
 @pytest.mark.parametrize("effects", ["unrecorded", "repeatable"])
 def test_a_redelivery_resumes_while_a_client_accepts_again(

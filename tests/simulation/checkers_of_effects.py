@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from oncekey.job import TOPIC
 from oncekey.outcome import Ran, Replayed
+from oncekey.pending_transitions import TimeOut
 from oncekey.record import Effects, Record, Status
 from oncekey.step_transitions import FinishStep, StartStep
 from oncekey.transitions import Complete, LateEffect, Settle, SettleStep
@@ -41,10 +43,14 @@ def business_writes_come_with_the_record(history: History) -> Iterator[Violation
     Messages stand by their topic for the business writes that were collected with them.
     """
     for event in history.events:
-        if not isinstance(event, Wrote) or not (event.writes or event.messages):
+        if not isinstance(event, Wrote):
+            continue
+        # What tells of an accepted request has rules of its own.
+        messages = [message for message in event.messages if message.topic != TOPIC]
+        if not (event.writes or messages):
             continue
         point = _point(event)
-        names = {f"{message.operation_id}/{message.topic}" for message in event.messages}
+        names = {f"{message.operation_id}/{message.topic}" for message in messages}
         if point is None:
             yield Violation("something was committed without the record", (event,))
         elif {*event.writes} != {point}:
@@ -78,7 +84,7 @@ def completions_tell_the_truth(history: History) -> Iterator[Violation]:
             if not _completes(event):
                 continue
             effects, writes = claims_of(event.answer)
-            if not isinstance(event.transition, Complete):
+            if not isinstance(event.transition, Complete | TimeOut):
                 yield Violation("a recorded operation was completed without its run", (event,))
             if not made.keys() >= {*writes}:
                 yield Violation("a completion lacks business writes", (event,))

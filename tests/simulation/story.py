@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from oncekey.pending_transitions import Begin
 from oncekey.record import Effects, Record, Status
 from oncekey.transitions import (
     ExpireLease,
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
     from tests.simulation.history import History
 
-IN_DOUBT = frozenset({Status.IN_PROGRESS, Status.UNKNOWN})
+# What waits for somebody, so that somebody must look at it.
+IN_DOUBT = frozenset({Status.PENDING, Status.IN_PROGRESS, Status.UNKNOWN})
+
+GRANTS = (Begin, Reserve, Resume, TakeOver)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,8 @@ def applied_writes(history: History) -> Iterator[Wrote]:
 
 def is_grant(write: Wrote) -> bool:
     """Whether this write gives its sender the lease."""
-    return write.permitted and isinstance(write.transition, Reserve | Resume | TakeOver)
+    is_held = write.after is not None and write.after.status is Status.IN_PROGRESS
+    return is_held and write.permitted and isinstance(write.transition, GRANTS)
 
 
 def unrecorded_operations(history: History) -> set[str]:

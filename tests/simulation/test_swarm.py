@@ -73,7 +73,7 @@ def test_the_fixed_seeds_reach_everything() -> None:
                 reasons.add(event.outcome.reason)
             kept += isinstance(event, Kept)
             recognised += isinstance(event, Recognised)
-    # Nobody here accepts requests for later: tests/integration/test_accepted_*.py have those.
+    # Nobody here accepts requests for later: test_interleavings_of_jobs.py has those.
     everything = set(get_args(Transition)) - set(get_args(PendingTransition))
     assert everything - applied == set()
     assert everything - refused == set()

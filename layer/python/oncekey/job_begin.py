@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from oncekey import retry
 from oncekey.acceptance import timed_out
 from oncekey.outcome import Decision, Held, Reason, Refusal, Replayed
-from oncekey.pending_transitions import Begin, TimeOut
+from oncekey.pending_transitions import Begin
 from oncekey.record import Effects, Status
 from oncekey.reservation import (
     MOST_ROUNDS,
@@ -52,7 +52,7 @@ def begin(task: Task, claim: Claim, owner: str, budget: Budget, clock: Clock) ->
 
 def _decide(
     record: Record | None, task: Task, claim: Claim, owner: str, clock: Clock
-) -> Decision | Write | Begin | TimeOut:
+) -> Decision | Write:
     now_ms = clock.now_ms()
     if record is None or record.operation_id != task.operation_id or record.is_expired(now_ms):
         return Refusal(reason=Reason.SUPERSEDED)
