@@ -173,7 +173,7 @@ def test_defaults_told_in_docstrings_are_the_constants() -> None:
     grace = timedelta(milliseconds=settings.RECONCILE_GRACE_MS)
     retention = timedelta(seconds=settings.RETENTION_S)
     start_within = timedelta(milliseconds=settings.START_WITHIN_MS)
-    assert f"wait_up_to: how long, {said(wait_up_to, timedelta(seconds=1))} s by default" in told
+    assert f"wait_up_to: {said(wait_up_to, timedelta(seconds=1))} s by default" in told
     assert f"for a worker, {said(start_within, timedelta(hours=1))} h by default" in told
     assert f"{said(retention, timedelta(hours=1))} h by default" in told
     assert f"{said(grace, timedelta(seconds=1))} s by default" in told
