@@ -19,13 +19,21 @@ if TYPE_CHECKING:
 
 # SQS reports once a minute.
 _PERIOD = Duration.minutes(1)
+_OF_STREAMS = (
+    "Of what a stream has given up: look which records it names, remove the cause, and put their"
+    " items into the table again."
+)
+_OF_SCHEDULES = (
+    "Of a scheduled run that has failed: remove the cause, and invoke the function with the event"
+    " that the message holds, unless the next run has made up for it."
+)
 
 
 class Alarms(Construct):
     """An alarm for each queue of a service that nothing is triggered by, and the topic they tell.
 
-    These are the dead letters, and the queues that hold what a stream has given up. One message in
-    them is one too many: it stays there until a person has looked at it. The alarm is on as long as
+    These are the dead letters, and the queues that hold what was given up. One message in them is
+    one too many: it stays there until a person has looked at it. The alarm is on as long as
     there is any, and says so once.
     """
 
@@ -71,9 +79,14 @@ def _advice(name: str, service: Service) -> str:
             f"Queue {name} holds messages that nobody works on: look at them, remove the cause, and"
             " redrive them."
         )
-    return (
-        f"Queue {name} holds what a stream has given up: look which records it names, remove the"
-        " cause, and put their items into the table again."
+    streams = {trigger.on_failure for one in service.functions for trigger in one.streams}
+    schedules = {one.schedule.on_failure for one in service.functions if one.schedule}
+    return " ".join(
+        [
+            f"Queue {name} holds what waits for a person.",
+            *([_OF_STREAMS] if name in streams else []),
+            *([_OF_SCHEDULES] if name in schedules else []),
+        ]
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import Duration, RemovalPolicy, Stack
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 
 from infra.names import pascal
@@ -39,7 +40,25 @@ def create_queues(
             queue=dead_letters, max_receive_count=queue.max_receives
         ),
     )
-    return {queue.name: created, queue.dead_letters: dead_letters}
+    queues = {queue.name: created, queue.dead_letters: dead_letters}
+    for name in {*queues} & _told_of_failed_schedules(service):
+        queues[name].add_to_resource_policy(_let_events_send(Stack.of(scope), queues[name]))
+    return queues
+
+
+def _told_of_failed_schedules(service: Service) -> set[str | None]:
+    return {function.schedule.on_failure for function in service.functions if function.schedule}
+
+
+def _let_events_send(stack: Stack, queue: sqs.Queue) -> iam.PolicyStatement:
+    # Any rule of this account and Region: the one rule is in the stack that is built on this one.
+    rules = stack.format_arn(service="events", resource="rule", resource_name="*")
+    return iam.PolicyStatement(
+        principals=[iam.ServicePrincipal("events.amazonaws.com")],
+        actions=["sqs:SendMessage"],
+        resources=[queue.queue_arn],
+        conditions={"ArnLike": {"aws:SourceArn": rules}},
+    )
 
 
 def _create(

@@ -9,6 +9,7 @@ from oncekey_local.description import (
     Attribute,
     Bucket,
     BucketName,
+    Expiration,
     Function,
     Index,
     Queue,
@@ -41,9 +42,19 @@ IDEMPOTENCY = Table(
 # Business rows outlive the record that made them, so they carry no TTL.
 PAYMENTS = Table(name="payments", partition_key=Attribute(name="pk"))
 
-# Answers that no item holds. They outlive their records, which live for a day: S3 counts whole days
-# and removes late rather than early. Results of steps are evidence, and stay.
-RESPONSES = Bucket(name="responses", expire_after_days=3, expiring_prefix="answers/")
+# What no item holds. Results of steps are evidence, and stay.
+RESPONSES = Bucket(
+    name="responses",
+    expirations=(
+        # Answers outlive their records, which live for a day.
+        Expiration(prefix="answers/", after_days=3),
+        # Large messages outlive whatever names them: a queue, and then its dead letters, for 14
+        # days each at the most.
+        Expiration(prefix="outbox/", after_days=30),
+        # What was found when payments and charges were compared.
+        Expiration(prefix="reports/", after_days=90),
+    ),
+)
 
 # Messages on their way to the queue; the relay deletes them once they are there.
 OUTBOX = Table(name="outbox", partition_key=Attribute(name="id"), stream=True)

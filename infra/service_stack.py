@@ -10,7 +10,9 @@ from infra.alarms import Alarms
 from infra.event_sources import SEND_ACTIONS, add_event_sources
 from infra.http_api import ServiceApi
 from infra.names import pascal
+from infra.schedules import add_schedule
 from infra.service_function import ServiceFunction, layer_version
+from oncekey_local.described_resources import DUE_INDEX
 
 if TYPE_CHECKING:
     from constructs import Construct
@@ -20,14 +22,17 @@ if TYPE_CHECKING:
     from oncekey_local.description import Function, Service
 
 # What the layer calls on the idempotency table. No DeleteItem (a record ends by its TTL), no Query
-# or Scan (the reconciler's), and nothing on the index.
+# or Scan, and nothing on the index.
 RESERVE_ACTIONS = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:GetItem")
+# The reconciler does the same to the records that it has found on the index.
+DUE_ACTIONS = ("dynamodb:Query",)
 # The relay deletes in batches. To IAM they are a matter of their own.
 RELAY_ACTIONS = ("dynamodb:BatchWriteItem",)
 READ_ACTIONS = ("dynamodb:GetItem",)
 WRITE_ACTIONS = ("dynamodb:PutItem",)
 UPDATE_ACTIONS = ("dynamodb:UpdateItem",)
 DELETE_ACTIONS = ("dynamodb:DeleteItem",)
+SCAN_ACTIONS = ("dynamodb:Scan",)
 
 
 class ServiceStack(Stack):
@@ -64,6 +69,8 @@ class ServiceStack(Stack):
             _grant(created, function, resources)
             for mapping in add_event_sources(created, function, resources):
                 self.whole_batches.add(self.get_logical_id(mapping))
+            if function.schedule:
+                add_schedule(created, function.schedule, resources)
             api.add_routes(created.function, function.routes)
         Alarms(self, "Alarms", service=service, resources=resources)
         CfnOutput(self, "ApiUrl", value=api.api.api_endpoint)
@@ -72,16 +79,22 @@ class ServiceStack(Stack):
 def _grant(created: ServiceFunction, function: Function, resources: Resources) -> None:
     if function.reserves_in:
         created.allow(resources.tables[function.reserves_in].table_arn, *RESERVE_ACTIONS)
+    if function.reconciles:
+        table_arn = resources.tables[function.reconciles].table_arn
+        created.allow(table_arn, *RESERVE_ACTIONS)
+        created.allow(f"{table_arn}/index/{DUE_INDEX}", *DUE_ACTIONS)
     if function.relays_from:
         created.allow(resources.tables[function.relays_from].table_arn, *RELAY_ACTIONS)
-    for name in sorted({*function.reads, *function.writes, *function.updates, *function.deletes}):
-        actions = (
-            *(READ_ACTIONS if name in function.reads else ()),
-            *(WRITE_ACTIONS if name in function.writes else ()),
-            *(UPDATE_ACTIONS if name in function.updates else ()),
-            *(DELETE_ACTIONS if name in function.deletes else ()),
-        )
-        created.allow(resources.tables[name].table_arn, *actions)
+    touched = {
+        READ_ACTIONS: function.reads,
+        WRITE_ACTIONS: function.writes,
+        UPDATE_ACTIONS: function.updates,
+        DELETE_ACTIONS: function.deletes,
+        SCAN_ACTIONS: function.scans,
+    }
+    for name in sorted({name for names in touched.values() for name in names}):
+        allowed = [one for actions, names in touched.items() if name in names for one in actions]
+        created.allow(resources.tables[name].table_arn, *allowed)
     for name in function.sends_to:
         created.allow(resources.queues[name].queue_arn, *SEND_ACTIONS)
     if function.keeps_answers_in:

@@ -52,7 +52,6 @@ class StatefulStack(Stack):
             CfnOutput(self, f"{pascal(name)}QueueUrl", value=created_queue.queue_url)
 
     def _bucket(self, bucket: Bucket, environment: Environment) -> s3.Bucket:
-        days = bucket.expire_after_days
         return s3.Bucket(
             self,
             f"{pascal(bucket.name)}Bucket",
@@ -61,11 +60,10 @@ class StatefulStack(Stack):
             enforce_ssl=True,
             lifecycle_rules=[
                 s3.LifecycleRule(
-                    expiration=Duration.days(days), prefix=bucket.expiring_prefix or None
+                    expiration=Duration.days(one.after_days), prefix=one.prefix or None
                 )
-            ]
-            if days
-            else [],
+                for one in bucket.expirations
+            ],
             removal_policy=(
                 RemovalPolicy.RETAIN if environment.keeps_data else RemovalPolicy.DESTROY
             ),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from infra.service import RESPONSES, SERVICE
+from oncekey.settings import RETENTION_S
+from oncekey_local.described_event_faults import DEAD_LETTER_RETENTION_DAYS
 from tests.support.sample_templates import named
 
 if TYPE_CHECKING:
@@ -31,18 +34,28 @@ def test_every_bucket_is_private_encrypted_and_nameless(app: Synthesised) -> Non
     assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
 
-def test_answers_outlive_their_records_and_end(app: Synthesised) -> None:
-    """Answers are removed after the description's days: longer than a record lives, and a day.
+def test_what_is_kept_for_a_time_ends(app: Synthesised) -> None:
+    """Objects are removed after the description's days, folder by folder.
 
     Results of steps, which are evidence of half-done work, are not.
     """
     (bucket,) = app.stateful.find_resources(KIND).values()
-    (rule,) = bucket["Properties"]["LifecycleConfiguration"]["Rules"]
+    rules = bucket["Properties"]["LifecycleConfiguration"]["Rules"]
 
-    assert (rule["ExpirationInDays"], rule["Status"]) == (RESPONSES.expire_after_days, "Enabled")
-    assert rule["Prefix"] == RESPONSES.expiring_prefix == "answers/"
-    assert RESPONSES.expire_after_days is not None
-    assert RESPONSES.expire_after_days > 2
+    assert all(rule["Status"] == "Enabled" for rule in rules)
+    ends = {rule["Prefix"]: rule["ExpirationInDays"] for rule in rules}
+    assert ends == {one.prefix: one.after_days for one in RESPONSES.expirations}
+    assert set(ends) == {"answers/", "outbox/", "reports/"}
+
+
+def test_no_object_ends_before_what_names_it() -> None:
+    """An answer outlives its record, and a large message outlives queue and dead letters, however
+    long a queue may be told to keep what it has.
+    """
+    days = {one.prefix: one.after_days for one in RESPONSES.expirations}
+
+    assert timedelta(days=days["answers/"]) > timedelta(seconds=RETENTION_S, days=1)
+    assert days["outbox/"] > 2 * DEAD_LETTER_RETENTION_DAYS
 
 
 @pytest.mark.parametrize(("stage", "policy"), [("dev", "Delete"), ("production", "Retain")])

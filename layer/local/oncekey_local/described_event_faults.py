@@ -1,6 +1,7 @@
 """What can be wrong with the queues and triggers of a description.
 
-The limits are those of SQS and of Lambda's event source mappings.
+The limits are those of SQS, of EventBridge's rules, and of Lambda's event source mappings and
+asynchronous invocations.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from oncekey_local.described_resources import QueueUrl
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from oncekey_local.described_functions import Function, QueueTrigger, StreamTrigger
+    from oncekey_local.described_functions import (
+        Function,
+        QueueTrigger,
+        ScheduleTrigger,
+        StreamTrigger,
+    )
     from oncekey_local.described_resources import Queue
     from oncekey_local.description import Service
 
@@ -29,6 +35,11 @@ _BATCH_SIZE_MAX = 10_000
 _RECEIVED_AT_ONCE_MAX = 10
 _WINDOW_S_MAX = 300
 _CONCURRENCY_MIN, _CONCURRENCY_MAX = 2, 1000
+# Less often than once a day nobody has asked for.
+_EVERY_MINUTES_MAX = 24 * 60
+# Lambda tries a run that has failed again after one minute, then after two, and then no more.
+_RUN_ATTEMPTS_MAX = 3
+_EVERY_MINUTES_WITH_RETRIES = 5
 
 
 def faults(service: Service) -> list[str]:
@@ -76,9 +87,14 @@ def _queues_named_by(function: Function) -> set[str]:
     return {
         *function.sends_to,
         *(trigger.queue for trigger in function.queues),
-        *(trigger.on_failure for trigger in function.streams if trigger.on_failure),
+        *(name for name in _told_of_failures_by(function) if name),
         *(value.queue for value in function.environment.values() if isinstance(value, QueueUrl)),
     }
+
+
+def _told_of_failures_by(function: Function) -> list[str | None]:
+    of_streams = [trigger.on_failure for trigger in function.streams]
+    return [*of_streams, function.schedule.on_failure if function.schedule else None]
 
 
 def _of_queue(service: Service, queue: Queue) -> Iterator[str]:
@@ -137,6 +153,10 @@ def _of_triggers(service: Service, function: Function) -> Iterator[str]:
         yield from (
             f"and queue {trigger.queue!r}: {fault}" for fault in _of_trigger(service, trigger)
         )
+    if function.schedule:
+        yield from (
+            f"and its schedule: {fault}" for fault in _of_schedule(service, function.schedule)
+        )
 
 
 def _of_stream(service: Service, trigger: StreamTrigger) -> Iterator[str]:
@@ -147,11 +167,33 @@ def _of_stream(service: Service, trigger: StreamTrigger) -> Iterator[str]:
         yield f"event_names are some of {', '.join(EVENT_NAMES)}"
     if not 1 <= trigger.max_attempts <= _BATCH_SIZE_MAX:
         yield f"max_attempts={trigger.max_attempts} must be 1 to {_BATCH_SIZE_MAX}"
-    if trigger.on_failure in {
+    yield from _of_on_failure(service, trigger.on_failure)
+    yield from _of_batch(trigger.batch_size, trigger.window_s)
+
+
+def _of_schedule(service: Service, trigger: ScheduleTrigger) -> Iterator[str]:
+    every, hour = trigger.every_minutes, trigger.daily_at_hour_utc
+    if (every is None) is (hour is None):
+        yield "say one of every_minutes and daily_at_hour_utc"
+    if every is not None and not 1 <= every <= _EVERY_MINUTES_MAX:
+        yield f"every_minutes={every} must be 1 to {_EVERY_MINUTES_MAX}"
+    if hour is not None and not 0 <= hour <= 23:
+        yield f"daily_at_hour_utc={hour} must be 0 to 23"
+    if not 1 <= trigger.max_attempts <= _RUN_ATTEMPTS_MAX:
+        yield f"max_attempts={trigger.max_attempts} must be 1 to {_RUN_ATTEMPTS_MAX}"
+    elif trigger.max_attempts > 1 and every and every < _EVERY_MINUTES_WITH_RETRIES:
+        yield (
+            f"max_attempts={trigger.max_attempts} every {every} minutes: the next run is there"
+            f" first; say 1, or every_minutes={_EVERY_MINUTES_WITH_RETRIES} or more"
+        )
+    yield from _of_on_failure(service, trigger.on_failure)
+
+
+def _of_on_failure(service: Service, on_failure: str | None) -> Iterator[str]:
+    if on_failure in {
         name for queue in service.queues if queue.fifo for name in (queue.name, queue.dead_letters)
     }:
-        yield f"Lambda sends what has failed to no FIFO queue, such as {trigger.on_failure!r}"
-    yield from _of_batch(trigger.batch_size, trigger.window_s)
+        yield f"Lambda sends what has failed to no FIFO queue, such as {on_failure!r}"
 
 
 def _of_trigger(service: Service, trigger: QueueTrigger) -> Iterator[str]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from oncekey_local.described_resources import BucketName, TableName
+from oncekey_local.described_resources import DUE_INDEX, BucketName, TableName
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oncekey_local.described_functions import Function
+    from oncekey_local.described_resources import Bucket
     from oncekey_local.description import Service
 
 PLAIN_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
@@ -21,6 +24,8 @@ def faults(service: Service) -> list[str]:
         *_unknown_tables(service),
         *_unknown_buckets(service),
         *_impossible_buckets(service),
+        *(fault for bucket in service.buckets for fault in _of_expirations(bucket)),
+        *_without_due_index(service),
         *_timeouts(service),
     ]
 
@@ -62,17 +67,41 @@ def _unknown_buckets(service: Service) -> list[str]:
 
 
 def _impossible_buckets(service: Service) -> list[str]:
-    names = [
+    return [
         f"bucket {bucket.name!r} has a name that S3 would refuse: "
         "use lower-case letters, digits and hyphens"
         for bucket in service.buckets
         if not PLAIN_NAME.fullmatch(bucket.name)
     ]
-    return names + [
-        f"bucket {bucket.name!r} expires after {bucket.expire_after_days} days: "
-        "at least 1, or None for never"
-        for bucket in service.buckets
-        if bucket.expire_after_days is not None and bucket.expire_after_days < 1
+
+
+def _of_expirations(bucket: Bucket) -> Iterator[str]:
+    name = f"bucket {bucket.name!r}"
+    for number, one in enumerate(bucket.expirations):
+        if one.after_days < 1:
+            yield f"{name} expires {one.prefix!r} after {one.after_days} days: at least 1"
+        if one.prefix and (not one.prefix.endswith("/") or one.prefix.startswith("/")):
+            # Otherwise it would be the beginning of other folders' names as well.
+            yield f"{name} expires {one.prefix!r}: say a folder, such as 'answers/', or '' for all"
+        for other in bucket.expirations[:number]:
+            if one.prefix.startswith(other.prefix) or other.prefix.startswith(one.prefix):
+                yield (
+                    f"{name} expires {other.prefix!r} and {one.prefix!r}, of which one is part of"
+                    " the other: S3 would take the shorter time"
+                )
+
+
+def _without_due_index(service: Service) -> list[str]:
+    without = {
+        table.name
+        for table in service.tables
+        if DUE_INDEX not in [index.name for index in table.indexes]
+    }
+    return [
+        f"function {function.name!r} reconciles table {function.reconciles!r},"
+        f" which has no index {DUE_INDEX!r}"
+        for function in service.functions
+        if function.reconciles in without
     ]
 
 
@@ -99,7 +128,14 @@ def _tables_named_by(function: Function) -> list[str]:
     referenced = [
         value.table for value in function.environment.values() if isinstance(value, TableName)
     ]
-    touched = (*function.reads, *function.writes, *function.updates, *function.deletes)
+    touched = (
+        *function.reads,
+        *function.writes,
+        *function.updates,
+        *function.deletes,
+        *function.scans,
+    )
     streamed = [trigger.table for trigger in function.streams]
-    named = [name for name in (function.reserves_in, function.relays_from) if name]
+    roles = (function.reserves_in, function.reconciles, function.relays_from)
+    named = [name for name in roles if name]
     return sorted({*referenced, *touched, *streamed, *named})

@@ -10,6 +10,10 @@ from oncekey_local.described_resources import EnvironmentValue
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_MINUTES_OF_A_DAY = 24 * 60
+# Lambda keeps no event longer for a function that is not called by a client who waits.
+_EVENT_AGE_S_MAX = 6 * 60 * 60
+
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
@@ -62,13 +66,33 @@ class QueueTrigger:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ScheduleTrigger:
+    """Calls a function every so many minutes, or each day on the hour (UTC): one of the two.
+
+    EventBridge calls at least once, and does not wait for the run before: runs may overlap. A call
+    that cannot be made is given up when the next is due, and after six hours at the latest. A run
+    that fails is tried `max_attempts` times in all. Then the queue `on_failure` is told.
+    """
+
+    every_minutes: int | None = None
+    daily_at_hour_utc: int | None = None
+    max_attempts: int = 1
+    on_failure: str | None = None
+
+    @property
+    def max_age_s(self) -> int:
+        """For how long it is tried to make a call."""
+        return min(60 * (self.every_minutes or _MINUTES_OF_A_DAY), _EVENT_AGE_S_MAX)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Function:
     """A Lambda function: what it is, what calls it, and what it is told.
 
     `handler` is importable as `module.attribute`, from the root of the project. `reads`, `writes`,
     `updates` and `deletes` name the tables (as the description calls them) of which the function
-    may get, put, update and delete items; `sends_to` the queues, or their dead letters, that it may
-    send to.
+    may get, put, update and delete items; `scans` those that it may read from end to end;
+    `sends_to` the queues, or their dead letters, that it may send to.
     """
 
     name: str
@@ -78,14 +102,18 @@ class Function:
     routes: tuple[Route, ...] = ()
     streams: tuple[StreamTrigger, ...] = ()
     queues: tuple[QueueTrigger, ...] = ()
+    schedule: ScheduleTrigger | None = None
     environment: Mapping[str, EnvironmentValue] = field(default_factory=dict[str, EnvironmentValue])
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     updates: tuple[str, ...] = ()
     deletes: tuple[str, ...] = ()
+    scans: tuple[str, ...] = ()
     sends_to: tuple[str, ...] = ()
     # The idempotency table that its decorated handlers reserve in, by its name here.
     reserves_in: str | None = None
+    # The idempotency table whose due records it finds and settles, by its name here.
+    reconciles: str | None = None
     # The outbox table whose messages it sends on and then deletes, by its name here.
     relays_from: str | None = None
     # The bucket for answers of theirs that no item holds, by its name here.

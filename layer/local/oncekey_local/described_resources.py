@@ -45,6 +45,10 @@ class Attribute:
     type: str = "S"
 
 
+# The index by which the records are found that somebody must look at.
+DUE_INDEX = "due"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Index:
     """A global secondary index that projects the keys only."""
@@ -69,16 +73,25 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bucket:
-    """A private bucket, whose objects expire after so many days, or never.
+class Expiration:
+    """Objects whose keys begin with `prefix`, a folder such as `answers/`, end after so many days.
 
-    Only those whose keys begin with `expiring_prefix` do. `name` is logical, and becomes part of
-    the physical one: lower-case letters, digits, hyphens.
+    An empty prefix is every object. S3 counts whole days, and removes late rather than early.
+    """
+
+    prefix: str
+    after_days: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bucket:
+    """A private bucket. Objects that no expiration speaks of stay for ever.
+
+    `name` is logical, and becomes part of the physical one: lower-case letters, digits, hyphens.
     """
 
     name: str
-    expire_after_days: int | None = None
-    expiring_prefix: str = ""
+    expirations: tuple[Expiration, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

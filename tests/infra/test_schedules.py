@@ -1,0 +1,131 @@
+"""What the clock calls: the rules, who lets them, and what becomes of calls that fail."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from infra.names import pascal
+from infra.service import SERVICE
+from tests.support.sample_templates import EVENTS, named
+
+if TYPE_CHECKING:
+    from tests.support.templates import Synthesised
+
+KIND = "AWS::Events::Rule"
+LIMITS = "AWS::Lambda::EventInvokeConfig"
+SCHEDULED = ("Reconciler", "Ledger", "Sweeper")
+
+
+def rule(events: Synthesised, function: str) -> dict[str, Any]:
+    """The rule that calls a function."""
+    return named(events.service, KIND, f"{function}Schedule")
+
+
+def test_the_rules_are_those_of_the_description(events: Synthesised, app: Synthesised) -> None:
+    """One rule stands for each described schedule, and no other calls a function."""
+    for described, synthesised in ((EVENTS, events), (SERVICE, app)):
+        scheduled = [one.name for one in described.functions if one.schedule]
+        synthesised.service.resource_count_is(KIND, len(scheduled))
+        synthesised.service.resource_count_is(LIMITS, len(scheduled))
+        synthesised.stateful.resource_count_is(KIND, 0)
+        for name in scheduled:
+            (target,) = rule(synthesised, pascal(name))["Targets"]
+            assert target["Arn"]["Fn::GetAtt"][0].startswith(f"{pascal(name)}Function")
+
+
+def test_a_rule_says_when_in_eventbridges_words(events: Synthesised) -> None:
+    """A minute is singular, more of them are plural, and an hour of the day is UTC's."""
+    assert [rule(events, function)["ScheduleExpression"] for function in SCHEDULED] == [
+        "rate(1 minute)",
+        "cron(0 3 * * ? *)",
+        "rate(1440 minutes)",
+    ]
+    assert all("State" not in rule(events, function) for function in SCHEDULED)
+
+
+def test_a_call_is_given_up_when_the_next_is_due(events: Synthesised) -> None:
+    """EventBridge and Lambda keep a call for the schedule's period, for six hours at the most.
+
+    A call that is kept for longer would run beside those that were due since.
+    """
+    ages_s = dict(zip(SCHEDULED, (60, 21_600, 21_600), strict=True))
+    for function, age_s in ages_s.items():
+        (target,) = rule(events, function)["Targets"]
+        assert target["RetryPolicy"] == {
+            "MaximumEventAgeInSeconds": age_s,
+            "MaximumRetryAttempts": 185,
+        }
+        limits = named(events.service, LIMITS, f"{function}ScheduledRuns")
+        assert limits["MaximumEventAgeInSeconds"] == age_s
+        assert limits["Qualifier"] == "$LATEST"
+        assert limits["FunctionName"]["Ref"].startswith(f"{function}Function")
+
+
+def test_a_run_is_tried_as_often_as_described(events: Synthesised) -> None:
+    """A run that fails is not tried again, unless the description says so."""
+    retries = [
+        named(events.service, LIMITS, f"{function}ScheduledRuns")["MaximumRetryAttempts"]
+        for function in SCHEDULED
+    ]
+
+    assert retries == [0, 2, 0]
+
+
+def test_only_its_rule_may_call_a_function(events: Synthesised) -> None:
+    """EventBridge may invoke a scheduled function, for the rule of that function alone."""
+    permissions = [
+        one
+        for one in events.properties("AWS::Lambda::Permission")
+        if one["Principal"] == "events.amazonaws.com"
+    ]
+
+    called = {
+        one["FunctionName"]["Fn::GetAtt"][0][:-8]: one["SourceArn"]["Fn::GetAtt"][0][:-8]
+        for one in permissions
+    }
+    assert called == {f"{one}Function": f"{one}Schedule" for one in SCHEDULED}
+    assert all(one["Action"] == "lambda:InvokeFunction" for one in permissions)
+
+
+def test_a_call_that_fails_is_told(events: Synthesised) -> None:
+    """EventBridge tells the described queue of what it could not hand over, Lambda of the run that
+    has failed; where no queue is described the next run makes up for both.
+    """
+    (target,) = rule(events, "Ledger")["Targets"]
+    limits = named(events.service, LIMITS, "LedgerScheduledRuns")
+
+    assert "LostQueue" in json.dumps(target["DeadLetterConfig"]["Arn"])
+    assert "LostQueue" in json.dumps(limits["DestinationConfig"]["OnFailure"]["Destination"])
+    (target,) = rule(events, "Reconciler")["Targets"]
+    assert "DeadLetterConfig" not in target
+    assert "DestinationConfig" not in named(events.service, LIMITS, "ReconcilerScheduledRuns")
+
+
+def test_only_rules_of_this_account_may_tell(events: Synthesised) -> None:
+    """EventBridge may send to the queues that schedules name, for rules of this account and Region,
+    and to no other queue.
+    """
+    opened = {
+        policy["Queues"][0]["Ref"][:-8]: one
+        for policy in events.properties("AWS::SQS::QueuePolicy")
+        for one in policy["PolicyDocument"]["Statement"]
+        if one["Effect"] == "Allow"
+    }
+
+    assert list(opened) == ["LostQueue"]
+    statement = opened["LostQueue"]
+    assert statement["Principal"] == {"Service": "events.amazonaws.com"}
+    assert statement["Action"] == "sqs:SendMessage"
+    rules = statement["Condition"]["ArnLike"]["aws:SourceArn"]["Fn::Join"][1]
+    assert {"Ref": "AWS::AccountId"} in rules
+    assert {"Ref": "AWS::Region"} in rules
+    assert rules[-1] == ":rule/*"
+
+
+def test_an_alarm_says_what_to_do_about_a_failed_run(events: Synthesised) -> None:
+    """Whoever finds a failed run in the queue is told that it can be run by hand."""
+    alarm = named(events.service, "AWS::CloudWatch::Alarm", "AlarmsLostDepth")
+
+    assert "invoke the function with the event" in alarm["AlarmDescription"]
+    assert "put their items into the table again" in alarm["AlarmDescription"]
