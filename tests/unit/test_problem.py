@@ -17,6 +17,8 @@ CONTRACT = [
     ("key-missing", 400, "Idempotency-Key is missing", False),
     ("key-invalid", 400, "Idempotency-Key is invalid", False),
     ("request-invalid", 400, "The request is invalid", False),
+    ("signature-invalid", 400, "The signature is invalid", False),
+    ("event-invalid", 400, "The event is invalid", False),
     ("tenant-missing", 403, "The caller's tenant is not known", False),
     ("key-reused", 422, "Idempotency-Key is already used", False),
     ("request-in-progress", 409, "A request is outstanding for this Idempotency-Key", True),

@@ -43,6 +43,18 @@ PROBLEMS: dict[str, Problem] = {
         detail="The request does not have the form that this operation needs; nothing was done.",
         retryable=False,
     ),
+    "signature-invalid": Problem(
+        status=400,
+        title="The signature is invalid",
+        detail="The request is not signed as the sender of these events signs; nothing was done.",
+        retryable=False,
+    ),
+    "event-invalid": Problem(
+        status=400,
+        title="The event is invalid",
+        detail="The request is signed, and is no event that is known here; nothing was done.",
+        retryable=False,
+    ),
     "tenant-missing": Problem(
         status=403,
         title="The caller's tenant is not known",

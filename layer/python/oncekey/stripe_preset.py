@@ -22,6 +22,8 @@ ERRORS: dict[str, tuple[int, str, str]] = {
     "key-missing": (400, "invalid_request_error", "idempotency_key_missing"),
     "key-invalid": (400, "invalid_request_error", "idempotency_key_invalid"),
     "request-invalid": (400, "invalid_request_error", "request_invalid"),
+    "signature-invalid": (400, "invalid_request_error", "signature_invalid"),
+    "event-invalid": (400, "invalid_request_error", "event_invalid"),
     "tenant-missing": (403, "invalid_request_error", "tenant_missing"),
     "key-reused": (400, "idempotency_error", "idempotency_key_reused"),
     "key-expired": (410, "idempotency_error", "idempotency_key_expired"),

@@ -1,0 +1,231 @@
+"""The four ways in which webhooks are signed: Stripe's, GitHub's, Shopify's, Standard Webhooks.
+
+Each states what was signed and by which digests; `oncekey.webhook_signatures` judges them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from oncekey.webhook_signatures import Stated, event_refused, header, signature_refused
+
+if TYPE_CHECKING:
+    from oncekey.http_event import HttpRequest
+
+_TOLERANCE = timedelta(minutes=5)
+_LONGEST_TOLERANCE = timedelta(days=1)
+# Visible ASCII. A comma is what a gateway joins repeated headers with.
+_ID = re.compile(r"[!-+\--~]{1,255}")
+_HEX_DIGEST = re.compile(r"[0-9a-f]{64}")
+_BASE64_DIGEST = re.compile(r"[A-Za-z0-9+/]{43}=")
+# Until the year 33658; longer ones are no time.
+_SECONDS = re.compile(r"[0-9]{1,12}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StripeSignature:
+    """`Stripe-Signature: t=...,v1=...`; the event's id is the `id` of its body, and signed.
+
+    The secret is the endpoint's `whsec_...` as Stripe shows it. Stripe sends an event again for
+    three days. https://docs.stripe.com/webhooks/signature
+
+    Args:
+        tolerance: how far the signed timestamp may be from the time here, in both directions.
+    """
+
+    tolerance: timedelta = _TOLERANCE
+    sends_again_for = timedelta(days=3)
+
+    @property
+    def tolerance_ms(self) -> int:
+        """See `Scheme.tolerance_ms`."""
+        return self.tolerance // timedelta(milliseconds=1)
+
+    def faults(self) -> list[str]:
+        """See `Scheme.faults`."""
+        return _tolerance_faults(self.tolerance)
+
+    def key(self, secret: bytes) -> bytes:
+        """The secret as it is: its `whsec_` is no mark of base64."""
+        return secret
+
+    def stated(self, request: HttpRequest, body: bytes) -> Stated:
+        """See `Scheme.stated`. Signatures of other versions than `v1` are passed over."""
+        fields = [part.partition("=") for part in header(request, "stripe-signature").split(",")]
+        times = [value for name, _, value in fields if name.strip() == "t"]
+        if len(times) != 1:
+            raise signature_refused("The signature has a timestamp, once.")
+        return Stated(
+            content=times[0].encode("utf-8", "surrogatepass") + b"." + body,
+            digests=tuple(
+                bytes.fromhex(value)
+                for name, _, value in fields
+                if name.strip() == "v1" and _HEX_DIGEST.fullmatch(value)
+            ),
+            sent_at_s=_seconds(times[0]),
+        )
+
+    def event_id(self, request: HttpRequest, body: bytes) -> str:
+        """The body's `id`."""
+        del request
+        event = _json(body)
+        return _checked_id(event.get("id") if isinstance(event, dict) else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GitHubSignature:
+    """`X-Hub-Signature-256: sha256=...`; the event's id is `X-GitHub-Delivery`, and not signed.
+
+    Nor does GitHub sign a time: whoever has one delivery can send it again under another id. It can
+    be redelivered for three days, under its own id.
+    https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
+    """
+
+    tolerance_ms = 0
+    sends_again_for = timedelta(days=3)
+
+    def faults(self) -> list[str]:
+        """None."""
+        return []
+
+    def key(self, secret: bytes) -> bytes:
+        """The secret as it is."""
+        return secret
+
+    def stated(self, request: HttpRequest, body: bytes) -> Stated:
+        """See `Scheme.stated`."""
+        name, _, digest = header(request, "x-hub-signature-256").partition("=")
+        if name != "sha256" or not _HEX_DIGEST.fullmatch(digest):
+            raise signature_refused("The signature is sha256= and 64 hexadecimal digits.")
+        return Stated(content=body, digests=(bytes.fromhex(digest),))
+
+    def event_id(self, request: HttpRequest, body: bytes) -> str:
+        """The delivery's id."""
+        del body
+        return _id_in_header(request, "x-github-delivery")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShopifySignature:
+    """`X-Shopify-Hmac-Sha256`; the event's id is `X-Shopify-Webhook-Id`, and not signed.
+
+    The secret is the app's client secret. Nor does Shopify sign a time: whoever has one delivery
+    can send it again under another id. It sends an event again for four hours, and has done so for
+    two days. https://shopify.dev/docs/apps/build/webhooks/subscribe/https
+    """
+
+    tolerance_ms = 0
+    sends_again_for = timedelta(days=2)
+
+    def faults(self) -> list[str]:
+        """None."""
+        return []
+
+    def key(self, secret: bytes) -> bytes:
+        """The secret as it is."""
+        return secret
+
+    def stated(self, request: HttpRequest, body: bytes) -> Stated:
+        """See `Scheme.stated`."""
+        digest = header(request, "x-shopify-hmac-sha256")
+        if not _BASE64_DIGEST.fullmatch(digest):
+            raise signature_refused("The signature is 32 bytes in base64.")
+        return Stated(content=body, digests=(base64.b64decode(digest),))
+
+    def event_id(self, request: HttpRequest, body: bytes) -> str:
+        """The webhook's id."""
+        del body
+        return _id_in_header(request, "x-shopify-webhook-id")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandardWebhooks:
+    """`webhook-id`, `webhook-timestamp` and `webhook-signature`, of which all is signed.
+
+    The secret is `whsec_` and base64. Signatures are symmetric (`v1`); others, such as `v1a`, are
+    passed over. The specification's example sends an event again for three days and four hours.
+    https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+
+    Args:
+        tolerance: how far the signed timestamp may be from the time here, in both directions.
+    """
+
+    tolerance: timedelta = _TOLERANCE
+    sends_again_for = timedelta(hours=76)
+
+    @property
+    def tolerance_ms(self) -> int:
+        """See `Scheme.tolerance_ms`."""
+        return self.tolerance // timedelta(milliseconds=1)
+
+    def faults(self) -> list[str]:
+        """See `Scheme.faults`."""
+        return _tolerance_faults(self.tolerance)
+
+    def key(self, secret: bytes) -> bytes:
+        """What the base64 stands for, with or without its `whsec_`."""
+        try:
+            key = base64.b64decode(secret.removeprefix(b"whsec_"), validate=True)
+        except ValueError:
+            key = b""
+        if not 24 <= len(key) <= 64:
+            # Not chained: its text could show some of the secret.
+            raise ValueError("a secret is whsec_ and 24 to 64 bytes in base64") from None
+        return key
+
+    def stated(self, request: HttpRequest, body: bytes) -> Stated:
+        """See `Scheme.stated`."""
+        identifier, time = header(request, "webhook-id"), header(request, "webhook-timestamp")
+        versions = [word.partition(",") for word in header(request, "webhook-signature").split(" ")]
+        if "." in identifier:
+            # Where the id ends and the time begins would be the sender's word alone.
+            raise signature_refused("The webhook-id has no full stop.")
+        return Stated(
+            content=f"{identifier}.{time}.".encode("utf-8", "surrogatepass") + body,
+            digests=tuple(
+                base64.b64decode(digest)
+                for version, _, digest in versions
+                if version == "v1" and _BASE64_DIGEST.fullmatch(digest)
+            ),
+            sent_at_s=_seconds(time),
+        )
+
+    def event_id(self, request: HttpRequest, body: bytes) -> str:
+        """The signed id."""
+        del body
+        return _id_in_header(request, "webhook-id")
+
+
+def _seconds(text: str) -> int:
+    if not _SECONDS.fullmatch(text):
+        raise signature_refused("The timestamp is a whole number of seconds since 1970.")
+    return int(text)
+
+
+def _tolerance_faults(tolerance: object) -> list[str]:
+    if isinstance(tolerance, timedelta) and timedelta() < tolerance <= _LONGEST_TOLERANCE:
+        return []
+    return [f"tolerance is {tolerance!r}: a timedelta is needed, more than 0 and at most a day"]
+
+
+def _id_in_header(request: HttpRequest, name: str) -> str:
+    lines = request.header_lines(name)
+    return _checked_id(lines[0] if len(lines) == 1 else None)
+
+
+def _checked_id(identifier: object) -> str:
+    if not isinstance(identifier, str) or not _ID.fullmatch(identifier):
+        raise event_refused("The event has no id, or one that cannot be.")
+    return identifier
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise event_refused("The body is no JSON.") from None
