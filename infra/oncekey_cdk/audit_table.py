@@ -1,0 +1,67 @@
+"""The table of who settled what, when and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from aws_cdk import aws_dynamodb as dynamodb
+
+from .grants import APPEND_ACTIONS
+from .safe_table import SafeTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aws_cdk import aws_iam as iam
+    from aws_cdk import aws_kms as kms
+    from constructs import Construct
+
+_STRING = dynamodb.AttributeType.STRING
+
+
+class AuditTable(SafeTable):
+    """Settlements and operators' actions, in order, under the key of the record they were made of.
+
+    Whoever settles may add to it; nobody is given leave to change or to delete what stands there.
+    An entry ends with its own `expires_at`, or never without one.
+
+    Raises:
+        ValueError: Something cannot be; all of it is named.
+    """
+
+    _kind = "AuditTable"
+    _fixed: ClassVar[Mapping[str, str]] = {
+        "partition_key": "entries are found by their record's key",
+        "sort_key": "entries of one record are in the order of time",
+        "time_to_live_attribute": "entries end by it, and DynamoDB cannot rename it",
+    }
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        keeps_data: bool = True,
+        encryption_key: kms.IKey | None = None,
+        existing: dynamodb.ITable | None = None,
+        table_props: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            partition_key=dynamodb.Attribute(name="pk", type=_STRING),
+            sort_key=dynamodb.Attribute(name="at", type=_STRING),
+            ttl_attribute="expires_at",
+            keeps_data=keeps_data,
+            encryption_key=encryption_key,
+            existing=existing,
+            table_props=table_props,
+        )
+
+    def grant_append(self, grantee: iam.IGrantable) -> None:
+        """Let `grantee` add entries."""
+        self.allow(grantee, *APPEND_ACTIONS)
+
+    def grant_read(self, grantee: iam.IGrantable) -> None:
+        """Let `grantee` list the entries of a record."""
+        self.allow(grantee, "dynamodb:Query")

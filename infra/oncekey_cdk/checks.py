@@ -1,0 +1,109 @@
+"""What times must be, between functions, queues, APIs and records; pure, in seconds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncekey.settings import DEFAULT_LEASE_MS, LEASE_MARGIN_MS, RETENTION_S, WAIT_UP_TO_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+# An HTTP API waits for 30 s, a REST API for 29 s by default. The function runs on, so that the
+# client never sees the first answer and its retry meets a live attempt.
+# https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-quotas.html
+API_TIMEOUT_S = 29
+_DAY_S = 24 * 3600
+# S3 counts whole days, from midnight.
+BUCKET_SLACK_DAYS = 2
+
+
+def safe_visibility_timeout_s(*, timeout_s: int, window_s: int) -> int:
+    """The shortest visibility timeout under which no message is handed out while it is worked on.
+
+    AWS's rule: a batch waits for its window, and a throttled invocation is tried again for a while.
+    https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html
+    """
+    return 6 * timeout_s + window_s
+
+
+def visibility_faults(*, visible_s: int, timeout_s: int, window_s: int) -> Iterator[str]:
+    """A queue hands out messages that are being worked on."""
+    least_s = safe_visibility_timeout_s(timeout_s=timeout_s, window_s=window_s)
+    if visible_s < least_s:
+        yield (
+            f"a visibility timeout of {visible_s} s hands out messages that are being worked on; "
+            f"at least {least_s}, six times the function's timeout ({timeout_s} s) and "
+            f"the window ({window_s} s)"
+        )
+
+
+def api_faults(*, timeout_s: int, most_s: int = API_TIMEOUT_S) -> Iterator[str]:
+    """A function behind an API is still running when the API has given its caller up."""
+    if timeout_s > most_s:
+        yield (
+            f"a function's timeout of {timeout_s} s is longer than the API waits: at most {most_s},"
+            ' or accept the request and carry it out in a worker (mode="async")'
+        )
+
+
+def lease_faults(*, timeout_s: int, environment: Mapping[str, str]) -> Iterator[str]:
+    """A lease or a retention ends while the function that relies on it may still run.
+
+    Args:
+        timeout_s: The function's timeout.
+        environment: Its variables, as far as they are known when the templates are made.
+    """
+    faults: list[str] = []
+    number = _numbers(environment, faults.append)
+    default_ms = number("ONCEKEY_DEFAULT_LEASE_MS", DEFAULT_LEASE_MS)
+    margin_ms = number("ONCEKEY_LEASE_MARGIN_MS", LEASE_MARGIN_MS)
+    retention_s = number("ONCEKEY_RETENTION_S", RETENTION_S)
+    wait_ms = number("ONCEKEY_WAIT_UP_TO_MS", WAIT_UP_TO_MS)
+    yield from faults
+    if default_ms < timeout_s * 1000:
+        yield (
+            f"ONCEKEY_DEFAULT_LEASE_MS, the lease of a call without Lambda's context, is"
+            f" {default_ms} ms and ends before the function's timeout of {timeout_s} s: a second"
+            f" attempt would run beside the first; at least {timeout_s * 1000}"
+        )
+    lease_s = timeout_s + margin_ms / 1000
+    if retention_s <= lease_s:
+        yield (
+            f"ONCEKEY_RETENTION_S is {retention_s} and no longer than a lease ({lease_s:g} s, the"
+            " function's timeout and the margin): a record could end before its retry comes; give"
+            " it the time in which clients retry, such as a day"
+        )
+    if environment.get("ONCEKEY_IN_PROGRESS") == "wait" and wait_ms >= timeout_s * 1000:
+        yield (
+            f"ONCEKEY_WAIT_UP_TO_MS is {wait_ms} and not shorter than the function's timeout of"
+            f" {timeout_s} s: whoever waits is cut off instead of being answered 409"
+        )
+
+
+def bucket_faults(*, environment: Mapping[str, str], answers_days: int | None) -> Iterator[str]:
+    """A bucket removes answers that records still refer to."""
+    faults: list[str] = []
+    retention_s = _numbers(environment, faults.append)("ONCEKEY_RETENTION_S", RETENTION_S)
+    least = -(-retention_s // _DAY_S) + BUCKET_SLACK_DAYS
+    if answers_days is not None and answers_days < least:
+        yield (
+            f"the bucket removes answers after {answers_days} days, but records refer to them for"
+            f" {retention_s} s (ONCEKEY_RETENTION_S): at least {least} days"
+        )
+
+
+def _numbers(
+    environment: Mapping[str, str], complain: Callable[[str], object]
+) -> Callable[[str, int], int]:
+    def number(name: str, default: int) -> int:
+        text = environment.get(name, "").strip() if name in environment else ""
+        if not text:
+            return default
+        try:
+            return int(text)
+        except ValueError:
+            complain(f"{name} is {text!r}: a whole number is needed")
+            return default
+
+    return number

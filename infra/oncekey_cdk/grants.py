@@ -1,0 +1,87 @@
+"""Exact actions on exact resources: what each role of a service calls, and no more.
+
+The CDK's own grants are not used. `Table.grant_read_write_data` allows nine actions where a handler
+needs three, on every index too; `Table.grant_stream_read` lets its role list all streams.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aws_cdk import aws_iam as iam
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aws_cdk import aws_kms as kms
+
+# What the layer calls for a handler. No DeleteItem (a record ends by its TTL), no Query or Scan.
+# A transaction needs no action of its own: IAM asks for those of its items.
+# https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis-iam.html
+RESERVE_ACTIONS = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:GetItem")
+# The reconciler does the same to the records that it has found on the index.
+DUE_ACTIONS = ("dynamodb:Query",)
+READ_ACTIONS = ("dynamodb:GetItem",)
+PUBLISH_ACTIONS = ("dynamodb:PutItem",)
+APPEND_ACTIONS = ("dynamodb:PutItem",)
+# The relay deletes in batches. To IAM they are a matter of their own.
+RELAY_ACTIONS = ("dynamodb:BatchWriteItem",)
+# What Lambda's poller does under the function's role.
+STREAM_ACTIONS = (
+    "dynamodb:DescribeStream",
+    "dynamodb:GetRecords",
+    "dynamodb:GetShardIterator",
+    "dynamodb:ListStreams",
+)
+# The last is the function's own: it puts off a message that it cannot work on yet.
+RECEIVE_ACTIONS = (
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    "sqs:GetQueueAttributes",
+    "sqs:ChangeMessageVisibility",
+)
+# It covers SendMessageBatch as well.
+SEND_ACTIONS = ("sqs:SendMessage",)
+KEEP_ACTIONS = ("s3:PutObject", "s3:GetObject")
+FETCH_ACTIONS = ("s3:GetObject",)
+# Without it S3 says "denied" of an object that is missing, and an answer that is lost could not be
+# told from an outage.
+LIST_ACTIONS = ("s3:ListBucket",)
+
+# What DynamoDB asks of its caller for a table under a customer's key, whatever the call: it works
+# with the table's own key, which it has the caller's permission to decrypt. A write asks for all.
+# https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
+TABLE_READ_KEY_ACTIONS = ("kms:Decrypt", "kms:DescribeKey")
+TABLE_WRITE_KEY_ACTIONS = (
+    *TABLE_READ_KEY_ACTIONS,
+    "kms:Encrypt",
+    "kms:ReEncrypt*",
+    "kms:GenerateDataKey*",
+)
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
+SEND_KEY_ACTIONS = ("kms:GenerateDataKey", "kms:Decrypt")
+RECEIVE_KEY_ACTIONS = ("kms:Decrypt",)
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
+KEEP_KEY_ACTIONS = ("kms:GenerateDataKey", "kms:Decrypt")
+FETCH_KEY_ACTIONS = ("kms:Decrypt",)
+
+
+def allow(grantee: iam.IGrantable, actions: Sequence[str], *arns: str) -> None:
+    """Let `grantee` do these `actions` to exactly these resources, by a statement of their own."""
+    iam.Grant.add_to_principal(grantee=grantee, actions=[*actions], resource_arns=[*arns])
+
+
+def allow_key(
+    grantee: iam.IGrantable, actions: Sequence[str], key: kms.IKey | None, *, service: str
+) -> None:
+    """Let `grantee` use a customer's key, through this AWS service only; nothing without a key.
+
+    The key's own policy has to leave access to IAM, as the CDK's and the console's default does.
+    """
+    if key is not None:
+        iam.Grant.add_to_principal(
+            grantee=grantee,
+            actions=[*actions],
+            resource_arns=[key.key_arn],
+            conditions={"StringLike": {"kms:ViaService": f"{service}.*"}},
+        )

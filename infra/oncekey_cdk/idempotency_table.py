@@ -1,0 +1,122 @@
+"""The table of idempotency records, and who may do what to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from aws_cdk import aws_dynamodb as dynamodb
+
+from .grants import DUE_ACTIONS, READ_ACTIONS, RESERVE_ACTIONS
+from .safe_table import SafeTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aws_cdk import aws_iam as iam
+    from aws_cdk import aws_kms as kms
+    from constructs import Construct
+
+_STRING, _NUMBER = dynamodb.AttributeType.STRING, dynamodb.AttributeType.NUMBER
+_SCHEMA = "the layer reads and writes it under its present name, and DynamoDB cannot rename it"
+
+PARTITION_KEY = "pk"
+TTL_ATTRIBUTE = "expires_at"
+# The open records, by the time when somebody must look at them; settled ones leave it.
+DUE_INDEX = "due"
+
+
+class IdempotencyTable(SafeTable):
+    """The table that handlers reserve in: key, TTL and index are what the layer expects.
+
+        records = IdempotencyTable(self, "Records")
+        records.grant_reserve(function)
+
+    Every default but the schema can be overridden. `from_table_name` and `from_table_arn` take a
+    table that is there already, such as one that an earlier deployment has left behind.
+
+    Raises:
+        ValueError: Something cannot be; all of it is named.
+    """
+
+    _kind = "IdempotencyTable"
+    _fixed: ClassVar[Mapping[str, str]] = {
+        "partition_key": _SCHEMA,
+        "sort_key": "a record is one item",
+        "time_to_live_attribute": _SCHEMA,
+        "replication_regions": (
+            "conditions see one Region's copy, so two Regions would both run a request; give each"
+            " Region a table of its own and pin every tenant to one"
+        ),
+    }
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        keeps_data: bool = True,
+        encryption_key: kms.IKey | None = None,
+        existing: dynamodb.ITable | None = None,
+        table_props: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            scope,
+            construct_id,
+            partition_key=dynamodb.Attribute(name=PARTITION_KEY, type=_STRING),
+            ttl_attribute=TTL_ATTRIBUTE,
+            indexes=(
+                {
+                    "index_name": DUE_INDEX,
+                    "partition_key": dynamodb.Attribute(name="due_shard", type=_STRING),
+                    "sort_key": dynamodb.Attribute(name="due_at", type=_NUMBER),
+                    "projection_type": dynamodb.ProjectionType.KEYS_ONLY,
+                },
+            ),
+            keeps_data=keeps_data,
+            encryption_key=encryption_key,
+            existing=existing,
+            table_props=table_props,
+        )
+
+    @classmethod
+    def from_table_name(
+        cls,
+        scope: Construct,
+        construct_id: str,
+        table_name: str,
+        *,
+        encryption_key: kms.IKey | None = None,
+    ) -> IdempotencyTable:
+        """A table of this account and Region that is there already, by its name.
+
+        It must have the schema; nothing of it is changed. Without its `encryption_key`, where it
+        has a customer's, grants lack what its key asks for.
+        """
+        table = dynamodb.Table.from_table_name(scope, f"{construct_id}Existing", table_name)
+        return cls(scope, construct_id, existing=table, encryption_key=encryption_key)
+
+    @classmethod
+    def from_table_arn(
+        cls,
+        scope: Construct,
+        construct_id: str,
+        table_arn: str,
+        *,
+        encryption_key: kms.IKey | None = None,
+    ) -> IdempotencyTable:
+        """The same by its ARN, which may name another account; that one has to allow it, too."""
+        table = dynamodb.Table.from_table_arn(scope, f"{construct_id}Existing", table_arn)
+        return cls(scope, construct_id, existing=table, encryption_key=encryption_key)
+
+    def grant_reserve(self, grantee: iam.IGrantable) -> None:
+        """Let `grantee` run protected handlers: reserve, complete, release, and no more."""
+        self.allow(grantee, *RESERVE_ACTIONS)
+
+    def grant_reconcile(self, grantee: iam.IGrantable) -> None:
+        """Let `grantee` find the records that are due, by the index, and settle them."""
+        self.allow(grantee, *RESERVE_ACTIONS)
+        self.allow_index(grantee, DUE_INDEX, *DUE_ACTIONS)
+
+    def grant_read(self, grantee: iam.IGrantable) -> None:
+        """Let `grantee` show records, as `GET /operations/{operation_id}` does."""
+        self.allow(grantee, *READ_ACTIONS)

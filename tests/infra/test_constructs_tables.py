@@ -1,0 +1,261 @@
+"""The tables and the bucket that other teams take into their own app."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
+from aws_cdk.assertions import Template
+
+from infra.oncekey_cdk import AuditTable, IdempotencyTable, ResponseBucket
+from tests.support.sample_constructs import grants, new_role, new_stack, only, statements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aws_cdk import Stack
+
+# What the layer calls for a handler; tests/repo holds the README's list against recorded calls.
+RESERVE = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:GetItem")
+DUE = ("dynamodb:Query",)
+READ_KEY = ("kms:Decrypt", "kms:DescribeKey")
+WRITE_KEY = (*READ_KEY, "kms:Encrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*")
+TABLE = "AWS::DynamoDB::Table"
+BUCKET = "AWS::S3::Bucket"
+
+
+@pytest.fixture(scope="module")
+def defaults() -> Template:
+    """A table, a bucket and an audit trail of which nothing was asked, and who may use them."""
+    stack = new_stack()
+    records, audit = IdempotencyTable(stack, "Records"), AuditTable(stack, "Audit")
+    answers = ResponseBucket(stack, "Answers")
+    handler, reader = new_role(stack, "Handler"), new_role(stack, "Reader")
+    records.grant_reserve(handler)
+    answers.grant_keep(handler)
+    audit.grant_append(handler)
+    records.grant_read(reader)
+    answers.grant_fetch(reader)
+    audit.grant_read(reader)
+    records.grant_reconcile(new_role(stack, "Reconciler"))
+    return Template.from_stack(stack)
+
+
+@pytest.fixture(scope="module")
+def keyed() -> Template:
+    """The same under a customer's key, to be thrown away."""
+    stack = new_stack()
+    key = kms.Key(stack, "Key")
+    records = IdempotencyTable(stack, "Records", encryption_key=key, keeps_data=False)
+    answers = ResponseBucket(stack, "Answers", encryption_key=key, keeps_data=False)
+    handler, reader = new_role(stack, "Handler"), new_role(stack, "Reader")
+    records.grant_reserve(handler)
+    answers.grant_keep(handler)
+    records.grant_read(reader)
+    answers.grant_fetch(reader)
+    records.grant_reconcile(new_role(stack, "Reconciler"))
+    return Template.from_stack(stack)
+
+
+def table(template: Template, name: str) -> dict[str, Any]:
+    """The resource of the table whose logical id begins like this."""
+    (found,) = [one for key, one in template.find_resources(TABLE).items() if key.startswith(name)]
+    return dict(found)
+
+
+@pytest.mark.case(48)
+def test_a_table_of_which_nothing_was_asked_is_what_the_layer_expects(defaults: Template) -> None:
+    """Key, TTL and index are the layer's; it is on demand, recoverable, and keeps its data.
+
+    Red when the construct gives the key, the TTL attribute or the index another name.
+    """
+    records = table(defaults, "Records")
+    properties = records["Properties"]
+
+    assert (records["DeletionPolicy"], records["UpdateReplacePolicy"]) == ("Retain", "Retain")
+    assert properties["DeletionProtectionEnabled"] is True
+    assert properties["KeySchema"] == [{"AttributeName": "pk", "KeyType": "HASH"}]
+    assert properties["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
+    assert properties["BillingMode"] == "PAY_PER_REQUEST"
+    assert properties["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    (due,) = properties["GlobalSecondaryIndexes"]
+    assert due["IndexName"] == "due"
+    assert [key["AttributeName"] for key in due["KeySchema"]] == ["due_shard", "due_at"]
+    assert "SSESpecification" not in properties
+
+
+@pytest.mark.case(49)
+def test_nothing_has_a_fixed_name_and_what_is_thrown_away_goes(
+    defaults: Template, keyed: Template
+) -> None:
+    """No table or bucket has a physical name; with `keeps_data=False` none outlives its stack.
+
+    Red when the construct names a table, or keeps data that it was told not to keep.
+    """
+    for template in (defaults, keyed):
+        for properties in template.find_resources(TABLE).values():
+            assert "TableName" not in properties["Properties"]
+        assert "BucketName" not in only(template, BUCKET)
+    thrown = table(keyed, "Records")
+    assert (thrown["DeletionPolicy"], thrown["UpdateReplacePolicy"]) == ("Delete", "Delete")
+    assert thrown["Properties"]["DeletionProtectionEnabled"] is False
+    keyed.all_resources(BUCKET, {"DeletionPolicy": "Delete"})
+
+
+@pytest.mark.case(50)
+def test_each_role_may_do_exactly_this(defaults: Template) -> None:
+    """A handler reserves, keeps and appends; a reader looks; a reconciler also asks what is due.
+    Nobody deletes.
+
+    Red when a grant gains or loses an action, or names more than one resource.
+    """
+    assert grants(defaults, "Handler") == {
+        (RESERVE, "Records.Arn"),
+        (("s3:PutObject", "s3:GetObject"), "Answers.Arn/*"),
+        (("s3:ListBucket",), "Answers.Arn"),
+        (("dynamodb:PutItem",), "Audit.Arn"),
+    }
+    assert grants(defaults, "Reader") == {
+        (("dynamodb:GetItem",), "Records.Arn"),
+        (("s3:GetObject",), "Answers.Arn/*"),
+        (("s3:ListBucket",), "Answers.Arn"),
+        (("dynamodb:Query",), "Audit.Arn"),
+    }
+    assert grants(defaults, "Reconciler") == {
+        (RESERVE, "Records.Arn"),
+        (DUE, "Records.Arn/index/due"),
+    }
+
+
+@pytest.mark.case(50)
+def test_a_customers_key_is_granted_along(keyed: Template) -> None:
+    """Whoever may reserve may also decrypt, and use the key through DynamoDB and S3 only.
+
+    Red when a grant on a table with a customer's key lacks kms:Decrypt, or allows the key as such.
+    """
+    assert grants(keyed, "Handler") >= {
+        (WRITE_KEY, "Key.Arn"),
+        (("kms:GenerateDataKey", "kms:Decrypt"), "Key.Arn"),
+    }
+    assert grants(keyed, "Reader") >= {
+        (READ_KEY, "Key.Arn"),
+        (("kms:Decrypt",), "Key.Arn"),
+    }
+    assert grants(keyed, "Reconciler") >= {(READ_KEY, "Key.Arn"), (WRITE_KEY, "Key.Arn")}
+    through = {
+        one["Condition"]["StringLike"]["kms:ViaService"]
+        for role in ("Handler", "Reader")
+        for one in statements(keyed, role)
+        if "kms:Decrypt" in one["Action"]
+    }
+    assert through == {"dynamodb.*", "s3.*"}
+    assert table(keyed, "Records")["Properties"]["SSESpecification"]["SSEEnabled"] is True
+
+
+def test_the_bucket_forgets_answers_and_messages_and_no_result(defaults: Template) -> None:
+    """The bucket is private, asks for TLS, and its rules leave the results of steps alone."""
+    bucket = only(defaults, BUCKET)
+
+    rules = bucket["LifecycleConfiguration"]["Rules"]
+    assert {rule["Prefix"]: rule["ExpirationInDays"] for rule in rules} == {
+        "answers/": 3,
+        "outbox/": 30,
+    }
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    policy = only(defaults, "AWS::S3::BucketPolicy")["PolicyDocument"]["Statement"]
+    assert policy[0]["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_any_default_can_be_overridden() -> None:
+    """What the CDK's own constructs take is passed through, by its name, over our default."""
+    stack = new_stack()
+    IdempotencyTable(
+        stack, "Records", table_props={"deletion_protection": False, "table_name": "records"}
+    )
+    ResponseBucket(stack, "Answers", bucket_props={"versioned": True, "enforce_ssl": False})
+    template = Template.from_stack(stack)
+
+    assert only(template, TABLE)["TableName"] == "records"
+    assert only(template, TABLE)["DeletionProtectionEnabled"] is False
+    assert only(template, BUCKET)["VersioningConfiguration"] == {"Status": "Enabled"}
+    template.resource_count_is("AWS::S3::BucketPolicy", 0)
+
+
+@pytest.mark.case(49)
+def test_a_table_that_is_there_already_is_taken_as_it_is() -> None:
+    """A retained table, or another team's, is used by its name or ARN, and none is created.
+
+    Red when importing a table creates one, or its grants name another.
+    """
+    stack = new_stack()
+    role = new_role(stack, "Handler")
+    theirs = "arn:aws:dynamodb:eu-west-1:111111111111:table/theirs"
+    IdempotencyTable.from_table_name(stack, "Left", "left-behind").grant_reserve(role)
+    IdempotencyTable.from_table_arn(stack, "Theirs", theirs).grant_read(role)
+    template = Template.from_stack(stack)
+
+    template.resource_count_is(TABLE, 0)
+    assert {(actions, arn.rpartition(":")[2]) for actions, arn in grants(template, "Handler")} == {
+        (RESERVE, "table/left-behind"),
+        (("dynamodb:GetItem",), "table/theirs"),
+    }
+
+
+def _records(stack: Stack, **props: Any) -> None:
+    IdempotencyTable(stack, "Records", **props)
+
+
+REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
+    "schema": (
+        lambda stack: _records(
+            stack,
+            table_props={
+                "partition_key": dynamodb.Attribute(name="id", type=dynamodb.AttributeType.STRING),
+                "time_to_live_attribute": "ttl",
+                "replication_regions": ["eu-west-1"],
+                "tabel_name": "records",
+            },
+        ),
+        [
+            "IdempotencyTable 'Stack/Records' is wrong: ",
+            "table_props['partition_key'] cannot be overridden",
+            "table_props['time_to_live_attribute'] cannot be overridden",
+            "pin every tenant to one",
+            "table_props['tabel_name'] is no property of Table",
+        ],
+    ),
+    "existing": (
+        lambda stack: _records(
+            stack,
+            existing=dynamodb.Table.from_table_name(stack, "Left", "left"),
+            table_props={"table_name": "records"},
+        ),
+        ["cannot change a table that exists already"],
+    ),
+    "bucket": (
+        lambda stack: ResponseBucket(
+            stack, "Answers", expire_after_days={"": 3, "answers/": 0}, bucket_props={"color": 1}
+        ),
+        [
+            "ResponseBucket 'Stack/Answers' is wrong: ",
+            "expire_after_days[''] removes the results of steps",
+            "expire_after_days['answers/'] is 0: at least 1",
+            "bucket_props['color'] is no property of Bucket",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_all_that_is_wrong_is_said_at_once(kind: str) -> None:
+    """A construct that cannot be is refused with every fault, and leaves nothing in the stack."""
+    build, complaints = REFUSED[kind]
+    stack = new_stack()
+
+    with pytest.raises(ValueError, match=r" is wrong: ") as refused:
+        build(stack)
+
+    assert [one for one in complaints if one not in str(refused.value)] == []
+    assert Template.from_stack(stack).to_json().get("Resources", {}) == {}

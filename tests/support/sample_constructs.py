@@ -1,0 +1,73 @@
+"""Stacks made of the constructs, as another team would write them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from infra.node import use_packaged_node
+
+# The CDK starts node as it is imported.
+use_packaged_node()
+
+from aws_cdk import App, Stack  # noqa: E402
+from aws_cdk import aws_iam as iam  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aws_cdk.assertions import Template
+
+Resource = dict[str, Any]
+
+
+def new_stack() -> Stack:
+    """An empty stack of an app of its own."""
+    return Stack(App(analytics_reporting=False), "Stack")
+
+
+def new_role(stack: Stack, name: str) -> iam.Role:
+    """A role that nothing has been granted to."""
+    return iam.Role(stack, name, assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+
+
+def only(template: Template, kind: str) -> Resource:
+    """The properties of the only resource of this kind."""
+    (resource,) = template.find_resources(kind).values()
+    properties: Resource = dict(resource)["Properties"]
+    return properties
+
+
+def statements(template: Template, role: str) -> list[Resource]:
+    """The statements of this role's policies, whose logical ids begin with its name."""
+    policies = template.find_resources("AWS::IAM::Policy")
+    return [
+        dict(statement)
+        for policy in policies.values()
+        if any(one["Ref"].startswith(role) for one in policy["Properties"]["Roles"])
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+    ]
+
+
+def grants(template: Template, role: str) -> set[tuple[tuple[str, ...], str]]:
+    """What a role may do to what, resources by logical id without its hash, and what follows."""
+    return {
+        (tuple([one["Action"]] if isinstance(one["Action"], str) else one["Action"]), named)
+        for one in statements(template, role)
+        for resource in (
+            one["Resource"] if isinstance(one["Resource"], list) else [one["Resource"]]
+        )
+        for named in _named(resource)
+    }
+
+
+def _named(resource: Any) -> Iterator[str]:
+    match resource:
+        case {"Fn::GetAtt": [name, attribute]}:
+            yield f"{name[:-8]}.{attribute}"
+        case {"Fn::Join": ["", parts]}:
+            texts = (part if isinstance(part, str) else "".join(_named(part)) for part in parts)
+            yield "".join(texts)
+        case {"Ref": name}:
+            yield f"<{name}>"
+        case _:
+            yield str(resource)
