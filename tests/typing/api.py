@@ -18,19 +18,25 @@ from oncekey import (
     HttpRequest,
     InProgress,
     KeyReused,
+    LedgerField,
+    LedgerTotals,
     NotExecuted,
+    OnlyOurs,
+    OnlyTheirs,
     Operation,
     OutcomeUnknown,
     Question,
     ResponseBucket,
     StillUnknown,
     StoreUnavailable,
+    compare_ledgers,
     current_operation,
     idempotent,
     idempotent_function,
     jwt_claim,
     resolver,
     single_tenant,
+    sorted_by_id,
 )
 from oncekey.testing import ManualClock, MemoryStore
 
@@ -201,3 +207,27 @@ def what_became_of_it(question: Question) -> Completed | NotExecuted | StillUnkn
 def a_resolver_stays(question: Question) -> None:
     """It can be called as it was."""
     assert_type(what_became_of_it(question), Completed | NotExecuted | StillUnknown)
+
+
+def ledgers_are_compared(ours: list[tuple[str, int]], theirs: list[dict[str, Any]]) -> None:
+    """A difference has the rows of both sides in their own types."""
+    amount = LedgerField[tuple[str, int], dict[str, Any]](
+        name="amount", ours=lambda row: row[1], theirs=lambda row: row["amount"]
+    )
+    with sorted_by_id(ours, id_of=lambda row: row[0]) as our_rows:
+        comparison = compare_ledgers(
+            our_rows,
+            theirs,
+            our_id=lambda row: row[0],
+            their_id=lambda row: row["id"],
+            fields=[amount],
+        )
+        for difference in comparison:
+            if isinstance(difference, OnlyOurs):
+                assert_type(difference.row, tuple[str, int])
+            elif isinstance(difference, OnlyTheirs):
+                assert_type(difference.row, dict[str, Any])
+            else:
+                assert_type(difference.ours, tuple[str, int])
+                assert_type(difference.fields[0].theirs, object)
+    assert_type(comparison.totals, LedgerTotals)

@@ -22,6 +22,18 @@ from oncekey.errors import (
 from oncekey.function_decorator import idempotent_function
 from oncekey.http_event import HttpRequest
 from oncekey.ietf_preset import IETF
+from oncekey.ledger import LedgerComparison, compare_ledgers
+from oncekey.ledger_sort import sorted_by_id
+from oncekey.ledger_values import (
+    Different,
+    FieldDifference,
+    LedgerField,
+    LedgerNotSorted,
+    LedgerTotals,
+    LedgerUnfinished,
+    OnlyOurs,
+    OnlyTheirs,
+)
 from oncekey.operation import Operation, current_operation
 from oncekey.recorded_errors import (
     ConditionFailed,
@@ -41,15 +53,24 @@ __all__ = [
     "Completed",
     "ConditionFailed",
     "ConfigurationError",
+    "Different",
     "DynamoDBStore",
     "EffectMisused",
+    "FieldDifference",
     "Final",
     "HttpRequest",
     "InProgress",
     "KeyMissing",
     "KeyReused",
+    "LedgerComparison",
+    "LedgerField",
+    "LedgerNotSorted",
+    "LedgerTotals",
+    "LedgerUnfinished",
     "NotExecuted",
     "OncekeyError",
+    "OnlyOurs",
+    "OnlyTheirs",
     "Operation",
     "OutcomeUnknown",
     "Question",
@@ -62,6 +83,7 @@ __all__ = [
     "TransactionInvalid",
     "api_key_id",
     "authorizer_value",
+    "compare_ledgers",
     "current_operation",
     "iam_principal",
     "idempotent",
@@ -69,4 +91,5 @@ __all__ = [
     "jwt_claim",
     "resolver",
     "single_tenant",
+    "sorted_by_id",
 ]
