@@ -16,6 +16,7 @@ from oncekey.store import Refused, Written
 from oncekey.stored_answer import Elsewhere, Place
 from oncekey.testing import MemoryStore
 from oncekey.transitions import ExpireLease, Reserve, TakeOver, Transition
+from tests.support.due_rows import DUE_ROWS
 from tests.support.dynamodb import TABLE, Recorder, items, store_on
 from tests.support.records import EXPIRIES, LEASES, NOW_MS, every_record, record
 from tests.support.transition_rows import PK, VERSIONS
@@ -36,7 +37,7 @@ NAMES = frozenset(
         *("pk", "status", "rev", "tenant", "principal", "operation", "key", "operation_id"),
         *("fingerprint", "owner", "attempt", "effects", "created_at", "lease_until"),
         *("completed_at", "expires_at", "due_shard", "due_at", "response", "response_version"),
-        *("reconcile_attempts", "last_error", "escalated_at", "steps"),
+        *("reconcile_attempts", "last_error", "escalated_at", "steps", "request"),
     }
 )
 
@@ -45,16 +46,19 @@ def stored_records() -> Iterator[Record]:
     """Every record, with its answer if it has one, and due only while somebody must look at it."""
     for each in every_record():
         if each.status is Status.COMPLETED:
-            answered = replace(each, response='{"statusCode":201}', response_version=1)
+            answered = replace(
+                each, response='{"statusCode":201}', response_version=1, request=None
+            )
             yield replace(answered, due=None, completed_at_ms=NOW_MS - 1_000)
         else:
-            yield replace(each, due=None) if each.status in SETTLED else each
+            half_done = bool(each.steps.finished)
+            yield replace(each, due=None) if each.status in SETTLED and not half_done else each
 
 
 def all_transitions() -> Iterator[tuple[str, Transition]]:
     """Every row of the contract's table, by every owner and at every version seen, each once."""
     known: list[Transition] = []
-    for row in [*ROWS, *NEVER]:
+    for row in [*ROWS, *DUE_ROWS, *NEVER]:
         for named, version in VERSIONS.items():
             transition = row.build(version)
             if transition not in known:
@@ -141,6 +145,9 @@ def test_some_transition_is_permitted_and_some_is_refused_for_every_status() -> 
         (Status.FAILED_RETRYABLE, "Resume"),
         (Status.FAILED_RETRYABLE, "Enqueue"),
         (Status.FAILED_RETRYABLE, "LateEffect"),
+        (Status.FAILED_RETRYABLE, "Reschedule"),
+        (Status.PENDING, "Reschedule"),
+        (Status.UNKNOWN, "Reschedule"),
         (Status.PENDING, "Begin"),
         (Status.PENDING, "TimeOut"),
         (Status.IN_PROGRESS, "TakeOver"),

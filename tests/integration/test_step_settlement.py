@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Completed, NotExecuted, Question, StillUnknown, StoreError, resolver
+from oncekey.claim import LONGEST_WORK_S
 from oncekey.operation import downstream_key
-from oncekey.record import Effects, Status
+from oncekey.record import Status
 from oncekey.settlement import Settlement
 from oncekey.stored_answer import Elsewhere
 from tests.support.dynamodb import dynamodb_table, make_response_bucket
@@ -116,7 +117,7 @@ def test_what_did_not_happen_runs_with_the_next_request(before: list[Action], an
     if before:
         assert (record.expires_at_s, record.due is None) == (None, False)
     else:
-        assert record.expires_at_s == service.clock.now_ms() // 1000 + 7200
+        assert record.expires_at_s == service.clock.now_ms() // 1000 + 7200 + LONGEST_WORK_S
         assert record.due is None
     assert service.sends(*before, step("charge", "c-2"), writes)["statusCode"] == 201
 
@@ -210,6 +211,7 @@ def test_a_resolver_is_told_what_it_needs(store_raw_key: bool) -> None:
             key=POST["headers"]["idempotency-key"].strip('"') if store_raw_key else "",
             attempt=1,
             started_at_ms=started_at_ms,
+            reference=f"{service.record.pk}.{operation_id}",
         )
     ]
 
@@ -328,7 +330,7 @@ def test_a_settlement_that_cannot_be_written_is_told() -> None:
 
 
 def test_what_is_not_in_doubt_is_not_settled() -> None:
-    """Every record but an unknown one of recorded effects with a step in doubt is left alone."""
+    """Every record but an unknown one that waits for nobody in particular is left alone."""
     service = Steps()
     asked = finds(NotExecuted())
     service.sends(step("hold"), ends=FAILED)
@@ -340,9 +342,8 @@ def test_what_is_not_in_doubt_is_not_settled() -> None:
     for each in (
         half_done,
         escalated,
-        some_record(status=Status.UNKNOWN),
         replace(in_doubt_of, status=Status.IN_PROGRESS),
-        replace(in_doubt_of, effects=Effects.UNRECORDED),
+        some_record(status=Status.UNKNOWN, escalated_at_ms=1),
     ):
         assert settler(service).settle(each) is Settlement.NOT_IN_DOUBT
     assert asked == []

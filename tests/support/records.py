@@ -68,6 +68,7 @@ _IN_PROGRESS = Record(
     reconcile_attempts=2,
     last_error="TimeoutError",
     escalated_at_ms=NOW_MS - 10_000,
+    request='{"body":"{}"}',
 )
 
 

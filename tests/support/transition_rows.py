@@ -54,7 +54,7 @@ class Row:
 
     name: str
     build: Callable[[Seen], Transition]
-    to: Status
+    to: Status | None  # None: the state stays what it is
     from_status: frozenset[Status]
     from_absent: bool = False
     owner: bool = False  # the owner is the writer, or the one that it has seen
@@ -69,6 +69,7 @@ class Row:
     nothing_done: bool = False  # no step is finished
     never_begun: bool = False  # the first attempt
     half_done: bool = False  # settled, and still to be looked at
+    due: bool = False  # somebody is to look at it
     changes: frozenset[str]
 
     def permits(self, stored: Record | None, version: Seen) -> bool:
@@ -89,6 +90,7 @@ class Row:
             and (self.mark is None or _mark(stored) == self.mark)
             and not (self.nothing_done and stored.steps.finished)
             and not (self.never_begun and stored.attempt != 1)
+            and not (self.due and stored.due is None)
             and all(step.name != self.absent for step in stored.steps.finished)
         )
 
@@ -108,12 +110,18 @@ def changing(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-ENDS = ("rev", "status", "lease_until_ms", "due", "expires_at_s", "last_error")
-ANSWERS = (*ENDS, "response", "response_version", "completed_at_ms")
+_ALWAYS = ("rev", "status", "lease_until_ms", "due", "expires_at_s", "last_error")
+TURNS = ("reconcile_attempts", "escalated_at_ms")
+ENDS = (*_ALWAYS, *TURNS)
+ANSWERS = (*_ALWAYS, "response", "response_version", "completed_at_ms", "request")
 RESTARTS = (*ENDS, "owner", "attempt", "effects")
+LOOKED_AT = ("rev", "due", *TURNS)
 DOUBTS = ("rev", "status", "due", "last_error", "escalated_at_ms")
 STEPPED = ("rev", "steps")
-WAITS = ("rev", "status", "owner", "attempt", "effects", "due", "expires_at_s", "last_error")
+WAITS = (
+    *("rev", "status", "owner", "attempt", "effects", "due", "expires_at_s", "last_error"),
+    *TURNS,
+)
 BEGINS = (*ENDS, "owner", "effects")
 PENDING = frozenset({Status.PENDING})
 IN_PROGRESS, UNKNOWN = frozenset({Status.IN_PROGRESS}), frozenset({Status.UNKNOWN})

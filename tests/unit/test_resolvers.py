@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from oncekey import Completed, ConfigurationError, NotExecuted, Question, resolver
 from oncekey.operation import downstream_key
-from oncekey.resolvers import question_about, resolver_of
+from oncekey.resolvers import AnswerRules, answers_of, question_about, resolver_of
 from oncekey.steps import FinishedStep, StartedStep, Steps
 from tests.support.records import record
 
@@ -17,6 +18,7 @@ from tests.support.records import record
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
     monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.resolvers._rules", {})
 
 
 def ask(question: Question) -> Completed:
@@ -96,11 +98,30 @@ def test_a_module_that_is_loaded_again_declares_its_resolvers_again() -> None:
     assert resolver_of("POST /rides", "charge") is reloaded
 
 
-@pytest.mark.parametrize(("operation", "step"), [("", "charge"), ("POST /rides", ""), ("", "")])
-def test_operation_and_step_are_named(operation: str, step: str) -> None:
+@pytest.mark.parametrize("step", ["charge", ""])
+def test_an_operation_is_named(step: str) -> None:
     """A resolver of nothing is refused when it is declared."""
-    with pytest.raises(ConfigurationError, match="name the operation and its step"):
-        resolver(operation, step)
+    with pytest.raises(ConfigurationError, match="name the operation"):
+        resolver("", step)
+
+
+def test_a_whole_operation_has_a_resolver_of_its_own() -> None:
+    """It is found without a step, says how long its answers are kept, and is no step's."""
+    resolver("POST /rides", retention=timedelta(days=2), response_version=3)(ask)
+
+    assert resolver_of("POST /rides", "") is ask
+    assert resolver_of("POST /rides", "charge") is None
+    assert answers_of("POST /rides") == AnswerRules(retention_s=172_800, response_version=3)
+    assert answers_of("POST /others") == AnswerRules()
+    with pytest.raises(ConfigurationError, match="the operation has the resolver .*ask already"):
+        resolver("POST /rides")(ask_otherwise)
+
+
+@pytest.mark.parametrize("options", [{"retention": 60}, {"step": "x", "retention": timedelta(1)}])
+def test_a_retention_that_means_nothing_is_refused(options: dict[str, Any]) -> None:
+    """A number has no unit, and a step's result lives as long as its record."""
+    with pytest.raises(ConfigurationError, match="retention"):
+        resolver("POST /rides", **options)
 
 
 def test_a_question_says_what_was_begun_and_for_whom() -> None:
@@ -122,12 +143,15 @@ def test_a_question_says_what_was_begun_and_for_whom() -> None:
         key="secret-key-0123456789",
         attempt=3,
         started_at_ms=1_699_999_999_000,
+        reference=f"{in_doubt.pk}.{in_doubt.operation_id}",
     )
 
 
-def test_where_no_step_is_in_doubt_there_is_no_question() -> None:
-    """Finished steps are known."""
-    finished = Steps(finished=(FinishedStep(name="hold", position=0, at_ms=1, result="null"),))
+def test_a_question_about_a_whole_operation_names_no_step() -> None:
+    """It tells when the first attempt began, and the key of any call that the handler made."""
+    unknown = record()
+    question = question_about(unknown)
 
-    assert question_about(record()) is None
-    assert question_about(record(steps=finished)) is None
+    assert (question.step, question.downstream_key) == ("", "")
+    assert question.started_at_ms == unknown.created_at_ms
+    assert question.downstream_key_of("refund") == downstream_key(unknown.operation_id, "refund")

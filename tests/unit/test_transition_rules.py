@@ -9,6 +9,7 @@ import pytest
 from oncekey.record import Effects, Record, Status
 from oncekey.transition_rules import applied, permitted
 from oncekey.transitions import Reserve
+from tests.support.due_rows import DUE_ROWS
 from tests.support.records import NOW_MS, NOW_S, STEPS, every_record, record
 from tests.support.transition_rows import (
     COMPLETED,
@@ -23,6 +24,7 @@ from tests.support.transition_rows import (
 from tests.support.transition_table import NEVER, TABLE
 
 every_row = pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+every_write = pytest.mark.parametrize("row", TABLE + DUE_ROWS, ids=lambda row: row.name)
 
 
 def possible(stored: Record) -> bool:
@@ -50,7 +52,7 @@ def outcomes(row: Row) -> list[tuple[Record, Record]]:
 
 
 @pytest.mark.requirement("D5")
-@pytest.mark.parametrize("row", TABLE + NEVER, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", TABLE + DUE_ROWS + NEVER, ids=lambda row: row.name)
 def test_a_transition_is_permitted_exactly_when_its_row_says_so(row: Row) -> None:
     """Over every record and every version seen, a transition is permitted exactly by its row.
 
@@ -67,7 +69,7 @@ def test_a_transition_is_permitted_exactly_when_its_row_says_so(row: Row) -> Non
     assert wrong == []
 
 
-@every_row
+@every_write
 def test_a_row_permits_some_record(row: Row) -> None:
     """No row of the table is dead."""
     assert row.from_absent or outcomes(row)
@@ -80,7 +82,7 @@ def test_a_transition_leads_where_its_row_says(row: Row) -> None:
 
 
 @pytest.mark.case(30)
-@every_row
+@every_write
 def test_a_transition_changes_its_named_fields_only(row: Row) -> None:
     """A transition keeps every field that it does not name: fingerprint, key, creation and all.
 
@@ -96,7 +98,7 @@ def test_a_transition_changes_its_named_fields_only(row: Row) -> None:
     assert changed <= row.changes
 
 
-@every_row
+@every_write
 def test_every_write_counts(row: Row) -> None:
     """A write to a living record makes its rev one more; a new life begins at 1."""
     revs = {after.rev for _, after in outcomes(row)}
@@ -150,7 +152,10 @@ def test_an_expiry_counts_from_its_own_transition(row: Row) -> None:
 
     Red when `_ended` keeps an expiry that the record has already.
     """
-    stated = {Status.COMPLETED: ENDING.expires_at_s, Status.FAILED_RETRYABLE: RETRY.expires_at_s}
+    stated: dict[Status | None, int | None] = {
+        Status.COMPLETED: ENDING.expires_at_s,
+        Status.FAILED_RETRYABLE: RETRY.expires_at_s,
+    }
     old = record(
         status=next(iter(row.from_status)),
         attempt=1,

@@ -22,6 +22,7 @@ from oncekey.errors import (
 from oncekey.function_decorator import idempotent_function
 from oncekey.http_event import HttpRequest
 from oncekey.ietf_preset import IETF
+from oncekey.late_settlement import settle
 from oncekey.ledger import LedgerComparison, compare_ledgers
 from oncekey.ledger_sort import sorted_by_id
 from oncekey.ledger_values import (
@@ -43,6 +44,7 @@ from oncekey.recorded_errors import (
 )
 from oncekey.resolvers import Completed, Question, StillUnknown, resolver
 from oncekey.s3_bucket import ResponseBucket
+from oncekey.settlement import Settlement
 from oncekey.stripe_preset import STRIPE
 from oncekey.tenants import api_key_id, authorizer_value, iam_principal, jwt_claim, single_tenant
 
@@ -77,6 +79,7 @@ __all__ = [
     "ResponseBucket",
     "ResultUnavailable",
     "RunStopped",
+    "Settlement",
     "StillUnknown",
     "StoreError",
     "StoreUnavailable",
@@ -90,6 +93,7 @@ __all__ = [
     "idempotent_function",
     "jwt_claim",
     "resolver",
+    "settle",
     "single_tenant",
     "sorted_by_id",
 ]

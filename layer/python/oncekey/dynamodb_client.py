@@ -131,6 +131,14 @@ def store_error(error: Exception) -> StoreError:
     return StoreError(code, transient=transient, contention=contention_of(code))
 
 
+def is_refusal(error: Exception) -> bool:
+    """Whether DynamoDB has answered that the condition of a write does not hold."""
+    # botocore's connection errors have a response too: None.
+    response: dict[str, Any] = getattr(error, "response", None) or {}
+    code = response.get("Error", {}).get("Code")
+    return bool(code == "ConditionalCheckFailedException")
+
+
 def contention_of(code: str) -> str | None:
     """What kind of contention an error, or the reason of a cancelled transaction, speaks of."""
     if code in _CONFLICT_CODES:

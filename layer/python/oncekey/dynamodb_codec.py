@@ -56,7 +56,8 @@ _OPTIONAL = {
     "escalated_at_ms",
 }
 ATTRIBUTE_NAMES = frozenset(
-    {name for name, _ in _ATTRIBUTES.values()} | {"due_shard", "due_at", "response", "steps"}
+    {name for name, _ in _ATTRIBUTES.values()}
+    | {"due_shard", "due_at", "response", "steps", "request"}
 )
 # What a recorded operation begins with: paths into it can be set one by one.
 NO_STEPS_VALUE: dict[str, Any] = {"M": {"finished": {"M": {}}}}
@@ -71,6 +72,8 @@ def attribute_values(record: Record) -> Item:
             item[name] = {kind: str(value)}
     if record.response is not None:
         item["response"] = answer_value(record.response)
+    if record.request is not None:
+        item["request"] = answer_value(record.request)
     if record.effects is Effects.RECORDED or record.steps != NO_STEPS:
         item["steps"] = _steps_value(record.steps)
     if record.due is not None:
@@ -96,6 +99,8 @@ def record_from_item(item: Mapping[str, Mapping[str, Any]]) -> Record:
         fields["effects"] = Effects(fields["effects"])
         if "response" in item:
             fields["response"] = _answer(item["response"])
+        if "request" in item:
+            fields["request"] = _answer(item["request"])
         if "steps" in item:
             fields["steps"] = _steps(item["steps"]["M"])
         if "due_at" in item:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from oncekey.due_transitions import Reschedule
 from oncekey.pending_transitions import Begin, Enqueue, TimeOut
 from oncekey.record import Effects
 from oncekey.step_transitions import ClearStep, FinishStep, StartStep
@@ -64,6 +65,10 @@ SETTLE = "#status = :unknown AND #owner = :seen_owner AND #effects <> :recorded"
 _SETTLE_RECORDED = "#status = :unknown AND #owner = :seen_owner AND #effects = :recorded"
 SETTLE_STEP = f"{_SETTLE_RECORDED} AND #steps.#started.#name = :name"
 SETTLE_NO_STEP = f"{_SETTLE_RECORDED} AND {_NONE_IN_DOUBT}"
+RESCHEDULE = (
+    "#status IN (:unknown, :failed_retryable, :pending) AND attribute_exists(#due_at)"
+    f" AND {_SAME_VERSION}"
+)
 LATE_EFFECT = f"#status = :failed_retryable AND #effects <> :recorded AND {_SAME_VERSION}"
 
 
@@ -118,6 +123,8 @@ def guard(transition: Transition) -> tuple[str, Item]:
             return (SETTLE_STEP, seen | {":name": {"S": name}}) if name else (SETTLE_NO_STEP, seen)
         case LateEffect():
             return LATE_EFFECT, _version(transition.seen.owner, transition.seen.rev)
+        case Reschedule():
+            return RESCHEDULE, _version(transition.seen.owner, transition.seen.rev)
         case _:
             assert_never(transition)
 

@@ -8,30 +8,27 @@ from __future__ import annotations
 import re
 from typing import Any, assert_never
 
+from oncekey.due_transitions import Reschedule
+from oncekey.dynamodb_changes import begin, end, look_again, wait
 from oncekey.dynamodb_codec import (
     NO_STEPS_VALUE,
     Item,
-    answer_value,
     attribute_values,
     finished_value,
     started_value,
 )
 from oncekey.dynamodb_conditions import guard
-from oncekey.pending_transitions import Begin, Enqueue, TimeOut, Waiting
-from oncekey.record import Due, Effects, Status
+from oncekey.pending_transitions import Begin, Enqueue, TimeOut
+from oncekey.record import Effects, Status
 from oncekey.step_transitions import ClearStep, FinishStep, StartStep
 from oncekey.transitions import (
     Complete,
-    Doubt,
-    Ending,
     ExpireLease,
     LateEffect,
-    Lease,
     MarkUnknown,
     Release,
     Reserve,
     Resume,
-    Retry,
     Settle,
     SettleStep,
     TakeOver,
@@ -122,24 +119,24 @@ def _changes(transition: Transition) -> tuple[Item, list[str]]:
         case Reserve():
             raise AssertionError("Bug: a reserve is a put")
         case Resume() | TakeOver() | Begin():
-            return _begin(transition.lease)
+            return begin(transition.lease)
         case Enqueue():
-            return _wait(transition.waiting)
+            return wait(transition.waiting)
         case TimeOut():
-            return _end(transition.ending)
+            return end(transition.ending)
         case ExpireLease():
-            return _end(transition.to)
+            return end(transition.to)
         case Complete():
-            return _end(transition.ending)
+            return end(transition.ending)
         case Release():
-            return _end(transition.retry)
+            return end(transition.retry)
         case MarkUnknown():
-            return _end(transition.doubt)
+            return end(transition.doubt)
         case Settle():
-            sets, removes = _end(transition.to)
+            sets, removes = end(transition.to)
             return sets | {"owner": {"S": transition.new_owner}}, removes
         case SettleStep():
-            sets, removes = _end(transition.retry)
+            sets, removes = end(transition.retry)
             sets["owner"] = {"S": transition.new_owner}
             if transition.finished is not None:
                 sets["steps.finished.step"] = finished_value(transition.finished)
@@ -152,70 +149,12 @@ def _changes(transition: Transition) -> tuple[Item, list[str]]:
         case ClearStep():
             return {}, ["steps.started"]
         case LateEffect():
-            sets, removes = _end(transition.ending)
+            sets, removes = end(transition.ending)
             return sets | {"owner": {"S": transition.new_owner}}, removes
+        case Reschedule():
+            return look_again(transition)
         case _:
             assert_never(transition)
-
-
-def _wait(waiting: Waiting) -> tuple[Item, list[str]]:
-    sets: Item = {
-        "status": {"S": Status.PENDING.value},
-        "owner": {"S": waiting.owner},
-        "effects": {"S": waiting.effects.value},
-        **_due(waiting.due),
-    }
-    return sets, ["expires_at", "last_error"]
-
-
-def _begin(lease: Lease) -> tuple[Item, list[str]]:
-    sets: Item = {
-        "status": {"S": Status.IN_PROGRESS.value},
-        "owner": {"S": lease.owner},
-        "effects": {"S": lease.effects.value},
-        "lease_until": {"N": str(lease.until_ms)},
-        **_due(lease.due),
-    }
-    return sets, ["expires_at", "last_error"]
-
-
-def _end(to: Ending | Retry | Doubt) -> tuple[Item, list[str]]:
-    match to:
-        case Ending():
-            sets: Item = {
-                "status": {"S": Status.COMPLETED.value},
-                "response": answer_value(to.response),
-                "response_version": {"N": str(to.response_version)},
-                "completed_at": {"N": str(to.completed_at_ms)},
-                "expires_at": {"N": str(to.expires_at_s)},
-            }
-            return sets, ["lease_until", "due_shard", "due_at", "last_error"]
-        case Retry():
-            sets = {
-                "status": {"S": Status.FAILED_RETRYABLE.value},
-                "last_error": {"S": to.reason},
-            }
-            removes = ["lease_until"]
-            if to.expires_at_s is None:
-                removes.append("expires_at")
-            else:
-                sets["expires_at"] = {"N": str(to.expires_at_s)}
-            if to.due is None:
-                return sets, [*removes, "due_shard", "due_at"]
-            return sets | _due(to.due), removes
-        case Doubt():
-            sets = {
-                "status": {"S": Status.UNKNOWN.value},
-                "last_error": {"S": to.reason},
-                **_due(to.due),
-            }
-            if to.escalated_at_ms is not None:
-                sets["escalated_at"] = {"N": str(to.escalated_at_ms)}
-            return sets, []
-
-
-def _due(due: Due) -> Item:
-    return {"due_shard": {"S": due.shard}, "due_at": {"N": str(due.at_ms)}}
 
 
 def _condition(

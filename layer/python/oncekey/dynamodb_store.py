@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.dynamodb_client import (
+    is_refusal,
     longest_call_ms,
     own_client,
     store_error,
     warn_about,
 )
 from oncekey.dynamodb_codec import Item, record_from_item
+from oncekey.dynamodb_due import (
+    due_page,
+    due_parameters,
+    note_shards_parameters,
+    shards_in,
+    shards_parameters,
+)
 from oncekey.dynamodb_expressions import put_parameters, update_parameters
 from oncekey.dynamodb_transaction import cancellation, companion_item, transaction_parameters
 from oncekey.errors import StoreError
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from oncekey.commit import Commit, ConditionsFailed, Inapplicable
+    from oncekey.due_index import DuePage
     from oncekey.record import Record
     from oncekey.s3_bucket import ResponseBucket
     from oncekey.stored_answer import Blob, Elsewhere
@@ -93,6 +102,28 @@ class DynamoDBStore:
         item = self._get(pk)
         return None if item is None else record_from_item(item)
 
+    def due(self, shard: str, until_ms: int, *, after: Any = None) -> DuePage:
+        """See `oncekey.due_index.OpenRecords.due`: one Query of the index."""
+        parameters = due_parameters(self._table, shard, until_ms, after)
+        try:
+            return due_page(self._connected().query(**parameters))
+        except Exception as error:
+            raise self._failure(error) from error
+
+    def most_due_shards(self, at_least: int) -> int:
+        """See `oncekey.due_index.OpenRecords.most_due_shards`: one GetItem, and seldom a write."""
+        try:
+            known = shards_in(self._connected().get_item(**shards_parameters(self._table)))
+            if known >= at_least:
+                return known
+            self._connected().update_item(**note_shards_parameters(self._table, at_least))
+        except Exception as error:
+            if is_refusal(error):
+                # Somebody else has put more on record meanwhile.
+                return self.most_due_shards(at_least)
+            raise self._failure(error) from error
+        return at_least
+
     @property
     def has_bucket(self) -> bool:
         """Whether a response bucket was given."""
@@ -146,11 +177,9 @@ class DynamoDBStore:
         return self._client
 
     def _refused(self, error: Exception) -> Refused:
-        # botocore's connection errors have a response too: None.
-        response: dict[str, Any] = getattr(error, "response", None) or {}
-        if response.get("Error", {}).get("Code") != "ConditionalCheckFailedException":
+        if not is_refusal(error):
             raise self._failure(error) from error
-        item: Item | None = response.get("Item")
+        item: Item | None = getattr(error, "response", {}).get("Item")
         return Refused(record_from_item(item) if item else None)
 
     def _cancelled(

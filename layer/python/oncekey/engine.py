@@ -16,6 +16,7 @@ from oncekey.outcome import RETRY_SOON_MS, Outcome, Reason, Refusal, Replayed
 from oncekey.record import Effects
 from oncekey.recorded_recorder import recorded
 from oncekey.recorder import Recorder
+from oncekey.references import reference_to
 from oncekey.replay import replay
 from oncekey.reservation import ANSWER_MARGIN_MS, reserve
 from oncekey.retry import Budget
@@ -142,4 +143,5 @@ def _operation(record: Record, claim: Claim) -> Operation:
         attempt=record.attempt,
         tenant=claim.identity.tenant,
         principal=claim.identity.principal,
+        reference=reference_to(record),
     )

@@ -49,7 +49,8 @@ class Record:
     Times are epoch milliseconds, but for `expires_at_s`, which DynamoDB's TTL reads in seconds.
 
     `rev` grows with every write. `owner` is the fencing token of the attempt that may write next;
-    `operation_id` stays the same over all attempts of this life of the record.
+    `operation_id` stays the same over all attempts of this life of the record. `request` is the
+    event, as text or compressed, of an operation that is completed without its client.
     """
 
     pk: str
@@ -75,6 +76,7 @@ class Record:
     reconcile_attempts: int = 0
     last_error: str | None = None
     escalated_at_ms: int | None = None
+    request: str | bytes | None = None
 
     def is_expired(self, now_ms: int) -> bool:
         """Whether the record counts as absent, though DynamoDB may not have deleted it yet."""

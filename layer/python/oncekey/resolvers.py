@@ -1,33 +1,39 @@
-"""Resolvers: they ask a provider what became of a step in doubt. They are declared, and found."""
+"""Resolvers ask a provider what became of something in doubt; how they are declared, and found."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.handlers import is_coroutine_function
 from oncekey.operation import downstream_key
+from oncekey.references import reference_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
 
     from oncekey.record import Record
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The step took effect, and this is its result: what the step would have returned."""
+    """It took effect, and this is its result.
+
+    Of a step it is what the step would have returned; of a whole operation what its function would
+    have returned, or the HTTP answer of its handler, a dict with a `statusCode`. What exists and
+    was declined is a result, too: the answer that says so.
+    """
 
     result: Any
 
 
 @dataclass(frozen=True, slots=True)
 class StillUnknown:
-    """The provider cannot say yet; ask again after `retry_in`."""
+    """The provider cannot say yet; ask again after `retry_in`, or when the next turn comes."""
 
-    retry_in: timedelta
+    retry_in: timedelta = timedelta(0)
 
 
 Finding = Completed | NotExecuted | StillUnknown
@@ -35,11 +41,13 @@ Finding = Completed | NotExecuted | StillUnknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What became of `step`? `downstream_key` is the one that it would have shown the provider.
+    """What became of `step`, or of the whole operation, where `step` is empty?
 
-    That is `op.downstream_key(...)` under the step's own name, the only one that a step may ask
-    for. `key` and `principal` are empty where the operation keeps them out of the table.
-    `started_at_ms` is by the clock of the attempt.
+    `downstream_key` is the one that the step would have shown the provider, which is
+    `op.downstream_key(...)` under the step's own name; of an operation `downstream_key_of(name)` is
+    that of its call `name`. `reference` is `op.reference`. `key` and `principal` are empty where
+    the operation keeps them out of the table. `started_at_ms` is by the clock of the attempt: the
+    start of the step, or of the operation's first attempt.
     """
 
     operation: str
@@ -51,38 +59,74 @@ class Question:
     key: str
     attempt: int
     started_at_ms: int
+    reference: str = ""
+
+    def downstream_key_of(self, name: str) -> str:
+        """What `op.downstream_key(name)` gave in every attempt."""
+        return downstream_key(self.operation_id, name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRules:
+    """How the answers of an operation are kept that somebody else than its handler gives."""
+
+    retention_s: int | None = None
+    response_version: int = 1
 
 
 _resolvers: dict[tuple[str, str], Callable[[Question], Finding]] = {}
+_rules: dict[str, AnswerRules] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class resolver:  # noqa: N801 -- written as a decorator
-    """Declare the function that finds out what became of a step: `@resolver("POST /x", "charge")`.
+    """Declare the function that finds out what became of something in doubt.
 
-    It is asked once the attempt's lease and the grace for calls under way are over, and answers
-    `Completed(result)`, `NotExecuted()` (returned or raised) or `StillUnknown(retry_in)`. What it
-    raises otherwise means that it is still unknown. It must have no effect of its own: it may be
-    asked again, also by two at once.
+    `@resolver("POST /x", "charge")` is asked about a step of recorded effects,
+    `@resolver("POST /x")` about a whole operation of other effects. It is asked once the attempt's
+    lease and the grace for calls under way are over, and answers `Completed(result)`,
+    `NotExecuted()` (returned or raised) or `StillUnknown(retry_in)`. What it raises otherwise means
+    that it is still unknown. It may be asked again, also by two at once, and may run longer than
+    anybody listens. So it has no effect of its own, but for writes that the handler would have
+    made and that are harmless to repeat.
+
+    Args:
+        operation: the operation's name.
+        step: the step, or nothing for the whole operation.
+        retention: how long the answer is kept, where the handler states it, too.
+        response_version: the version of the answers that it gives, where the handler states it.
 
     Raises:
-        ConfigurationError: the operation or the step has no name, the step has another resolver, or
-            what is declared is no plain function.
+        ConfigurationError: the operation has no name, it or the step has another resolver, or what
+            is declared is no plain function.
     """
 
     operation: str
-    step: str
+    step: str = ""
+    retention: timedelta | None = None
+    response_version: int = 1
 
     def __post_init__(self) -> None:
-        if not self.operation or not self.step:
-            raise ConfigurationError("@resolver", ["name the operation and its step"])
+        faults = [] if self.operation else ["name the operation, and the step if it is about one"]
+        if self.retention is not None and not isinstance(self.retention, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance]
+            faults.append(f"retention is {self.retention!r}: a timedelta is needed")
+        if self.step and self.retention is not None:
+            faults.append("a step's result lives as long as its record: leave retention out")
+        if faults:
+            raise ConfigurationError("@resolver", faults)
 
     def __call__(self, function: Callable[[Question], Finding], /) -> Callable[[Question], Finding]:
         """Declare `function`, which stays as it is."""
         faults = self._faults(function)
         if faults:
-            raise ConfigurationError(f"@resolver({self.operation!r}, {self.step!r})", faults)
+            name = f"@resolver({self.operation!r}{f', {self.step!r}' if self.step else ''})"
+            raise ConfigurationError(name, faults)
         _resolvers[self.operation, self.step] = function
+        if not self.step:
+            retention_s = None if self.retention is None else int(self.retention.total_seconds())
+            _rules[self.operation] = AnswerRules(
+                retention_s=retention_s, response_version=self.response_version
+            )
         return function
 
     def _faults(self, function: object) -> list[str]:
@@ -92,7 +136,8 @@ class resolver:  # noqa: N801 -- written as a decorator
             return ["a resolver is a plain function: nobody awaits a coroutine"]
         known = _resolvers.get((self.operation, self.step))
         if known is not None and not _is_same(known, function):
-            return [f"the step has the resolver {_name(known)} already"]
+            what = "step" if self.step else "operation"
+            return [f"the {what} has the resolver {_name(known)} already"]
         return []
 
 
@@ -103,25 +148,30 @@ def _is_same(known: Callable[..., Any], function: Callable[..., Any]) -> bool:
 
 
 def resolver_of(operation: str, step: str) -> Callable[[Question], Finding] | None:
-    """The function that was declared for a step, in this process."""
+    """The function that was declared for a step, or an operation, in this process."""
     return _resolvers.get((operation, step))
 
 
-def question_about(record: Record) -> Question | None:
-    """What to ask about a record; None where no step is in doubt."""
+def answers_of(operation: str) -> AnswerRules:
+    """How long answers to an operation are kept, as far as its resolver says so."""
+    return _rules.get(operation, AnswerRules())
+
+
+def question_about(record: Record) -> Question:
+    """What to ask about a record: its step in doubt, or all of it."""
     started = record.steps.started
-    if started is None:
-        return None
+    step = started.name if started is not None else ""
     return Question(
         operation=record.operation,
         operation_id=record.operation_id,
-        step=started.name,
-        downstream_key=downstream_key(record.operation_id, started.name),
+        step=step,
+        downstream_key=downstream_key(record.operation_id, step) if step else "",
         tenant=record.tenant,
         principal=record.principal,
         key=record.key,
         attempt=record.attempt,
-        started_at_ms=started.at_ms,
+        started_at_ms=started.at_ms if started is not None else record.created_at_ms,
+        reference=reference_to(record),
     )
 
 

@@ -1,44 +1,37 @@
-"""Settles a step in doubt by what its resolver finds out."""
+"""Settles what is unknown, by what its resolver finds out or somebody else knows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from oncekey import retry, telemetry
+from oncekey.asking import ask
 from oncekey.driver import drive
 from oncekey.equipment import never
 from oncekey.errors import NotExecuted
-from oncekey.record import Due, Effects, Status
-from oncekey.resolvers import Completed, Finding, StillUnknown, question_about, resolver_of
-from oncekey.results import encode
+from oncekey.record import Effects, Status
+from oncekey.resolvers import Completed, StillUnknown, question_about, resolver_of
 from oncekey.retry import Budget
-from oncekey.steps import FinishedStep
+from oncekey.settling_writes import Settling
 from oncekey.store import Refused
-from oncekey.stored_answer import keep_result
-from oncekey.transitions import Retry, SettleStep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from oncekey.clock import Clock
     from oncekey.record import Record
-    from oncekey.resolvers import Question
+    from oncekey.resolvers import Finding
     from oncekey.settings import Settings
-    from oncekey.steps import StartedStep
+    from oncekey.settling_writes import Settled
     from oncekey.store import Store
-    from oncekey.stored_answer import Blob
 
 _MOST_FAILURES = 3
-_AGAIN = StillUnknown(timedelta(minutes=1))
 
 
 class Settlement(StrEnum):
     """What became of an attempt to settle."""
 
-    SETTLED = "settled"  # the next request resumes
+    SETTLED = "settled"  # the next request gets the answer, or resumes
     TOO_EARLY = "too-early"  # a call of the dead attempt may still arrive
     STILL_UNKNOWN = "still-unknown"
     NO_RESOLVER = "no-resolver"
@@ -48,118 +41,99 @@ class Settlement(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settler:
-    """Settles steps in doubt: where records are, by which clock, and how long they are kept."""
+    """Settles records: where they are, by which clock, and how long answers are kept.
+
+    `resolver_timeout_ms`: how long a resolver may take; None for as long as it likes.
+    """
 
     store: Store
     clock: Clock
     settings: Settings
+    resolver_timeout_ms: int | None = None
 
     def settle(self, record: Record) -> Settlement:
-        """Ask the resolver about the step of `record` that is in doubt, and write what it says.
+        """Ask the resolver of `record`, and write what it says.
 
-        When it returns `SETTLED`, the step is finished with its result, or as if never started, and
-        the next request resumes the operation: it makes the business writes. Nothing is asked
-        before the lease and the grace are over, because a call under way may still take effect.
-        When to ask again after `STILL_UNKNOWN` is the caller's business, as is `StillUnknown`'s
-        wish, which the resolver's log can carry.
+        When it returns `SETTLED`, the operation is answered, or may run again, or its step is
+        finished or as if never started, and the next request resumes it: that makes the business
+        writes. Nothing is asked before the lease and the grace are over, because a call under way
+        may still take effect.
 
         Raises:
             StoreError: it may or may not have been settled.
-            TypeError: the result that the resolver gave cannot be stored.
+            TypeError: what the resolver gave cannot be stored.
         """
-        question = question_about(record)
-        unknown = record.status is Status.UNKNOWN and record.effects is Effects.RECORDED
-        started = record.steps.started
-        if not unknown or record.escalated_at_ms is not None:
+        finding = self.find_out(record)
+        return finding if isinstance(finding, Settlement) else self.write(record, finding)
+
+    def find_out(self, record: Record) -> Finding | Settlement:
+        """What the resolver says of `record`, or why none is asked."""
+        if record.status is not Status.UNKNOWN or record.escalated_at_ms is not None:
             return Settlement.NOT_IN_DOUBT
-        lease_until_ms = record.lease_until_ms or 0
-        if self.clock.now_ms() <= lease_until_ms + self.settings.reconcile_grace_ms:
+        if self._is_too_early(record):
             return Settlement.TOO_EARLY
-        if question is None or started is None:
+        started = record.steps.started
+        is_recorded = record.effects is Effects.RECORDED
+        if is_recorded and started is None:
             # The checkpoint landed before the doubt was marked: there is nothing to ask about.
-            return self._write(record, None, None, None)
-        resolve = resolver_of(record.operation, started.name)
+            return NotExecuted()
+        resolve = resolver_of(record.operation, started.name if started is not None else "")
         if resolve is None:
             return Settlement.NO_RESOLVER
-        answer = self._asked(resolve, question, record)
-        if isinstance(answer, StillUnknown):
+        question = question_about(record)
+        return ask(resolve, question, record, self.clock.now_ms(), self.resolver_timeout_ms)
+
+    def write(self, record: Record, finding: Finding, *, step: str = "") -> Settlement:
+        """Write what was found out about `record`, by a resolver or by whoever knows.
+
+        Of several that settle one record, one gets `SETTLED` and the others `OVERTAKEN`, except
+        where they say the same of a record that nobody has settled yet. `NotExecuted` is not
+        believed before the lease and the grace are over. With a `step` it is about that one.
+
+        Raises:
+            StoreError: it may or may not have been settled.
+            TypeError: the answer or result cannot be stored.
+        """
+        if isinstance(finding, StillUnknown):
             return Settlement.STILL_UNKNOWN
-        if isinstance(answer, NotExecuted):
-            return self._write(record, None, started.name, None)
-        finished, blob = self._finished(record, started, answer)
-        return self._write(record, finished, None, blob)
+        is_late_effect = record.status is Status.FAILED_RETRYABLE and isinstance(finding, Completed)
+        if record.status is not Status.UNKNOWN and not is_late_effect:
+            return Settlement.NOT_IN_DOUBT
+        if isinstance(finding, NotExecuted) and self._is_too_early(record):
+            return Settlement.TOO_EARLY
+        settling = Settling(
+            record=record,
+            new_owner=self.clock.new_owner(),
+            now_ms=self.clock.now_ms(),
+            settings=self.settings,
+            has_bucket=self.store.has_bucket,
+        )
+        settled = settling.write_of(finding, step)
+        return Settlement.NOT_IN_DOUBT if settled is None else self._send(record, settled)
 
-    def _asked(
-        self, resolve: Callable[[Question], Finding], question: Question, record: Record
-    ) -> Finding:
-        try:
-            answer = resolve(question)
-        except NotExecuted as proven:
-            return proven
-        except Exception as error:  # noqa: BLE001 -- who cannot answer does not know
-            telemetry.resolver_failed(record, self.clock.now_ms(), type(error).__name__)
-            return _AGAIN
-        if isinstance(answer, Completed | NotExecuted | StillUnknown):
-            return answer
-        telemetry.resolver_failed(record, self.clock.now_ms(), "no answer of a resolver")
-        return _AGAIN
+    def _is_too_early(self, record: Record) -> bool:
+        lease_until_ms = record.lease_until_ms or 0
+        return self.clock.now_ms() <= lease_until_ms + self.settings.reconcile_grace_ms
 
-    def _write(
-        self,
-        record: Record,
-        finished: FinishedStep | None,
-        cleared: str | None,
-        blob: Blob | None,
-    ) -> Settlement:
-        if blob is not None:
+    def _send(self, record: Record, settled: Settled) -> Settlement:
+        if settled.blob is not None:
             drive(
-                retry.keep(blob, self._budget(), self.clock),
+                retry.keep(settled.blob, self._budget(), self.clock),
                 store=self.store,
                 clock=self.clock,
                 invocation=never,
             )
-        transition = SettleStep(
-            pk=record.pk,
-            seen_owner=record.owner,
-            new_owner=self.clock.new_owner(),
-            retry=self._retry(record, finished),
-            finished=finished,
-            cleared=cleared,
-        )
         reply = drive(
-            retry.write(transition, self._budget(), self.clock),
+            retry.write(settled.transition, self._budget(), self.clock),
             store=self.store,
             clock=self.clock,
             invocation=never,
         )
-        if isinstance(reply, Refused) and not _is_ours(reply.record, transition):
+        if isinstance(reply, Refused) and not _is_ours(reply.record, settled):
+            telemetry.settlement_overtaken(record, self.clock.now_ms())
             return Settlement.OVERTAKEN
-        name = finished.name if finished is not None else cleared or "(none in doubt)"
-        telemetry.step_settled(record, self.clock.now_ms(), name)
+        telemetry.settled(record, self.clock.now_ms(), settled.what)
         return Settlement.SETTLED
-
-    def _finished(
-        self, record: Record, started: StartedStep, answer: Completed
-    ) -> tuple[FinishedStep, Blob | None]:
-        # Under a name of its own: the late owner may still be keeping a result of its own.
-        kept_by = replace(record, owner=self.clock.new_owner())
-        text = encode(answer.result)
-        result, blob = keep_result(text, started.name, kept_by, has_bucket=self.store.has_bucket)
-        finished = FinishedStep(
-            name=started.name,
-            position=started.position,
-            at_ms=self.clock.now_ms(),
-            result=result,
-        )
-        return finished, blob
-
-    def _retry(self, record: Record, finished: FinishedStep | None) -> Retry:
-        now_ms = self.clock.now_ms()
-        if finished is None and not record.steps.finished:
-            expires_at_s = now_ms // 1000 + self.settings.retention_s + self.settings.gone_for_s
-            return Retry(reason="settled", expires_at_s=expires_at_s)
-        shard = record.due.shard if record.due is not None else "0"
-        return Retry(reason="settled", expires_at_s=None, due=Due(shard=shard, at_ms=now_ms))
 
     def _budget(self) -> Budget:
         # Asking again is as good as a longer try.
@@ -170,6 +144,6 @@ class Settler:
         )
 
 
-def _is_ours(met: Record | None, transition: SettleStep) -> bool:
+def _is_ours(met: Record | None, settled: Settled) -> bool:
     # Our write landed and its answer was lost: nobody else draws the same owner.
-    return met is not None and met.owner == transition.new_owner
+    return met is not None and met.owner == settled.transition.new_owner

@@ -201,9 +201,23 @@ def resolver_failed(record: Record, now_ms: int, reason: str) -> None:
     _say(logging.ERROR, "resolver-failed", record, now_ms, reason)
 
 
-def step_settled(record: Record, now_ms: int, step: str) -> None:
-    """A step in doubt was settled, and its operation may resume."""
-    _say(logging.INFO, "step-settled", record, now_ms, step)
+def settled(record: Record, now_ms: int, what: str) -> None:
+    """What was unknown of an operation, or of its step, was settled."""
+    _say(logging.INFO, "settled", record, now_ms, what)
+
+
+def settlement_overtaken(record: Record, now_ms: int) -> None:
+    """Somebody else was faster to settle, or to end, what was unknown."""
+    _say(logging.INFO, "settlement-overtaken", record, now_ms)
+
+
+def nothing_to_settle(operation_id: str) -> None:
+    """Somebody knows of an operation that has no record: it has expired, or never was."""
+    _logger.info(
+        "oncekey nothing-to-settle: %s",
+        operation_id,
+        extra={"oncekey_event": "nothing-to-settle", "operation_id": operation_id},
+    )
 
 
 @lru_cache(maxsize=256)

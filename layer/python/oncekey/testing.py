@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncekey.commit import ConditionsFailed
+from oncekey.due_index import MOST_ON_PAGE, DuePage
 from oncekey.recorded_errors import RefusedWrite
 from oncekey.store import Refused, Written
 from oncekey.transition_rules import applied, permitted
@@ -44,6 +45,7 @@ class MemoryStore:
         # A condition and its write are one step, between threads too.
         self._lock = threading.Lock()
         self.blobs: dict[str, bytes] = {}
+        self._most_due_shards = 0
 
     def write(self, transition: Transition) -> Written | Refused:
         """See `oncekey.store.Store.write`."""
@@ -85,6 +87,23 @@ class MemoryStore:
     def fetch(self, at: Elsewhere) -> bytes | None:
         """See `oncekey.store.Store.fetch`."""
         return self.blobs.get(at.name)
+
+    def due(self, shard: str, until_ms: int, *, after: Any = None) -> DuePage:
+        """See `oncekey.due_index.OpenRecords.due`."""
+        entries = sorted(
+            (record.due.at_ms, record.pk)
+            for record in self.records.values()
+            if record.due is not None and record.due.shard == shard and record.due.at_ms <= until_ms
+        )
+        entries = [entry for entry in entries if after is None or entry > after]
+        page, rest = entries[:MOST_ON_PAGE], entries[MOST_ON_PAGE:]
+        keys = tuple(pk for _, pk in page)
+        return DuePage(keys=keys, after=page[-1] if rest else None, read=len(page))
+
+    def most_due_shards(self, at_least: int) -> int:
+        """See `oncekey.due_index.OpenRecords.most_due_shards`."""
+        self._most_due_shards = max(self._most_due_shards, at_least)
+        return self._most_due_shards
 
     def __repr__(self) -> str:
         return f"MemoryStore({len(self.records)} records)"

@@ -8,21 +8,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
-from oncekey.pending_transitions import Begin, Enqueue, TimeOut, Waiting
+from oncekey.due_transitions import Reschedule
+from oncekey.pending_transitions import Begin, Enqueue, TimeOut
 from oncekey.record import Effects, Record, Status
+from oncekey.record_changes import begun, ended, waiting
 from oncekey.step_transitions import ClearStep, FinishStep, StartStep, StepTransition
 from oncekey.transitions import (
     Complete,
     Doubt,
-    Ending,
     ExpireLease,
     LateEffect,
-    Lease,
     MarkUnknown,
     Release,
     Reserve,
     Resume,
-    Retry,
     Seen,
     Settle,
     SettleStep,
@@ -88,6 +87,8 @@ def permitted(transition: Transition, record: Record | None) -> bool:
             unrecorded = record.effects is not Effects.RECORDED
             failed = record.status is Status.FAILED_RETRYABLE
             return unrecorded and failed and transition.seen == seen(record)
+        case Reschedule():
+            return _is_looked_at(record) and transition.seen == seen(record)
         case _:
             assert_never(transition)
 
@@ -109,6 +110,11 @@ def _settled_step(transition: SettleStep) -> str | None:
 
 def _step_in_doubt(record: Record) -> str | None:
     return record.steps.started.name if record.steps.started is not None else None
+
+
+def _is_looked_at(record: Record) -> bool:
+    stays = record.status in {Status.UNKNOWN, Status.FAILED_RETRYABLE, Status.PENDING}
+    return stays and record.due is not None
 
 
 def _waits_under(record: Record, owner: str) -> bool:
@@ -152,32 +158,30 @@ def applied(transition: Transition, record: Record | None) -> Record:
     record = replace(record, rev=record.rev + 1)
     match transition:
         case Resume() | TakeOver():
-            return _begun(replace(record, attempt=record.attempt + 1), transition.lease)
+            return begun(replace(record, attempt=record.attempt + 1), transition.lease)
         case Enqueue():
-            return _waiting(record, transition.waiting)
+            return waiting(record, transition.waiting)
         case Begin():
-            return _begun(record, transition.lease)
+            return begun(record, transition.lease)
         case TimeOut():
-            return _ended(record, transition.ending)
+            return ended(record, transition.ending)
         case ExpireLease():
-            return _ended(record, transition.to)
+            return ended(record, transition.to)
         case Complete():
-            return _ended(record, transition.ending)
+            return ended(record, transition.ending)
         case Release():
-            return _ended(record, transition.retry)
+            return ended(record, transition.retry)
         case MarkUnknown():
-            return _ended(record, transition.doubt)
+            return ended(record, transition.doubt)
         case Settle():
-            return _ended(replace(record, owner=transition.new_owner), transition.to)
+            return ended(replace(record, owner=transition.new_owner), transition.to)
         case SettleStep():
             steps = (
                 record.steps.finishing(transition.finished)
                 if transition.finished is not None
                 else record.steps.cleared()
             )
-            return _ended(
-                replace(record, owner=transition.new_owner, steps=steps), transition.retry
-            )
+            return ended(replace(record, owner=transition.new_owner, steps=steps), transition.retry)
         case StartStep():
             return replace(record, steps=record.steps.starting(transition.step))
         case FinishStep():
@@ -185,65 +189,13 @@ def applied(transition: Transition, record: Record | None) -> Record:
         case ClearStep():
             return replace(record, steps=record.steps.cleared())
         case LateEffect():
-            return _ended(replace(record, owner=transition.new_owner), transition.ending)
+            return ended(replace(record, owner=transition.new_owner), transition.ending)
+        case Reschedule():
+            return replace(
+                record,
+                due=transition.due,
+                reconcile_attempts=transition.attempts,
+                escalated_at_ms=transition.escalated_at_ms or record.escalated_at_ms,
+            )
         case _:
             assert_never(transition)
-
-
-def _waiting(record: Record, waiting: Waiting) -> Record:
-    return replace(
-        record,
-        status=Status.PENDING,
-        owner=waiting.owner,
-        attempt=record.attempt + 1,
-        effects=waiting.effects,
-        due=waiting.due,
-        expires_at_s=None,
-        last_error=None,
-    )
-
-
-def _begun(record: Record, lease: Lease) -> Record:
-    return replace(
-        record,
-        status=Status.IN_PROGRESS,
-        owner=lease.owner,
-        effects=lease.effects,
-        lease_until_ms=lease.until_ms,
-        due=lease.due,
-        expires_at_s=None,
-        last_error=None,
-    )
-
-
-def _ended(record: Record, to: Ending | Retry | Doubt) -> Record:
-    match to:
-        case Ending():
-            return replace(
-                record,
-                status=Status.COMPLETED,
-                response=to.response,
-                response_version=to.response_version,
-                completed_at_ms=to.completed_at_ms,
-                expires_at_s=to.expires_at_s,
-                lease_until_ms=None,
-                due=None,
-                last_error=None,
-            )
-        case Retry():
-            return replace(
-                record,
-                status=Status.FAILED_RETRYABLE,
-                expires_at_s=to.expires_at_s,
-                last_error=to.reason,
-                lease_until_ms=None,
-                due=to.due,
-            )
-        case Doubt():
-            return replace(
-                record,
-                status=Status.UNKNOWN,
-                due=to.due,
-                last_error=to.reason,
-                escalated_at_ms=to.escalated_at_ms or record.escalated_at_ms,
-            )

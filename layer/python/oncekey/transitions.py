@@ -20,12 +20,14 @@
  UNKNOWN            Settle       COMPLETED          a resolver, a webhook or an operator
  UNKNOWN            Settle       FAILED_RETRYABLE   a resolver, a webhook or an operator
  UNKNOWN            SettleStep   FAILED_RETRYABLE   the same, recorded effects
+ UNKNOWN, PENDING,  Reschedule   the same           the reconciler
+ half done
 ```
 
 `oncekey.pending_transitions` has those of what waits for a worker, `oncekey.step_transitions` those
-of a running operation's steps. Each is one conditional write
-in a store, and no plain read is ever the guard. `oncekey.transition_rules` says when each is
-permitted and what it leaves.
+of a running operation's steps, `oncekey.due_transitions` that of a record which is looked at. Each
+is one conditional write in a store, and no plain read is ever the guard. `oncekey.transition_rules`
+says when each is permitted and what it leaves.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from oncekey.due_transitions import Reschedule
 from oncekey.pending_transitions import PendingTransition
 from oncekey.step_transitions import StepTransition
 
@@ -226,6 +229,7 @@ Transition = (
     | Settle
     | SettleStep
     | LateEffect
+    | Reschedule
     | PendingTransition
     | StepTransition
 )

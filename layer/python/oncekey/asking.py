@@ -1,0 +1,66 @@
+"""Asking a resolver, which may raise, answer nonsense, or never answer."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from oncekey import telemetry
+from oncekey.errors import NotExecuted
+from oncekey.resolvers import Completed, StillUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey.record import Record
+    from oncekey.resolvers import Finding, Question
+
+_AGAIN = StillUnknown(timedelta(0))
+
+
+def ask(
+    resolve: Callable[[Question], Finding],
+    question: Question,
+    record: Record,
+    now_ms: int,
+    timeout_ms: int | None,
+) -> Finding:
+    """What `resolve` finds out about `record`; `StillUnknown` if it does not say.
+
+    With a `timeout_ms` it is left to itself after that time: a call that hangs costs its record the
+    turn and nobody else's. What it says afterwards is heard by no one; it is asked again.
+    """
+    if timeout_ms is None:
+        return _checked(lambda: resolve(question), record, now_ms)
+    findings: list[Finding] = []
+    context = contextvars.copy_context()
+    thread = threading.Thread(
+        target=lambda: findings.append(
+            context.run(_checked, lambda: resolve(question), record, now_ms)
+        ),
+        name=f"oncekey-resolver-{record.operation_id}",
+        # One that hangs for ever must not keep the process.
+        daemon=True,
+    )
+    thread.start()
+    thread.join(timeout_ms / 1000)
+    if not findings:
+        telemetry.resolver_failed(record, now_ms, "it did not answer in time")
+        return _AGAIN
+    return findings[0]
+
+
+def _checked(call: Callable[[], Finding], record: Record, now_ms: int) -> Finding:
+    try:
+        answer = call()
+    except NotExecuted as proven:
+        return proven
+    except Exception as error:  # noqa: BLE001 -- who cannot answer does not know
+        telemetry.resolver_failed(record, now_ms, type(error).__name__)
+        return _AGAIN
+    if isinstance(answer, Completed | NotExecuted | StillUnknown):
+        return answer
+    telemetry.resolver_failed(record, now_ms, "no answer of a resolver")
+    return _AGAIN

@@ -1,0 +1,92 @@
+"""What the ends of transitions set and remove in an item, as `oncekey.record_changes` says it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncekey.dynamodb_codec import answer_value
+from oncekey.record import Status
+from oncekey.transitions import Doubt, Ending, Retry
+
+if TYPE_CHECKING:
+    from oncekey.due_transitions import Reschedule
+    from oncekey.dynamodb_codec import Item
+    from oncekey.pending_transitions import Waiting
+    from oncekey.record import Due
+    from oncekey.transitions import Lease
+
+# What the reconciler has noted; void once the record goes on.
+_TURNS = ("reconcile_attempts", "escalated_at")
+
+
+def look_again(transition: Reschedule) -> tuple[Item, list[str]]:
+    """Somebody looks at the record, and when next."""
+    sets: Item = {"reconcile_attempts": {"N": str(transition.attempts)}}
+    if transition.escalated_at_ms is not None:
+        sets["escalated_at"] = {"N": str(transition.escalated_at_ms)}
+    if transition.due is None:
+        return sets, ["due_shard", "due_at"]
+    return sets | _due(transition.due), []
+
+
+def wait(waiting: Waiting) -> tuple[Item, list[str]]:
+    """It waits for a worker."""
+    sets: Item = {
+        "status": {"S": Status.PENDING.value},
+        "owner": {"S": waiting.owner},
+        "effects": {"S": waiting.effects.value},
+        **_due(waiting.due),
+    }
+    return sets, ["expires_at", "last_error", *_TURNS]
+
+
+def begin(lease: Lease) -> tuple[Item, list[str]]:
+    """An attempt begins under a lease."""
+    sets: Item = {
+        "status": {"S": Status.IN_PROGRESS.value},
+        "owner": {"S": lease.owner},
+        "effects": {"S": lease.effects.value},
+        "lease_until": {"N": str(lease.until_ms)},
+        **_due(lease.due),
+    }
+    return sets, ["expires_at", "last_error", *_TURNS]
+
+
+def end(to: Ending | Retry | Doubt) -> tuple[Item, list[str]]:
+    """An attempt has ended so."""
+    match to:
+        case Ending():
+            sets: Item = {
+                "status": {"S": Status.COMPLETED.value},
+                "response": answer_value(to.response),
+                "response_version": {"N": str(to.response_version)},
+                "completed_at": {"N": str(to.completed_at_ms)},
+                "expires_at": {"N": str(to.expires_at_s)},
+            }
+            return sets, ["lease_until", "due_shard", "due_at", "last_error", "request"]
+        case Retry():
+            sets = {
+                "status": {"S": Status.FAILED_RETRYABLE.value},
+                "last_error": {"S": to.reason},
+            }
+            removes = ["lease_until", *_TURNS]
+            if to.expires_at_s is None:
+                removes.append("expires_at")
+            else:
+                sets["expires_at"] = {"N": str(to.expires_at_s)}
+            if to.due is None:
+                return sets, [*removes, "due_shard", "due_at"]
+            return sets | _due(to.due), removes
+        case Doubt():
+            sets = {
+                "status": {"S": Status.UNKNOWN.value},
+                "last_error": {"S": to.reason},
+                **_due(to.due),
+            }
+            if to.escalated_at_ms is not None:
+                sets["escalated_at"] = {"N": str(to.escalated_at_ms)}
+            return sets, []
+
+
+def _due(due: Due) -> Item:
+    return {"due_shard": {"S": due.shard}, "due_at": {"N": str(due.at_ms)}}

@@ -1,0 +1,63 @@
+"""The `due` index in DynamoDB's language, and the item that remembers its shards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oncekey.due_index import MOST_ON_PAGE, DuePage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+INDEX = "due"
+# No record's key: those begin with their version.
+_SHARDS_KEY = {"pk": {"S": "due#shards"}}
+
+
+def due_parameters(table: str, shard: str, until_ms: int, after: Any) -> dict[str, Any]:
+    """The Query for a page of what is due.
+
+    By the index's own keys, so that nothing is read and then filtered out.
+    """
+    start = {} if after is None else {"ExclusiveStartKey": after}
+    return {
+        "TableName": table,
+        "IndexName": INDEX,
+        "KeyConditionExpression": "#due_shard = :shard AND #due_at <= :until_ms",
+        "ProjectionExpression": "#pk",
+        "ExpressionAttributeNames": {"#due_shard": "due_shard", "#due_at": "due_at", "#pk": "pk"},
+        "ExpressionAttributeValues": {":shard": {"S": shard}, ":until_ms": {"N": str(until_ms)}},
+        "Limit": MOST_ON_PAGE,
+        **start,
+    }
+
+
+def due_page(answer: Mapping[str, Any]) -> DuePage:
+    """The page that a Query answers."""
+    return DuePage(
+        keys=tuple(item["pk"]["S"] for item in answer.get("Items", [])),
+        after=answer.get("LastEvaluatedKey"),
+        read=answer.get("ScannedCount", 0),
+    )
+
+
+def shards_parameters(table: str) -> dict[str, Any]:
+    """The GetItem for the most shards ever used."""
+    return {"TableName": table, "Key": _SHARDS_KEY, "ConsistentRead": True}
+
+
+def shards_in(answer: Mapping[str, Any]) -> int:
+    """The most shards ever used, as far as is on record."""
+    return int(answer.get("Item", {}).get("shards", {}).get("N", "0"))
+
+
+def note_shards_parameters(table: str, shards: int) -> dict[str, Any]:
+    """The UpdateItem that puts `shards` on record, unless more are."""
+    return {
+        "TableName": table,
+        "Key": _SHARDS_KEY,
+        "UpdateExpression": "SET #shards = :shards",
+        "ConditionExpression": "attribute_not_exists(#shards) OR #shards < :shards",
+        "ExpressionAttributeNames": {"#shards": "shards"},
+        "ExpressionAttributeValues": {":shards": {"N": str(shards)}},
+    }

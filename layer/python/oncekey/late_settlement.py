@@ -1,0 +1,69 @@
+"""Settling from outside: a webhook or an operator knows what became of an operation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncekey import defaults, retry, telemetry
+from oncekey.clock import SystemClock
+from oncekey.driver import drive
+from oncekey.equipment import never
+from oncekey.references import read_reference
+from oncekey.retry import Budget
+from oncekey.settlement import Settlement, Settler
+
+if TYPE_CHECKING:
+    from oncekey.clock import Clock
+    from oncekey.errors import NotExecuted
+    from oncekey.resolvers import Completed
+    from oncekey.store import Store
+
+_MOST_FAILURES = 3
+
+
+def settle(
+    reference: str,
+    finding: Completed | NotExecuted,
+    *,
+    step: str = "",
+    store: Store | None = None,
+    clock: Clock | None = None,
+) -> Settlement:
+    """Settle the operation that `reference` names, by what is known of it for certain.
+
+    When it returns `SETTLED`, a retry of the client gets the answer, or resumes. Whoever comes
+    second, or too late, changes nothing and is told so: `OVERTAKEN`; `NOT_IN_DOUBT` where it is
+    running, answered, expired, or was never known. `TOO_EARLY` for a `NotExecuted` while a call of
+    the dead attempt may still arrive: say it again later. An operation that was to be tried again,
+    and took effect after all, is completed, too.
+
+    Args:
+        reference: `op.reference`, as the provider kept it.
+        finding: `Completed` with the HTTP answer (or the result of the function or of the step), or
+            `NotExecuted()`.
+        step: the step that it is about, where effects are recorded.
+        store: where the records are, by default in ONCEKEY_TABLE.
+        clock: for tests.
+
+    Raises:
+        StoreError: it may or may not have been settled; say it again.
+        TypeError: the answer or result cannot be stored.
+        ValueError: the reference is none.
+        ConfigurationError: no table is named.
+    """
+    settings = defaults.settings({})
+    store = store or defaults.store(settings.store_timeout_ms)
+    clock = clock or SystemClock()
+    pk, operation_id = read_reference(reference)
+    budget = Budget(
+        until_ms=clock.now_ms() + (_MOST_FAILURES + 1) * store.call_timeout_ms,
+        call_timeout_ms=store.call_timeout_ms,
+        max_failures=_MOST_FAILURES,
+    )
+    record = drive(retry.read(pk, budget, clock), store=store, clock=clock, invocation=never)
+    now_ms = clock.now_ms()
+    if record is None or record.operation_id != operation_id or record.is_expired(now_ms):
+        telemetry.nothing_to_settle(operation_id)
+        return Settlement.NOT_IN_DOUBT
+    settler = Settler(store=store, clock=clock, settings=settings)
+    return settler.write(record, finding, step=step)

@@ -1,0 +1,86 @@
+"""What becomes of a record that waits, is begun or ends.
+
+Named fields change; no other is ever dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from oncekey.record import Status
+from oncekey.transitions import Doubt, Ending, Retry
+
+if TYPE_CHECKING:
+    from oncekey.pending_transitions import Waiting
+    from oncekey.record import Record
+    from oncekey.transitions import Lease
+
+
+def waiting(record: Record, to: Waiting) -> Record:
+    """`record` once it waits for a worker."""
+    return replace(
+        record,
+        status=Status.PENDING,
+        owner=to.owner,
+        attempt=record.attempt + 1,
+        effects=to.effects,
+        due=to.due,
+        expires_at_s=None,
+        last_error=None,
+        reconcile_attempts=0,
+        escalated_at_ms=None,
+    )
+
+
+def begun(record: Record, lease: Lease) -> Record:
+    """`record` under a new lease."""
+    return replace(
+        record,
+        status=Status.IN_PROGRESS,
+        owner=lease.owner,
+        effects=lease.effects,
+        lease_until_ms=lease.until_ms,
+        due=lease.due,
+        expires_at_s=None,
+        last_error=None,
+        reconcile_attempts=0,
+        escalated_at_ms=None,
+    )
+
+
+def ended(record: Record, to: Ending | Retry | Doubt) -> Record:
+    """`record` once its attempt has ended so."""
+    match to:
+        case Ending():
+            return replace(
+                record,
+                status=Status.COMPLETED,
+                response=to.response,
+                response_version=to.response_version,
+                completed_at_ms=to.completed_at_ms,
+                expires_at_s=to.expires_at_s,
+                lease_until_ms=None,
+                due=None,
+                last_error=None,
+                request=None,
+            )
+        case Retry():
+            return replace(
+                record,
+                status=Status.FAILED_RETRYABLE,
+                expires_at_s=to.expires_at_s,
+                last_error=to.reason,
+                lease_until_ms=None,
+                due=to.due,
+                reconcile_attempts=0,
+                escalated_at_ms=None,
+            )
+        case Doubt():
+            return replace(
+                record,
+                status=Status.UNKNOWN,
+                due=to.due,
+                last_error=to.reason,
+                escalated_at_ms=to.escalated_at_ms or record.escalated_at_ms,
+            )

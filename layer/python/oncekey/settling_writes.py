@@ -1,0 +1,160 @@
+"""What is written when something unknown is settled: one transition, and the answer beside it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from oncekey.claim import LONGEST_WORK_S
+from oncekey.errors import NotExecuted
+from oncekey.http_answer import stored_form
+from oncekey.http_event import Shape
+from oncekey.record import Due, Effects, Status
+from oncekey.recorder import KEPT_LONGER_S
+from oncekey.resolvers import Completed, answers_of
+from oncekey.results import encode
+from oncekey.steps import FinishedStep
+from oncekey.stored_answer import keep, keep_result
+from oncekey.transitions import Ending, LateEffect, Retry, Settle, SettleStep, seen
+
+if TYPE_CHECKING:
+    from oncekey.record import Record
+    from oncekey.settings import Settings
+    from oncekey.steps import StartedStep
+    from oncekey.stored_answer import Blob
+
+# An operation that is called like a route answers HTTP requests.
+_ROUTE = re.compile(r"[A-Z]+ /")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A settlement: its write, what must be kept before, and what is settled by it."""
+
+    transition: Settle | SettleStep | LateEffect
+    what: str
+    blob: Blob | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settling:
+    """One settlement of `record`, at `now_ms`, by somebody who writes as `new_owner`."""
+
+    record: Record
+    new_owner: str
+    now_ms: int
+    settings: Settings
+    has_bucket: bool
+
+    def write_of(self, finding: Completed | NotExecuted, step: str) -> Settled | None:
+        """The write; None where the record is not in doubt about what was found out.
+
+        Raises:
+            TypeError: the answer or result cannot be stored.
+        """
+        if self.record.effects is Effects.RECORDED:
+            return self._of_step(finding, step)
+        if step:
+            return None
+        if self.record.status is Status.FAILED_RETRYABLE:
+            return self._late(finding) if isinstance(finding, Completed) else None
+        if isinstance(finding, Completed):
+            ending, blob = self._ending(finding)
+            return Settled(transition=self._settle(ending), what="completed", blob=blob)
+        return Settled(transition=self._settle(self._failed()), what="not executed")
+
+    def _of_step(self, finding: Completed | NotExecuted, step: str) -> Settled | None:
+        started = self.record.steps.started
+        name = started.name if started is not None else ""
+        if self.record.status is not Status.UNKNOWN or (step and step != name):
+            return None
+        if started is None:
+            if self.record.escalated_at_ms is not None:
+                # Nothing is in doubt but how to go on, which is for a person to say.
+                return None
+            return Settled(transition=self._settle_step(None, None), what="(none in doubt)")
+        if isinstance(finding, NotExecuted):
+            return Settled(transition=self._settle_step(None, name), what=name)
+        finished, blob = self._finished(started, finding)
+        return Settled(transition=self._settle_step(finished, None), what=name, blob=blob)
+
+    def _settle(self, to: Ending | Retry) -> Settle:
+        return Settle(
+            pk=self.record.pk, seen_owner=self.record.owner, new_owner=self.new_owner, to=to
+        )
+
+    def _settle_step(self, finished: FinishedStep | None, cleared: str | None) -> SettleStep:
+        return SettleStep(
+            pk=self.record.pk,
+            seen_owner=self.record.owner,
+            new_owner=self.new_owner,
+            retry=self._half_done() if finished or self.record.steps.finished else self._failed(),
+            finished=finished,
+            cleared=cleared,
+        )
+
+    def _late(self, finding: Completed) -> Settled:
+        ending, blob = self._ending(finding)
+        transition = LateEffect(
+            pk=self.record.pk, seen=seen(self.record), new_owner=self.new_owner, ending=ending
+        )
+        return Settled(transition=transition, what="a late effect", blob=blob)
+
+    def _ending(self, finding: Completed) -> tuple[Ending, Blob | None]:
+        rules = answers_of(self.record.operation)
+        retention_s = rules.retention_s or self.settings.retention_s
+        expires_at_s = self.now_ms // 1000 + retention_s + self.settings.gone_for_s
+        stored, blob = keep(
+            answer_text(self.record.operation, finding.result),
+            # Under a name of its own: the late owner may still be keeping an answer of its own.
+            replace(self.record, owner=self.new_owner),
+            expires_at_s=expires_at_s + KEPT_LONGER_S,
+            has_bucket=self.has_bucket,
+        )
+        ending = Ending(
+            response=stored,
+            response_version=rules.response_version,
+            completed_at_ms=self.now_ms,
+            expires_at_s=expires_at_s,
+        )
+        return ending, blob
+
+    def _finished(
+        self, started: StartedStep, finding: Completed
+    ) -> tuple[FinishedStep, Blob | None]:
+        kept_by = replace(self.record, owner=self.new_owner)
+        result, blob = keep_result(
+            encode(finding.result), started.name, kept_by, has_bucket=self.has_bucket
+        )
+        finished = FinishedStep(
+            name=started.name, position=started.position, at_ms=self.now_ms, result=result
+        )
+        return finished, blob
+
+    def _failed(self) -> Retry:
+        return Retry(reason="settled", expires_at_s=failed_until_s(self.settings, self.now_ms))
+
+    def _half_done(self) -> Retry:
+        shard = self.record.due.shard if self.record.due is not None else "0"
+        return Retry(reason="settled", expires_at_s=None, due=Due(shard=shard, at_ms=self.now_ms))
+
+
+def failed_until_s(settings: Settings, now_ms: int) -> int:
+    """When a record expires that is found here to have failed.
+
+    Nothing in it says whether the request was accepted for later, and then its message may come
+    back for as long as the queue and its dead letters keep it.
+    """
+    return now_ms // 1000 + settings.retention_s + settings.gone_for_s + LONGEST_WORK_S
+
+
+def answer_text(operation: str, answer: Any) -> str:
+    """`answer` as it is stored: of a route an HTTP answer, of a function its result.
+
+    Raises:
+        TypeError: it has no such form.
+    """
+    if _ROUTE.match(operation):
+        return stored_form(answer, Shape.REST)
+    return encode(answer)
