@@ -27,6 +27,7 @@ from tests.support.protected import (
     problem_of,
     records,
 )
+from tests.support.stable_names import stable_repr
 
 POST = load("apigw_http_v2_post")
 
@@ -59,7 +60,7 @@ POST = load("apigw_http_v2_post")
         {"problem_base": 5},
         {"clock": "x"},
     ],
-    ids=str,
+    ids=stable_repr,
 )
 def test_an_option_that_cannot_work_is_refused_at_decoration(options: dict[str, Any]) -> None:
     """No mistake in an option leaves a handler unprotected, or is first met by a request."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from oncekey.canonical import MAX_DEPTH, NotCanonical, canonical_json, canonical_value
 from tests.support.json_spelling import respelled
+from tests.support.stable_names import stable_repr
 
 LARGEST_INTEGER = 2**53 - 1
 
@@ -293,7 +294,7 @@ def test_a_number_is_neither_a_flag_nor_a_text() -> None:
 @pytest.mark.parametrize(
     "value",
     [{1, 2}, b"bytes", Decimal(1), math.nan, math.inf, 2**53, "\ud800", {(1,): 1}, object()],
-    ids=repr,
+    ids=stable_repr,
 )
 def test_a_value_without_a_json_form_has_no_canonical_form(value: Any) -> None:
     """What JSON cannot say exactly is refused as a value too."""

@@ -14,6 +14,7 @@ from oncekey.record import Due, Effects, Record, Status
 from oncekey.settings import Settings
 from oncekey.testing import ManualClock, MemoryStore
 from tests.support import events
+from tests.support.stable_names import stable_repr
 
 NOW_MS = 1_700_000_000_999
 IDENTITY = Identity(tenant="tenant-1", operation="POST /payments", key="k" * 16, principal="user-1")
@@ -98,7 +99,7 @@ def test_remaining_time_is_what_the_context_says(left_ms: int) -> None:
     assert remaining_ms(Context(left_ms)) == left_ms
 
 
-@pytest.mark.parametrize("context", [None, object(), {}, "context"], ids=repr)
+@pytest.mark.parametrize("context", [None, object(), {}, "context"], ids=stable_repr)
 def test_without_a_lambda_context_the_remaining_time_is_unknown(context: object) -> None:
     """Outside Lambda there is no deadline to read."""
     assert remaining_ms(context) is None

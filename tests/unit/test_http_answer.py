@@ -24,6 +24,7 @@ from oncekey.http_answer import (
     with_headers,
 )
 from oncekey.http_event import Shape
+from tests.support.stable_names import stable_repr
 
 every_shape = pytest.mark.parametrize("shape", Shape)
 TEXTS = st.text(max_size=10)
@@ -120,7 +121,7 @@ def test_what_cannot_be_sent_is_a_mistake(shape: Shape, part: dict[str, Any]) ->
     assert "4242" not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [math.nan, [math.inf], {1, 2}, b"x", object()], ids=repr)
+@pytest.mark.parametrize("value", [math.nan, [math.inf], {1, 2}, b"x", object()], ids=stable_repr)
 def test_a_bare_value_without_a_json_form_is_a_mistake(value: Any) -> None:
     """A bare value is held to JSON as an answer's parts are."""
     with pytest.raises(TypeError, match="cannot be sent as JSON"):
