@@ -2,6 +2,8 @@
 # A machine needs Python 3.11 or newer and make.
 PYTHON ?= python3
 PORT ?= 8080
+# So many processes share the tests, each file in one of them.
+WORKERS ?= 2
 BIN := .venv/bin
 READY := .venv/.ready
 PYTHON_SOURCES := layer functions infra tests
@@ -28,7 +30,7 @@ dev: $(READY)  ## run the reference service on http://127.0.0.1:8080 (or PORT=..
 	@$(BIN)/oncekey dev --port $(PORT)
 
 test: $(READY)  ## run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 check: $(READY)  ## lint, format, types; edits nothing
 	$(BIN)/ruff check $(PYTHON_SOURCES)
