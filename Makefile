@@ -9,7 +9,7 @@ READY := .venv/.ready
 PYTHON_SOURCES := layer functions infra tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test check fix synth lock clean
+.PHONY: help demo dev test check fix layer synth lock clean
 
 help:  ## what each target does
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,15 +42,20 @@ fix: $(READY)  ## apply the linter's fixes and the formatter
 	$(BIN)/ruff check --fix $(PYTHON_SOURCES)
 	$(BIN)/ruff format $(PYTHON_SOURCES)
 
+layer: $(READY)  ## bundle the layer for both processors; prints its size
+	@$(BIN)/python -m infra.layer_bundle --architecture arm64
+	@$(BIN)/python -m infra.layer_bundle --architecture x86_64
+
 synth: $(READY)  ## synthesise the CloudFormation templates into cdk.out
 	@rm -rf cdk.out
 	@$(BIN)/python -m infra.app
 	@ls cdk.out/*.template.json
+	@$(BIN)/python -m infra.layer_bundle
 
 lock: $(READY)  ## resolve the dependencies again into requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 		--generate-hashes --no-header --no-annotate --upgrade --quiet -o requirements.lock
 
 clean:  ## remove what make and the tests made
-	rm -rf .venv cdk.out .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv cdk.out .bundles .mypy_cache .ruff_cache .hypothesis
 	find layer functions infra tests -name __pycache__ -prune -exec rm -rf {} +

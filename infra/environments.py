@@ -7,6 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from infra.layer_requirements import LayerTarget, target_faults
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -40,6 +42,8 @@ class Environment:
     provider_url: str
     # The Secrets Manager secret that holds the provider's API key. It exists before the deployment.
     provider_api_key_secret: str
+    # The functions' Python and processor, for which the layer is made.
+    runtime: LayerTarget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +89,14 @@ CONTEXT_NAMES = (
     "jwt_audience",
     "provider_url",
     "provider_api_key_secret",
+    "python_version",
+    "architecture",
 )
+# In every stage alike.
+_RUNTIME = {
+    "python_version": LayerTarget.python_version,
+    "architecture": LayerTarget.architecture,
+}
 _URLS = ("jwt_issuer", "provider_url")
 
 
@@ -103,8 +114,9 @@ def environment_from(context: Mapping[str, object]) -> Environment:
     values = {
         name: str(context.get(name) or profile.defaults.get(name) or "")
         for name in CONTEXT_NAMES
-        if name != "stage"
+        if name != "stage" and name not in _RUNTIME
     }
+    runtime = {name: str(context.get(name) or default) for name, default in _RUNTIME.items()}
     faults = [
         f"{name} is missing: stage {stage} has no default, pass -c {name}=..."
         for name, value in values.items()
@@ -115,6 +127,7 @@ def environment_from(context: Mapping[str, object]) -> Environment:
         for name in _URLS
         if values[name] and not _is_https(values[name])
     ]
+    faults += target_faults(**runtime)
     if faults:
         raise ValueError("the context is wrong: " + "; ".join(faults))
     return Environment(
@@ -123,6 +136,7 @@ def environment_from(context: Mapping[str, object]) -> Environment:
         log_retention_days=profile.log_retention_days,
         requests_per_second=profile.requests_per_second,
         burst_requests=profile.burst_requests,
+        runtime=LayerTarget(**runtime),
         **values,
     )
 

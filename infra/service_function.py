@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from infra.layer_bundle import bundle_layer
 from infra.log_groups import log_group
 from oncekey_local.description import (
     BucketName,
@@ -24,35 +25,44 @@ if TYPE_CHECKING:
     from aws_cdk import aws_s3 as s3
 
     from infra.environments import Environment
+    from infra.layer_requirements import LayerTarget
     from infra.resources import Resources
 
 ROOT = Path(__file__).resolve().parent.parent
-RUNTIME = lambda_.Runtime.PYTHON_3_13
-ARCHITECTURE = lambda_.Architecture.ARM_64
-
 # As in a .gitignore: everything at the top is left out, then one folder is let in again.
 _NO_CACHES = ["__pycache__/", "*.pyc"]
 
 
-def layer_version(scope: Construct, construct_id: str) -> lambda_.LayerVersion:
-    """Create the layer: the package `oncekey`, as it stands in layer/python.
+def layer_version(
+    scope: Construct, construct_id: str, *, target: LayerTarget
+) -> lambda_.LayerVersion:
+    """Create the layer: the package `oncekey` and what the reference service needs beside boto3.
 
-    Not in it yet: aws-lambda-powertools, pydantic and stripe, which the reference service imports
-    and which the Lambda runtime does not bring (it brings boto3). They need bundling for arm64.
-    Until that is built, a deployed function fails while it imports its handler; infra/README.md.
+    Raises:
+        RuntimeError: The layer cannot be made; see `infra.layer_bundle.bundle_layer`.
     """
+    bundle = bundle_layer(target)
     return lambda_.LayerVersion(
         scope,
         construct_id,
-        code=lambda_.Code.from_asset(
-            str(ROOT / "layer"),
-            exclude=["/*", "!/python/", *_NO_CACHES],
-            ignore_mode=IgnoreMode.GIT,
-        ),
-        compatible_runtimes=[RUNTIME],
-        compatible_architectures=[ARCHITECTURE],
-        description="oncekey, without the dependencies of the reference service",
+        code=lambda_.Code.from_asset(str(bundle.folder), asset_hash=bundle.digest),
+        compatible_runtimes=[lambda_runtime(target)],
+        compatible_architectures=[lambda_architecture(target)],
+        description="oncekey and the locked dependencies of the reference service",
     )
+
+
+def lambda_runtime(target: LayerTarget) -> lambda_.Runtime:
+    """The CDK's name of the target's Python."""
+    return lambda_.Runtime(f"python{target.python_version}", lambda_.RuntimeFamily.PYTHON)
+
+
+def lambda_architecture(target: LayerTarget) -> lambda_.Architecture:
+    """The CDK's name of the target's processor."""
+    return {
+        "arm64": lambda_.Architecture.ARM_64,
+        "x86_64": lambda_.Architecture.X86_64,
+    }[target.architecture]
 
 
 class ServiceFunction(Construct):
@@ -79,8 +89,8 @@ class ServiceFunction(Construct):
             "Function",
             code=_functions_code(),
             handler=function.handler,
-            runtime=RUNTIME,
-            architecture=ARCHITECTURE,
+            runtime=lambda_runtime(environment.runtime),
+            architecture=lambda_architecture(environment.runtime),
             timeout=Duration.seconds(function.timeout_s),
             memory_size=function.memory_mb,
             environment={

@@ -53,7 +53,7 @@ class ServiceStack(Stack):
     ) -> None:
         super().__init__(scope, construct_id)
         self.whole_batches: set[str] = set()
-        layer = layer_version(self, "Layer")
+        layer = layer_version(self, "Layer", target=environment.runtime)
         api = ServiceApi(
             self, "HttpApi", name=f"{service.name}-{environment.stage}", environment=environment
         )

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from infra.layer_bundle import bundle_layer, measure
+from infra.layer_requirements import LayerTarget
 from infra.names import pascal
 from infra.service import SERVICE
 from oncekey_local.description import BucketName, QueueUrl, Setting, TableName
 from tests.support.sample_templates import named
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from oncekey_local.description import EnvironmentValue, Function
     from tests.support.templates import Synthesised
 
 KIND = "AWS::Lambda::Function"
-LAYER_SOURCE = Path(__file__).parents[2] / "layer" / "python" / "oncekey"
 
 every_function = pytest.mark.parametrize("described", SERVICE.functions, ids=lambda one: one.name)
 
@@ -107,20 +109,14 @@ def test_every_log_ends(stage: str, days: int, policy: str, request: pytest.Fixt
     app.service.all_resources_properties("AWS::Logs::LogGroup", {"RetentionInDays": days})
 
 
-def test_the_layer_is_the_package_as_it_stands(app: Synthesised) -> None:
-    """The layer's asset is layer/python/oncekey, file by file, without caches or anything else."""
-    asset = _asset(app, "python")
-    shipped = {
-        path.relative_to(asset / "python" / "oncekey").as_posix(): path.read_bytes()
-        for path in asset.rglob("*")
-        if path.is_file()
-    }
+def test_the_layer_of_the_stack_is_the_bundle(app: Synthesised) -> None:
+    """The layer's asset is the bundle of the stage's runtime, which the template names."""
+    bundle = bundle_layer(LayerTarget())
+    (layer,) = app.properties("AWS::Lambda::LayerVersion")
 
-    assert shipped == {
-        path.relative_to(LAYER_SOURCE).as_posix(): path.read_bytes()
-        for path in LAYER_SOURCE.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    assert measure(_asset(app, "python"))[0] == bundle.digest
+    assert layer["CompatibleRuntimes"] == ["python3.13"]
+    assert layer["CompatibleArchitectures"] == ["arm64"]
 
 
 @every_function

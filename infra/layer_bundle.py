@@ -1,0 +1,215 @@
+"""The layer as a folder: the package `oncekey` and its locked dependencies, without Docker.
+
+`python -m infra.layer_bundle` makes it and says how large it is; the CDK app does the same as it is
+synthesised. Same input, same files, same digest, on whatever machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from infra.layer_requirements import ARCHITECTURES, LayerTarget, locked_requirements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ROOT = Path(__file__).resolve().parent.parent
+CACHE = ROOT / ".bundles"
+
+# Lambda takes 250 MB for a function and all its layers together, unzipped:
+# https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+# Far below it, so that a dependency that brings another 20 MB along is noticed; loading it would
+# cost every cold start.
+MAX_SIZE_MB = 40
+
+# Counted up when the same packages become other files, so that no old folder is taken for a new.
+_FORMAT = 1
+_UNWANTED_FOLDERS = {"__pycache__", "tests"}
+# Of the installer's own notes the licences must ship; METADATA says what they are the licences of.
+_KEPT_NOTES = re.compile(r"METADATA|(?:LICEN[CS]E|NOTICE|COPYING|AUTHORS).*", re.IGNORECASE)
+# 1980-01-01T00:00:00Z, the first moment that a ZIP file can name.
+_MODIFIED_S = 315_532_800
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerBundle:
+    """A finished layer.
+
+    Attributes:
+        folder: What Lambda unpacks to /opt: it holds `python` and nothing else.
+        target: The runtime that it is for.
+        digest: SHA-256 of every path and every byte in it, in hexadecimal.
+        size_bytes: The sum of its files, unzipped.
+        files: How many they are.
+    """
+
+    folder: Path
+    target: LayerTarget
+    digest: str
+    size_bytes: int
+    files: int
+
+    def summary(self) -> str:
+        """One line for a person: what it is, how large, and of which content."""
+        return (
+            f"layer for Python {self.target.python_version} on {self.target.architecture}:"
+            f" {self.size_bytes / 1e6:.1f} MB unzipped (at most {MAX_SIZE_MB} MB),"
+            f" {self.files} files, sha256 {self.digest[:16]}"
+        )
+
+
+def bundle_layer(target: LayerTarget, *, cache: Path = CACHE) -> LayerBundle:
+    """Make the layer, or find it in `cache`.
+
+    When it returns, the folder is complete, and nothing changes it any more: another run of another
+    content makes another folder. Packages are fetched where the cache has none of this lock and
+    this target, by pip, from wherever the machine's own configuration says. A run that is killed
+    leaves a folder with a temporary name, which nobody takes for a layer.
+
+    Raises:
+        RuntimeError: A package cannot be had or has another hash than the locked one; the layer is
+            larger than `MAX_SIZE_MB`.
+    """
+    requirements = locked_requirements(ROOT, target)
+    cache.mkdir(parents=True, exist_ok=True)
+    packages = _packages(requirements, target, cache)
+    with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as making:
+        python = Path(making, "layer", "python")
+        shutil.copytree(packages, python, copy_function=_link)
+        _copy_own_code(python)
+        _normalise(python.parent)
+        digest, size_bytes, files = measure(python.parent)
+        folder = cache / f"layer-{digest[:32]}"
+        _publish(python.parent, folder)
+    bundle = LayerBundle(
+        folder=folder, target=target, digest=digest, size_bytes=size_bytes, files=files
+    )
+    if size_bytes > MAX_SIZE_MB * 1e6:
+        raise RuntimeError(
+            f"{bundle.summary()}: too large; look with `du` in {folder} what has grown"
+        )
+    return bundle
+
+
+def _packages(requirements: str, target: LayerTarget, cache: Path) -> Path:
+    """The folder with the locked packages of this target, without what no function needs."""
+    inputs = f"{_FORMAT}\n{target.python_version}\n{target.platform}\n{requirements}"
+    folder = cache / f"packages-{hashlib.sha256(inputs.encode()).hexdigest()[:32]}"
+    if not folder.is_dir():
+        with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as making:
+            lock = Path(making, "requirements.lock")
+            lock.write_text(requirements, "utf-8")
+            packages = Path(making, "packages")
+            _install(lock, target, packages)
+            _prune(packages)
+            _publish(packages, folder)
+    return folder
+
+
+def _install(lock: Path, target: LayerTarget, folder: Path) -> None:
+    """Unpack the wheels for another machine than this one: nothing of them is run or compiled."""
+    command = [
+        *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+        *("--no-input", "--no-deps", "--no-compile", "--require-hashes", "--only-binary", ":all:"),
+        *("--implementation", "cp", "--python-version", target.python_version),
+        *("--platform", target.platform, "--target", str(folder), "--requirement", str(lock)),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(
+            f"pip cannot fetch the layer's packages for {target.platform}:\n{done.stderr}"
+        )
+
+
+def _prune(folder: Path) -> None:
+    """Leave out caches, tests, commands, and what the installer notes about this installation."""
+    # Where pip puts the packages' commands.
+    shutil.rmtree(folder / "bin", ignore_errors=True)
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir():
+            if path.name in _UNWANTED_FOLDERS:
+                shutil.rmtree(path)
+        elif path.suffix == ".pyc" or (_is_note(path) and not _KEPT_NOTES.fullmatch(path.name)):
+            path.unlink()
+
+
+def _is_note(path: Path) -> bool:
+    return any(parent.suffix == ".dist-info" for parent in path.parents)
+
+
+def _copy_own_code(python: Path) -> None:
+    source = ROOT / "layer" / "python"
+    for path in source.rglob("*"):
+        if path.suffix == ".py" or path.name == "py.typed":
+            copy = python / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+
+
+def _link(source: str, destination: str) -> None:
+    """Share the bytes with the cache, where the file system can."""
+    try:
+        os.link(source, destination)
+    except OSError:
+        shutil.copyfile(source, destination)
+
+
+def _normalise(folder: Path) -> None:
+    """Let no trace of who made it, or when, be left."""
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+        os.utime(path, (_MODIFIED_S, _MODIFIED_S))
+
+
+def measure(folder: Path) -> tuple[str, int, int]:
+    """Digest, size in bytes and number of the files."""
+    whole, size_bytes, files = hashlib.sha256(), 0, 0
+    for name, content in _contents(folder):
+        whole.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
+        size_bytes += len(content)
+        files += 1
+    return whole.hexdigest(), size_bytes, files
+
+
+def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
+    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    for name in sorted(paths):
+        if paths[name].is_file():
+            yield name, paths[name].read_bytes()
+
+
+def _publish(made: Path, folder: Path) -> None:
+    """Give the finished folder its name; whoever was first with the same content has done so."""
+    try:
+        made.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make the layer, and say how large it is."""
+    parser = argparse.ArgumentParser(prog="python -m infra.layer_bundle", description=main.__doc__)
+    parser.add_argument("--python", default=LayerTarget.python_version, metavar="3.13")
+    parser.add_argument("--architecture", choices=ARCHITECTURES, default=LayerTarget.architecture)
+    given = parser.parse_args(arguments)
+    try:
+        target = LayerTarget(python_version=given.python, architecture=given.architecture)
+        bundle = bundle_layer(target)
+    except (RuntimeError, ValueError) as error:
+        sys.exit(f"infra.layer_bundle: {error}")
+    sys.stdout.write(f"{bundle.summary()}\n{bundle.folder}\n")
+
+
+if __name__ == "__main__":
+    main()
