@@ -73,6 +73,7 @@ def test_the_table_of_variables_is_the_codes() -> None:
         "ONCEKEY_OUTBOX_TABLE": "",
         "ONCEKEY_QUEUE_URL": "",
         "ONCEKEY_FINGERPRINT_SECRETS": "",
+        "ONCEKEY_WEBHOOK_SECRET": "",
     }
     for name, field in {**settings._NUMBERS, **settings._TEXTS}.items():
         expected[name] = str(defaults[field])

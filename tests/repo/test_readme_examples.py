@@ -16,12 +16,14 @@ from oncekey import (
     StillUnknown,
     resolvers,
 )
+from oncekey.clock import SystemClock
 from oncekey.dynamodb_outbox import message_from_item
 from oncekey.envelope import sealed
 from oncekey.outbox import Message
 from tests.support.dynamodb import TABLE, dynamodb_table
 from tests.support.events import load, with_header, with_route, with_tenant
 from tests.support.protected import headers_of
+from tests.support.webhooks import SENDERS, event_with
 
 if TYPE_CHECKING:
     import pytest
@@ -35,10 +37,10 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def test_every_code_block_of_the_readme_is_run_by_a_test_here() -> None:
-    """There are eight Python examples, one console block and one drawing, and no other block."""
+    """There are nine Python examples, one console block and one drawing, and no other block."""
     languages = re.findall(r"^```(\w+)$", README, re.MULTILINE)
 
-    assert languages == ["console", *["python"] * 8, "text"]
+    assert languages == ["console", *["python"] * 9, "text"]
 
 
 def test_the_readmes_handler_charges_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,3 +283,32 @@ def test_the_readmes_route_refunds_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert json.loads(first["body"])["order_id"] == "7"
     assert replay["body"] == first["body"]
     assert headers_of(replay)["idempotent-replayed"] == "true"
+
+
+def test_the_readmes_webhook_publishes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The webhook of the README, word for word: an event sent twice is one message, one of another
+    type leaves nothing, and one that is not signed is refused.
+    """
+    sender = SENDERS["stripe"]
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    monkeypatch.setenv("ONCEKEY_OUTBOX_TABLE", "outbox")
+    monkeypatch.setenv("ONCEKEY_WEBHOOK_SECRET", sender.secret.decode())
+
+    def sent(kind: str, secret: bytes = sender.secret) -> dict[str, Any]:
+        body = b'{"id": "evt_1", "type": "%s", "data": {"object": {"id": "pi_1"}}}' % kind.encode()
+        now_s = SystemClock().now_ms() // 1000
+        return event_with(sender.headers(secret, body, "", now_s), body)
+
+    with dynamodb_table() as client:
+        make_table(client, "outbox")
+        namespace: dict[str, Any] = {}
+        exec(compile(blocks(README, "python")[8], "README.md", "exec"), namespace)  # noqa: S102
+        handler = namespace["stripe_events"]
+        forged = handler(sent("payment_intent.succeeded", sender.other_secret), None)
+        other = handler(sent("customer.created"), None)
+        answers = [handler(sent("payment_intent.succeeded"), None) for _ in range(2)]
+        (item,) = client.scan(TableName="outbox")["Items"]
+
+    assert [forged["statusCode"], other["statusCode"]] == [400, 200]
+    assert [json.loads(answer["body"])["status"] for answer in answers] == ["accepted", "repeat"]
+    assert json.loads(message_from_item(item).payload) == {"payment_intent": "pi_1"}

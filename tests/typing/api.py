@@ -13,6 +13,7 @@ from oncekey import (
     STRIPE,
     Completed,
     ConditionFailed,
+    Delivery,
     DynamoDBStore,
     Final,
     HttpRequest,
@@ -25,10 +26,12 @@ from oncekey import (
     OnlyTheirs,
     Operation,
     OutcomeUnknown,
+    Publish,
     Question,
     ResponseBucket,
     StillUnknown,
     StoreUnavailable,
+    StripeSignature,
     compare_ledgers,
     current_operation,
     idempotent,
@@ -37,6 +40,7 @@ from oncekey import (
     resolver,
     single_tenant,
     sorted_by_id,
+    webhook,
 )
 from oncekey.testing import ManualClock, MemoryStore
 
@@ -231,3 +235,21 @@ def ledgers_are_compared(ours: list[tuple[str, int]], theirs: list[dict[str, Any
                 assert_type(difference.ours, tuple[str, int])
                 assert_type(difference.fields[0].theirs, object)
     assert_type(comparison.totals, LedgerTotals)
+
+
+@webhook(
+    operation="POST /webhooks",
+    scheme=StripeSignature(tolerance=timedelta(minutes=1)),
+    tenant=lambda delivery: delivery.id,
+    secrets=lambda: [b"whsec_0123456789abcdef"],
+)
+def received(delivery: Delivery) -> Publish | None:
+    """A webhook's function gets a delivery."""
+    assert_type(delivery.body, bytes)
+    assert_type(delivery.id, str)
+    return Publish("received", {"id": delivery.id}) if delivery.body else None
+
+
+def a_webhook_is_a_handler(event: dict[str, Any], context: LambdaContext) -> None:
+    """What is decorated is called with what Lambda gives."""
+    assert_type(received(event, context), dict[str, Any])

@@ -47,6 +47,14 @@ from oncekey.s3_bucket import ResponseBucket
 from oncekey.settlement import Settlement
 from oncekey.stripe_preset import STRIPE
 from oncekey.tenants import api_key_id, authorizer_value, iam_principal, jwt_claim, single_tenant
+from oncekey.webhook_decorator import webhook
+from oncekey.webhook_delivery import Delivery, Publish
+from oncekey.webhook_schemes import (
+    GitHubSignature,
+    ShopifySignature,
+    StandardWebhooks,
+    StripeSignature,
+)
 
 __all__ = [
     "IETF",
@@ -55,11 +63,13 @@ __all__ = [
     "Completed",
     "ConditionFailed",
     "ConfigurationError",
+    "Delivery",
     "Different",
     "DynamoDBStore",
     "EffectMisused",
     "FieldDifference",
     "Final",
+    "GitHubSignature",
     "HttpRequest",
     "InProgress",
     "KeyMissing",
@@ -75,14 +85,18 @@ __all__ = [
     "OnlyTheirs",
     "Operation",
     "OutcomeUnknown",
+    "Publish",
     "Question",
     "ResponseBucket",
     "ResultUnavailable",
     "RunStopped",
     "Settlement",
+    "ShopifySignature",
+    "StandardWebhooks",
     "StillUnknown",
     "StoreError",
     "StoreUnavailable",
+    "StripeSignature",
     "TransactionInvalid",
     "api_key_id",
     "authorizer_value",
@@ -96,4 +110,5 @@ __all__ = [
     "settle",
     "single_tenant",
     "sorted_by_id",
+    "webhook",
 ]

@@ -4,6 +4,7 @@
  from               by           to                 who
  absent, expired    Reserve      IN_PROGRESS        a request
  absent, expired    Reserve      PENDING            a request, to be worked on later
+ absent, expired    Reserve      COMPLETED          a webhook, with its message
  PENDING            Begin        IN_PROGRESS        a worker
  PENDING            TimeOut      COMPLETED          whoever meets it, after its deadline
  IN_PROGRESS        Complete     COMPLETED          its owner
@@ -100,7 +101,7 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserve:
-    """Absent, or settled and expired → IN_PROGRESS or PENDING, as `record`."""
+    """Absent, or settled and expired → IN_PROGRESS, PENDING or COMPLETED, as `record`."""
 
     record: Record
     now_ms: int

@@ -74,15 +74,15 @@ class StripeSignature:
         """The body's `id`."""
         del request
         event = _json(body)
-        return _checked_id(event.get("id") if isinstance(event, dict) else None)
+        return checked_id(event.get("id") if isinstance(event, dict) else None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GitHubSignature:
     """`X-Hub-Signature-256: sha256=...`; the event's id is `X-GitHub-Delivery`, and not signed.
 
-    Nor does GitHub sign a time: whoever has one delivery can send it again under another id. It can
-    be redelivered for three days, under its own id.
+    Nor does GitHub sign a time: whoever has one delivery can send it again under another id, until
+    the secret changes. It can be redelivered for three days, under its own id.
     https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
     """
 
@@ -115,8 +115,9 @@ class ShopifySignature:
     """`X-Shopify-Hmac-Sha256`; the event's id is `X-Shopify-Webhook-Id`, and not signed.
 
     The secret is the app's client secret. Nor does Shopify sign a time: whoever has one delivery
-    can send it again under another id. It sends an event again for four hours, and has done so for
-    two days. https://shopify.dev/docs/apps/build/webhooks/subscribe/https
+    can send it again under another id, until the secret changes. Shopify sends an event again for
+    four hours, and used to for two days.
+    https://shopify.dev/docs/apps/build/webhooks/subscribe/https
     """
 
     tolerance_ms = 0
@@ -215,10 +216,15 @@ def _tolerance_faults(tolerance: object) -> list[str]:
 
 def _id_in_header(request: HttpRequest, name: str) -> str:
     lines = request.header_lines(name)
-    return _checked_id(lines[0] if len(lines) == 1 else None)
+    return checked_id(lines[0] if len(lines) == 1 else None)
 
 
-def _checked_id(identifier: object) -> str:
+def checked_id(identifier: object) -> str:
+    """`identifier`, if it can name an event: 1 to 255 visible ASCII characters, and no comma.
+
+    Raises:
+        RequestRefused: it cannot (`event-invalid`).
+    """
     if not isinstance(identifier, str) or not _ID.fullmatch(identifier):
         raise event_refused("The event has no id, or one that cannot be.")
     return identifier

@@ -1,0 +1,131 @@
+"""Taking an event on: its completed record and its message, in one transaction."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from oncekey import retry, telemetry, webhook_telemetry
+from oncekey.commit import Commit, claimed, token
+from oncekey.errors import StoreError
+from oncekey.fingerprint import selected_fingerprint
+from oncekey.outbox import Outbox, Source
+from oncekey.record import Effects, Record, Status
+from oncekey.store import Refused, Written
+from oncekey.transaction import Collected
+from oncekey.transitions import Reserve
+
+if TYPE_CHECKING:
+    from oncekey.clock import Clock
+    from oncekey.commands import Flow
+    from oncekey.identity import Identity
+    from oncekey.retry import Budget
+    from oncekey.store import Store
+    from oncekey.webhook_delivery import Publish
+
+# What is stored of the answer: every repeat gets a 200 of its own.
+_STORED_ANSWER = '{"statusCode":200}'
+
+
+class Fate(Enum):
+    """What became of a delivery."""
+
+    TAKEN_ON = auto()
+    REPEAT = auto()
+    IGNORED = auto()
+    UNHEARD_OF = auto()
+
+
+def completed_record(
+    identity: Identity, clock: Clock, *, operation_id: str, owner: str, retention_s: int
+) -> Record:
+    """The record of an event that is taken on now. Nothing of it is left to be done here."""
+    now_ms = clock.now_ms()
+    return Record(
+        pk=identity.partition_key(),
+        status=Status.COMPLETED,
+        rev=1,
+        tenant=identity.tenant,
+        operation=identity.operation,
+        key=identity.key,
+        operation_id=operation_id,
+        # That of a call whose key says it all: an event is told by its id alone.
+        fingerprint=selected_fingerprint(None).current,
+        owner=owner,
+        attempt=1,
+        effects=Effects.RECORDED,
+        created_at_ms=now_ms,
+        completed_at_ms=now_ms,
+        expires_at_s=now_ms // 1000 + retention_s,
+        response=_STORED_ANSWER,
+        response_version=1,
+    )
+
+
+def collected(published: Publish, record: Record, store: Store) -> Collected:
+    """The message of `record`'s event, checked.
+
+    Raises:
+        TransactionInvalid: its payload is no JSON, or too large without a bucket.
+    """
+    messages = Collected()
+    source = Source(
+        operation_id=record.operation_id,
+        operation=record.operation,
+        tenant=record.tenant,
+        owner=record.owner,
+        now_ms=lambda: record.created_at_ms,
+        position=lambda: 0,
+        has_outbox=lambda: store.has_outbox,
+        has_bucket=lambda: store.has_bucket,
+    )
+    Outbox(messages, lambda _what: None, source).publish(published.topic, published.payload)
+    return messages
+
+
+def take_on(record: Record, messages: Collected, budget: Budget, clock: Clock) -> Flow[Fate]:
+    """Write `record` and its message, unless the event is on record already.
+
+    When it returns `TAKEN_ON`, both are durable, whatever answers were lost on the way, and the
+    message will be sent; a `REPEAT` has written nothing.
+
+    Raises:
+        StoreError: the store did not answer within `budget`, or will not take it. Both may have
+            been written, or neither; the next delivery finds out.
+    """
+    for blob in claimed(messages):
+        yield from retry.keep(blob, budget, clock)
+    whole = Commit(
+        transition=Reserve(record=record, now_ms=record.created_at_ms),
+        token=token(record.operation_id, record.owner, 0),
+        messages=tuple(messages.messages),
+    )
+    reply = yield from retry.commit(whole, budget, clock, lambda found: found == record)
+    match reply:
+        case Written():
+            telemetry.accepted(record, clock.now_ms())
+            return Fate.TAKEN_ON
+        case Refused(record=Record() as met) if met.owner == record.owner:
+            # Ours has landed, and its answer was lost.
+            return Fate.TAKEN_ON
+        case Refused(record=Record(status=Status.COMPLETED) as met):
+            telemetry.replayed(met, clock.now_ms())
+            return Fate.REPEAT
+        case Refused(record=Record() as met):
+            # A 2xx would lose the event: nobody has published it.
+            webhook_telemetry.foreign_record(met.operation, met.status)
+            raise StoreError("the record is no webhook's", transient=False)
+        case _:
+            raise StoreError("the event cannot be taken on", transient=False)
+
+
+def is_on_record(identity: Identity, budget: Budget, clock: Clock) -> Flow[Fate]:
+    """`REPEAT` if the event was taken on before, else `UNHEARD_OF`.
+
+    Raises:
+        StoreError: the store did not answer within `budget`.
+    """
+    met = yield from retry.read(identity.partition_key(), budget, clock)
+    if met is None or met.status is not Status.COMPLETED or met.is_expired(clock.now_ms()):
+        return Fate.UNHEARD_OF
+    return Fate.REPEAT

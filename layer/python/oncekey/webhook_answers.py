@@ -1,0 +1,50 @@
+"""What a sender of webhooks is answered."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from oncekey.http_answer import with_headers
+from oncekey.ietf_preset import IETF
+from oncekey.outcome import RETRY_SOON_MS
+from oncekey.webhook_acceptance import Fate
+
+if TYPE_CHECKING:
+    from oncekey.http_answer import Answer
+    from oncekey.http_event import HttpRequest
+    from oncekey.settings import Settings
+
+_AGAIN = "The event was not taken on, or that is not confirmed. Send it again; it counts once."
+_STATUSES = {Fate.TAKEN_ON: "accepted", Fate.REPEAT: "repeat", Fate.IGNORED: "ignored"}
+
+
+def answered(fate: Fate, request: HttpRequest) -> Answer:
+    """The 200 that says that the event need not be sent again, and why."""
+    headers = {"Content-Type": "application/json"}
+    if fate is Fate.REPEAT:
+        headers["Idempotent-Replayed"] = "true"
+    body = json.dumps({"status": _STATUSES[fate]})
+    answer = {"statusCode": 200, "body": body, "isBase64Encoded": False}
+    return with_headers(answer, headers, request.shape)
+
+
+def not_now(
+    code: str, request: HttpRequest, settings: Settings, after_ms: int = RETRY_SOON_MS
+) -> Answer:
+    """The 503 that makes the sender send the event again."""
+    return problem(code, request, settings, detail=_AGAIN, retry_after_ms=after_ms)
+
+
+def problem(
+    code: str,
+    request: HttpRequest,
+    settings: Settings,
+    *,
+    detail: str,
+    retry_after_ms: int | None = None,
+) -> Answer:
+    """The answer for the problem `code`, whose status says whether to send the event again."""
+    base = settings.problem_base
+    answer = IETF.refusal(code, base=base, detail=detail, retry_after_ms=retry_after_ms)
+    return with_headers(answer, {}, request.shape)

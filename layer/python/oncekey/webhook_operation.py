@@ -1,0 +1,221 @@
+"""One webhook: from the request to the answer. Signature first, the store last."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from oncekey import defaults, telemetry, webhook_telemetry
+from oncekey.bare_run import BareRun
+from oncekey.breaker import breaker_of
+from oncekey.claim import deadline_ms
+from oncekey.driver import drive
+from oncekey.equipment import never
+from oncekey.errors import ConfigurationError, RequestRefused, StoreError
+from oncekey.http_event import read_request
+from oncekey.identity import Identity
+from oncekey.recorded_errors import TransactionInvalid
+from oncekey.reservation import ANSWER_MARGIN_MS
+from oncekey.retry import Budget
+from oncekey.settings import is_disabled
+from oncekey.tenants import is_name
+from oncekey.webhook_acceptance import Fate, collected, completed_record, is_on_record, take_on
+from oncekey.webhook_answers import answered, not_now, problem
+from oncekey.webhook_delivery import Delivery, Publish
+from oncekey.webhook_schemes import checked_id
+from oncekey.webhook_signatures import keys_of, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from oncekey.clock import Clock
+    from oncekey.commands import Flow
+    from oncekey.http_answer import Answer
+    from oncekey.http_event import HttpRequest
+    from oncekey.record import Record
+    from oncekey.settings import Settings
+    from oncekey.store import Store
+    from oncekey.transaction import Collected
+    from oncekey.webhook_signatures import Scheme, SecretsSource
+
+# The least patient of the senders, Shopify, gives up after 5 s.
+# https://shopify.dev/docs/apps/build/webhooks/subscribe/https
+ANSWER_WITHIN_MS = 4_000
+_MOST_FAILURES = 3
+# What an event in a form that the author did not expect makes of their function.
+_UNEXPECTED = (LookupError, TypeError, AttributeError, ValueError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Heard:
+    """A request that is being answered."""
+
+    request: HttpRequest
+    settings: Settings
+    budget: Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookOperation:
+    """The options of one webhook, checked."""
+
+    name: str
+    scheme: Scheme
+    secrets: SecretsSource | None
+    tenant: Callable[[Delivery], str | None]
+    event_id: Callable[[Delivery], str | None] | None
+    given_settings: Mapping[str, int | str]
+    store: Store | None
+    clock: Clock
+
+    def answer(
+        self, function: Callable[[Delivery], Publish | None], event: Any, context: Any
+    ) -> Answer:
+        """Answer `event`. Nothing that a sender can send raises.
+
+        Raises:
+            ConfigurationError: there is no secret, table or outbox.
+            TypeError: `event` is no HTTP request, or `function` made neither of its two answers.
+        """
+        request = read_request(event)
+        settings = defaults.settings(self.given_settings)
+        now_ms = self.clock.now_ms()
+        until_ms = deadline_ms(context, settings, now_ms)
+        budget = Budget(
+            until_ms=min(until_ms - ANSWER_MARGIN_MS, now_ms + ANSWER_WITHIN_MS),
+            call_timeout_ms=settings.store_timeout_ms,
+            max_failures=_MOST_FAILURES,
+        )
+        heard = _Heard(request=request, settings=settings, budget=budget)
+        try:
+            keys = keys_of(self.scheme, self.secrets, self._where)
+        except ConfigurationError:
+            raise
+        except Exception as error:  # noqa: BLE001 -- the author's: without secrets nothing is accepted
+            webhook_telemetry.secrets_unavailable(self.name, error)
+            return not_now("not-executed", request, settings)
+        if until_ms <= now_ms:
+            return not_now("not-executed", request, settings)
+        try:
+            delivery = self._delivery(request, keys, now_ms)
+            identity = self._identity(delivery)
+        except RequestRefused as error:
+            webhook_telemetry.refused(self.name, error.code, error.detail)
+            return problem(error.code, request, settings, detail=error.detail)
+        return self._heard(function, delivery, identity, heard)
+
+    def _delivery(self, request: HttpRequest, keys: list[bytes], now_ms: int) -> Delivery:
+        body = request.body
+        verify(self.scheme, request, body, keys, now_ms)
+        delivery = Delivery(id=self.scheme.event_id(request, body), body=body, request=request)
+        if self.event_id is None:
+            return delivery
+        return replace(delivery, id=checked_id(_asked(self.event_id, delivery)))
+
+    def _identity(self, delivery: Delivery) -> Identity:
+        tenant = _asked(self.tenant, delivery)
+        if not is_name(tenant):
+            detail = "The event does not say whose it is; nothing was done."
+            raise RequestRefused("tenant-missing", detail)
+        return Identity(tenant=tenant, operation=self.name, key=delivery.id)
+
+    def _heard(
+        self,
+        function: Callable[[Delivery], Publish | None],
+        delivery: Delivery,
+        identity: Identity,
+        heard: _Heard,
+    ) -> Answer:
+        try:
+            published = function(delivery)
+        except (RequestRefused, *_UNEXPECTED) as error:
+            return self._not_understood(error, identity, heard)
+        if published is None:
+            return answered(Fate.IGNORED, heard.request)
+        if not isinstance(published, Publish):
+            raise TypeError(
+                f"oncekey: the function of {self.name} returns Publish(topic, payload), or None for"
+                f" an event that is nothing to it, not {type(published).__name__}"
+            )
+        store = self._store(heard)
+        if not store.has_outbox:
+            fault = (
+                "a webhook needs an outbox: name its table in ONCEKEY_OUTBOX_TABLE, or pass"
+                " store=DynamoDBStore(table, outbox=...)"
+            )
+            raise ConfigurationError(self._where, [fault])
+        record = completed_record(
+            identity,
+            self.clock,
+            operation_id=self.clock.new_operation_id(),
+            owner=self.clock.new_owner(),
+            retention_s=heard.settings.retention_s,
+        )
+        try:
+            messages = collected(published, record, store)
+        except TransactionInvalid as error:
+            return self._not_understood(error, identity, heard)
+        if is_disabled(os.environ):
+            return _told(self._fate(partial(_bare, messages, record), heard), heard)
+        return _told(self._fate(partial(take_on, record, messages), heard), heard)
+
+    def _not_understood(self, error: Exception, identity: Identity, heard: _Heard) -> Answer:
+        """400, but of an event that was understood when it came first: a repeat is always a 2xx."""
+        if not is_disabled(os.environ):
+            fate = self._fate(partial(is_on_record, identity), heard)
+            if fate is not Fate.UNHEARD_OF:
+                return _told(fate, heard)
+        webhook_telemetry.not_understood(self.name, error)
+        detail = "The event has not the form that is known here; nothing was done."
+        return problem("event-invalid", heard.request, heard.settings, detail=detail)
+
+    def _fate(self, flow: Callable[[Budget, Clock], Flow[Fate]], heard: _Heard) -> Fate | Answer:
+        """What `flow` comes to, or the answer that says that the store is down."""
+        store = self._store(heard)
+        breaker = breaker_of(store)
+        refused_for_ms = breaker.refuses_for_ms(self.clock.now_ms())
+        if refused_for_ms:
+            return not_now("store-unavailable", heard.request, heard.settings, refused_for_ms)
+        try:
+            fate = drive(
+                flow(heard.budget, self.clock), store=store, clock=self.clock, invocation=never
+            )
+        except StoreError as error:
+            telemetry.store_unavailable(self.name, error)
+            if error.transient and error.contention not in {"conflict", "in-progress"}:
+                breaker.failed(self.clock.now_ms())
+            return not_now("store-unavailable", heard.request, heard.settings)
+        breaker.succeeded()
+        return fate
+
+    def _store(self, heard: _Heard) -> Store:
+        return self.store or defaults.store(heard.settings.store_timeout_ms)
+
+    @property
+    def _where(self) -> str:
+        return f"@webhook(operation={self.name!r})"
+
+
+def _asked(source: Callable[[Delivery], str | None], delivery: Delivery) -> str | None:
+    try:
+        return source(delivery)
+    except _UNEXPECTED:
+        return None
+
+
+def _told(fate: Fate | Answer, heard: _Heard) -> Answer:
+    return answered(fate, heard.request) if isinstance(fate, Fate) else fate
+
+
+def _bare(messages: Collected, record: Record, budget: Budget, clock: Clock) -> Flow[Fate]:
+    run = BareRun(
+        operation_id=record.operation_id,
+        clock=clock,
+        until_ms=budget.until_ms,
+        call_timeout_ms=budget.call_timeout_ms,
+        collected=messages,
+    )
+    yield from run.apply()
+    return Fate.TAKEN_ON

@@ -1,0 +1,52 @@
+"""What is logged of webhooks: never an id, a header, a body or a secret."""
+
+from __future__ import annotations
+
+import logging
+
+_logger = logging.getLogger("oncekey")
+
+
+def refused(operation: str, code: str, detail: str) -> None:
+    """A request was refused before anything was asked of the store, or is no event that we know."""
+    _logger.warning(
+        "oncekey webhook-refused: %s: %s: %s",
+        operation,
+        code,
+        detail,
+        extra={"oncekey_event": "webhook-refused", "operation": operation, "reason": code},
+    )
+
+
+def not_understood(operation: str, error: Exception) -> None:
+    """The author's function raised on a signed event, which was refused as invalid.
+
+    It may be a mistake in the code. The text of the error stays out: it may repeat the event.
+    """
+    _logger.error(
+        "oncekey webhook-not-understood: the function of %s raised %s",
+        operation,
+        type(error).__name__,
+        extra={"oncekey_event": "webhook-not-understood", "operation": operation},
+    )
+
+
+def secrets_unavailable(operation: str, error: Exception) -> None:
+    """The author's `secrets` raised, so that nothing can be judged."""
+    _logger.error(
+        "oncekey webhook-secrets-unavailable: the secrets= of %s raised %s",
+        operation,
+        type(error).__name__,
+        extra={"oncekey_event": "webhook-secrets-unavailable", "operation": operation},
+    )
+
+
+def foreign_record(operation: str, status: str) -> None:
+    """An event met a record that no webhook has written: two operations share a name."""
+    _logger.error(
+        "oncekey webhook-foreign-record: %s met a record that is %s: give the webhook an operation"
+        " name of its own",
+        operation,
+        status,
+        extra={"oncekey_event": "webhook-foreign-record", "operation": operation},
+    )
