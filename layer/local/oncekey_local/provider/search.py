@@ -5,6 +5,7 @@ Stripe's search may lag behind by a minute; this one sees everything at once.
 
 from __future__ import annotations
 
+import operator
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
 LIMIT_DEFAULT = 10
 LIMIT_MAX = 100
 _OFFSET_MAX = 10**9
+_TIME_MAX = 10**11
+# What Stripe's lists can be asked of the time when their objects were made.
+_BOUNDS = {
+    "created": operator.eq,
+    "created[gt]": operator.gt,
+    "created[gte]": operator.ge,
+    "created[lt]": operator.lt,
+    "created[lte]": operator.le,
+}
 
 _FIELDS = ("amount", "currency", "customer", "status")
 _QUOTED = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
@@ -31,7 +41,15 @@ _AND = re.compile(r"AND\b", re.IGNORECASE)
 def list_page(
     objects: Sequence[dict[str, Any]], params: Parameters, *, kind: str, url: str
 ) -> dict[str, Any]:
-    """One page of `objects`, which stand newest first, by `limit` and one of the two cursors."""
+    """One page of `objects`, which stand newest first, by `created`, `limit` and one cursor.
+
+    `created` is a time, or has bounds: `created[gte]` and the like.
+    """
+    bounds = [
+        (holds, bound)
+        for name, holds in _BOUNDS.items()
+        if (bound := params.integer(name, minimum=0, maximum=_TIME_MAX)) is not None
+    ]
     limit = params.integer("limit", minimum=1, maximum=LIMIT_MAX) or LIMIT_DEFAULT
     after = params.text("starting_after")
     before = params.text("ending_before")
@@ -41,6 +59,9 @@ def list_page(
         raise invalid_request(
             "You may only specify one of these parameters: ending_before, starting_after."
         )
+    objects = [
+        each for each in objects if all(holds(each["created"], bound) for holds, bound in bounds)
+    ]
     identifiers = [each["id"] for each in objects]
     if before is not None:
         end = _position(identifiers, before, kind=kind, param="ending_before")
