@@ -16,6 +16,7 @@ from oncekey_local.description import (
     QueueTrigger,
     QueueUrl,
     Route,
+    ScheduleTrigger,
     Service,
     Setting,
     StreamTrigger,
@@ -211,6 +212,26 @@ WORKER_FUNCTION = Function(
     keeps_answers_in="responses",
 )
 
+LEDGER_FUNCTION = Function(
+    name="ledger",
+    handler="functions.ledger.handler.handler",
+    # As long as AWS's guide lets a function run. The provider gives a hundred charges a call, so
+    # that a quarter of an hour is enough for some hundred thousand a day.
+    timeout_s=900,
+    # A run reads what no other writes, and what it does twice is the same. Its window is that of
+    # the event, so that of a later attempt is the same, too.
+    schedule=ScheduleTrigger(daily_at_hour_utc=4, max_attempts=3, on_failure="escalated"),
+    environment={
+        "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
+        "PAYMENTS_TABLE": TableName("payments"),
+        "REFUNDS_TABLE": TableName("refunds"),
+        **_PROVIDER,
+        **_LOGGING,
+    },
+    scans=("payments", "refunds"),
+    writes_reports_in="responses",
+)
+
 SERVICE = Service(
     name="payments",
     functions=(
@@ -220,6 +241,7 @@ SERVICE = Service(
         OPERATIONS_FUNCTION,
         RELAY_FUNCTION,
         WORKER_FUNCTION,
+        LEDGER_FUNCTION,
     ),
     tables=(IDEMPOTENCY, PAYMENTS, REFUNDS, REPORTS, OUTBOX),
     buckets=(RESPONSES,),

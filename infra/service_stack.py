@@ -33,6 +33,7 @@ WRITE_ACTIONS = ("dynamodb:PutItem",)
 UPDATE_ACTIONS = ("dynamodb:UpdateItem",)
 DELETE_ACTIONS = ("dynamodb:DeleteItem",)
 SCAN_ACTIONS = ("dynamodb:Scan",)
+REPORT_ACTIONS = ("s3:PutObject",)
 
 
 class ServiceStack(Stack):
@@ -101,3 +102,6 @@ def _grant(created: ServiceFunction, function: Function, resources: Resources) -
         created.allow_answers(resources.buckets[function.keeps_answers_in])
     if function.reads_answers_in:
         created.allow_answers(resources.buckets[function.reads_answers_in], may_keep=False)
+    if function.writes_reports_in:
+        reports_arn = resources.buckets[function.writes_reports_in].arn_for_objects("reports/*")
+        created.allow(reports_arn, *REPORT_ACTIONS)

@@ -21,6 +21,10 @@ REFUSALS = (
 UNCERTAIN = (stripe.APIConnectionError, stripe.APIError)
 
 
+# A reader waits and asks again, which does no harm.
+READING_RETRIES = 2
+
+
 @cache
 def client() -> stripe.StripeClient:
     """The SDK's client, one for each sandbox.
@@ -31,9 +35,22 @@ def client() -> stripe.StripeClient:
     Raises:
         NotConfigured: PROVIDER_API_KEY or PROVIDER_URL is not set.
     """
+    return _client(retries=0)
+
+
+def reading_client() -> stripe.StripeClient:
+    """A client for whoever only reads, which asks again where the provider does not answer.
+
+    Raises:
+        NotConfigured: PROVIDER_API_KEY or PROVIDER_URL is not set.
+    """
+    return _client(retries=READING_RETRIES)
+
+
+def _client(*, retries: int) -> stripe.StripeClient:
     return stripe.StripeClient(
         setting("PROVIDER_API_KEY"),
         base_addresses={"api": setting("PROVIDER_URL").rstrip("/")},
-        max_network_retries=0,
+        max_network_retries=retries,
         http_client=stripe.RequestsClient(timeout=TIMEOUT_S),
     )

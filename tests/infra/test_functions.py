@@ -83,7 +83,7 @@ def _is_resolved(given: Any, value: EnvironmentValue) -> bool:
 def test_the_api_key_is_only_a_reference(stage: str, request: pytest.FixtureRequest) -> None:
     """A template names the secret that holds the provider's key, and no parameter passes it along.
 
-    Only the two functions that call the provider have it.
+    Only the three functions that call the provider have it.
     """
     app: Synthesised = request.getfixturevalue(stage)
     holders = {
@@ -93,7 +93,7 @@ def test_the_api_key_is_only_a_reference(stage: str, request: pytest.FixtureRequ
     }
 
     reference = f"{{{{resolve:secretsmanager:oncekey/{stage}/provider-api-key:SecretString:::}}}}"
-    assert holders == {"refunds": reference, "outbox-worker": reference}
+    assert holders == dict.fromkeys(("refunds", "outbox-worker", "ledger"), reference)
     assert set(app.service.to_json()["Parameters"]) == {"BootstrapVersion"}
 
 

@@ -60,6 +60,12 @@ GRANTS: dict[str, Grants] = {
         *BUCKET_GRANTS,
         (RECEIVE_ACTIONS, "PaymentsQueueArn"),
     },
+    "ledger": {
+        (("dynamodb:Scan",), "PaymentsTableArn"),
+        (("dynamodb:Scan",), "RefundsTableArn"),
+        (("s3:PutObject",), "ResponsesBucketArn/reports/*"),
+        (SEND_ACTIONS, "EscalatedQueueArn"),
+    },
 }
 
 
@@ -87,7 +93,8 @@ def test_every_role_may_do_exactly_this(app: Synthesised) -> None:
     """Each function reaches the tables, queues and objects that its code calls, by those calls.
 
     The API can neither send to the queue nor write reports; the worker can neither add payments nor
-    send; the relay can read no table, and who shows operations can write nowhere.
+    send; the relay can read no table, and who shows operations can write nowhere. Who compares the
+    ledgers can change neither them nor an answer.
     """
     assert {one.name for one in SERVICE.functions} == set(GRANTS)
     for function, expected in GRANTS.items():
@@ -116,8 +123,8 @@ def test_no_managed_policy_widens_a_role(app: Synthesised) -> None:
 
 
 def test_no_grant_has_a_wildcard(app: Synthesised) -> None:
-    """Nothing is granted on a wildcard, but the objects of one bucket, and X-Ray, which knows no
-    resources to name.
+    """Nothing is granted on a wildcard, but the objects of one bucket or folder, and X-Ray, which
+    knows no resources to name.
     """
     wide = [
         one
@@ -128,8 +135,11 @@ def test_no_grant_has_a_wildcard(app: Synthesised) -> None:
     assert {actions_of(one) for one in wide} == {
         ("s3:PutObject", "s3:GetObject"),
         ("s3:GetObject",),
+        ("s3:PutObject",),
         ("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
     }
     for one in wide:
         if "s3:GetObject" in actions_of(one):
-            assert one["Resource"]["Fn::Join"][1][1] == "/*"
+            assert below_the_arn(one["Resource"]) == "/*"
+        elif "s3:PutObject" in actions_of(one):
+            assert below_the_arn(one["Resource"]) == "/reports/*"

@@ -37,10 +37,10 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def test_every_code_block_of_the_readme_is_run_by_a_test_here() -> None:
-    """There are nine Python examples, one console block and one drawing, and no other block."""
+    """There are ten Python examples, one console block and one drawing, and no other block."""
     languages = re.findall(r"^```(\w+)$", README, re.MULTILINE)
 
-    assert languages == ["console", *["python"] * 9, "text"]
+    assert languages == ["console", *["python"] * 10, "text"]
 
 
 def test_the_readmes_handler_charges_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,3 +312,30 @@ def test_the_readmes_webhook_publishes_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert [forged["statusCode"], other["statusCode"]] == [400, 200]
     assert [json.loads(answer["body"])["status"] for answer in answers] == ["accepted", "repeat"]
     assert json.loads(message_from_item(item).payload) == {"payment_intent": "pi_1"}
+
+
+def test_the_readmes_ledgers_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """The comparison of the README, word for word, finds one difference of each kind."""
+    ours = [
+        {"id": "b", "amount": 2, "iban": "x"},
+        {"id": "a", "amount": 1, "iban": "x"},
+        {"id": "d", "amount": 4, "iban": "x"},
+    ]
+    theirs = [
+        {"payment_id": "d", "amount": 4, "iban": "x"},
+        {"payment_id": "c", "amount": 3, "iban": "x"},
+        {"payment_id": "b", "amount": 5, "iban": "y"},
+    ]
+    namespace: dict[str, Any] = {"rows": lambda: ours, "charges": lambda: theirs}
+    (example,) = [one for one in blocks(README, "python") if "compare_ledgers(" in one]
+
+    exec(compile(example, "README.md", "exec"), namespace)  # noqa: S102
+
+    assert namespace["findings"] == [
+        "a is missing at the provider",
+        "b differs in amount: 2, not 5; iban: (hidden), not (hidden)",
+        "c is missing in our table",
+    ]
+    assert capsys.readouterr().out == (
+        "LedgerTotals(equal=1, different=1, only_ours=1, only_theirs=1)\n"
+    )

@@ -72,8 +72,12 @@ class Tables:
         """Put a payment, pending unless `changes` say otherwise."""
         row = {name: value for name, value in {**PENDING, **changes}.items() if value is not None}
         row["pk"] = payments_table.row_key(row["tenant"], row["payment_id"])
+        self.add("payments", row)
+
+    def add(self, name: str, row: dict[str, Any]) -> None:
+        """Put a row of texts and numbers."""
         self.client.put_item(
-            TableName=physical("payments"),
+            TableName=physical(name),
             Item={
                 name: {"N": str(value)} if isinstance(value, int) else {"S": value}
                 for name, value in row.items()

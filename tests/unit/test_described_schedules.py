@@ -97,3 +97,9 @@ def test_a_reconciler_finds_its_records_on_an_index() -> None:
     assert "function 'clock' reconciles table 'plain', which has no index 'due'" in refusal(
         reconciles="plain"
     )
+
+
+@pytest.mark.parametrize("field", ["keeps_answers_in", "reads_answers_in", "writes_reports_in"])
+def test_a_bucket_that_a_function_may_use_is_one_of_the_service(field: str) -> None:
+    """A bucket is refused that the service does not have, whatever it would be used for."""
+    assert "function 'clock' names bucket 'respones'" in refusal(**{field: "respones"})

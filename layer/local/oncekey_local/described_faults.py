@@ -120,8 +120,8 @@ def _buckets_named_by(function: Function) -> list[str]:
     referenced = [
         value.bucket for value in function.environment.values() if isinstance(value, BucketName)
     ]
-    held = [name for name in (function.keeps_answers_in, function.reads_answers_in) if name]
-    return sorted({*referenced, *held})
+    held = (function.keeps_answers_in, function.reads_answers_in, function.writes_reports_in)
+    return sorted({*referenced, *(name for name in held if name)})
 
 
 def _tables_named_by(function: Function) -> list[str]:

@@ -120,6 +120,8 @@ class Function:
     keeps_answers_in: str | None = None
     # The same for a function that looks at answers, and gives none of its own.
     reads_answers_in: str | None = None
+    # The bucket in whose folder `reports/` it may put objects, and read none.
+    writes_reports_in: str | None = None
 
 
 def safe_visibility_timeout_s(*, timeout_s: int, window_s: int) -> int:

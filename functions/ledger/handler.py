@@ -1,0 +1,113 @@
+"""The Lambda: run daily by a schedule, or by hand with `{"start": ..., "end": ...}`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+
+from functions.ledger import logic
+from functions.ledger.models import Outcome, Request, Window
+from functions.ledger.report import brief, report
+from functions.ledger.sources import PAYMENTS, REFUNDS
+from functions.ledger.time_budget import TimeBudget
+from oncekey import OncekeyError
+from oncekey.clock import SystemClock
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from functions.ledger.report import Report
+    from functions.ledger.sources import Ledger
+
+logger = Logger()
+NAMESPACE = "oncekey"
+# The log shows a few; the report has all of them.
+EXAMPLES_MAX = 10
+
+
+class ComparisonIncomplete(Exception):  # noqa: N818 -- how a run ended
+    """A ledger was not compared to its end, or its report was not kept. Nobody may call it well."""
+
+
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
+    """Compare both ledgers, each on its own; what came of each, in one line.
+
+    It returns only if both were compared to their ends and their reports kept, whether or not they
+    agree. Findings are in the log and the metrics, and that is what an alarm is for.
+
+    Raises:
+        ComparisonIncomplete: see there. What was found until then is in the log and the bucket.
+        ValidationError: the event names no window; nothing was read.
+    """
+    window = Window.of(Request.model_validate(event), now_ms=SystemClock().now_ms())
+    budget = TimeBudget(context)
+    verdicts, failed = {}, []
+    for ledger in (PAYMENTS, REFUNDS):
+        with report() as lines:
+            outcome, examples = _compare(ledger, window, budget, lines)
+            _count(outcome)
+            is_kept = _keep(lines, outcome, examples)
+        verdicts[ledger.name] = outcome.verdict
+        if outcome.totals is None or not is_kept:
+            failed.append(ledger.name)
+    if failed:
+        raise ComparisonIncomplete(", ".join(failed))
+    return verdicts
+
+
+def _compare(
+    ledger: Ledger, window: Window, budget: TimeBudget, lines: Report
+) -> tuple[Outcome, list[str]]:
+    examples: list[str] = []
+    try:
+        with logic.compare(ledger, window, budget) as findings:
+            for found in findings:
+                lines.add(found)
+                if len(examples) < EXAMPLES_MAX:
+                    examples.append(brief(found))
+            totals = findings.totals
+    except Exception as error:  # noqa: BLE001 -- whatever it was, the other ledger is compared all the same
+        # The text of a provider's or a model's error may repeat what was sent.
+        failure = str(error) if isinstance(error, OncekeyError) else type(error).__name__
+        return Outcome(ledger=ledger.name, window=window, totals=None, failure=failure), examples
+    return Outcome(ledger=ledger.name, window=window, totals=totals), examples
+
+
+def _keep(lines: Report, outcome: Outcome, examples: list[str]) -> bool:
+    """Write the log's line and the report; whether the report was kept."""
+    key, failure = "", ""
+    try:
+        key = lines.keep(outcome)
+    except Exception as error:  # noqa: BLE001 -- it is told below, and the run fails
+        failure = type(error).__name__
+    is_well = outcome.totals is not None and not outcome.totals.differences and key
+    (logger.info if is_well else logger.error)(
+        f"ledger {outcome.ledger}: {outcome.verdict}",
+        extra={
+            "ledger": outcome.ledger,
+            "window": str(outcome.window),
+            "examples": examples,
+            "report": key or f"not kept ({failure})",
+        },
+    )
+    return bool(key)
+
+
+def _count(outcome: Outcome) -> None:
+    """Emit the metrics. Of a comparison that did not come to its end there are no counts."""
+    metrics = EphemeralMetrics(namespace=NAMESPACE)
+    metrics.add_dimension("ledger", outcome.ledger)
+    totals = outcome.totals
+    counts = {"LedgerIncomplete": int(totals is None)}
+    if totals is not None:
+        counts |= {
+            "LedgerEqual": totals.equal,
+            "LedgerDifferent": totals.different,
+            "LedgerOnlyOurs": totals.only_ours,
+            "LedgerOnlyTheirs": totals.only_theirs,
+        }
+    for name, count in counts.items():
+        metrics.add_metric(name=name, unit=MetricUnit.Count, value=count)
+    metrics.flush_metrics()
