@@ -32,7 +32,7 @@ class ComparisonIncomplete(Exception):  # noqa: N818 -- how a run ended
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
-    """Compare both ledgers, each on its own; what came of each, in one line.
+    """Compare both ledgers, each on its own; the window, and what came of each in one line.
 
     It returns only if both were compared to their ends and their reports kept, whether or not they
     agree. Findings are in the log and the metrics, and that is what an alarm is for.
@@ -43,7 +43,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
     """
     window = Window.of(Request.model_validate(event), now_ms=SystemClock().now_ms())
     budget = TimeBudget(context)
-    verdicts, failed = {}, []
+    verdicts, failed = {"window": str(window)}, []
     for ledger in (PAYMENTS, REFUNDS):
         with report() as lines:
             outcome, examples = _compare(ledger, window, budget, lines)

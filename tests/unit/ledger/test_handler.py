@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 
 from functions.ledger import sources
 from functions.ledger.handler import EXAMPLES_MAX, ComparisonIncomplete
+from functions.ledger.models import SETTLING, Request, Window
 from functions.ledger.time_budget import RESERVE_MS
 from tests.unit.ledger.conftest import BUCKET, Ledgers, metrics_in
 
@@ -178,13 +180,15 @@ def test_what_moved_no_money_may_be_on_one_side(ledgers: Ledgers, provider: Prov
 
 
 def test_a_scheduled_run_leaves_out_what_is_under_way(ledgers: Ledgers) -> None:
-    """A run that is due now compares nothing of the last hour; one that is due later does."""
+    """A run that is due now compares nothing of the last hour; one that is due after it does."""
     ledgers.charge(payment_id(1))
     ledgers.add_payment(payment_id(2), "pi_gone")
 
-    now = ledgers.run(time="2099-01-01T04:00:00Z", **{"detail-type": "Scheduled Event"})
-    later = ledgers.run()
+    due = datetime.now(tz=UTC)
+    now = ledgers.run(time=due.isoformat(), **{"detail-type": "Scheduled Event"})
+    later = ledgers.run(time=(due + SETTLING + timedelta(minutes=1)).isoformat())
 
+    assert now["window"] == str(Window.of(Request(time=due), now_ms=0))
     assert now["payments"].startswith(AGREED.format(n=0))
     assert later["payments"].startswith("DIFFERENT: 2 compared")
 
