@@ -1,6 +1,6 @@
 """Constructs of the AWS CDK for whoever makes a service safe to retry.
 
-    from oncekey_cdk import IdempotencyTable
+    from oncekey_cdk import IdempotencyTable, IdempotentFunction, IdempotentHttpApi
 
 Each is one statement with safe defaults, every one of which can be overridden; its resources are
 attributes, and its grants allow exact actions on exact resources. What is asked wrongly is refused
@@ -11,13 +11,29 @@ The package imports the library and the CDK, and nothing of the reference servic
 from __future__ import annotations
 
 from .audit_table import AuditTable
+from .http_api import IdempotentHttpApi
 from .idempotency_table import IdempotencyTable
+from .idempotent_function import IdempotentFunction
+from .layer import OncekeyLayer
+from .observability import Observability
+from .outbox import Outbox, OutboxTable
+from .reconciler import Reconciler
 from .response_bucket import ResponseBucket
+from .rest_api import IdempotentRestApi, UsagePlan
 from .safe_table import SafeTable
 
 __all__ = [
     "AuditTable",
     "IdempotencyTable",
+    "IdempotentFunction",
+    "IdempotentHttpApi",
+    "IdempotentRestApi",
+    "Observability",
+    "OncekeyLayer",
+    "Outbox",
+    "OutboxTable",
+    "Reconciler",
     "ResponseBucket",
     "SafeTable",
+    "UsagePlan",
 ]

@@ -114,7 +114,11 @@ class IdempotencyTable(SafeTable):
 
     def grant_reconcile(self, grantee: iam.IGrantable) -> None:
         """Let `grantee` find the records that are due, by the index, and settle them."""
-        self.allow(grantee, *RESERVE_ACTIONS)
+        self.grant_reserve(grantee)
+        self.grant_due(grantee)
+
+    def grant_due(self, grantee: iam.IGrantable) -> None:
+        """Let `grantee` ask the index which records are due."""
         self.allow_index(grantee, DUE_INDEX, *DUE_ACTIONS)
 
     def grant_read(self, grantee: iam.IGrantable) -> None:

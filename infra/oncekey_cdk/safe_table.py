@@ -72,9 +72,7 @@ class SafeTable(Construct):
         existing: dynamodb.ITable | None = None,
         table_props: Mapping[str, Any] | None = None,
     ) -> None:
-        faults = override_faults(
-            table_props, name="table_props", of=dynamodb.Table, fixed=self._fixed
-        )
+        faults = self.props_faults(table_props)
         if existing is not None and table_props:
             faults.append("table_props cannot change a table that exists already; leave them out")
         refuse(faults, scope=scope, construct_id=construct_id, kind=self._kind)
@@ -103,6 +101,11 @@ class SafeTable(Construct):
         for index in indexes:
             created.add_global_secondary_index(**index)
         self.table = created
+
+    @classmethod
+    def props_faults(cls, table_props: Mapping[str, Any] | None) -> list[str]:
+        """What is wrong with these overrides, for whoever creates the table in turn."""
+        return override_faults(table_props, name="table_props", of=dynamodb.Table, fixed=cls._fixed)
 
     @property
     def table_name(self) -> str:

@@ -9,8 +9,11 @@ from infra.node import use_packaged_node
 # The CDK starts node as it is imported.
 use_packaged_node()
 
-from aws_cdk import App, Stack  # noqa: E402
+from aws_cdk import App, Duration, Stack  # noqa: E402
 from aws_cdk import aws_iam as iam  # noqa: E402
+from aws_cdk import aws_lambda as lambda_  # noqa: E402
+
+from infra import oncekey_cdk  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,3 +74,65 @@ def _named(resource: Any) -> Iterator[str]:
             yield f"<{name}>"
         case _:
             yield str(resource)
+
+
+def build_service(stack: Stack) -> dict[str, Any]:
+    """A whole service in one statement each, of which nothing but the necessary was asked."""
+    code = lambda_.Code.from_inline("def handler(event, context): ...")
+    records, answers, outbox = (
+        oncekey_cdk.IdempotencyTable(stack, "Records"),
+        oncekey_cdk.ResponseBucket(stack, "Answers"),
+        oncekey_cdk.Outbox(stack, "Outbox"),
+    )
+    api_function = oncekey_cdk.IdempotentFunction(
+        stack,
+        "Payments",
+        code=code,
+        handler="index.handler",
+        table=records,
+        outbox=outbox,
+        responses=answers,
+    )
+    worker = oncekey_cdk.IdempotentFunction(
+        stack,
+        "Worker",
+        code=code,
+        handler="index.handler",
+        timeout=Duration.seconds(120),
+        table=records,
+        responses=answers,
+    )
+    mapping = outbox.add_worker(worker, window=Duration.seconds(5))
+    reconciler = oncekey_cdk.Reconciler(
+        stack,
+        "Reconciler",
+        table=records,
+        outbox=outbox,
+        responses=answers,
+        code=code,
+        handler="index.handler",
+    )
+    api = oncekey_cdk.IdempotentHttpApi(
+        stack, "Api", jwt_issuer="https://login.example.com/", jwt_audience=["payments"]
+    )
+    api.add_route(api_function, "POST", "/payments")
+    api.add_route(api_function, "POST", "/webhooks", authorized=False)
+    oncekey_cdk.Observability(
+        stack,
+        "Alarms",
+        functions=[api_function, worker],
+        tables=[records],
+        outboxes=[outbox],
+        reconcilers=[reconciler],
+        apis=[api],
+    )
+    return {
+        "records": records,
+        "answers": answers,
+        "outbox": outbox,
+        "function": api_function,
+        "worker": worker,
+        "mapping": mapping,
+        "reconciler": reconciler,
+        "api": api,
+    }

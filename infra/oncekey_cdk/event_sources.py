@@ -1,0 +1,169 @@
+"""What calls a function by itself: streams, queues and the clock, with exactly what they need."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from aws_cdk import aws_lambda as lambda_
+
+from .grants import (
+    RECEIVE_ACTIONS,
+    RECEIVE_KEY_ACTIONS,
+    SEND_ACTIONS,
+    SEND_KEY_ACTIONS,
+    STREAM_ACTIONS,
+    TABLE_READ_KEY_ACTIONS,
+    allow,
+    allow_key,
+)
+from .template_checks import WHOLE_BATCHES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aws_cdk import Duration
+    from aws_cdk import aws_dynamodb as dynamodb
+    from aws_cdk import aws_iam as iam
+    from aws_cdk import aws_kms as kms
+    from aws_cdk import aws_sqs as sqs
+
+    from .idempotent_function import IdempotentFunction
+
+EVENT_NAMES = ("INSERT", "MODIFY", "REMOVE")
+_PARTIAL_ANSWERS = ["ReportBatchItemFailures"]
+
+
+def grant_stream(
+    grantee: iam.IGrantable, table: dynamodb.ITable, *, encryption_key: kms.IKey | None
+) -> str:
+    """Let `grantee` read this table's stream, and no other; returns its ARN.
+
+    Raises:
+        ValueError: The table has no stream.
+    """
+    stream_arn = table.table_stream_arn
+    if stream_arn is None:
+        raise ValueError(f"table {table.node.path!r} has no stream: create it with stream=True")
+    allow(grantee, STREAM_ACTIONS, stream_arn)
+    allow_key(grantee, TABLE_READ_KEY_ACTIONS, encryption_key, service="dynamodb")
+    return stream_arn
+
+
+def grant_send(grantee: iam.IGrantable, queue: sqs.IQueue) -> None:
+    """Let `grantee` send to this queue."""
+    allow(grantee, SEND_ACTIONS, queue.queue_arn)
+    allow_key(grantee, SEND_KEY_ACTIONS, queue.encryption_master_key, service="sqs")
+
+
+def grant_receive(grantee: iam.IGrantable, queue: sqs.IQueue) -> None:
+    """Let `grantee` receive, delete and put off messages of this queue."""
+    allow(grantee, RECEIVE_ACTIONS, queue.queue_arn)
+    allow_key(grantee, RECEIVE_KEY_ACTIONS, queue.encryption_master_key, service="sqs")
+
+
+def connect_stream(
+    target: IdempotentFunction,
+    construct_id: str,
+    *,
+    table: dynamodb.ITable,
+    encryption_key: kms.IKey | None = None,
+    batch_size: int = 50,
+    window: Duration | None = None,
+    event_names: Sequence[str] = ("INSERT",),
+    max_attempts: int = 100,
+    on_failure: sqs.IQueue | None = None,
+    partial_batch_answers: bool = True,
+) -> lambda_.CfnEventSourceMapping:
+    """Call a function with the changes of a table, in the order in which they were made.
+
+    A batch that fails is tried `max_attempts` times in all, from the first record that failed;
+    then Lambda tells the queue `on_failure` which records they were, and goes on without them.
+
+    Raises:
+        ValueError: The table has no stream.
+    """
+    stream_arn = grant_stream(target, table, encryption_key=encryption_key)
+    destination: lambda_.CfnEventSourceMapping.DestinationConfigProperty | None = None
+    if on_failure:
+        grant_send(target, on_failure)
+        destination = lambda_.CfnEventSourceMapping.DestinationConfigProperty(
+            on_failure=lambda_.CfnEventSourceMapping.OnFailureProperty(
+                destination=on_failure.queue_arn
+            )
+        )
+    mapping = lambda_.CfnEventSourceMapping(
+        target,
+        construct_id,
+        function_name=target.function.function_name,
+        event_source_arn=stream_arn,
+        # The table may be older than the function.
+        starting_position="TRIM_HORIZON",
+        batch_size=batch_size,
+        maximum_batching_window_in_seconds=_seconds(window) or None,
+        function_response_types=_PARTIAL_ANSWERS if partial_batch_answers else None,
+        # A partial answer says where to go on; halving a batch would try what has succeeded again.
+        bisect_batch_on_function_error=False,
+        maximum_retry_attempts=max_attempts - 1,
+        destination_config=destination,
+        filter_criteria=_filter(event_names),
+    )
+    return _told_how(mapping, partial_batch_answers=partial_batch_answers)
+
+
+def connect_queue(
+    target: IdempotentFunction,
+    construct_id: str,
+    *,
+    queue: sqs.IQueue,
+    batch_size: int = 10,
+    window: Duration | None = None,
+    max_concurrency: int | None = None,
+    partial_batch_answers: bool = True,
+) -> lambda_.CfnEventSourceMapping:
+    """Call a function with the messages of a queue; those that it names as failed come again.
+
+    The synthesis fails if the queue hands out messages that are being worked on. Of a queue that
+    was imported nobody here knows its visibility timeout.
+    """
+    grant_receive(target, queue)
+    scaling: lambda_.CfnEventSourceMapping.ScalingConfigProperty | None = None
+    if max_concurrency is not None:
+        scaling = lambda_.CfnEventSourceMapping.ScalingConfigProperty(
+            maximum_concurrency=max_concurrency
+        )
+    mapping = lambda_.CfnEventSourceMapping(
+        target,
+        construct_id,
+        function_name=target.function.function_name,
+        event_source_arn=queue.queue_arn,
+        batch_size=batch_size,
+        maximum_batching_window_in_seconds=_seconds(window) or None,
+        function_response_types=_PARTIAL_ANSWERS if partial_batch_answers else None,
+        scaling_config=scaling,
+    )
+    return _told_how(mapping, partial_batch_answers=partial_batch_answers)
+
+
+def _told_how(
+    mapping: lambda_.CfnEventSourceMapping, *, partial_batch_answers: bool
+) -> lambda_.CfnEventSourceMapping:
+    if not partial_batch_answers:
+        # It was said, so the check of the templates lets it be.
+        mapping.add_metadata(WHOLE_BATCHES, "a failed record has its whole batch done again")
+    return mapping
+
+
+def _seconds(window: Duration | None) -> int:
+    return round(window.to_seconds()) if window else 0
+
+
+def _filter(
+    event_names: Sequence[str],
+) -> lambda_.CfnEventSourceMapping.FilterCriteriaProperty | None:
+    if {*event_names} == {*EVENT_NAMES}:
+        return None
+    pattern = json.dumps({"eventName": sorted(event_names)})
+    return lambda_.CfnEventSourceMapping.FilterCriteriaProperty(
+        filters=[lambda_.CfnEventSourceMapping.FilterProperty(pattern=pattern)]
+    )

@@ -1,0 +1,151 @@
+"""An HTTP API in front of protected functions."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+from aws_cdk import aws_apigatewayv2 as apigateway
+from aws_cdk import aws_apigatewayv2_authorizers as authorizers
+from aws_cdk import aws_apigatewayv2_integrations as integrations
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from .faults import override_faults, refuse
+from .log_groups import RETENTION, create_log_group
+from .synth_checks import OncekeyChecks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from aws_cdk import aws_logs as logs
+
+    from .faults import Props
+    from .idempotent_function import IdempotentFunction
+
+# Enough to follow a request to its function's log. No header, query, path or address: an
+# Authorization header, an idempotency key and a payment's id are nobody's to read in a log.
+ACCESS_LOG_FIELDS = {
+    "request_id": "$context.requestId",
+    "time": "$context.requestTime",
+    "route": "$context.routeKey",
+    "status": "$context.status",
+    "response_length": "$context.responseLength",
+    "integration_latency_ms": "$context.integrationLatency",
+    "integration_error": "$context.integrationErrorMessage",
+    "authorizer_error": "$context.authorizer.error",
+}
+# The account's limit is 10,000 a second; one service must not use it all.
+REQUESTS_PER_SECOND = 500
+BURST_REQUESTS = 1000
+
+
+class IdempotentHttpApi(Construct):
+    """An HTTP API whose routes all ask for a JWT, unless one says otherwise.
+
+        api = IdempotentHttpApi(self, "Api", jwt_issuer=..., jwt_audience=["payments"])
+        api.add_route(payments, "POST", "/payments")
+
+    Attributes:
+        api: The API.
+        stage: Its one stage, `$default`, with throttle and access log.
+        access_log: The log group of that.
+
+    Args:
+        jwt_issuer: Who signs the callers' tokens, as an https URL.
+        jwt_audience: For whom. The tenant is a claim of the token, never of the request.
+        requests_per_second: The throttle over all callers together.
+        burst_requests: How many more may come at once.
+        log_retention: For how long the access log is kept.
+        keeps_data: Whether it outlives the stack.
+        api_props: Overrides of any property of `aws_apigatewayv2.HttpApi`, by the CDK's names.
+        stage_props: The same of `aws_apigatewayv2.HttpStage`.
+
+    Raises:
+        ValueError: Something cannot be; all of it is named.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        jwt_issuer: str,
+        jwt_audience: list[str],
+        requests_per_second: int = REQUESTS_PER_SECOND,
+        burst_requests: int = BURST_REQUESTS,
+        log_retention: logs.RetentionDays = RETENTION,
+        keeps_data: bool = True,
+        api_props: Mapping[str, Any] | None = None,
+        stage_props: Mapping[str, Any] | None = None,
+    ) -> None:
+        own_stage = {"create_default_stage": "the stage is this construct's; say stage_props="}
+        faults = [
+            *_authorizer_faults(jwt_issuer, jwt_audience),
+            *override_faults(api_props, name="api_props", of=apigateway.HttpApi, fixed=own_stage),
+            *override_faults(stage_props, name="stage_props", of=apigateway.HttpStage, fixed={}),
+        ]
+        refuse(faults, scope=scope, construct_id=construct_id, kind="IdempotentHttpApi")
+        super().__init__(scope, construct_id)
+        OncekeyChecks.of(self)
+        api: Props = {
+            "default_authorizer": authorizers.HttpJwtAuthorizer(
+                "Jwt", jwt_issuer, jwt_audience=jwt_audience
+            ),
+        }
+        # The stage is ours, below, for its throttle and its log.
+        self.api = apigateway.HttpApi(
+            self, "Api", create_default_stage=False, **{**api, **(api_props or {})}
+        )
+        stage: Props = {
+            "stage_name": "$default",
+            "auto_deploy": True,
+            "throttle": apigateway.ThrottleSettings(
+                rate_limit=requests_per_second, burst_limit=burst_requests
+            ),
+        }
+        self.stage = apigateway.HttpStage(
+            self, "Stage", http_api=self.api, **{**stage, **(stage_props or {})}
+        )
+        self.access_log = create_log_group(
+            self, "AccessLog", retention=log_retention, keeps_data=keeps_data
+        )
+        resource = cast("apigateway.CfnStage", self.stage.node.default_child)
+        resource.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(
+            destination_arn=self.access_log.log_group_arn, format=json.dumps(ACCESS_LOG_FIELDS)
+        )
+
+    def add_route(
+        self,
+        function: IdempotentFunction | lambda_.Function,
+        method: str,
+        path: str,
+        *,
+        authorized: bool = True,
+    ) -> None:
+        """Send requests of this method and path to `function`, which may be invoked for no other.
+
+        The synthesis fails if the function may run for longer than the API waits.
+
+        Args:
+            function: The function.
+            method: Such as `POST`.
+            path: A template, such as `/payments/{payment_id}`.
+            authorized: Whether a caller needs a JWT. A webhook's does not: its signature says who
+                sent it.
+        """
+        target = function if isinstance(function, lambda_.Function) else function.function
+        self.api.add_routes(
+            path=path,
+            methods=[apigateway.HttpMethod[method]],
+            authorizer=None if authorized else apigateway.HttpNoneAuthorizer(),
+            # Each needs a name of its own within the API.
+            integration=integrations.HttpLambdaIntegration(f"{method} {path}", target),
+        )
+
+
+def _authorizer_faults(issuer: str, audience: list[str]) -> Iterator[str]:
+    if not issuer.startswith("https://"):
+        yield f"jwt_issuer must be an https:// URL, not {issuer!r}"
+    if not audience:
+        yield "jwt_audience is empty: any token of the issuer would do; name who it is for"

@@ -1,0 +1,108 @@
+"""The layer with the library."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import jsii
+from aws_cdk import BundlingOptions, DockerImage, ILocalBundling, Stack
+from aws_cdk import aws_lambda as lambda_
+
+from .faults import override_faults, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from constructs import Construct
+
+    from .faults import Props
+
+RUNTIME = lambda_.Runtime.PYTHON_3_13
+ARCHITECTURE = lambda_.Architecture.ARM_64
+_PACKAGE = "oncekey"
+_SHARED_ID = "OncekeyLayer"
+_NO_CACHES = ["**/__pycache__", "**/*.pyc"]
+
+
+class OncekeyLayer(lambda_.LayerVersion):
+    """The library as a layer: by default the package that is installed beside this one.
+
+    It is pure Python and needs nothing but boto3, which Lambda's Python brings. Where your handlers
+    need more (Powertools, pydantic), bundle all of it for their processor and pass it as `code`.
+
+    Args:
+        code: What the layer holds, with a folder `python`.
+        runtimes: The functions' Python.
+        architectures: The functions' processors.
+        layer_props: Overrides of any property of `aws_lambda.LayerVersion`, by the CDK's names.
+
+    Raises:
+        ValueError: Something cannot be; all of it is named.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        code: lambda_.Code | None = None,
+        runtimes: Sequence[lambda_.Runtime] = (RUNTIME,),
+        architectures: Sequence[lambda_.Architecture] = (ARCHITECTURE,),
+        layer_props: Mapping[str, Any] | None = None,
+    ) -> None:
+        faults = override_faults(
+            layer_props, name="layer_props", of=lambda_.LayerVersion, fixed={"code": "say code="}
+        )
+        refuse(faults, scope=scope, construct_id=construct_id, kind="OncekeyLayer")
+        defaults: Props = {
+            "code": code or installed_library(),
+            "compatible_runtimes": [*runtimes],
+            "compatible_architectures": [*architectures],
+            "description": "oncekey: every Idempotency-Key takes effect once",
+        }
+        super().__init__(scope, construct_id, **{**defaults, **(layer_props or {})})
+
+    @staticmethod
+    def shared(scope: Construct) -> OncekeyLayer:
+        """The layer of the stack that `scope` is in, the same for every function there."""
+        stack = Stack.of(scope)
+        found = stack.node.try_find_child(_SHARED_ID)
+        return cast("OncekeyLayer", found) if found else OncekeyLayer(stack, _SHARED_ID)
+
+
+def installed_library() -> lambda_.Code:
+    """The installed package `oncekey` as a layer holds it, copied without Docker.
+
+    Raises:
+        ValueError: The package is not installed.
+    """
+    spec = find_spec(_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise ValueError(f"the package {_PACKAGE} is not installed: install it, or pass code=")
+    package = Path(spec.origin).parent
+    return lambda_.Code.from_asset(
+        str(package),
+        exclude=_NO_CACHES,
+        bundling=BundlingOptions(
+            # Never pulled: the local way does not fail.
+            image=DockerImage.from_registry("scratch"),
+            local=cast("ILocalBundling", _Copy(package)),
+        ),
+    )
+
+
+@jsii.implements(ILocalBundling)
+class _Copy:
+    def __init__(self, package: Path) -> None:
+        self._package = package
+
+    def try_bundle(self, output_dir: str, *_: object, **__: object) -> bool:
+        shutil.copytree(
+            self._package,
+            Path(output_dir, "python", self._package.name),
+            ignore=shutil.ignore_patterns("__pycache__", "*.pyc"),
+        )
+        return True

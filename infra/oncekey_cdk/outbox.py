@@ -1,0 +1,237 @@
+"""The outbox: a table, the queue that its messages go to, and the relay between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from aws_cdk import Duration
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from .checks import safe_visibility_timeout_s, visibility_faults
+from .event_sources import (
+    connect_queue,
+    connect_stream,
+    grant_receive,
+    grant_send,
+    grant_stream,
+)
+from .faults import override_faults, refuse
+from .grants import PUBLISH_ACTIONS, RELAY_ACTIONS
+from .idempotent_function import FIXED_PROPS, IdempotentFunction
+from .resources import function_timeout_s, queue_resource, visibility_timeout_s
+from .safe_queue import DEAD_LETTER_RETENTION, create_queue
+from .safe_table import SafeTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from aws_cdk import aws_iam as iam
+    from aws_cdk import aws_kms as kms
+
+    from .faults import Props
+
+# The relay fails only where DynamoDB or SQS is down, so it goes on for as long as that may take: an
+# attempt that is given up sends nothing.
+RELAY_TIMEOUT = Duration.seconds(60)
+_RELAY_MEMORY_MB = 256
+RETENTION = Duration.days(4)
+_RELAY = "from oncekey.relay import OutboxRelay\n\nhandler = OutboxRelay()\n"
+_RELAY_IN_ORDER = (
+    "from oncekey.relay import OutboxRelay\n\n"
+    "handler = OutboxRelay(group=lambda message: message.tenant)\n"
+)
+
+
+class OutboxTable(SafeTable):
+    """Messages on their way to the queue; the relay deletes them once they are there."""
+
+    _kind = "OutboxTable"
+    _fixed: ClassVar[Mapping[str, str]] = {
+        "partition_key": "the layer writes it under its present name",
+        "sort_key": "a message is one item",
+        "stream": "the relay is called by it",
+        "time_to_live_attribute": "a message that is not sent yet must not be deleted",
+    }
+
+    def __init__(self, scope: Construct, construct_id: str, **props: Any) -> None:
+        key = dynamodb.Attribute(name="id", type=dynamodb.AttributeType.STRING)
+        super().__init__(scope, construct_id, partition_key=key, stream=True, **props)
+
+
+class Outbox(Construct):
+    """What handlers publish with their writes, in one transaction, and a worker then takes up.
+
+        outbox = Outbox(self, "Outbox")
+        IdempotentFunction(self, "Api", outbox=outbox, ...)
+        outbox.add_worker(worker)
+
+    Attributes:
+        table: The table that is published to, with its stream.
+        queue: The queue that its messages go to.
+        dead_letters: Where they go after `max_receives`; redrive them from there.
+        given_up: What the stream's poller could not have relayed; the messages are in the table.
+        relay: The function on the stream.
+
+    Args:
+        fifo: Whether a tenant's messages are worked on in order.
+        max_receives: How often a message is tried.
+        retention: For how long it waits in the queue, less than dead letters do.
+        visibility_timeout: By default the shortest that is safe for the worker.
+        keeps_data: Whether table, queues and log outlive their stack.
+        encryption_key: A customer's key; without one, keys that AWS owns.
+        relay_scope: Where the relay is created, such as a stack that may be replaced; by default
+            here.
+        layers: The relay's, by default the library alone.
+        table_props: Overrides of any property of `aws_dynamodb.Table`, by the CDK's names.
+        queue_props: The same of the queue, `aws_sqs.Queue`.
+        relay_props: The same of the relay, `aws_lambda.Function`.
+
+    Raises:
+        ValueError: Something cannot be; all of it is named.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        fifo: bool = False,
+        max_receives: int = 5,
+        retention: Duration = RETENTION,
+        visibility_timeout: Duration | None = None,
+        keeps_data: bool = True,
+        encryption_key: kms.IKey | None = None,
+        relay_scope: Construct | None = None,
+        layers: Sequence[lambda_.ILayerVersion] | None = None,
+        table_props: Mapping[str, Any] | None = None,
+        queue_props: Mapping[str, Any] | None = None,
+        relay_props: Mapping[str, Any] | None = None,
+    ) -> None:
+        faults = [
+            *_queue_faults(retention, max_receives),
+            *override_faults(queue_props, name="queue_props", of=sqs.Queue, fixed={}),
+            *override_faults(
+                relay_props, name="relay_props", of=lambda_.Function, fixed=FIXED_PROPS
+            ),
+            *OutboxTable.props_faults(table_props),
+        ]
+        refuse(faults, scope=scope, construct_id=construct_id, kind="Outbox")
+        super().__init__(scope, construct_id)
+        kept: Props = {"keeps_data": keeps_data, "encryption_key": encryption_key}
+        self.table = OutboxTable(self, "Table", table_props=table_props, **kept)
+        self.dead_letters = create_queue(self, "DeadLetters", fifo=fifo, **kept)
+        # Lambda sends what has failed to no FIFO queue.
+        self.given_up = create_queue(self, "GivenUp", **kept)
+        self._visibility_timeout = visibility_timeout
+        self.queue = create_queue(
+            self,
+            "Queue",
+            retention=retention,
+            fifo=fifo,
+            visibility_timeout=visibility_timeout,
+            dead_letters=self.dead_letters,
+            max_receives=max_receives,
+            queue_props=queue_props,
+            **kept,
+        )
+        self.relay = IdempotentFunction(
+            relay_scope or self,
+            "Relay" if relay_scope is None else f"{construct_id}Relay",
+            code=lambda_.Code.from_inline(_RELAY_IN_ORDER if fifo else _RELAY),
+            handler="index.handler",
+            timeout=RELAY_TIMEOUT,
+            memory_mb=_RELAY_MEMORY_MB,
+            environment=self._relay_variables(),
+            layers=layers,
+            keeps_data=keeps_data,
+            function_props=relay_props,
+        )
+        self._connect_relay()
+
+    def _relay_variables(self) -> dict[str, str]:
+        return {
+            "ONCEKEY_OUTBOX_TABLE": self.table.table_name,
+            "ONCEKEY_QUEUE_URL": self.queue.queue_url,
+        }
+
+    def _connect_relay(self) -> None:
+        self.table.allow(self.relay, *RELAY_ACTIONS)
+        grant_send(self.relay, self.queue)
+        connect_stream(
+            self.relay,
+            "Stream",
+            table=self.table.table,
+            encryption_key=self.table.encryption_key,
+            on_failure=self.given_up,
+        )
+
+    def grant_publish(self, grantee: iam.IGrantable) -> None:
+        """Let `grantee` publish messages."""
+        self.table.allow(grantee, *PUBLISH_ACTIONS)
+
+    def grant_relay(self, grantee: iam.IGrantable) -> None:
+        """Let `grantee` read the stream, send to the queue, and delete what was sent."""
+        grant_stream(grantee, self.table.table, encryption_key=self.table.encryption_key)
+        self.table.allow(grantee, *RELAY_ACTIONS)
+        grant_send(grantee, self.queue)
+
+    def grant_sweep(self, grantee: iam.IGrantable) -> None:
+        """Let `grantee`, a reconciler, find messages that were left behind, and relay them."""
+        self.table.allow(grantee, "dynamodb:Scan")
+        self.table.allow(grantee, *RELAY_ACTIONS)
+        grant_send(grantee, self.queue)
+
+    def grant_receive(self, grantee: iam.IGrantable) -> None:
+        """Let `grantee` receive, delete and put off messages."""
+        grant_receive(grantee, self.queue)
+
+    def add_worker(
+        self,
+        worker: IdempotentFunction,
+        *,
+        batch_size: int = 5,
+        window: Duration | None = None,
+        max_concurrency: int | None = None,
+    ) -> lambda_.CfnEventSourceMapping:
+        """Let the queue call `worker`, and hide a message for as long as that takes.
+
+        It is told the queue, to put messages off, as ONCEKEY_QUEUE_URL.
+
+        Raises:
+            ValueError: The `visibility_timeout` that was given is too short for this worker.
+        """
+        window_s = round(window.to_seconds()) if window else 0
+        timeout_s = function_timeout_s(worker.function) or 0
+        given = self._visibility_timeout
+        if given is not None:
+            faults = visibility_faults(
+                visible_s=round(given.to_seconds()), timeout_s=timeout_s, window_s=window_s
+            )
+            refuse(faults, scope=self, construct_id="Queue", kind="Outbox")
+        else:
+            least_s = safe_visibility_timeout_s(timeout_s=timeout_s, window_s=window_s)
+            queue = queue_resource(self.queue)
+            queue.visibility_timeout = max(least_s, visibility_timeout_s(self.queue) or 0)
+        worker.function.add_environment("ONCEKEY_QUEUE_URL", self.queue.queue_url)
+        return connect_queue(
+            worker,
+            f"{self.node.id}Queue",
+            queue=self.queue,
+            batch_size=batch_size,
+            window=window,
+            max_concurrency=max_concurrency,
+        )
+
+
+def _queue_faults(retention: Duration, max_receives: int) -> Iterator[str]:
+    most_s = DEAD_LETTER_RETENTION.to_seconds()
+    if not 60 <= retention.to_seconds() < most_s:
+        yield (
+            f"retention is {retention.to_seconds():g} s: a minute at least, and less than the 14"
+            " days of dead letters, which count from when a message was first sent"
+        )
+    if not 1 <= max_receives <= 1000:
+        yield f"max_receives is {max_receives}: 1 to 1000"

@@ -1,0 +1,133 @@
+"""The reconciler: a function each minute that settles what is due."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aws_cdk import Duration
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from .event_sources import grant_send
+from .faults import override_faults, refuse
+from .idempotent_function import FIXED_PROPS, IdempotentFunction
+from .safe_queue import create_queue
+from .schedule import connect_schedule, let_events_send
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from aws_cdk import aws_kms as kms
+
+    from .idempotency_table import IdempotencyTable
+    from .outbox import Outbox
+    from .response_bucket import ResponseBucket
+
+_EVERY = Duration.minutes(1)
+_TIMEOUT = Duration.seconds(60)
+_MEMORY_MB = 256
+# EventBridge and Lambda keep a call for six hours at the most.
+_LONGEST_AGE_S = 6 * 3600
+_MINUTE_S = 60
+
+
+class Reconciler(Construct):
+    """A function on a schedule that finds the records which are due, and a queue for the rest.
+
+    Dead attempts are judged, resolvers asked, what nobody can settle is escalated: one message in
+    `escalated` waits for a person. Runs may overlap, which is safe: every write is conditional.
+
+    Attributes:
+        reconciler: The function; grant it what your resolvers need.
+        escalated: The queue for what nobody could settle, and for runs that failed.
+
+    Args:
+        table: The table whose records it settles.
+        code: Your resolvers and the handler.
+        handler: The handler's name in it, as `module.attribute`.
+        outbox: The outbox whose messages it sends again where the relay has left them behind.
+        responses: Where answers are kept.
+        every: How often it runs, in whole minutes.
+        timeout: How long a run may take.
+        environment: Further variables.
+        layers: By default the library alone.
+        keeps_data: Whether its queue and its log outlive the stack.
+        encryption_key: A customer's key for the queue; without one, SQS's own.
+        function_props: Overrides of any property of `aws_lambda.Function`, by the CDK's names.
+
+    Raises:
+        ValueError: Something cannot be; all of it is named.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        table: IdempotencyTable,
+        code: lambda_.Code,
+        handler: str,
+        outbox: Outbox | None = None,
+        responses: ResponseBucket | None = None,
+        every: Duration = _EVERY,
+        timeout: Duration = _TIMEOUT,
+        environment: Mapping[str, str] | None = None,
+        layers: Sequence[lambda_.ILayerVersion] | None = None,
+        keeps_data: bool = True,
+        encryption_key: kms.IKey | None = None,
+        function_props: Mapping[str, Any] | None = None,
+    ) -> None:
+        faults = [
+            *_schedule_faults(every),
+            *override_faults(
+                function_props,
+                name="function_props",
+                of=lambda_.Function,
+                fixed=FIXED_PROPS,
+            ),
+        ]
+        refuse(faults, scope=scope, construct_id=construct_id, kind="Reconciler")
+        super().__init__(scope, construct_id)
+        self.escalated = create_queue(
+            self, "Escalated", keeps_data=keeps_data, encryption_key=encryption_key
+        )
+        let_events_send(self.escalated)
+        variables = {"ONCEKEY_ESCALATION_QUEUE_URL": self.escalated.queue_url}
+        if outbox:
+            variables["ONCEKEY_QUEUE_URL"] = outbox.queue.queue_url
+        self.reconciler = IdempotentFunction(
+            self,
+            "Reconciler",
+            code=code,
+            handler=handler,
+            timeout=timeout,
+            table=table,
+            outbox=outbox,
+            responses=responses,
+            environment={**variables, **(environment or {})},
+            layers=layers,
+            memory_mb=_MEMORY_MB,
+            keeps_data=keeps_data,
+            function_props=function_props,
+        )
+        self._connect(table, outbox, every)
+
+    def _connect(self, table: IdempotencyTable, outbox: Outbox | None, every: Duration) -> None:
+        table.grant_due(self.reconciler)
+        grant_send(self.reconciler, self.escalated)
+        if outbox:
+            outbox.grant_sweep(self.reconciler)
+        minutes = round(every.to_minutes())
+        connect_schedule(
+            self.reconciler,
+            expression=f"rate({minutes} {'minute' if minutes == 1 else 'minutes'})",
+            # The next run makes up for one that cannot be made.
+            max_age=Duration.seconds(min(minutes * _MINUTE_S, _LONGEST_AGE_S)),
+            on_failure=self.escalated,
+        )
+
+
+def _schedule_faults(every: Duration) -> Iterator[str]:
+    seconds = every.to_seconds()
+    if seconds < _MINUTE_S or seconds % _MINUTE_S:
+        yield f"every is {seconds:g} s: EventBridge takes whole minutes, one at least"

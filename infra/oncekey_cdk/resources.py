@@ -1,0 +1,43 @@
+"""The resources of CloudFormation that constructs of the CDK write."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from aws_cdk import Token
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+
+# CloudFormation's own, where a template says nothing.
+_FUNCTION_TIMEOUT_S = 3
+_VISIBILITY_TIMEOUT_S = 30
+
+R = TypeVar("R")
+
+
+def function_timeout_s(function: lambda_.Function) -> int | None:
+    """A function's timeout as it now is; None where only the deployment knows."""
+    timeout = _resource(function, lambda_.CfnFunction).timeout
+    return _number(timeout, _FUNCTION_TIMEOUT_S)
+
+
+def queue_resource(queue: sqs.Queue) -> sqs.CfnQueue:
+    """What a queue writes into the template."""
+    return _resource(queue, sqs.CfnQueue)
+
+
+def visibility_timeout_s(queue: sqs.Queue) -> int | None:
+    """A queue's visibility timeout as it now is; None where only the deployment knows."""
+    return _number(queue_resource(queue).visibility_timeout, _VISIBILITY_TIMEOUT_S)
+
+
+def _resource(construct: lambda_.Function | sqs.Queue, kind: type[R]) -> R:
+    resource = construct.node.default_child
+    assert isinstance(resource, kind)
+    return resource
+
+
+def _number(value: object, default: int) -> int | None:
+    if value is None:
+        return default
+    return int(value) if isinstance(value, int | float) and not Token.is_unresolved(value) else None

@@ -1,0 +1,184 @@
+"""A REST API in front of protected functions, for whoever sells by usage plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aws_cdk import Duration
+from aws_cdk import aws_apigateway as apigateway
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from .checks import API_TIMEOUT_S
+from .faults import override_faults, refuse
+from .http_api import BURST_REQUESTS, REQUESTS_PER_SECOND
+from .log_groups import RETENTION, create_log_group
+from .synth_checks import OncekeyChecks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from aws_cdk import aws_logs as logs
+
+    from .faults import Props
+    from .idempotent_function import IdempotentFunction
+
+_FIXED = {
+    "deploy_options": "say stage_props=",
+    "default_method_options": "say authorizer= and usage_plans=",
+}
+# As of an HTTP API: nothing that the caller sent.
+_ACCESS_LOG = (
+    '{"request_id": "$context.requestId", "time": "$context.requestTime",'
+    ' "route": "$context.httpMethod $context.resourcePath", "status": "$context.status",'
+    ' "response_length": "$context.responseLength",'
+    ' "integration_latency_ms": "$context.integration.latency",'
+    ' "integration_error": "$context.integration.error",'
+    ' "authorizer_error": "$context.authorizer.error"}'
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsagePlan:
+    """What one customer may use: a rate, a burst, and if wanted a number of requests a day."""
+
+    requests_per_second: int
+    burst_requests: int
+    requests_per_day: int | None = None
+
+
+class IdempotentRestApi(Construct):
+    """A REST API whose methods all ask for an authorizer's yes.
+
+    With usage plans they ask for an API key, too, which says which plan a caller is on. It is no
+    proof of who calls: by default a request is signed (IAM) as well. Take the tenant from
+    `iam_principal()` or from the authorizer's claims.
+
+    Attributes:
+        api: The API.
+        access_log: The log group of its stage. The account needs a role for it, once:
+            https://docs.aws.amazon.com/apigateway/latest/developerguide/set-up-logging.html
+        plans: The usage plans, by the names that they were given.
+        keys: The API keys, one for each plan.
+
+    Args:
+        authorizer: Who says yes; by default IAM.
+        usage_plans: The plans, by names.
+        requests_per_second: The throttle over all callers together.
+        burst_requests: How many more may come at once.
+        timeout: For how long the API waits, 29 s at most unless the account's quota was raised.
+        log_retention: For how long the access log is kept.
+        keeps_data: Whether it outlives the stack.
+        api_props: Overrides of any property of `aws_apigateway.RestApi`, by the CDK's names.
+        stage_props: The same of `aws_apigateway.StageOptions`.
+
+    Raises:
+        ValueError: Something cannot be; all of it is named.
+    """
+
+    plans: dict[str, apigateway.UsagePlan]
+    keys: dict[str, apigateway.IApiKey]
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        authorizer: apigateway.IAuthorizer | None = None,
+        usage_plans: Mapping[str, UsagePlan] | None = None,
+        requests_per_second: int = REQUESTS_PER_SECOND,
+        burst_requests: int = BURST_REQUESTS,
+        timeout: Duration | None = None,
+        log_retention: logs.RetentionDays = RETENTION,
+        keeps_data: bool = True,
+        api_props: Mapping[str, Any] | None = None,
+        stage_props: Mapping[str, Any] | None = None,
+    ) -> None:
+        faults = [
+            *_plan_faults(usage_plans or {}),
+            *override_faults(api_props, name="api_props", of=apigateway.RestApi, fixed=_FIXED),
+            *override_faults(stage_props, name="stage_props", of=apigateway.StageOptions, fixed={}),
+        ]
+        refuse(faults, scope=scope, construct_id=construct_id, kind="IdempotentRestApi")
+        super().__init__(scope, construct_id)
+        self._timeout = timeout or Duration.seconds(API_TIMEOUT_S)
+        OncekeyChecks.of(self)
+        self.access_log = create_log_group(
+            self, "AccessLog", retention=log_retention, keeps_data=keeps_data
+        )
+        stage: Props = {
+            "throttling_rate_limit": requests_per_second,
+            "throttling_burst_limit": burst_requests,
+            "tracing_enabled": True,
+            "access_log_destination": apigateway.LogGroupLogDestination(self.access_log),
+            "access_log_format": apigateway.AccessLogFormat.custom(_ACCESS_LOG),
+            **(stage_props or {}),
+        }
+        self.api = apigateway.RestApi(
+            self,
+            "Api",
+            deploy_options=apigateway.StageOptions(**stage),
+            default_method_options=apigateway.MethodOptions(
+                authorizer=authorizer,
+                authorization_type=None if authorizer else apigateway.AuthorizationType.IAM,
+                api_key_required=bool(usage_plans),
+            ),
+            # The role would be the whole account's, and go with this stack.
+            **{"cloud_watch_role": False, **(api_props or {})},
+        )
+        self.plans, self.keys = {}, {}
+        for name, plan in (usage_plans or {}).items():
+            self._add_plan(name, plan)
+
+    def add_route(
+        self,
+        function: IdempotentFunction | lambda_.Function,
+        method: str,
+        path: str,
+        *,
+        authorized: bool = True,
+    ) -> apigateway.Method:
+        """Send requests of this method and path to `function`, which may be invoked for no other.
+
+        The synthesis fails if the function may run for longer than the API waits.
+
+        Args:
+            function: The function.
+            method: Such as `POST`.
+            path: A template, such as `/payments/{payment_id}`.
+            authorized: Whether a caller is asked who it is, and for its key.
+        """
+        target = function if isinstance(function, lambda_.Function) else function.function
+        none: Props = {
+            "authorization_type": apigateway.AuthorizationType.NONE,
+            "api_key_required": False,
+        }
+        return self.api.root.resource_for_path(path).add_method(
+            method,
+            apigateway.LambdaIntegration(target, timeout=self._timeout, allow_test_invoke=False),
+            **({} if authorized else none),
+        )
+
+    def _add_plan(self, name: str, plan: UsagePlan) -> None:
+        quota = apigateway.QuotaSettings(limit=plan.requests_per_day, period=apigateway.Period.DAY)
+        created = self.api.add_usage_plan(
+            f"{name}Plan",
+            throttle=apigateway.ThrottleSettings(
+                rate_limit=plan.requests_per_second, burst_limit=plan.burst_requests
+            ),
+            quota=quota if plan.requests_per_day else None,
+        )
+        created.add_api_stage(stage=self.api.deployment_stage)
+        self.plans[name], self.keys[name] = created, self.api.add_api_key(f"{name}Key")
+        created.add_api_key(self.keys[name])
+
+
+def _plan_faults(plans: Mapping[str, UsagePlan]) -> Iterator[str]:
+    for name, plan in plans.items():
+        if not name.isalnum():
+            yield f"usage plan {name!r}: letters and digits only"
+        for field in ("requests_per_second", "burst_requests", "requests_per_day"):
+            value = getattr(plan, field)
+            if value is not None and value < 1:
+                yield f"usage plan {name!r}: {field} is {value}, at least 1"

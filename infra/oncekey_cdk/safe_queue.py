@@ -1,0 +1,67 @@
+"""Queues, encrypted and over TLS only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aws_cdk import Duration, RemovalPolicy
+from aws_cdk import aws_sqs as sqs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aws_cdk import aws_kms as kms
+    from constructs import Construct
+
+    from .faults import Props
+
+# As long as SQS keeps anything: a person has to find them. It counts from when they were first
+# sent, so a queue keeps its own messages for less.
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html
+DEAD_LETTER_RETENTION = Duration.days(14)
+
+
+def create_queue(
+    scope: Construct,
+    construct_id: str,
+    *,
+    retention: Duration = DEAD_LETTER_RETENTION,
+    fifo: bool = False,
+    visibility_timeout: Duration | None = None,
+    dead_letters: sqs.IQueue | None = None,
+    max_receives: int = 5,
+    keeps_data: bool = True,
+    encryption_key: kms.IKey | None = None,
+    queue_props: Mapping[str, Any] | None = None,
+) -> sqs.Queue:
+    """Create a queue, by default one whose messages wait for a person.
+
+    Args:
+        scope: Where it is created.
+        construct_id: Its id there.
+        retention: For how long a message is kept.
+        fifo: Whether its messages are in order.
+        visibility_timeout: For how long a message that was received is nobody else's.
+        dead_letters: Where a message goes after `max_receives`; without it, nowhere.
+        max_receives: See there.
+        keeps_data: Whether it outlives its stack.
+        encryption_key: A customer's key; without one, SQS's own, at no cost.
+        queue_props: Overrides of any property of `aws_sqs.Queue`, by the CDK's names.
+    """
+    encryption = sqs.QueueEncryption.KMS if encryption_key else sqs.QueueEncryption.SQS_MANAGED
+    defaults: Props = {
+        # Of a standard queue CloudFormation must not be told that it is none.
+        "fifo": True if fifo else None,
+        "encryption": encryption,
+        "encryption_master_key": encryption_key,
+        "enforce_ssl": True,
+        "retention_period": retention,
+        "visibility_timeout": visibility_timeout,
+        "dead_letter_queue": (
+            sqs.DeadLetterQueue(queue=dead_letters, max_receive_count=max_receives)
+            if dead_letters
+            else None
+        ),
+        "removal_policy": RemovalPolicy.RETAIN if keeps_data else RemovalPolicy.DESTROY,
+    }
+    return sqs.Queue(scope, construct_id, **{**defaults, **(queue_props or {})})

@@ -1,0 +1,118 @@
+"""A function that is called by the clock, and what becomes of calls that fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aws_cdk import Stack
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+
+from .event_sources import grant_send
+
+if TYPE_CHECKING:
+    from aws_cdk import Duration
+    from aws_cdk import aws_sqs as sqs
+
+    from .idempotent_function import IdempotentFunction
+
+# EventBridge's own; the age of the event ends its attempts before that.
+_DELIVERY_ATTEMPTS = 185
+
+
+def connect_schedule(
+    target: IdempotentFunction,
+    *,
+    expression: str,
+    max_age: Duration,
+    max_attempts: int = 1,
+    on_failure: sqs.IQueue | None = None,
+) -> events.CfnRule:
+    """Let a rule call the function, whose runs may overlap.
+
+    EventBridge hands a call over to Lambda, which keeps it until it can be run; either gives it up
+    after `max_age`, and tells the queue `on_failure`, which has to let EventBridge in
+    (`let_events_send`). A run that fails is tried `max_attempts` times in all. The rule is not the
+    CDK's `Rule`, which would write a policy that names this stack's rule into the queue's stack.
+
+    Args:
+        target: The function.
+        expression: The schedule in EventBridge's words, such as `rate(1 minute)`; hours are UTC's.
+            https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html
+        max_age: For how long it is tried to make a call, six hours at the most.
+        max_attempts: See above.
+        on_failure: See above.
+    """
+    max_age_s = round(max_age.to_seconds())
+    queue_arn = on_failure.queue_arn if on_failure else None
+    rule = events.CfnRule(
+        target,
+        "Schedule",
+        schedule_expression=expression,
+        targets=[
+            events.CfnRule.TargetProperty(
+                id="Function",
+                arn=target.function.function_arn,
+                retry_policy=events.CfnRule.RetryPolicyProperty(
+                    maximum_event_age_in_seconds=max_age_s,
+                    maximum_retry_attempts=_DELIVERY_ATTEMPTS,
+                ),
+                dead_letter_config=(
+                    events.CfnRule.DeadLetterConfigProperty(arn=queue_arn) if queue_arn else None
+                ),
+            )
+        ],
+    )
+    target.function.add_permission(
+        "Scheduled",
+        principal=iam.ServicePrincipal("events.amazonaws.com"),
+        source_arn=rule.attr_arn,
+    )
+    destination: lambda_.CfnEventInvokeConfig.DestinationConfigProperty | None = None
+    if on_failure:
+        grant_send(target, on_failure)
+        destination = lambda_.CfnEventInvokeConfig.DestinationConfigProperty(
+            on_failure=lambda_.CfnEventInvokeConfig.OnFailureProperty(
+                destination=on_failure.queue_arn
+            )
+        )
+    lambda_.CfnEventInvokeConfig(
+        target,
+        "ScheduledRuns",
+        function_name=target.function.function_name,
+        qualifier="$LATEST",
+        maximum_event_age_in_seconds=max_age_s,
+        maximum_retry_attempts=max_attempts - 1,
+        destination_config=destination,
+    )
+    return rule
+
+
+def let_events_send(queue: sqs.Queue) -> None:
+    """Let the rules of this account and Region tell the queue of calls that could not be made.
+
+    Any rule: the one rule may be in a stack that is built on the queue's. EventBridge does not send
+    under the function's role, but as itself, which the queue's own policy has to allow; with a
+    customer's key that key's policy, too.
+    """
+    stack = Stack.of(queue)
+    rules = stack.format_arn(service="events", resource="rule", resource_name="*")
+    queue.add_to_resource_policy(
+        iam.PolicyStatement(
+            principals=[iam.ServicePrincipal("events.amazonaws.com")],
+            actions=["sqs:SendMessage"],
+            resources=[queue.queue_arn],
+            conditions={"ArnLike": {"aws:SourceArn": rules}},
+        )
+    )
+    key = queue.encryption_master_key
+    if key is not None:
+        key.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal("events.amazonaws.com")],
+                actions=["kms:GenerateDataKey", "kms:Decrypt"],
+                resources=["*"],
+                conditions={"ArnLike": {"aws:SourceArn": rules}},
+            )
+        )
