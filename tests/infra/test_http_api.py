@@ -94,12 +94,17 @@ def test_the_access_log_holds_no_secret(app: Synthesised) -> None:
 
 
 def test_the_api_may_invoke_for_its_own_routes_only(app: Synthesised) -> None:
-    """Each permission to invoke names this API and one described path."""
+    """Each permission to invoke names this API and one described path, or is the clock's."""
     (api,) = app.service.find_resources("AWS::ApiGatewayV2::Api")
+    permissions = app.properties("AWS::Lambda::Permission")
     sources = [
         permission["SourceArn"]["Fn::Join"][1]
-        for permission in app.properties("AWS::Lambda::Permission")
+        for permission in permissions
+        if permission["Principal"] == "apigateway.amazonaws.com"
     ]
+    scheduled = [one for one in permissions if one["Principal"] == "events.amazonaws.com"]
+    assert len(scheduled) == sum(function.schedule is not None for function in SERVICE.functions)
+    assert len(scheduled) + len(sources) == len(permissions)
 
     assert all({"Ref": api} in source for source in sources)
     assert sorted(source[-1] for source in sources) == sorted(
