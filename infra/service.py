@@ -9,6 +9,7 @@ from oncekey_local.description import (
     Attribute,
     Bucket,
     BucketName,
+    EnvironmentValue,
     Expiration,
     Function,
     Index,
@@ -69,7 +70,12 @@ REQUESTED = Queue(name="payments", max_receives=5)
 ESCALATED = Queue(name="escalated")
 
 _LOGGING = {"POWERTOOLS_SERVICE_NAME": "payments", "POWERTOOLS_LOG_LEVEL": "INFO"}
-_RECORDS = {"ONCEKEY_TABLE": TableName("idempotency")}
+_RECORDS: dict[str, EnvironmentValue] = {
+    "ONCEKEY_TABLE": TableName("idempotency"),
+    "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
+}
+_OUTBOX = {"ONCEKEY_OUTBOX_TABLE": TableName("outbox")}
+_QUEUE = {"ONCEKEY_QUEUE_URL": QueueUrl("payments")}
 _PROVIDER = {
     "PROVIDER_URL": Setting.PROVIDER_URL,
     "PROVIDER_API_KEY": Setting.PROVIDER_API_KEY,
@@ -90,8 +96,7 @@ PAYMENTS_FUNCTION = Function(
     ),
     environment={
         **_RECORDS,
-        "ONCEKEY_OUTBOX_TABLE": TableName("outbox"),
-        "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
+        **_OUTBOX,
         "PAYMENTS_TABLE": TableName("payments"),
         **_LOGGING,
     },
@@ -116,7 +121,6 @@ REFUNDS_FUNCTION = Function(
     ),
     environment={
         **_RECORDS,
-        "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
         "PAYMENTS_TABLE": TableName("payments"),
         "REFUNDS_TABLE": TableName("refunds"),
         **_PROVIDER,
@@ -143,8 +147,7 @@ REPORTS_FUNCTION = Function(
     ),
     environment={
         **_RECORDS,
-        "ONCEKEY_OUTBOX_TABLE": TableName("outbox"),
-        "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
+        **_OUTBOX,
         "REPORTS_TABLE": TableName("reports"),
         **_LOGGING,
     },
@@ -163,7 +166,6 @@ OPERATIONS_FUNCTION = Function(
     routes=(Route(method="GET", path="/operations/{operation_id}"),),
     environment={
         **_RECORDS,
-        "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
         **_LOGGING,
     },
     reads=("idempotency",),
@@ -181,8 +183,8 @@ RELAY_FUNCTION = Function(
         StreamTrigger(table="outbox", batch_size=50, max_attempts=100, on_failure="escalated"),
     ),
     environment={
-        "ONCEKEY_OUTBOX_TABLE": TableName("outbox"),
-        "ONCEKEY_QUEUE_URL": QueueUrl("payments"),
+        **_OUTBOX,
+        **_QUEUE,
         **_LOGGING,
     },
     relays_from="outbox",
@@ -198,8 +200,7 @@ WORKER_FUNCTION = Function(
     queues=(QueueTrigger(queue="payments", batch_size=5),),
     environment={
         **_RECORDS,
-        "ONCEKEY_QUEUE_URL": QueueUrl("payments"),
-        "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
+        **_QUEUE,
         "PAYMENTS_TABLE": TableName("payments"),
         "REPORTS_TABLE": TableName("reports"),
         **_PROVIDER,

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from typing import TYPE_CHECKING, Any
+
+import aiohttp
 
 from infra.names import pascal
 from infra.service import SERVICE
+from oncekey_local.event_sources import EventSources
+from oncekey_local.pumps import PumpSettings
+from oncekey_local.runtime_api import Outcome, OutcomeKind
+from oncekey_local.store_client import StoreClient
 from tests.support.sample_templates import EVENTS, named
 
 if TYPE_CHECKING:
+    from oncekey_local.description import Service
     from tests.support.templates import Synthesised
 
 KIND = "AWS::Events::Rule"
@@ -42,6 +51,45 @@ def test_a_rule_says_when_in_eventbridges_words(events: Synthesised) -> None:
         "rate(1440 minutes)",
     ]
     assert all("State" not in rule(events, function) for function in SCHEDULED)
+
+
+async def called_here(service: Service) -> dict[str, str]:
+    """When the local runtime calls which function, if nobody tells it otherwise."""
+
+    async def never_called(_: bytes) -> Outcome:
+        return Outcome(kind=OutcomeKind.NOT_STARTED)
+
+    async with aiohttp.ClientSession() as session:
+        client = StoreClient(session, "http://127.0.0.1:9")
+        sources = EventSources(service, client, PumpSettings(), sandboxes=1)
+        sources.start({function.name: never_called for function in service.functions})
+        try:
+            return sources.schedules()
+        finally:
+            await sources.stop()
+
+
+def called_there(synthesised: Synthesised, function: str) -> str:
+    """When a template's rule calls a function, in the words of the local runtime."""
+    expression = rule(synthesised, pascal(function))["ScheduleExpression"]
+    if minutes := re.fullmatch(r"rate\((\d+) minutes?\)", expression):
+        return f"every {60 * int(minutes[1])} s"
+    hour = re.fullmatch(r"cron\(0 (\d+) \* \* \? \*\)", expression)
+    assert hour, expression
+    return f"daily at {hour[1]}:00 UTC"
+
+
+def test_the_local_runtime_calls_when_the_rules_do(events: Synthesised, app: Synthesised) -> None:
+    """What the clock calls on a developer's machine, and when, is what it calls as deployed."""
+    for described, synthesised in ((EVENTS, events), (SERVICE, app)):
+        here = asyncio.run(called_here(described))
+        there = {
+            one.name: called_there(synthesised, one.name)
+            for one in described.functions
+            if one.schedule
+        }
+        assert here == there
+        synthesised.service.resource_count_is(KIND, len(here))
 
 
 def test_a_call_is_given_up_when_the_next_is_due(events: Synthesised) -> None:

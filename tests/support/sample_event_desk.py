@@ -19,8 +19,14 @@ class Visit:
 
     pid: int
     function: str
-    records: list[dict[str, Any]]
+    event: dict[str, Any]
     _connection: Connection
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The batch."""
+        records: list[dict[str, Any]] = self.event["Records"]
+        return records
 
     @property
     def bodies(self) -> list[str]:
@@ -81,7 +87,7 @@ class Desk:
         """The next invocation that comes."""
         connection = self._listener.accept()
         pid, function, event = connection.recv()
-        return Visit(pid, function.rpartition("-local-")[2], event["Records"], connection)
+        return Visit(pid, function.rpartition("-local-")[2], event, connection)
 
 
 def until(holds: Callable[[], bool]) -> None:

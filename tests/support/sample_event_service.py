@@ -8,6 +8,7 @@ from oncekey_local.description import (
     Queue,
     QueueTrigger,
     QueueUrl,
+    ScheduleTrigger,
     Service,
     StreamTrigger,
     Table,
@@ -39,6 +40,27 @@ SERVICE = Service(
     functions=(RELAY, WORKER),
     tables=(OUTBOX,),
     queues=(WORK, ORDERED, ESCALATED),
+)
+
+# What the clock calls, and one function that only somebody's hand does in a test.
+CLOCK = Service(
+    name="clock",
+    functions=(
+        Function(
+            name="often",
+            handler=f"{_HERE}.ask",
+            timeout_s=10,
+            schedule=ScheduleTrigger(every_minutes=1),
+        ),
+        Function(
+            name="daily",
+            handler=f"{_HERE}.ask",
+            timeout_s=10,
+            schedule=ScheduleTrigger(daily_at_hour_utc=3),
+        ),
+        Function(name="never", handler=f"{_HERE}.ask", timeout_s=10),
+    ),
+    tables=(),
 )
 
 # The whole way: item, stream, queue, item.

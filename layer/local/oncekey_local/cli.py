@@ -121,12 +121,18 @@ def _add_pumps(dev: argparse.ArgumentParser) -> None:
             None,
             "visibility timeout of every queue, however long its function runs (each its own)",
         ),
+        (
+            "--schedule-s",
+            arguments.interval,
+            None,
+            "time between the calls of a function that runs every so many minutes (each its own)",
+        ),
         ("--poll-s", arguments.interval, 0.25, "how often streams are looked at (0.25)"),
         (
             "--retry-s",
             arguments.interval,
             1.0,
-            "wait before a stream's failed batch, or a store that is down, is tried again (1)",
+            "wait before a failed batch or run, or a store that is down, is tried again (1)",
         ),
     ):
         dev.add_argument(name, type=type_, default=default, metavar="S", help=what)
@@ -185,6 +191,7 @@ def _dev(options: argparse.Namespace) -> int:
             retry_s=options.retry_s,
             window_s=options.window_s,
             visibility_timeout_s=options.visibility_timeout_s,
+            schedule_s=options.schedule_s,
         ),
     )
     return asyncio.run(dev.run(service, settings, exit_with_stdin=options.exit_with_stdin))

@@ -16,10 +16,15 @@ if TYPE_CHECKING:
     from oncekey_local.event_sources import EventSources
 
 CONTROL_PREFIX = "/_dev/"
+_SCHEDULES = "schedules/"
 
 
 class Control:
-    """Answers `GET /_dev/processes`, `GET /_dev/queues` and `POST /_dev/redrive?queue=NAME`."""
+    """Answers `GET` of `/_dev/processes`, `/_dev/queues` and `/_dev/schedules`.
+
+    And `POST /_dev/redrive?queue=NAME`, and `POST /_dev/schedules/FUNCTION`, which calls a function
+    as its schedule does.
+    """
 
     def __init__(
         self, processes: Callable[[], list[dict[str, object]]], event_sources: EventSources
@@ -35,6 +40,10 @@ class Control:
                     return _json(self._processes())
                 case "GET", "queues":
                     return _json(await self._event_sources.queues())
+                case "GET", "schedules":
+                    return _json(self._event_sources.schedules())
+                case "POST", what if what.startswith(_SCHEDULES):
+                    return await self._call_now(what.removeprefix(_SCHEDULES))
                 case "POST", "redrive":
                     return await self._redrive(parse_qs(query).get("queue", [""])[-1])
                 case _:
@@ -48,6 +57,14 @@ class Control:
         except KeyError:
             return _json({"message": f"there is no queue {queue!r}"}, status=404)
         return _json({"queue": queue, "moved": moved})
+
+    async def _call_now(self, function: str) -> web.Response:
+        try:
+            outcome = await self._event_sources.call_now(function)
+        except KeyError:
+            return _json({"message": f"no function {function!r} has a schedule"}, status=404)
+        said = json.loads(outcome.payload) if outcome.payload else None
+        return _json({"function": function, "outcome": outcome.kind, "said": said})
 
 
 def _json(content: object, *, status: int = 200) -> web.Response:

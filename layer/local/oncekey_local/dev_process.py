@@ -92,6 +92,19 @@ class DevProcess:
         """Sends the dead letters of a queue to it again, and returns how many."""
         return int(self._ask("POST", f"redrive?queue={quote(queue)}")["moved"])
 
+    def schedules(self) -> dict[str, str]:
+        """When which function is called by the clock, in words."""
+        schedules: dict[str, str] = self._ask("GET", "schedules")
+        return schedules
+
+    def call_now(self, function: str) -> dict[str, Any]:
+        """Calls a function as its schedule does; returns how the run has ended, and what it said.
+
+        The time until then is the function's own.
+        """
+        run: dict[str, Any] = self._ask("POST", f"schedules/{quote(function)}")
+        return run
+
     def pids(self, *, role: str | None = None) -> list[int]:
         """The process ids, of one role or of all."""
         return [process["pid"] for process in self.processes() if role in {None, process["role"]}]

@@ -68,6 +68,11 @@ def function_arn(service: Service, function: Function) -> str:
     return f"arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:{function_name(service, function)}"
 
 
+def rule_arn(service: Service, function: Function) -> str:
+    """The ARN of the rule that calls the function by the clock, here."""
+    return f"arn:aws:events:{REGION}:{ACCOUNT_ID}:rule/{function_name(service, function)}"
+
+
 def needs_provider(service: Service) -> bool:
     """Whether any function asks where the payment provider is."""
     return any(

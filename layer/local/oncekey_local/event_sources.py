@@ -1,22 +1,32 @@
-"""All queues and streams of a service on this machine, and the pumps that call its functions."""
+"""What calls the functions of a service on this machine: queues, streams, and the clock."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from oncekey_local.environment import function_arn, queue_arn, queue_url, table_name
+from oncekey_local.environment import function_arn, queue_arn, queue_url, rule_arn, table_name
 from oncekey_local.pumps import Target
 from oncekey_local.queue_pump import QueuePump, QueueSource
 from oncekey_local.queues import count_messages, redrive
+from oncekey_local.schedule_pump import SchedulePump, ScheduleSource
 from oncekey_local.stream_pump import StreamPump, StreamSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from oncekey_local.description import Function, QueueTrigger, Service, StreamTrigger
+    from oncekey_local.description import (
+        Function,
+        QueueTrigger,
+        ScheduleTrigger,
+        Service,
+        StreamTrigger,
+    )
     from oncekey_local.pumps import Invoke, PumpSettings
+    from oncekey_local.runtime_api import Outcome
     from oncekey_local.store_client import StoreClient
+
+Pump = QueuePump | StreamPump | SchedulePump
 
 
 class EventSources:
@@ -29,6 +39,7 @@ class EventSources:
         self, service: Service, client: StoreClient, settings: PumpSettings, *, sandboxes: int
     ) -> None:
         self.pumps: set[asyncio.Task[None]] = set()
+        self._schedules: dict[str, SchedulePump] = {}
         self._service = service
         self._client = client
         self._settings = settings
@@ -66,11 +77,27 @@ class EventSources:
         queue = {queue.name: queue for queue in self._service.queues}[name]
         return await redrive(self._client, self._service, queue)
 
-    def _pumps(self, function: Function, target: Target) -> Iterator[QueuePump | StreamPump]:
+    def schedules(self) -> dict[str, str]:
+        """When which function is called by the clock, in words."""
+        return {name: pump.told() for name, pump in self._schedules.items()}
+
+    async def call_now(self, function: str) -> Outcome:
+        """Calls a function as its schedule does, and returns how that run has ended.
+
+        Raises `KeyError` for a function that has no schedule.
+        """
+        return await self._schedules[function].call_now()
+
+    def _pumps(self, function: Function, target: Target) -> Iterator[Pump]:
         for trigger in function.queues:
             yield QueuePump(self._client, self._queue_source(trigger), target)
         for stream in function.streams:
             yield StreamPump(self._client, self._stream_source(stream), target)
+        if function.schedule:
+            source = self._schedule_source(function, function.schedule)
+            schedule = SchedulePump(self._client, source, target)
+            self._schedules[function.name] = schedule
+            yield schedule
 
     def _queue_source(self, trigger: QueueTrigger) -> QueueSource:
         service, settings = self._service, self._settings
@@ -89,17 +116,28 @@ class EventSources:
         )
 
     def _stream_source(self, trigger: StreamTrigger) -> StreamSource:
-        service, on_failure = self._service, trigger.on_failure
         return StreamSource(
-            table_name=table_name(service, trigger.table),
+            table_name=table_name(self._service, trigger.table),
             trigger=trigger,
             window_s=self._window_s(trigger),
             poll_s=self._settings.poll_s,
             retry_s=self._settings.retry_s,
-            on_failure_url=(
-                queue_url(service, on_failure, self._client.url) if on_failure else None
-            ),
+            on_failure_url=self._on_failure_url(trigger),
         )
+
+    def _schedule_source(self, function: Function, trigger: ScheduleTrigger) -> ScheduleSource:
+        return ScheduleSource(
+            rule_arn=rule_arn(self._service, function),
+            trigger=trigger,
+            every_s=self._settings.schedule_s,
+            concurrency=self._sandboxes,
+            retry_s=self._settings.retry_s,
+            on_failure_url=self._on_failure_url(trigger),
+        )
+
+    def _on_failure_url(self, trigger: ScheduleTrigger | StreamTrigger) -> str | None:
+        name = trigger.on_failure
+        return queue_url(self._service, name, self._client.url) if name else None
 
     def _window_s(self, trigger: QueueTrigger | StreamTrigger) -> float:
         given_s = self._settings.window_s

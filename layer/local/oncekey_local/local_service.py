@@ -143,6 +143,10 @@ class LocalService:
         lines += [f"  processes  {url}{CONTROL_PREFIX}processes"]
         if self._service.queues:
             lines += [f"  queues     {url}{CONTROL_PREFIX}queues"]
+        schedules = self.event_sources.schedules() if self.event_sources else {}
+        for name, when in schedules.items():
+            now = f"curl -X POST {url}{CONTROL_PREFIX}schedules/{name}"
+            lines += [f"  schedule   {name} {when}, or now: {now}"]
         if request := request_to_send(self._service, url):
             lines += ["a request, to be sent twice:", *(f"  {line}" for line in request)]
         return "\n".join(lines)
@@ -194,7 +198,8 @@ class LocalService:
             environment=function_environment(self._service, function, place),
         )
         # A function that nothing calls starts when it is asked for.
-        warm = _WARM_SANDBOXES_TRIGGERED if function.streams or function.queues else 0
+        triggered = function.streams or function.queues or function.schedule
+        warm = _WARM_SANDBOXES_TRIGGERED if triggered else 0
         if function.routes:
             warm = min(_WARM_SANDBOXES, self._options.sandboxes)
         return FunctionPool(settings, self._api, warm=warm, most=self._options.sandboxes)
