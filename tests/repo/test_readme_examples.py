@@ -37,10 +37,10 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def test_every_code_block_of_the_readme_is_run_by_a_test_here() -> None:
-    """There are ten Python examples, one console block and one drawing, and no other block."""
+    """There are eleven Python examples, one console block and one drawing, and no other block."""
     languages = re.findall(r"^```(\w+)$", README, re.MULTILINE)
 
-    assert languages == ["console", *["python"] * 10, "text"]
+    assert languages == ["console", *["python"] * 11, "text"]
 
 
 def test_the_readmes_handler_charges_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,8 @@ from oncekey import (
     OutcomeUnknown,
     Publish,
     Question,
+    Quota,
+    QuotaExceeded,
     ResponseBucket,
     StillUnknown,
     StoreUnavailable,
@@ -88,6 +90,7 @@ def wrong_uses_are_found(event: dict[str, Any], context: LambdaContext) -> None:
     with_operation(event)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     with_operation("text", context)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     idempotent(operation="POST /payments")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    idempotent(operation="a", tenant=single_tenant(), quota=100)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     idempotent(operation=1, tenant=single_tenant())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
@@ -103,7 +106,9 @@ def charge(record: dict[str, str], *, amount: Decimal = Decimal(1)) -> tuple[str
     return record["id"], amount
 
 
-@idempotent_function(operation="refund", key=str.strip, tenant=single_tenant())
+@idempotent_function(
+    operation="refund", key=str.strip, tenant=single_tenant(), quota=Quota(new_keys=100)
+)
 async def refund(payment_id: str) -> Decimal:
     """So do those of a coroutine function."""
     return Decimal(payment_id)
@@ -118,7 +123,7 @@ async def functions_keep_their_types(event: dict[str, Any], context: LambdaConte
     await refund()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     try:
         charge({"id": "1"})
-    except (InProgress, KeyReused, OutcomeUnknown, StoreUnavailable) as error:
+    except (InProgress, KeyReused, OutcomeUnknown, QuotaExceeded, StoreUnavailable) as error:
         assert_type(error.operation_id, str | None)
         assert_type(error.retry_after_s, int | None)
         assert_type(error.retryable, bool)

@@ -16,6 +16,7 @@ from oncekey.dynamodb_codec import attribute_values
 from oncekey.dynamodb_transaction import cancellation, transaction_parameters
 from oncekey.errors import StoreError
 from oncekey.outbox import Message
+from oncekey.quota_counter import Count, Counter, RefusedCount
 from oncekey.record import Effects
 from oncekey.recorded_errors import RefusedWrite
 from oncekey.step_transitions import FinishStep
@@ -259,3 +260,37 @@ def test_what_is_not_sent_again(code: str) -> None:
 
     assert not raised.value.transient
     assert raised.value.contention is None
+
+
+COUNT = Count(name="quota#1", tenant="acme", limit=1, expires_at_s=9)
+COUNTED = Commit(transition=FENCES["reserve"], token="a-token", counts=(COUNT, COUNT))
+FULL = {"Code": FAILED, "Item": {"count": {"N": "1"}, "expires_at": {"N": "9"}}}
+
+
+@pytest.mark.requirement("C15")
+def test_counters_are_judged_after_the_record() -> None:
+    """A record in the way comes first, then a full counter, and last that others are counting.
+
+    Red when a key that exists is told of its tenant's quota.
+    """
+    full = RefusedCount(COUNT, Counter(count=1, expires_at_s=9))
+
+    assert cancellation(cancelled(MET, FULL, FULL), COUNTED) == Refused(RECORD)
+    assert cancellation(cancelled("None", "TransactionConflict", FULL), COUNTED) == (
+        ConditionsFailed((), (full,))
+    )
+    assert cancellation(cancelled("None", FAILED, "None"), COUNTED) == (
+        ConditionsFailed((), (RefusedCount(COUNT, None),))
+    )
+
+
+@pytest.mark.parametrize("code", ["TransactionConflict", "ThrottlingError"])
+def test_contention_at_a_counter_is_told_apart(code: str) -> None:
+    """One tenant's burst is no failure of the store: it is told apart from one at the record."""
+    with pytest.raises(StoreError) as raised:
+        cancellation(cancelled("None", "None", code), COUNTED)
+    assert (raised.value.contention, raised.value.is_harmless) == ("counter", True)
+
+    with pytest.raises(StoreError) as raised:
+        cancellation(cancelled(code, "None", code), COUNTED)
+    assert raised.value.contention != "counter"

@@ -15,6 +15,7 @@ from oncekey.errors import (
     NotExecuted,
     OncekeyError,
     OutcomeUnknown,
+    QuotaExceeded,
     ResultUnavailable,
     StoreError,
     StoreUnavailable,
@@ -36,6 +37,7 @@ from oncekey.ledger_values import (
     OnlyTheirs,
 )
 from oncekey.operation import Operation, current_operation
+from oncekey.quota import Quota
 from oncekey.recorded_errors import (
     ConditionFailed,
     EffectMisused,
@@ -87,6 +89,8 @@ __all__ = [
     "OutcomeUnknown",
     "Publish",
     "Question",
+    "Quota",
+    "QuotaExceeded",
     "ResponseBucket",
     "ResultUnavailable",
     "RunStopped",

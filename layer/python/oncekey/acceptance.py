@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey import retry, telemetry
+from oncekey import quota_counting, retry, telemetry
 from oncekey.commit import Commit, Inapplicable, token
 from oncekey.errors import StoreError
 from oncekey.job import message_of
 from oncekey.operation_pointer import pointer_to
+from oncekey.outcome import Refusal
 from oncekey.pending_transitions import Enqueue, TimeOut, Waiting
 from oncekey.store import Refused, Written
 from oncekey.stored_answer import Blob
@@ -30,10 +31,10 @@ def accept(
     claim: Claim,
     budget: Budget,
     clock: Clock,
-) -> Flow[Written | Refused]:
+) -> Flow[Written | Refused | Refusal]:
     """Apply `transition` together with its message and the way to find the operation by its id.
 
-    All of it is applied, or nothing.
+    All of it is applied, or nothing; nothing, if it is refused for the tenant's quota.
 
     Raises:
         StoreError: as for `oncekey.retry.commit`.
@@ -51,10 +52,12 @@ def accept(
         messages=(message,),
         companion=pointer_to(record, claim, clock.now_ms()),
     )
-    reply = yield from retry.commit(whole, budget, clock, lambda found: found == record)
+    reply = yield from quota_counting.commit(
+        whole, claim, budget, clock, lambda found: found == record
+    )
     if isinstance(reply, Written):
         telemetry.accepted(record, clock.now_ms())
-    if isinstance(reply, Written | Refused):
+    if isinstance(reply, Written | Refused | Refusal):
         return reply
     reason = reply.reason if isinstance(reply, Inapplicable) else "a condition failed"
     raise StoreError(f"the request cannot be accepted: {reason}", transient=False)

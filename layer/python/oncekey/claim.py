@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from oncekey.identity import Identity
     from oncekey.job import Job
+    from oncekey.quota import Quota
+    from oncekey.quota_memory import QuotaMemory
     from oncekey.settings import Settings
 
 
@@ -47,11 +49,19 @@ class Claim:
     timed_out: str | None = None
     # Whether the caller can be told where to ask after the operation.
     may_be_asked_after: bool = False
+    # What the tenant may use, and what this sandbox remembers of it.
+    quota: Quota | None = None
+    quota_memory: QuotaMemory | None = None
 
     @property
     def pk(self) -> str:
         """The record's partition key."""
         return self.identity.partition_key()
+
+    @property
+    def counts_keys(self) -> bool:
+        """Whether a new key is counted as it is reserved."""
+        return self.quota is not None and self.quota.counts_keys
 
     def lease_until_ms(self, now_ms: int) -> int:
         """The end of a lease taken now.

@@ -12,6 +12,7 @@ from oncekey.stored_answer import Blob
 if TYPE_CHECKING:
     from oncekey.business_write import BusinessWrite
     from oncekey.outbox import Message
+    from oncekey.quota_counter import Count, RefusedCount
     from oncekey.recorded_errors import RefusedWrite
     from oncekey.stored_answer import Elsewhere
     from oncekey.transaction import Collected
@@ -25,7 +26,7 @@ class Commit:
     `transition` is the fence: without it nothing is applied. None outside any record. `token` lets
     DynamoDB recognise the same transaction for ten minutes; that nothing is applied twice does not
     depend on it. `companion` is the answer's own item, `expiring` the items of results that the
-    record will need no longer.
+    record will need no longer, `counts` what a new key is counted in.
     """
 
     transition: Transition | None
@@ -34,13 +35,18 @@ class Commit:
     messages: tuple[Message, ...] = ()
     companion: Blob | None = None
     expiring: tuple[tuple[Elsewhere, int], ...] = ()
+    counts: tuple[Count, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionsFailed:
-    """Conditions of the author's did not hold, and the record's own did: nothing was applied."""
+    """Conditions of the author's or of counters did not hold, and the record's own did.
+
+    Nothing was applied.
+    """
 
     writes: tuple[RefusedWrite, ...]
+    counts: tuple[RefusedCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from oncekey.http_key import DEFAULT_MIN_KEY_LENGTH
 from oncekey.http_operation import HttpOperation
 from oncekey.http_policy import HttpPolicy
 from oncekey.ietf_preset import IETF
+from oncekey.quota import Quota, quota_faults
 from oncekey.record import Effects
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ Result = TypeVar("Result")
 
 _GONE_FOR = timedelta(hours=24)
 _DURATIONS = ["wait_up_to", "retention", "gone_for", "start_within", "max_lease", "reconcile_grace"]
+_SWITCHES = ["required", "store_raw_key"]
 NotExecutedRule = (
     type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 )
@@ -104,6 +106,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
         max_lease: a shorter lease than the Lambda's own deadline, with `repeatable` effects only.
         reconcile_grace: how long after a dead attempt's lease its calls may still arrive somewhere,
             60 s by default.
+        quota: how many keys a tenant may use; see `oncekey.Quota`.
         problem_base: what a problem's `type` begins with, such as your documentation's address.
         store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
         clock: the source of time and randomness, for tests.
@@ -137,6 +140,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
     start_within: timedelta | None = None
     max_lease: timedelta | None = None
     reconcile_grace: timedelta | None = None
+    quota: Quota | None = None
     problem_base: str | None = None
     store: Store | None = None
     clock: Clock | None = None
@@ -154,18 +158,14 @@ class idempotent:  # noqa: N801 -- written as a decorator
             *options.hook_faults(
                 {"before_store": self.before_store, "upgrade_response": self.upgrade_response}
             ),
-            *options.kind_faults(
-                {
-                    "required": (self.required, bool),
-                    "store_raw_key": (self.store_raw_key, bool),
-                    "problem_base": (self.problem_base or "", str),
-                }
-            ),
+            *options.kind_faults({name: (getattr(self, name), bool) for name in _SWITCHES}),
+            *options.kind_faults({"problem_base": (self.problem_base or "", str)}),
             *options.version_faults(self.response_version),
             *options.mode_faults(self.mode, self.in_progress, self.start_within, self.required),
             *options.clock_faults(self.clock),
             *options.store_faults(self.store),
-            *options.duration_faults(self._durations()),
+            *quota_faults(self.quota),
+            *options.duration_faults({name: getattr(self, name) for name in _DURATIONS}),
             *options.settings_faults(self._settings()),
         ]
         if faults:
@@ -229,6 +229,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
             upgrade_response=self.upgrade_response,
             before_store=self.before_store,
             is_async=self.mode == "async",
+            quota=self.quota,
             given_settings=self._settings(),
         )
         return HttpOperation(policy=policy, store=self.store, clock=self.clock or SystemClock())
@@ -245,6 +246,3 @@ class idempotent:  # noqa: N801 -- written as a decorator
             },
             {"in_progress": self.in_progress, "problem_base": self.problem_base},
         )
-
-    def _durations(self) -> dict[str, timedelta | None]:
-        return {name: getattr(self, name) for name in _DURATIONS}

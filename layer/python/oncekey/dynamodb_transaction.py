@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from oncekey.commit import ConditionsFailed, Inapplicable
 from oncekey.dynamodb_client import contention_of, store_error
 from oncekey.dynamodb_codec import record_from_item
+from oncekey.dynamodb_counters import count_update, counter_from_item
 from oncekey.dynamodb_expressions import put_parameters, update_parameters
 from oncekey.dynamodb_outbox import message_item
 from oncekey.dynamodb_writes import python_values
 from oncekey.errors import StoreError
+from oncekey.quota_counter import RefusedCount
 from oncekey.recorded_errors import RefusedWrite
 from oncekey.store import Refused
 from oncekey.transitions import Reserve
@@ -34,7 +36,7 @@ _RETURN_OLD = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 def transaction_parameters(table: str, outbox: str, commit: Commit) -> dict[str, Any]:
     """The TransactWriteItems of `commit`: equal commits make equal bytes.
 
-    The record's own action comes first, then the author's in their order.
+    The record's own action comes first, then the author's in their order; the counts come last.
     """
     actions: list[dict[str, Any]] = []
     transition = commit.transition
@@ -52,6 +54,7 @@ def transaction_parameters(table: str, outbox: str, commit: Commit) -> dict[str,
         {"Update": _expiry_update(table, at.name, expires_at_s)}
         for at, expires_at_s in commit.expiring
     ]
+    actions += [{"Update": count_update(table, count)} for count in commit.counts]
     return {"TransactItems": actions, "ClientRequestToken": commit.token}
 
 
@@ -87,22 +90,37 @@ def cancellation(error: Exception, commit: Commit) -> Refused | ConditionsFailed
         item = fence[0].get("Item")
         return Refused(record_from_item(item) if item else None)
     _raise_contention(fence, error)
+    split = len(rest) - len(commit.counts)
+    rest, of_counts = rest[:split], rest[split:]
     failed = tuple(
         RefusedWrite(write.number, write.kind, write.table, python_values(reason.get("Item")))
         for write, reason in zip(commit.writes, rest, strict=False)
         if reason.get("Code") == _FAILED
     )
-    if failed:
-        return ConditionsFailed(failed)
+    full = _refused_counts(commit, of_counts)
+    if failed or full:
+        return ConditionsFailed(failed, full)
     _raise_contention(rest, error)
-    return Inapplicable(_why(commit, fence, rest))
+    _raise_contention(of_counts, error, "counter")
+    return Inapplicable(_why(commit, fence, [*rest, *of_counts]))
 
 
-def _raise_contention(reasons: list[Mapping[str, Any]], error: Exception) -> None:
+def _refused_counts(commit: Commit, reasons: list[Mapping[str, Any]]) -> tuple[RefusedCount, ...]:
+    return tuple(
+        RefusedCount(count, counter_from_item(item) if (item := reason.get("Item")) else None)
+        for count, reason in zip(commit.counts, reasons, strict=False)
+        if reason.get("Code") == _FAILED
+    )
+
+
+def _raise_contention(
+    reasons: list[Mapping[str, Any]], error: Exception, named: str | None = None
+) -> None:
     for reason in reasons:
         contention = contention_of(str(reason.get("Code")))
         if contention is not None:
-            raise StoreError(str(reason["Code"]), transient=True, contention=contention) from error
+            code = str(reason["Code"])
+            raise StoreError(code, transient=True, contention=named or contention) from error
 
 
 def _why(commit: Commit, fence: list[Mapping[str, Any]], rest: list[Mapping[str, Any]]) -> str:

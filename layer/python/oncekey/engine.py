@@ -13,6 +13,7 @@ from oncekey.journal import Journal
 from oncekey.operation import Operation
 from oncekey.operation_pointer import pointer_to
 from oncekey.outcome import RETRY_SOON_MS, Outcome, Reason, Refusal, Replayed
+from oncekey.quota_counting import limited
 from oncekey.record import Effects
 from oncekey.recorded_recorder import recorded
 from oncekey.recorder import Recorder
@@ -77,6 +78,8 @@ def attempt(
             retry_after_ms=RETRY_SOON_MS,
             is_outage=error.transient,
         )
+    if isinstance(decision, Replayed | Refusal):
+        decision = limited(decision, claim, owner, clock.now_ms())
     if isinstance(decision, Replayed):
         return (yield from replay(decision, budget, clock))
     if isinstance(decision, Refusal):

@@ -91,8 +91,8 @@ class StoreError(OncekeyError):
 
     `transient`: asking again may succeed. Otherwise (no permission, no such table) only a change of
     the deployment helps. `contention`: the store is well, but others are writing the same items
-    (`conflict`), our own first sending is still at work (`in-progress`), or there is more to do
-    than it takes (`throttled`).
+    (`conflict`) or count in the same counter (`counter`), our own first sending is still at work
+    (`in-progress`), or there is more to do than it takes (`throttled`).
     """
 
     def __init__(self, reason: str, *, transient: bool, contention: str | None = None) -> None:
@@ -106,7 +106,7 @@ class StoreError(OncekeyError):
     @property
     def is_harmless(self) -> bool:
         """Whether what was asked for has certainly not been applied, now or later."""
-        return self.contention in {"conflict", "throttled"}
+        return self.contention in {"conflict", "counter", "throttled"}
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments are lost by Exception's own pickling.
@@ -213,6 +213,13 @@ class StoreUnavailable(CallNotAnswered):
         "the store is unavailable, and without it the call could not be protected or confirmed;"
         " make the same call with the same key again later: it then runs, or returns its result"
     )
+
+
+class QuotaExceeded(CallNotAnswered):
+    """The tenant has as many new or active keys, or look-ups, as it may; this call did nothing."""
+
+    retryable = True
+    advice = "the tenant's quota is used up; make the same call with the same key again later"
 
 
 class KeyMissing(CallNotAnswered):

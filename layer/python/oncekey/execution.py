@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from oncekey.breaker import breaker_of
@@ -13,6 +13,7 @@ from oncekey.driver_async import drive_async
 from oncekey.engine import attempt
 from oncekey.equipment import equipped
 from oncekey.outcome import Outcome, Reason, Refusal
+from oncekey.quota_memory import memory_of
 from oncekey.reservation import reserve
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ class Execution:
         return self._counted(outcome)
 
     def _flow(self, claim: Claim, reserving: Reserving) -> Flow[Outcome]:
+        if claim.quota is not None:
+            claim = replace(claim, quota_memory=memory_of(self.store))
         return attempt(
             claim,
             self.clock,

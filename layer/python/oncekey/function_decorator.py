@@ -14,6 +14,7 @@ from oncekey.errors import ConfigurationError
 from oncekey.function_keys import KeySource, function_key
 from oncekey.function_operation import Call, FunctionOperation
 from oncekey.handlers import is_coroutine_function
+from oncekey.quota import Quota, quota_faults
 from oncekey.record import Effects
 
 if TYPE_CHECKING:
@@ -61,15 +62,16 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
         retention: how long results are kept, from completion, 24 h by default.
         max_lease: a shorter lease, with `repeatable` effects only.
         reconcile_grace: see `idempotent`.
+        quota: how many keys a tenant may use; see `oncekey.Quota`.
         store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
         clock: the source of time and randomness, for tests.
 
     Raises:
         ConfigurationError: an option is wrong; the message names every fault.
 
-    Calls raise `InProgress`, `KeyReused`, `OutcomeUnknown`, `StoreUnavailable`, `KeyMissing` or
-    `ResultUnavailable` where the function did not run, or a recorded run of it came to no confirmed
-    end, and otherwise what the function raises.
+    Calls raise `InProgress`, `KeyReused`, `OutcomeUnknown`, `StoreUnavailable`, `QuotaExceeded`,
+    `KeyMissing` or `ResultUnavailable` where the function did not run, or a recorded run of it came
+    to no confirmed end, and otherwise what the function raises.
     """
 
     operation: str
@@ -85,6 +87,7 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
     retention: timedelta | None = None
     max_lease: timedelta | None = None
     reconcile_grace: timedelta | None = None
+    quota: Quota | None = None
     store: Store | None = None
     clock: Clock | None = None
 
@@ -98,6 +101,7 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
             *options.kind_faults({"store_raw_key": (self.store_raw_key, bool)}),
             *options.clock_faults(self.clock),
             *options.store_faults(self.store),
+            *quota_faults(self.quota),
             *options.duration_faults(self._durations()),
             *options.settings_faults(self._settings()),
         ]
@@ -158,6 +162,7 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
             effects=Effects(self.effects),
             is_not_executed=options.predicate(self.operation, self.not_executed),
             stores_raw_key=self.store_raw_key,
+            quota=self.quota,
             given_settings=self._settings(),
             store=self.store,
             clock=self.clock or SystemClock(),

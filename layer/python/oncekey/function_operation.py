@@ -18,6 +18,7 @@ from oncekey.errors import (
     KeyReused,
     NotExecuted,
     OutcomeUnknown,
+    QuotaExceeded,
     ResultUnavailable,
     StoreUnavailable,
 )
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from oncekey.clock import Clock
     from oncekey.function_keys import FunctionKey
+    from oncekey.quota import Quota
     from oncekey.record import Effects
     from oncekey.settings import Settings
     from oncekey.store import Store
@@ -47,6 +49,7 @@ _EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
     Reason.OUTCOME_UNKNOWN: OutcomeUnknown,
     Reason.STORE_UNAVAILABLE: StoreUnavailable,
     Reason.ANSWER_UNAVAILABLE: ResultUnavailable,
+    Reason.QUOTA_EXCEEDED: QuotaExceeded,
 }
 
 
@@ -77,6 +80,7 @@ class FunctionOperation:
     effects: Effects
     is_not_executed: Callable[[BaseException], bool]
     stores_raw_key: bool
+    quota: Quota | None
     given_settings: Mapping[str, int | str]
     store: Store | None
     clock: Clock
@@ -153,6 +157,7 @@ class FunctionOperation:
             settings=settings,
             deadline_ms=_deadline_ms(call, settings, self.clock.now_ms()),
             stores_raw_key=self.stores_raw_key,
+            quota=self.quota,
         )
         execution = Execution(store=store, clock=self.clock, is_not_executed=self.is_not_executed)
         return claim, execution

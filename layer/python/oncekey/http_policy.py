@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from oncekey.http_answer import Answer
     from oncekey.http_event import HttpRequest
     from oncekey.preset import Preset
+    from oncekey.quota import Quota
     from oncekey.record import Effects
     from oncekey.settings import Settings
 
@@ -49,6 +50,7 @@ class HttpPolicy:
     upgrade_response: Callable[[Answer, int], Answer] | None
     before_store: Callable[[Answer], Answer] | None
     is_async: bool
+    quota: Quota | None
     given_settings: Mapping[str, int | str]
 
     def needs_key(self, request: HttpRequest) -> bool:
@@ -106,6 +108,7 @@ class HttpPolicy:
             claim,
             fingerprint=fingerprint.current,
             accepts=fingerprint.accepts,
+            quota=self.quota,
             first_sent_ms=first_sent_ms(request.header_lines(FIRST_SENT)),
         )
 

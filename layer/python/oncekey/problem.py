@@ -89,6 +89,13 @@ PROBLEMS: dict[str, Problem] = {
         f" {_AGAIN} It then runs, or gets its answer. A new key could run it twice.",
         retryable=True,
     ),
+    "quota-exceeded": Problem(
+        status=429,
+        title="The quota of keys is used up",
+        detail="There are too many new or active keys, or repeats of keys, for now; nothing was"
+        f" done. {_AGAIN} A new key does not help.",
+        retryable=True,
+    ),
     "operation-unknown": Problem(
         status=404,
         title="There is no such operation",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from oncekey import commands, retry, telemetry
+from oncekey import commands, quota_counting, retry, telemetry
 from oncekey.acceptance import accept, again, given_up, put_back, timed_out
 from oncekey.judgement import Verdict, judge
 from oncekey.outcome import Decision, Held, Reason, Refusal, Replayed
@@ -50,9 +50,10 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
         clock.now_ms() + claim.settings.wait_up_to_ms if claim.settings.in_progress == "wait" else 0
     )
     met: Record | None = None
-    if claim.is_a_late_retry(clock.now_ms()) or (claim.job and claim.job.is_large):
-        # What is under the key decides whether it may begin; a reserve would write over it. And a
-        # large payload is not kept for a repeat.
+    is_large = claim.job is not None and claim.job.is_large
+    if claim.is_a_late_retry(clock.now_ms()) or is_large or claim.counts_keys:
+        # What is under the key decides whether it may begin; a reserve would write over it. A
+        # large payload is not kept for a repeat, and no repeat locks the counters of new keys.
         met = yield from retry.read(claim.pk, budget, clock)
     decision = decide(met, claim, owner, clock)
     polls, is_accepted = 0, False
@@ -70,6 +71,8 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
             # It has failed since we accepted it: the queue's next delivery is its retry.
             return running(met, clock.now_ms())
         reply = yield from _sent(decision, met, claim, budget, clock)
+        if isinstance(reply, Refusal):
+            return reply
         is_accepted |= isinstance(reply, Written) and _accepts(decision)
         # What was written is judged like anything else: a lease may have ended while it was sent.
         met = reply.record if isinstance(reply, Refused) else applied(decision, met)
@@ -81,9 +84,11 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
 
 def _sent(
     decision: Write, met: Record | None, claim: Claim, budget: Budget, clock: Clock
-) -> Flow[Written | Refused]:
+) -> Flow[Written | Refused | Refusal]:
     if isinstance(decision, Enqueue | Reserve) and _accepts(decision):
         return (yield from accept(decision, met, claim, budget, clock))
+    if isinstance(decision, Reserve) and claim.counts_keys:
+        return (yield from quota_counting.reserve(decision, claim, budget, clock))
     return (yield from retry.write(decision, budget, clock))
 
 

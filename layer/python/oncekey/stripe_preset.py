@@ -28,6 +28,7 @@ ERRORS: dict[str, tuple[int, str, str]] = {
     "key-reused": (400, "idempotency_error", "idempotency_key_reused"),
     "key-expired": (410, "idempotency_error", "idempotency_key_expired"),
     "request-too-old": (412, "idempotency_error", "request_too_old"),
+    "quota-exceeded": (429, "invalid_request_error", "rate_limit"),
     "operation-unknown": (404, "invalid_request_error", "resource_missing"),
     "not-started-in-time": (408, "idempotency_error", "request_not_started_in_time"),
     "request-in-progress": (409, "idempotency_error", "idempotency_key_in_use"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.commit import ConditionsFailed
 from oncekey.due_index import MOST_ON_PAGE, DuePage
+from oncekey.quota_counter import RefusedCount, admits, counted
 from oncekey.recorded_errors import RefusedWrite
 from oncekey.store import Refused, Written
 from oncekey.transition_rules import applied, permitted
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from oncekey.business_write import BusinessWrite
     from oncekey.commit import Commit
     from oncekey.outbox import Message
+    from oncekey.quota_counter import Counter
     from oncekey.record import Record
     from oncekey.stored_answer import Blob, Elsewhere
     from oncekey.transitions import Transition
@@ -46,6 +48,7 @@ class MemoryStore:
         self._lock = threading.Lock()
         self.blobs: dict[str, bytes] = {}
         self._most_due_shards = 0
+        self.counters: dict[str, Counter] = {}
 
     def write(self, transition: Transition) -> Written | Refused:
         """See `oncekey.store.Store.write`."""
@@ -64,12 +67,22 @@ class MemoryStore:
             if transition is not None and not permitted(transition, record):
                 return Refused(record)
             failed = [write for write in commit.writes if not self._holds(write)]
-            if failed:
+            full = tuple(
+                RefusedCount(count, counter)
+                for count in commit.counts
+                if not admits(counter := self.counters.get(count.name), count)
+            )
+            if failed or full:
                 return ConditionsFailed(
-                    tuple(RefusedWrite(each.number, each.kind, each.table, None) for each in failed)
+                    tuple(
+                        RefusedWrite(each.number, each.kind, each.table, None) for each in failed
+                    ),
+                    full,
                 )
             if transition is not None:
                 self.records[transition.pk] = applied(transition, record)
+            for count in commit.counts:
+                self.counters[count.name] = counted(self.counters.get(count.name), count)
             self.writes += commit.writes
             self.messages += commit.messages
             if commit.companion is not None:

@@ -1,0 +1,104 @@
+"""Quotas: how many keys a tenant may bring into use, and how often it may ask after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from oncekey.errors import ConfigurationError
+
+_MINUTE = timedelta(minutes=1)
+_LONGEST_WINDOW = timedelta(days=1)
+# Far beyond what makes sense, and well within what a counter holds.
+_LARGEST_LIMIT = 10**12
+_MOST_SHARDS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """What one tenant may use; at least one limit is given. Beyond it the answer is a 429.
+
+    A key that exists is never refused by `new_keys` or `active_keys`: its repeats are replayed,
+    refused and resumed as ever. What is counted in the table is counted in the transaction that
+    reserves the key, so a limit is exact, and a tenant never affects another.
+
+    Args:
+        new_keys: how many keys a tenant may reserve in a window. Windows are fixed, so two
+            neighbouring ones together admit twice as many. An expired key that is used again is a
+            new one.
+        active_keys: how many of a tenant's keys may be reserved and not expired. A key counts from
+            its reserve for as long as answers are kept, and up to an hour more (a 24th of the
+            retention, where that is more); not longer, if its record lives on in doubt, and not
+            shorter, if it is deleted.
+        lookups: how often repeats of keys that exist may be answered in a window: replays and
+            refusals. Each sandbox counts on its own, in memory. A retry that runs is no look-up.
+        window: one minute by default; one second to one day.
+        scope: `operation` (every operation has counters of its own, the default) or `tenant`: one
+            count over all operations whose quota says so. Give these the same limits.
+        shards: over how many items a tenant's counts are spread, each with its share of the limit.
+            One item takes some tens of new keys a second; more shards take more, and cost more
+            requests once the limit is near.
+
+    Raises:
+        ConfigurationError: an argument is wrong; the message names every fault.
+    """
+
+    new_keys: int | None = None
+    active_keys: int | None = None
+    lookups: int | None = None
+    window: timedelta = _MINUTE
+    scope: str = "operation"
+    shards: int = 1
+
+    def __post_init__(self) -> None:
+        faults = [
+            f"{name} is {limit!r}: a whole number from 1 to {_LARGEST_LIMIT} is needed"
+            for name, limit in self._limits().items()
+            if limit is not None and not _is_number(limit, _LARGEST_LIMIT)
+        ]
+        if all(limit is None for limit in self._limits().values()):
+            faults.append("no limit is given: new_keys, active_keys or lookups")
+        if not isinstance(self.window, timedelta):
+            faults.append(f"window is {self.window!r}: a timedelta is needed")
+        elif not timedelta(seconds=1) <= self.window <= _LONGEST_WINDOW:
+            faults.append(f"window is {self.window}: one second to one day is possible")
+        if self.scope not in ("operation", "tenant"):
+            faults.append(f"scope is {self.scope!r}: 'operation' or 'tenant' is needed")
+        if not _is_number(self.shards, _MOST_SHARDS):
+            faults.append(f"shards is {self.shards!r}: 1 to {_MOST_SHARDS} is possible")
+        elif not faults and self.shards > min(self.new_keys or 64, self.active_keys or 64):
+            faults.append(f"shards is {self.shards}: a limit is less, and has no share for each")
+        if faults:
+            raise ConfigurationError("Quota(...)", faults)
+
+    @property
+    def counts_keys(self) -> bool:
+        """Whether a new key is counted in the table."""
+        return self.new_keys is not None or self.active_keys is not None
+
+    @property
+    def window_ms(self) -> int:
+        """The length of a window in milliseconds."""
+        return self.window // timedelta(milliseconds=1)
+
+    def window_at(self, now_ms: int) -> int:
+        """The number of the window that `now_ms` is in."""
+        return now_ms // self.window_ms
+
+    def _limits(self) -> dict[str, object]:
+        return {
+            "new_keys": self.new_keys,
+            "active_keys": self.active_keys,
+            "lookups": self.lookups,
+        }
+
+
+def quota_faults(quota: object) -> list[str]:
+    """What is wrong with a decorator's `quota`."""
+    if quota is None or isinstance(quota, Quota):
+        return []
+    return [f"quota is {quota!r}: pass Quota(new_keys=100), or leave it out"]
+
+
+def _is_number(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most

@@ -1,0 +1,213 @@
+"""Counting a new key: in the transaction that reserves it, or not at all."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from oncekey import quota_telemetry, retry
+from oncekey.commit import Commit, ConditionsFailed, Inapplicable
+from oncekey.errors import StoreError
+from oncekey.identity import digest
+from oncekey.outcome import RETRY_SOON_MS, Reason, Refusal, Replayed
+from oncekey.quota_counter import Count, after_refusal
+from oncekey.quota_memory import QuotaMemory
+from oncekey.transitions import Reserve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey.claim import Claim
+    from oncekey.clock import Clock
+    from oncekey.commands import Flow
+    from oncekey.quota import Quota
+    from oncekey.quota_counter import RefusedCount
+    from oncekey.record import Record
+    from oncekey.retry import Budget
+    from oncekey.store import Refused, Written
+
+    Reply = Written | Refused | ConditionsFailed | Inapplicable
+
+_HOUR_S = 3600
+# How many buckets a retention is cut into, so that a counter stays within one write unit.
+_BUCKETS = 24
+# A host whose clock is behind still counts in a window that is over elsewhere.
+_WINDOW_STAYS_S = _HOUR_S
+# Operations that share a counter write its expiry in turn; no short retention may remove what a
+# longer one still counts.
+_RETENTIONS_DIFFER_S = 90 * 24 * _HOUR_S
+# Each round follows from another counter that was full, or from one that somebody else has written.
+_MOST_ROUNDS = 20
+
+
+@dataclass(slots=True)
+class _Line:
+    """One limit, and the counters of it that may have room: one a shard."""
+
+    limit: str
+    open: list[Count] = field(default_factory=list)
+    full_until_ms: list[int] = field(default_factory=list)
+
+
+def commit(
+    whole: Commit,
+    claim: Claim,
+    budget: Budget,
+    clock: Clock,
+    is_landed: Callable[[Record | None], bool],
+) -> Flow[Reply | Refusal]:
+    """Apply `whole`; if it reserves a key under a quota, only together with the count of that.
+
+    The record's own condition is judged first: a key that exists is never refused here. When it
+    returns `Refusal`, nothing was applied.
+
+    Raises:
+        StoreError: as for `oncekey.retry.commit`. The key is reserved and counted, or neither.
+    """
+    reserve = whole.transition
+    if not isinstance(reserve, Reserve) or not claim.counts_keys:
+        return (yield from retry.commit(whole, budget, clock, is_landed))
+    memory = claim.quota_memory or QuotaMemory()
+    lines = _lines(claim, memory, clock.now_ms())
+    for number in range(_MOST_ROUNDS):
+        for line in lines:
+            if not line.open:
+                return _exceeded(claim, line.limit, min(line.full_until_ms) - clock.now_ms())
+        counting = replace(
+            whole, token=_token(reserve, number), counts=tuple(line.open[0] for line in lines)
+        )
+        try:
+            reply = yield from retry.commit(counting, budget, clock, is_landed)
+        except StoreError as error:
+            if error.contention != "counter":
+                raise
+            break
+        if not isinstance(reply, ConditionsFailed):
+            return reply
+        for refused in reply.counts:
+            _learn(refused, lines, memory, clock.now_ms())
+    quota_telemetry.contended(claim.identity.operation, claim.identity.tenant)
+    return Refusal(reason=Reason.STORE_UNAVAILABLE, retry_after_ms=RETRY_SOON_MS)
+
+
+def reserve(
+    transition: Reserve, claim: Claim, budget: Budget, clock: Clock
+) -> Flow[Written | Refused | Refusal]:
+    """Reserve a key and count it, in one transaction; see `commit`."""
+    whole = Commit(transition=transition, token="")
+    reply = yield from commit(whole, claim, budget, clock, lambda found: found == transition.record)
+    if isinstance(reply, ConditionsFailed | Inapplicable):
+        reason = reply.reason if isinstance(reply, Inapplicable) else "a condition failed"
+        raise StoreError(f"the key cannot be counted: {reason}", transient=False)
+    return reply
+
+
+def limited(
+    decision: Replayed | Refusal, claim: Claim, owner: str, now_ms: int
+) -> Replayed | Refusal:
+    """`decision`, unless it answers a repeat, and its tenant has had as many as it may."""
+    quota, record = claim.quota, decision.record
+    if quota is None or quota.lookups is None or record is None or record.owner == owner:
+        return decision
+    window = quota.window_at(now_ms)
+    whose = digest(_scope(claim, quota), claim.identity.tenant, str(quota.window_ms))
+    memory = claim.quota_memory or QuotaMemory()
+    if memory.count_lookup(whose, window) <= quota.lookups:
+        return decision
+    return _exceeded(claim, "lookups", (window + 1) * quota.window_ms - now_ms)
+
+
+def _lines(claim: Claim, memory: QuotaMemory, now_ms: int) -> list[_Line]:
+    """The limits that a new key is held against, each with its counters; the key's own come first.
+
+    A counter that is known to be full is not asked.
+    """
+    quota = claim.quota
+    assert quota is not None
+    first = int(claim.identity.due_shard(quota.shards))
+    shards = [(first + number) % quota.shards for number in range(quota.shards)]
+    lines: list[_Line] = []
+    for limit, keys in (("new_keys", quota.new_keys), ("active_keys", quota.active_keys)):
+        if keys is None:
+            continue
+        line = _Line(limit)
+        for shard in shards:
+            share = keys // quota.shards + (shard < keys % quota.shards)
+            make = _in_window if limit == "new_keys" else _among_active
+            count = make(claim, quota, share, shard, now_ms)
+            until_ms = memory.full_until_ms(count.name, now_ms)
+            if until_ms is None:
+                line.open.append(count)
+            else:
+                line.full_until_ms.append(until_ms)
+        lines.append(line)
+    return lines
+
+
+def _in_window(claim: Claim, quota: Quota, share: int, shard: int, now_ms: int) -> Count:
+    window = quota.window_at(now_ms)
+    over_s = -(-(window + 1) * quota.window_ms // 1000)
+    parts = ("new", str(quota.window_ms), str(window), str(shard))
+    return Count(
+        name=_name(claim, quota, *parts),
+        tenant=claim.identity.tenant,
+        limit=share,
+        expires_at_s=over_s + _WINDOW_STAYS_S,
+    )
+
+
+def _among_active(claim: Claim, quota: Quota, share: int, shard: int, now_ms: int) -> Count:
+    # As if it were answered now. A bucket's width follows from the retention alone, so that all
+    # hosts name the same ones.
+    expires_at_s = claim.expires_at_s(now_ms)
+    kept_s = expires_at_s - now_ms // 1000
+    width_s = max(1, -(-kept_s // (_BUCKETS * _HOUR_S))) * _HOUR_S
+    runs_out_at_s = -(-expires_at_s // width_s) * width_s
+    return Count(
+        name=_name(claim, quota, "active", str(shard)),
+        tenant=claim.identity.tenant,
+        limit=share,
+        expires_at_s=runs_out_at_s + _RETENTIONS_DIFFER_S,
+        runs_out_at_s=runs_out_at_s,
+    )
+
+
+def _name(claim: Claim, quota: Quota, *parts: str) -> str:
+    return "quota#" + digest(_scope(claim, quota), claim.identity.tenant, *parts)
+
+
+def _scope(claim: Claim, quota: Quota) -> str:
+    # No operation has an empty name.
+    return claim.identity.operation if quota.scope == "operation" else ""
+
+
+def _token(transition: Reserve, number: int) -> str:
+    # The commits of the run that follows have tokens of the same operation and owner.
+    record = transition.record
+    return str(uuid.uuid5(uuid.UUID(record.operation_id), f"reserve {record.owner} {number}"))
+
+
+def _learn(refused: RefusedCount, lines: list[_Line], memory: QuotaMemory, now_ms: int) -> None:
+    """Go on with what has run out taken off, or else with the next shard."""
+    line = next(line for line in lines if line.open and line.open[0] == refused.count)
+    again = after_refusal(refused, now_ms // 1000)
+    if again is not None:
+        line.open[0] = again
+        return
+    del line.open[0]
+    until_ms = _frees_at_ms(refused, now_ms)
+    line.full_until_ms.append(until_ms)
+    memory.is_full(refused.count.name, until_ms, now_ms)
+
+
+def _frees_at_ms(refused: RefusedCount, now_ms: int) -> int:
+    if refused.count.runs_out_at_s is None:
+        return (refused.count.expires_at_s - _WINDOW_STAYS_S) * 1000
+    frees_at_s = refused.counter.frees_at_s(now_ms // 1000) if refused.counter else None
+    return refused.count.runs_out_at_s * 1000 if frees_at_s is None else frees_at_s * 1000
+
+
+def _exceeded(claim: Claim, limit: str, left_ms: int) -> Refusal:
+    quota_telemetry.exceeded(claim.identity.operation, claim.identity.tenant, limit)
+    return Refusal(reason=Reason.QUOTA_EXCEEDED, retry_after_ms=max(RETRY_SOON_MS, left_ms))
