@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Quota, single_tenant
+from oncekey.outbox import LARGEST_INLINE_PAYLOAD_BYTES
 from tests.support.async_world import Accepting
 from tests.support.dynamodb import TABLE, deny, items
+from tests.support.events import with_body
 from tests.support.protected import is_replay, problem_of
 from tests.support.quotas import LEFT_OF_THE_MINUTE_S, Metered, request, retry_after_s
 from tests.support.recorded import Refusals, World, cancelled, recorded_world, transfer
@@ -227,6 +229,20 @@ def test_an_accepted_request_is_counted_with_its_message(world: World) -> None:
     assert problem_of(service.send(request("a"))) == EXCEEDED
 
     assert (len(world.messages), counters(world)) == (1, [1])
+
+
+def test_a_large_request_over_the_quota_is_not_kept() -> None:
+    """What is not accepted leaves no payload in the bucket, once the sandbox knows of its limit."""
+    service = Accepting(quota=Quota(new_keys=1))
+    large = "x" * LARGEST_INLINE_PAYLOAD_BYTES
+
+    def ask(key: str) -> int:
+        status: int = service.send(with_body(request(key), large))["statusCode"]
+        return status
+
+    assert [ask(key) for key in "abcde"] == [202] + [429] * 4
+    payloads = [name for name in service.store.blobs if not name.startswith("op#")]
+    assert len(payloads) == 2
 
 
 def test_a_worker_is_under_no_quota() -> None:

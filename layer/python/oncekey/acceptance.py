@@ -43,6 +43,10 @@ def accept(
     record = applied(transition, met)
     message = message_of(claim.job, record, clock.now_ms())
     if message.claim is not None:
+        refusal = quota_counting.known_to_be_full(transition, claim, clock.now_ms())
+        if refusal is not None:
+            # Nothing removes what is kept for a request that is not accepted.
+            return refusal
         payload = Blob(at=message.claim, data=message.payload.encode("ascii"), expires_at_s=0)
         yield from retry.keep(payload, budget, clock)
     whole = Commit(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from oncekey.record import Record
     from oncekey.retry import Budget
     from oncekey.store import Refused, Written
+    from oncekey.transitions import Transition
 
     Reply = Written | Refused | ConditionsFailed | Inapplicable
 
@@ -71,9 +72,9 @@ def commit(
     memory = claim.quota_memory or QuotaMemory()
     lines = _lines(claim, memory, clock.now_ms())
     for number in range(_MOST_ROUNDS):
-        for line in lines:
-            if not line.open:
-                return _exceeded(claim, line.limit, min(line.full_until_ms) - clock.now_ms())
+        refusal = _full(claim, lines, clock.now_ms())
+        if refusal is not None:
+            return refusal
         counting = replace(
             whole, token=_token(reserve, number), counts=tuple(line.open[0] for line in lines)
         )
@@ -101,6 +102,13 @@ def reserve(
         reason = reply.reason if isinstance(reply, Inapplicable) else "a condition failed"
         raise StoreError(f"the key cannot be counted: {reason}", transient=False)
     return reply
+
+
+def known_to_be_full(transition: Transition, claim: Claim, now_ms: int) -> Refusal | None:
+    """The refusal of a new key, where this sandbox knows already that there is no room for it."""
+    if not isinstance(transition, Reserve) or not claim.counts_keys:
+        return None
+    return _full(claim, _lines(claim, claim.quota_memory or QuotaMemory(), now_ms), now_ms)
 
 
 def limited(
@@ -143,6 +151,13 @@ def _lines(claim: Claim, memory: QuotaMemory, now_ms: int) -> list[_Line]:
                 line.full_until_ms.append(until_ms)
         lines.append(line)
     return lines
+
+
+def _full(claim: Claim, lines: list[_Line], now_ms: int) -> Refusal | None:
+    for line in lines:
+        if not line.open:
+            return _exceeded(claim, line.limit, min(line.full_until_ms) - now_ms)
+    return None
 
 
 def _in_window(claim: Claim, quota: Quota, share: int, shard: int, now_ms: int) -> Count:
