@@ -15,9 +15,12 @@ CLOCK = "tests.support.sample_event_service:CLOCK"
 def test_by_hand() -> None:
     """A scheduled function is called by hand: it is told how its run ended, however that was.
 
-    What `oncekey dev` says at its start, it says as a command that does so.
+    What `oncekey dev` says at its start, it says as a command that does so. Only what is called
+    often has a process before that.
     """
     with Desk() as desk, running(CLOCK, env=desk.environment) as dev, ThreadPoolExecutor() as hand:
+        warm = [one["function"] for one in dev.processes() if one["role"] == "function"]
+        assert warm == ["often"]
         assert dev.schedules() == {"often": "every 60 s", "daily": "daily at 3:00 UTC"}
         assert (
             f"daily daily at 3:00 UTC, or now: curl -X POST {dev.url}/_dev/schedules/daily\n"

@@ -197,8 +197,9 @@ class LocalService:
             timeout_s=self._options.timeout_s or function.timeout_s,
             environment=function_environment(self._service, function, place),
         )
-        # A function that nothing calls starts when it is asked for.
-        triggered = function.streams or function.queues or function.schedule
+        # A function that nothing calls soon starts when it is asked for.
+        often = function.schedule is not None and function.schedule.every_minutes is not None
+        triggered = function.streams or function.queues or often
         warm = _WARM_SANDBOXES_TRIGGERED if triggered else 0
         if function.routes:
             warm = min(_WARM_SANDBOXES, self._options.sandboxes)
