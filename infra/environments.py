@@ -42,6 +42,8 @@ class Environment:
     provider_url: str
     # The Secrets Manager secret that holds the provider's API key. It exists before the deployment.
     provider_api_key_secret: str
+    # The same with what the provider signs its webhooks with.
+    webhook_secret: str
     # The functions' Python and processor, for which the layer is made.
     runtime: LayerTarget
 
@@ -66,6 +68,7 @@ _PROFILES = {
             "jwt_audience": EXAMPLE_AUDIENCE,
             "provider_url": "https://api.stripe.com",
             "provider_api_key_secret": "oncekey/dev/provider-api-key",
+            "webhook_secret": "oncekey/dev/webhook-secret",
         },
     ),
     Stage.PRODUCTION: _Profile(
@@ -78,6 +81,7 @@ _PROFILES = {
         defaults={
             "provider_url": "https://api.stripe.com",
             "provider_api_key_secret": "oncekey/production/provider-api-key",
+            "webhook_secret": "oncekey/production/webhook-secret",
         },
     ),
 }
@@ -89,6 +93,7 @@ CONTEXT_NAMES = (
     "jwt_audience",
     "provider_url",
     "provider_api_key_secret",
+    "webhook_secret",
     "python_version",
     "architecture",
 )

@@ -1,4 +1,7 @@
-"""The HTTP API in front of the functions: every route of the description, none open."""
+"""The HTTP API in front of the functions: every route of the description.
+
+None is open that the description does not call so.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ ACCESS_LOG_FIELDS = {
 
 
 class ServiceApi(Construct):
-    """An HTTP API whose routes all ask for a JWT of the environment's issuer and audience."""
+    """An HTTP API whose routes ask for a JWT of the environment's issuer and audience.
+
+    But for those that are described as not authorized: theirs is for their function to judge.
+    """
 
     def __init__(
         self, scope: Construct, construct_id: str, *, name: str, environment: Environment
@@ -71,6 +77,8 @@ class ServiceApi(Construct):
             self.api.add_routes(
                 path=route.path,
                 methods=[apigateway.HttpMethod[route.method]],
+                # Without one the API's own is asked.
+                authorizer=None if route.authorized else apigateway.HttpNoneAuthorizer(),
                 # Each needs a name of its own within the API.
                 integration=integrations.HttpLambdaIntegration(route.key, function),
             )

@@ -5,15 +5,20 @@ Imported by the local runtime too, so it names nothing of the CDK.
 
 from __future__ import annotations
 
+from infra.service_resources import (
+    ESCALATED,
+    IDEMPOTENCY,
+    OUTBOX,
+    PAYMENTS,
+    REFUNDS,
+    REPORTS,
+    REQUESTED,
+    RESPONSES,
+)
 from oncekey_local.description import (
-    Attribute,
-    Bucket,
     BucketName,
     EnvironmentValue,
-    Expiration,
     Function,
-    Index,
-    Queue,
     QueueTrigger,
     QueueUrl,
     Route,
@@ -21,53 +26,8 @@ from oncekey_local.description import (
     Service,
     Setting,
     StreamTrigger,
-    Table,
     TableName,
 )
-
-IDEMPOTENCY = Table(
-    name="idempotency",
-    partition_key=Attribute(name="pk"),
-    # Frozen: DynamoDB can neither rename a TTL attribute in one deployment nor drop it.
-    ttl_attribute="expires_at",
-    # The open records, by the time when somebody must look at them; settled ones leave it. It is
-    # here from the first release because a table in use takes one index change a deployment.
-    indexes=(
-        Index(
-            name="due",
-            partition_key=Attribute(name="due_shard"),
-            sort_key=Attribute(name="due_at", type="N"),
-        ),
-    ),
-)
-
-# Business rows outlive the record that made them, so they carry no TTL.
-PAYMENTS = Table(name="payments", partition_key=Attribute(name="pk"))
-
-# What no item holds. Results of steps are evidence, and stay.
-RESPONSES = Bucket(
-    name="responses",
-    expirations=(
-        # Answers outlive their records, which live for a day.
-        Expiration(prefix="answers/", after_days=3),
-        # Large messages outlive whatever names them: a queue, and then its dead letters, for 14
-        # days each at the most.
-        Expiration(prefix="outbox/", after_days=30),
-        # What was found when payments and charges were compared.
-        Expiration(prefix="reports/", after_days=90),
-    ),
-)
-
-# Messages on their way to the queue; the relay deletes them once they are there.
-OUTBOX = Table(name="outbox", partition_key=Attribute(name="id"), stream=True)
-REFUNDS = Table(name="refunds", partition_key=Attribute(name="pk"))
-REPORTS = Table(name="reports", partition_key=Attribute(name="pk"))
-
-# Payments to be charged, and accepted requests to be carried out. A provider that is down longer
-# than the retries last makes dead letters, which are redriven once it is back.
-REQUESTED = Queue(name="payments", max_receives=5)
-# Records of the stream that the relay could not cope with; somebody has to look at them.
-ESCALATED = Queue(name="escalated")
 
 _LOGGING = {"POWERTOOLS_SERVICE_NAME": "payments", "POWERTOOLS_LOG_LEVEL": "INFO"}
 _RECORDS: dict[str, EnvironmentValue] = {
@@ -130,6 +90,24 @@ REFUNDS_FUNCTION = Function(
     writes=("refunds",),
     reserves_in="idempotency",
     keeps_answers_in="responses",
+)
+
+WEBHOOKS_FUNCTION = Function(
+    name="webhooks",
+    handler="functions.webhooks.handler.handler",
+    # One call of DynamoDB; the layer answers within 4 s in any case.
+    timeout_s=10,
+    memory_mb=256,
+    # The provider has no token of ours: its signature says who calls.
+    routes=(Route(method="POST", path="/webhooks/stripe", authorized=False),),
+    environment={
+        "ONCEKEY_TABLE": TableName("idempotency"),
+        **_OUTBOX,
+        "ONCEKEY_WEBHOOK_SECRET": Setting.WEBHOOK_SECRET,
+        **_LOGGING,
+    },
+    writes=("outbox",),
+    reserves_in="idempotency",
 )
 
 REPORTS_FUNCTION = Function(
@@ -202,12 +180,13 @@ WORKER_FUNCTION = Function(
         **_RECORDS,
         **_QUEUE,
         "PAYMENTS_TABLE": TableName("payments"),
+        "REFUNDS_TABLE": TableName("refunds"),
         "REPORTS_TABLE": TableName("reports"),
         **_PROVIDER,
         **_LOGGING,
     },
     reads=("payments",),
-    writes=("reports",),
+    writes=("refunds", "reports"),
     updates=("payments",),
     reserves_in="idempotency",
     keeps_answers_in="responses",
@@ -238,6 +217,7 @@ SERVICE = Service(
     functions=(
         PAYMENTS_FUNCTION,
         REFUNDS_FUNCTION,
+        WEBHOOKS_FUNCTION,
         REPORTS_FUNCTION,
         OPERATIONS_FUNCTION,
         RELAY_FUNCTION,

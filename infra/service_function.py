@@ -145,13 +145,15 @@ def _resolve(value: EnvironmentValue, resources: Resources, environment: Environ
         case Setting.PROVIDER_URL:
             return environment.provider_url
         case Setting.PROVIDER_API_KEY:
-            return _provider_api_key(environment)
+            return _secret(environment.provider_api_key_secret)
+        case Setting.WEBHOOK_SECRET:
+            return _secret(environment.webhook_secret)
         case _:
             return value
 
 
-def _provider_api_key(environment: Environment) -> str:
-    """Refer to the API key so that no template, parameter or shell history ever holds it.
+def _secret(name: str) -> str:
+    """Refer to the secret `name` so that no template, parameter or shell history ever holds it.
 
     CloudFormation replaces the reference while it deploys. What remains: the key stands in the
     function's configuration, encrypted at rest, in clear for whoever may call
@@ -160,5 +162,4 @@ def _provider_api_key(environment: Environment) -> str:
     the secret at run time would leave neither, at the price of a call at each cold start and a
     handler that no longer reads its settings from the environment alone.
     """
-    secret = SecretValue.secrets_manager(environment.provider_api_key_secret)
-    return secret.unsafe_unwrap()
+    return SecretValue.secrets_manager(name).unsafe_unwrap()

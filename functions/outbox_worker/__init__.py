@@ -1,1 +1,1 @@
-"""The worker: charges payments that were taken on, and does what was accepted for later."""
+"""The worker: charges payments, and does what was accepted for later or what events ask for."""

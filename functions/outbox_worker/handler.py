@@ -1,6 +1,7 @@
 """The Lambda on the queue: one message at a time, and which of them have failed.
 
-It charges payments, and carries out the requests that were accepted for later.
+It charges payments, carries out the requests that were accepted for later, and does what follows
+from the provider's events.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from aws_lambda_powertools.utilities.batch import (
     process_partial_response,
 )
 
-from functions.outbox_worker import logic
+from functions.outbox_worker import logic, provider_events
 from functions.reports.handler import create_report
-from functions.shared.models import PAYMENT_REQUESTED, Charge
+from functions.shared import models
 from oncekey import (
     InProgress,
     OutcomeUnknown,
@@ -86,13 +87,36 @@ def carry_out(message: Delivered, lambda_context: object) -> None:
     if jobs.takes(message):
         jobs.perform(message, lambda_context)
         return
-    if message.topic != PAYMENT_REQUESTED:
-        raise TopicUnknown(f"{message.topic} of {message.operation}")
-    charge_payment(message, lambda_context)
+    match message.topic:
+        case models.PAYMENT_REQUESTED:
+            charge_payment(message, lambda_context)
+        case models.PROVIDER_EVENT:
+            apply_event(message)
+        case _:
+            raise TopicUnknown(f"{message.topic} of {message.operation}")
+
+
+def apply_event(message: Delivered) -> None:
+    """Finish a payment, or settle a refund, by what the provider tells of it.
+
+    Naturally idempotent, so it reserves no key: each write is on condition of what it finds.
+    """
+    event = models.ProviderEvent.model_validate(message.payload)
+    outcome = provider_events.apply(event)
+    logger.info(
+        "provider event applied",
+        extra={
+            "message_id": message.id,
+            "type": event.type,
+            "provider_id": event.object_id,
+            "operation_id": event.metadata.get("operation_id"),
+            "outcome": outcome,
+        },
+    )
 
 
 @idempotent_function(
-    operation=PAYMENT_REQUESTED,
+    operation=models.PAYMENT_REQUESTED,
     key=lambda message, _: message.id,
     tenant=lambda message, _: message.tenant,
     effects="recorded",
@@ -102,7 +126,7 @@ def charge_payment(message: Delivered, context: object) -> str:
     """Charge the payment that the message asks for, once; how that ended."""
     del context  # the lease ends with it
     operation = current_operation()
-    request = Charge.model_validate(message.payload)
+    request = models.Charge.model_validate(message.payload)
     charged = logic.charge(
         request,
         operation,

@@ -20,7 +20,7 @@ PROVIDER_REMEMBERS_MS = 23 * 3_600_000
 # Every other state of an intent means that the card was not charged, and will not be.
 _STATUSES = {
     "succeeded": Status.SUCCEEDED,
-    # A bank debit takes days. Nothing follows it yet, so its payment stays pending.
+    # A bank debit takes days. The provider's event says how it ended.
     "processing": Status.PENDING,
 }
 
@@ -60,9 +60,6 @@ def charge(request: Charge, operation: Operation, *, requested_by: str, age_ms: 
     row = payments_table.find(operation.tenant, request.payment_id)
     if row is None:
         raise PaymentMissing(request.payment_id)
-    if row.status is not Status.PENDING or row.provider_id is not None:
-        # A message that is older than its record, or that somebody else has settled.
-        return Charged(status=row.status, provider_id=row.provider_id)
     metadata = {
         "operation_id": requested_by,
         "payment_id": request.payment_id,
@@ -72,6 +69,9 @@ def charge(request: Charge, operation: Operation, *, requested_by: str, age_ms: 
     asks_first = age_ms > PROVIDER_REMEMBERS_MS
 
     def charge_once() -> Charged:
+        if row.status is not Status.PENDING or row.provider_id is not None:
+            # The provider's event came first, or the message is older than its record.
+            return Charged(status=row.status, provider_id=row.provider_id)
         found = _find(sdk, request) if asks_first else None
         return found or _charge(sdk, request, metadata)
 
@@ -139,12 +139,15 @@ def _collect(charged: Charged, request: Charge, operation: Operation, table_name
         "reason": charged.reason,
     }
     known = {name: value for name, value in told.items() if value is not None}
+    has_id = charged.provider_id is not None
+    same = "#provider_id = :provider_id" if has_id else "attribute_not_exists(#provider_id)"
     operation.transaction.update(
         table_name,
         {"pk": payments_table.row_key(operation.tenant, request.payment_id)},
         "SET " + ", ".join(f"#{name} = :{name}" for name in known),
-        condition="#status = :pending",
-        names={f"#{name}": name for name in known},
+        # The provider's event may have come first, and says the same.
+        condition="#status = :pending OR (#status = :status AND " + same + ")",
+        names={f"#{name}": name for name in {*known, "provider_id"}},
         values={
             ":pending": Status.PENDING.value,
             **{f":{name}": value for name, value in known.items()},

@@ -8,14 +8,11 @@ import stripe
 from botocore.exceptions import BotoCoreError, ClientError
 
 from functions.refunds.models import Refund
-from functions.shared import dynamodb, payments_table, provider
+from functions.shared import payments_table, provider, refunds_table
 from functions.shared.payments_table import Status
-from functions.shared.settings import setting
 from oncekey import NotExecuted
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb.type_defs import AttributeValueTypeDef
-
     from functions.refunds.models import RefundRequest
     from oncekey import Operation
 
@@ -46,7 +43,7 @@ def create_refund(request: RefundRequest, operation: Operation) -> Refund:
     operation's key.
     """
     # All before the refund: what is missing must not be found out after it.
-    sdk, table, table_name = provider.client(), dynamodb.client(), setting("REFUNDS_TABLE")
+    sdk, _ = provider.client(), refunds_table.table_name()
     intent_id = _charged(operation.tenant, request.payment_id)
     refund_id = payments_table.identifier("ref", operation)
     made = _give_back(sdk, request, operation, refund_id=refund_id, intent_id=intent_id)
@@ -56,9 +53,7 @@ def create_refund(request: RefundRequest, operation: Operation) -> Refund:
         status=made.status or "pending",
         amount=made.amount,
     )
-    # Unconditional, because every attempt at the operation writes the same row: its id derives from
-    # the operation, and the rest is what the provider remembers under its key.
-    table.put_item(TableName=table_name, Item=_row(refund, operation, made))
+    refunds_table.write(_row(refund, operation, made))
     return refund
 
 
@@ -96,8 +91,11 @@ def _give_back(
                 "amount": request.amount,
                 "metadata": {
                     "operation_id": operation.operation_id,
+                    "payment_id": request.payment_id,
                     "refund_id": refund_id,
                     "tenant": operation.tenant,
+                    # By this the provider's event settles the operation, if it is in doubt then.
+                    **({"reference": operation.reference} if operation.reference else {}),
                 },
             },
             {"idempotency_key": operation.downstream_key("refund")},
@@ -118,17 +116,14 @@ def _give_back(
             raise uncertain from None
 
 
-def _row(
-    refund: Refund, operation: Operation, made: stripe.Refund
-) -> dict[str, AttributeValueTypeDef]:
-    return {
-        "pk": {"S": payments_table.row_key(operation.tenant, refund.refund_id)},
-        "tenant": {"S": operation.tenant},
-        "refund_id": {"S": refund.refund_id},
-        "payment_id": {"S": refund.payment_id},
-        "operation_id": {"S": operation.operation_id},
-        "amount": {"N": str(refund.amount)},
-        "status": {"S": refund.status},
-        "provider_id": {"S": made.id},
-        "refunded_at": {"N": str(made.created)},
-    }
+def _row(refund: Refund, operation: Operation, made: stripe.Refund) -> refunds_table.Row:
+    return refunds_table.Row(
+        tenant=operation.tenant,
+        refund_id=refund.refund_id,
+        payment_id=refund.payment_id,
+        operation_id=operation.operation_id,
+        amount=refund.amount,
+        status=refund.status,
+        provider_id=made.id,
+        refunded_at=made.created,
+    )

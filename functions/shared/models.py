@@ -11,6 +11,7 @@ AMOUNT_MAX = 99_999_999
 PAYMENT_ID_PATTERN = r"^pay_[0-9a-f]{32}$"
 
 PAYMENT_REQUESTED = "payment.requested"
+PROVIDER_EVENT = "stripe.event"
 
 # In minor units: 1200 is 12 euros, and 1200 yen.
 Amount = Annotated[int, Field(gt=0, le=AMOUNT_MAX)]
@@ -33,3 +34,20 @@ class Charge(BaseModel):
     currency: Currency
     # The idempotency key that the provider is shown, of the operation that made the payment.
     key: Annotated[str, Field(min_length=1, max_length=255)]
+
+
+class ProviderEvent(BaseModel):
+    """The payload of `stripe.event`: how a payment or refund stands, and whose it is.
+
+    `metadata` is what this service has given the provider to keep with it.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+    type: str
+    object_id: str
+    status: str
+    amount: int
+    created: int
+    reason: str | None = None
+    metadata: dict[str, str]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from infra.service import RESPONSES, SERVICE
+from infra.service import SERVICE
+from infra.service_resources import RESPONSES
 from oncekey.settings import RETENTION_S
 from oncekey_local.described_event_faults import DEAD_LETTER_RETENTION_DAYS
 from tests.support.sample_templates import named

@@ -73,27 +73,34 @@ def _is_resolved(given: Any, value: EnvironmentValue) -> bool:
             return f"Ref{pascal(name)}Queue" in str(given)
         case Setting.PROVIDER_URL:
             return bool(given == "https://api.stripe.com")
-        case Setting.PROVIDER_API_KEY:
+        case Setting.PROVIDER_API_KEY | Setting.WEBHOOK_SECRET:
             return str(given).startswith("{{resolve:secretsmanager:")
         case _:
             return bool(given == value)
 
 
 @pytest.mark.parametrize("stage", ["dev", "production"])
-def test_the_api_key_is_only_a_reference(stage: str, request: pytest.FixtureRequest) -> None:
-    """A template names the secret that holds the provider's key, and no parameter passes it along.
+def test_secrets_are_only_references(stage: str, request: pytest.FixtureRequest) -> None:
+    """A template names the secrets that hold the provider's key and what it signs webhooks with,
+    and no parameter passes them along.
 
-    Only the three functions that call the provider have it.
+    Only the three functions that call the provider have the one, and the webhook's the other.
     """
     app: Synthesised = request.getfixturevalue(stage)
-    holders = {
-        described.name: key
-        for described in SERVICE.functions
-        if (key := _function(app, described)["Environment"]["Variables"].get("PROVIDER_API_KEY"))
-    }
 
-    reference = f"{{{{resolve:secretsmanager:oncekey/{stage}/provider-api-key:SecretString:::}}}}"
-    assert holders == dict.fromkeys(("refunds", "outbox-worker", "ledger"), reference)
+    def holders(variable: str) -> dict[str, str]:
+        return {
+            described.name: value
+            for described in SERVICE.functions
+            if (value := _function(app, described)["Environment"]["Variables"].get(variable))
+        }
+
+    def reference(name: str) -> str:
+        return f"{{{{resolve:secretsmanager:oncekey/{stage}/{name}:SecretString:::}}}}"
+
+    key, secret = reference("provider-api-key"), reference("webhook-secret")
+    assert holders("PROVIDER_API_KEY") == dict.fromkeys(("refunds", "outbox-worker", "ledger"), key)
+    assert holders("ONCEKEY_WEBHOOK_SECRET") == {"webhooks": secret}
     assert set(app.service.to_json()["Parameters"]) == {"BootstrapVersion"}
 
 

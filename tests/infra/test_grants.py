@@ -42,6 +42,10 @@ GRANTS: dict[str, Grants] = {
         (("dynamodb:GetItem",), "ReportsTableArn"),
         *BUCKET_GRANTS,
     },
+    "webhooks": {
+        (RESERVE_ACTIONS, "IdempotencyTableArn"),
+        (("dynamodb:PutItem",), "OutboxTableArn"),
+    },
     "operations": {
         (("dynamodb:GetItem",), "IdempotencyTableArn"),
         (("s3:GetObject",), "ResponsesBucketArn/*"),
@@ -56,6 +60,7 @@ GRANTS: dict[str, Grants] = {
     "outbox-worker": {
         (RESERVE_ACTIONS, "IdempotencyTableArn"),
         (("dynamodb:GetItem", "dynamodb:UpdateItem"), "PaymentsTableArn"),
+        (("dynamodb:PutItem",), "RefundsTableArn"),
         (("dynamodb:PutItem",), "ReportsTableArn"),
         *BUCKET_GRANTS,
         (RECEIVE_ACTIONS, "PaymentsQueueArn"),

@@ -22,14 +22,16 @@ def test_the_routes_are_those_of_the_description(app: Synthesised) -> None:
     assert sorted(route["RouteKey"] for route in routes) == sorted(described)
 
 
-def test_no_route_is_open(app: Synthesised) -> None:
-    """Every route asks for a JWT of the one authorizer."""
+def test_no_route_is_open_but_the_webhooks(app: Synthesised) -> None:
+    """Every route asks for a JWT of the one authorizer, but for that of the provider's events."""
     (authorizer,) = app.service.find_resources("AWS::ApiGatewayV2::Authorizer")
+    asked = {
+        route["RouteKey"]: (route["AuthorizationType"], route.get("AuthorizerId"))
+        for route in app.properties("AWS::ApiGatewayV2::Route")
+    }
 
-    app.service.all_resources_properties(
-        "AWS::ApiGatewayV2::Route",
-        {"AuthorizationType": "JWT", "AuthorizerId": {"Ref": authorizer}},
-    )
+    assert asked.pop("POST /webhooks/stripe") == ("NONE", None)
+    assert list(asked.values()) == [("JWT", {"Ref": authorizer})] * len(asked)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey_local.description import Function, Queue, QueueUrl, Service, Setting, TableName
-from oncekey_local.environment import Place, function_environment, needs_provider
+from oncekey_local.description import (
+    Function,
+    Queue,
+    QueueUrl,
+    Route,
+    Service,
+    Setting,
+    TableName,
+)
+from oncekey_local.environment import Place, function_environment, needs_provider, webhook_path
 from tests.support.sample_service import FAILING, SERVICE
 
 if TYPE_CHECKING:
@@ -72,3 +80,24 @@ def test_provider_only_where_it_is_asked_for() -> None:
     """A service of which no function asks for the provider runs without one."""
     assert needs_provider(SERVICE)
     assert not needs_provider(FAILING)
+
+
+def test_the_webhook_is_known_by_its_secret() -> None:
+    """The provider's events go to the open route of the function that knows what it signs with."""
+
+    def function(name: str, *routes: Route, **environment: Setting) -> Function:
+        return Function(
+            name=name, handler="m.f", timeout_s=1, routes=routes, environment=environment
+        )
+
+    closed = Route(method="POST", path="/closed")
+    hook = Route(method="POST", path="/hook", authorized=False)
+    secret = {"SECRET": Setting.WEBHOOK_SECRET}
+    none = Service(
+        name="sample", functions=(function("f", hook), function("g", closed, **secret)), tables=()
+    )
+    one = Service(name="sample", functions=(function("h", closed, hook, **secret),), tables=())
+
+    assert webhook_path(none) is None
+    assert webhook_path(one) == "/hook"
+    assert function_environment(one, one.functions[0], PLACE)["SECRET"].startswith("whsec_")

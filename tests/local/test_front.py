@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from aiohttp.test_utils import RawTestServer as Server
 
 from oncekey_local import front, tokens
+from oncekey_local.description import Function, Route, Service
 from oncekey_local.front import Front
+from oncekey_local.runtime_api import Outcome, OutcomeKind
 from tests.support.sample_service import FAILING
 
 if TYPE_CHECKING:
     import pytest
-
-    from oncekey_local.runtime_api import Outcome
 
 
 # Nothing here asks for it.
@@ -44,3 +45,40 @@ def test_integration_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert asyncio.run(call()) == (503, b'{"message":"Service Unavailable"}')
     assert len(cancelled) == 1
+
+
+def test_a_route_that_is_open_asks_for_no_token() -> None:
+    """A route described as not authorized is called without a token; another one is a 401."""
+    service = Service(
+        name="open",
+        functions=(
+            Function(
+                name="hook",
+                handler="m.f",
+                timeout_s=1,
+                routes=(
+                    Route(method="POST", path="/hook", authorized=False),
+                    Route(method="POST", path="/closed"),
+                ),
+            ),
+        ),
+        tables=(),
+    )
+    events: list[dict[str, Any]] = []
+
+    async def invoke(event: bytes) -> Outcome:
+        events.append(json.loads(event))
+        return Outcome(kind=OutcomeKind.RESULT, payload=b'{"statusCode": 204}')
+
+    async def call() -> list[int]:
+        gateway = Front(service, {"hook": invoke}, NO_CONTROL)
+        async with Server(gateway.handle) as server, aiohttp.ClientSession() as session:
+            return [
+                (await session.post(server.make_url(path), data=b"{}")).status
+                for path in ("/hook", "/closed")
+            ]
+
+    assert asyncio.run(call()) == [204, 401]
+    (event,) = events
+    assert event["routeKey"] == "POST /hook"
+    assert "authorizer" not in event["requestContext"]

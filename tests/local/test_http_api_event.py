@@ -103,6 +103,14 @@ def test_same_as_the_sample_event(name: str) -> None:
     assert made_event == sample
 
 
+def test_an_open_route_has_no_authorizer() -> None:
+    """Where the gateway asks for no token, it says nothing of the caller."""
+    reception = replace(RECEPTION, claims=None)
+
+    assert "authorizer" not in event(REQUEST, reception)["requestContext"]
+    assert "authorizer" in event(REQUEST, RECEPTION)["requestContext"]
+
+
 def test_header_names_are_lower_case() -> None:
     """The letter case of a header name does not reach the function."""
     assert made(headers=[("IDEMPOTENCY-Key", "Abc")])["headers"] == {"idempotency-key": "Abc"}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 from moto import mock_aws
 
-from infra.service import IDEMPOTENCY
+from infra.service_resources import IDEMPOTENCY
 from oncekey import DynamoDBStore
 from oncekey.s3_bucket import ResponseBucket
 from oncekey_local.tables import create_table_request

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.service import IDEMPOTENCY
+from infra.service_resources import IDEMPOTENCY
 from oncekey_local.description import Function, Route, Service, Setting, TableName
 
 

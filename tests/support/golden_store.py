@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 
-from infra.service import OUTBOX, REQUESTED, SERVICE
+from infra.service import SERVICE
+from infra.service_resources import OUTBOX, REQUESTED
 from oncekey.dynamodb_writes import python_values
 from oncekey_local.batch_event import change_record, message_record
 from oncekey_local.environment import queue_arn, queue_name, queue_url, table_name

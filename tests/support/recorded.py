@@ -15,7 +15,7 @@ from botocore.exceptions import EndpointConnectionError
 from moto import mock_aws
 from moto.core.botocore_stubber import MockRawResponse
 
-from infra.service import IDEMPOTENCY
+from infra.service_resources import IDEMPOTENCY
 from oncekey import DynamoDBStore
 from oncekey.dynamodb_codec import record_from_item
 from oncekey.dynamodb_writes import python_values

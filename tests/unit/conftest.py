@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 from functions.shared import provider as provider_of_functions
-from tests.support.provider import API_KEY, Provider, running_provider
+from tests.support.provider import API_KEY, Provider, running_provider, sdk
 from tests.support.reference_tables import ENVIRONMENT, Tables, physical, reference_tables
 
 if TYPE_CHECKING:
@@ -46,3 +46,14 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tables]:
         monkeypatch.setenv(variable, physical(table))
     with reference_tables() as tables:
         yield tables
+
+
+@pytest.fixture
+def intent_id(provider: Provider, tables: Tables) -> str:
+    """The provider's id of the tenant's payment, which was charged."""
+    with sdk(provider.url) as client:
+        intent = client.v1.payment_intents.create(
+            {"amount": 1200, "currency": "eur", "customer": "cus_1", "confirm": True}
+        )
+    tables.add_payment(status="succeeded", provider_id=intent.id)
+    return intent.id

@@ -8,7 +8,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from infra.service import REQUESTED, WORKER_FUNCTION
+from infra.service import WORKER_FUNCTION
+from infra.service_resources import REQUESTED
 from oncekey.inbox import postpone
 from oncekey.settings import Settings
 from oncekey.sqs_queue import SqsQueue

@@ -17,10 +17,15 @@ _EVENT_AGE_S_MAX = 6 * 60 * 60
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """A method and a path template as in API Gateway's HTTP API: `GET /payments/{payment_id}`."""
+    """A method and a path template as in API Gateway's HTTP API: `GET /payments/{payment_id}`.
+
+    Not `authorized`, anybody may call it: its function finds out by itself who the caller is, as a
+    webhook does by its signature.
+    """
 
     method: str
     path: str
+    authorized: bool = True
     # A JSON body that the route accepts, for whoever tries it by hand.
     example_body: str = "{}"
 

@@ -11,6 +11,8 @@ class Setting(StrEnum):
 
     PROVIDER_URL = "provider-url"
     PROVIDER_API_KEY = "provider-api-key"
+    # What the provider signs its webhooks with; several, between white space, while they rotate.
+    WEBHOOK_SECRET = "webhook-secret"  # noqa: S105 -- the setting's name
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 REGION = "us-east-1"
 PROVIDER_API_KEY = "sk_test_local"
+WEBHOOK_SECRET = "whsec_local_only_0123456789abcdef"  # noqa: S105 -- opens nothing but this machine's own
 _VERSION = "$LATEST"
 
 
@@ -80,6 +81,18 @@ def needs_provider(service: Service) -> bool:
     )
 
 
+def webhook_path(service: Service) -> str | None:
+    """Where the provider sends its events: the first open route of a function with its secret."""
+    paths = (
+        route.path
+        for function in service.functions
+        if Setting.WEBHOOK_SECRET in function.environment.values()
+        for route in function.routes
+        if not route.authorized
+    )
+    return next(paths, None)
+
+
 def function_environment(service: Service, function: Function, place: Place) -> dict[str, str]:
     """The whole environment of a function's sandboxes.
 
@@ -112,6 +125,8 @@ def _resolve(service: Service, value: EnvironmentValue, place: Place) -> str:
             return place.provider_url
         case Setting.PROVIDER_API_KEY:
             return PROVIDER_API_KEY
+        case Setting.WEBHOOK_SECRET:
+            return WEBHOOK_SECRET
         case str():
             return value
 

@@ -75,7 +75,8 @@ class Front:
         self, request: web.BaseRequest, raw_path: str, raw_query: str, match: Match, request_id: str
     ) -> HttpResponse:
         try:
-            claims = tokens.verify(request.headers.get("Authorization"))
+            token = request.headers.get("Authorization")
+            claims = tokens.verify(token) if match.route.authorized else None
             body = await read_body(request, limit_bytes=MAX_PAYLOAD_BYTES)
         except tokens.Unauthorized:
             return http_api_response.UNAUTHORIZED

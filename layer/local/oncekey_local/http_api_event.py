@@ -44,11 +44,14 @@ class HttpRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Reception:
-    """What the gateway adds to a request: its route, its caller's claims, an id and the time."""
+    """What the gateway adds to a request: its route, its caller's claims, an id and the time.
+
+    `claims` is None where the route has no authorizer: nothing is known of its caller.
+    """
 
     route_key: str
     path_parameters: Mapping[str, str]
-    claims: Mapping[str, str]
+    claims: Mapping[str, str] | None
     request_id: str
     time_ms: int
     domain_name: str
@@ -84,10 +87,12 @@ def event(request: HttpRequest, reception: Reception) -> dict[str, Any]:
 def _request_context(
     request: HttpRequest, reception: Reception, headers: Mapping[str, str]
 ) -> dict[str, Any]:
+    claims = reception.claims
+    authorizer = {} if claims is None else {"jwt": {"claims": dict(claims), "scopes": None}}
     return {
         "accountId": ACCOUNT_ID,
         "apiId": API_ID,
-        "authorizer": {"jwt": {"claims": dict(reception.claims), "scopes": None}},
+        **({"authorizer": authorizer} if authorizer else {}),
         "domainName": reception.domain_name,
         "domainPrefix": reception.domain_name.partition(".")[0],
         "http": {

@@ -26,12 +26,17 @@ if TYPE_CHECKING:
 REQUEST = RefundRequest(payment_id=PAYMENT_ID, amount=300)
 OPERATION_ID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 REFUND_ID = "ref_7c9e6679742540de944be07fc1f90ae7"
+REFERENCE = f"v1#record.{OPERATION_ID}"
 
 
 def operation(attempt: int = 1, tenant: str = "tenant-1") -> Operation:
     """An attempt at the operation of these tests."""
     return Operation(
-        name="POST /refunds", operation_id=OPERATION_ID, attempt=attempt, tenant=tenant
+        name="POST /refunds",
+        operation_id=OPERATION_ID,
+        attempt=attempt,
+        tenant=tenant,
+        reference=REFERENCE,
     )
 
 
@@ -53,8 +58,10 @@ def test_a_refund_is_made_and_stored(provider: Provider, tables: Tables, intent_
     assert made.metadata is not None
     assert made.metadata.to_dict() == {
         "operation_id": OPERATION_ID,
+        "payment_id": PAYMENT_ID,
         "refund_id": REFUND_ID,
         "tenant": "tenant-1",
+        "reference": REFERENCE,
     }
     assert tables.rows("refunds") == [
         {
@@ -216,8 +223,10 @@ def test_the_provider_is_shown_the_operations_own_key(provider: Provider, intent
                 "amount": 300,
                 "metadata": {
                     "operation_id": OPERATION_ID,
+                    "payment_id": PAYMENT_ID,
                     "refund_id": refund.refund_id,
                     "tenant": "tenant-1",
+                    "reference": REFERENCE,
                 },
             },
             {"idempotency_key": downstream_key(OPERATION_ID, "refund")},

@@ -1,0 +1,110 @@
+"""What follows from an event of the provider's: a payment's row is finished, a refund settled.
+
+Nothing here needs a record of its own: every write is on condition, and says the same whenever and
+in whatever order the events come.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from functions.refunds.models import Refund
+from functions.shared import dynamodb, payments_table, refunds_table
+from functions.shared.http import answer
+from functions.shared.payments_table import Status
+from oncekey import Completed, settle
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.type_defs import AttributeValueTypeDef
+
+    from functions.shared.models import ProviderEvent
+
+# Every other state of an intent is on the way to one of these.
+_ENDED = {
+    "succeeded": Status.SUCCEEDED,
+    "requires_payment_method": Status.DECLINED,
+    "canceled": Status.DECLINED,
+}
+
+
+# Of a row that has an intent, only that intent's events count.
+_STILL_OPEN = (
+    "(#status = :pending AND (attribute_not_exists(#provider_id) OR #provider_id = :provider_id))"
+)
+
+
+def apply(event: ProviderEvent) -> str:
+    """Do what follows from `event`; what that was, in a word.
+
+    Raises:
+        NotConfigured: a table is not named.
+        StoreError, ClientError, BotoCoreError: DynamoDB did not answer; the same message again.
+    """
+    if event.type.startswith("payment_intent."):
+        return _finish_payment(event)
+    return _settle_refund(event)
+
+
+def _finish_payment(event: ProviderEvent) -> str:
+    status = _ENDED.get(event.status)
+    if status is None:
+        return "not-ended"
+    changed: dict[str, AttributeValueTypeDef] = {
+        "status": {"S": status.value},
+        "provider_id": {"S": event.object_id},
+        "charged_at": {"N": str(event.created)},
+    }
+    if status is Status.DECLINED:
+        changed["reason"] = {"S": event.reason or event.status}
+    values = {f":{name}": value for name, value in changed.items()}
+    values[":pending"] = {"S": Status.PENDING.value}
+    condition = _STILL_OPEN
+    if status is Status.SUCCEEDED:
+        # An intent that failed may have succeeded since: in whichever order, the money counts.
+        condition = f"{_STILL_OPEN} OR (#status = :declined AND #provider_id = :provider_id)"
+        values[":declined"] = {"S": Status.DECLINED.value}
+    table = dynamodb.client()
+    key = payments_table.row_key(event.metadata["tenant"], event.metadata["payment_id"])
+    try:
+        table.update_item(
+            TableName=payments_table.table_name(),
+            Key={"pk": {"S": key}},
+            UpdateExpression="SET " + ", ".join(f"#{name} = :{name}" for name in changed),
+            ConditionExpression=condition,
+            ExpressionAttributeNames={f"#{name}": name for name in changed},
+            ExpressionAttributeValues=values,
+        )
+    except table.exceptions.ConditionalCheckFailedException:
+        # Ended before, by the worker or by this event; or it is no row of ours.
+        return "payment-known"
+    return "payment-finished"
+
+
+def _settle_refund(event: ProviderEvent) -> str:
+    metadata = event.metadata
+    reference = metadata.get("reference")
+    if reference is None:
+        # No record waits for it: it was made without one.
+        return "refund-without-record"
+    refunds_table.write(
+        refunds_table.Row(
+            tenant=metadata["tenant"],
+            refund_id=metadata["refund_id"],
+            payment_id=metadata["payment_id"],
+            operation_id=metadata["operation_id"],
+            amount=event.amount,
+            status=event.status,
+            provider_id=event.object_id,
+            refunded_at=event.created,
+        )
+    )
+    refund = Refund(
+        refund_id=metadata["refund_id"],
+        payment_id=metadata["payment_id"],
+        status=event.status,
+        amount=event.amount,
+    )
+    # The answer that its own handler would have given, had it lived.
+    completed = Completed(answer(HTTPStatus.CREATED, refund.model_dump()))
+    return f"refund-{settle(reference, completed).value}"

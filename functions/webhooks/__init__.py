@@ -1,0 +1,1 @@
+"""The webhooks function: takes on what the provider tells of payments and refunds."""
