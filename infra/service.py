@@ -202,6 +202,8 @@ LEDGER_FUNCTION = Function(
     # the event, so that of a later attempt is the same, too.
     schedule=ScheduleTrigger(daily_at_hour_utc=4, max_attempts=3, on_failure="escalated"),
     environment={
+        # What is younger may still be under way, and is not compared.
+        "LEDGER_SETTLING_S": "3600",
         "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
         "PAYMENTS_TABLE": TableName("payments"),
         "REFUNDS_TABLE": TableName("refunds"),

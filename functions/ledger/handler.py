@@ -8,10 +8,11 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from functions.ledger import logic
-from functions.ledger.models import Outcome, Request, Window
+from functions.ledger.models import SETTLING_S, Outcome, Request, Window
 from functions.ledger.report import brief, report
 from functions.ledger.sources import PAYMENTS, REFUNDS
 from functions.ledger.time_budget import TimeBudget
+from functions.shared.settings import seconds
 from oncekey import OncekeyError
 from oncekey.clock import SystemClock
 
@@ -40,8 +41,11 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
     Raises:
         ComparisonIncomplete: see there. What was found until then is in the log and the bucket.
         ValidationError: the event names no window; nothing was read.
+        NotConfigured: LEDGER_SETTLING_S is no number of seconds; the same.
     """
-    window = Window.of(Request.model_validate(event), now_ms=SystemClock().now_ms())
+    settling_s = seconds("LEDGER_SETTLING_S", default=SETTLING_S)
+    request = Request.model_validate(event)
+    window = Window.of(request, now_ms=SystemClock().now_ms(), settling_s=settling_s)
     budget = TimeBudget(context)
     verdicts, failed = {"window": str(window)}, []
     for ledger in (PAYMENTS, REFUNDS):

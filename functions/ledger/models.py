@@ -11,7 +11,7 @@ from oncekey import Different, LedgerTotals, OnlyOurs, OnlyTheirs
 
 # What is younger may still be under way: a message whose worker died is delivered again for half an
 # hour, and a row is read a moment after it was written.
-SETTLING = timedelta(hours=1)
+SETTLING_S = 3600
 # A day, and an hour that two days share: EventBridge does not call to the second.
 LENGTH = timedelta(hours=25)
 
@@ -42,15 +42,15 @@ class Window:
     end_s: int
 
     @classmethod
-    def of(cls, request: Request, *, now_ms: int) -> Window:
-        """The time that the event names, or 25 hours that ended an hour before it was due.
+    def of(cls, request: Request, *, now_ms: int, settling_s: int = SETTLING_S) -> Window:
+        """The time that the event names, or 25 hours that ended `settling_s` before it was due.
 
         A call that is repeated has the event of the first one, and so the same window.
         """
         if request.start is not None and request.end is not None:
             return cls(start_s=_seconds(request.start), end_s=_seconds(request.end))
         due = request.time or datetime.fromtimestamp(now_ms / 1000, UTC)
-        end = due - SETTLING
+        end = due - timedelta(seconds=settling_s)
         return cls(start_s=_seconds(end - LENGTH), end_s=_seconds(end))
 
     def __str__(self) -> str:

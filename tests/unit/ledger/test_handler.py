@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from functions.ledger import sources
 from functions.ledger.handler import EXAMPLES_MAX, ComparisonIncomplete
-from functions.ledger.models import SETTLING, Request, Window
+from functions.ledger.models import SETTLING_S, Request, Window
 from functions.ledger.time_budget import RESERVE_MS
+from functions.shared.settings import NotConfigured
 from tests.unit.ledger.conftest import BUCKET, Ledgers, metrics_in
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def test_a_scheduled_run_leaves_out_what_is_under_way(ledgers: Ledgers) -> None:
 
     due = datetime.now(tz=UTC)
     now = ledgers.run(time=due.isoformat(), **{"detail-type": "Scheduled Event"})
-    later = ledgers.run(time=(due + SETTLING + timedelta(minutes=1)).isoformat())
+    later = ledgers.run(time=(due + timedelta(seconds=SETTLING_S + 60)).isoformat())
 
     assert now["window"] == str(Window.of(Request(time=due), now_ms=0))
     assert now["payments"].startswith(AGREED.format(n=0))
@@ -335,3 +336,14 @@ def test_a_window_that_is_none_is_refused(ledgers: Ledgers, event: dict[str, str
         ledgers.run(**event)
 
     assert ledgers.reports() == {}
+
+
+@pytest.mark.parametrize("settling_s", ["-1", "1h", "1.5"])
+def test_a_settling_time_that_is_none_is_refused(
+    ledgers: Ledgers, monkeypatch: pytest.MonkeyPatch, settling_s: str
+) -> None:
+    """A settling time is a number of seconds, and anything else is an error by its name."""
+    monkeypatch.setenv("LEDGER_SETTLING_S", settling_s)
+
+    with pytest.raises(NotConfigured, match="LEDGER_SETTLING_S must be a whole number of seconds"):
+        ledgers.run()

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from functions.ledger.models import LENGTH, SETTLING, Request, Window
+from functions.ledger.models import LENGTH, SETTLING_S, Request, Window
 
 DUE = datetime(2026, 11, 28, 4, 0, tzinfo=UTC)
 
@@ -25,7 +25,7 @@ def test_a_day_and_a_settling_time() -> None:
     found = window(time="2026-11-28T04:00:00Z")
 
     assert str(found) == "2026-11-27T02:00:00Z to 2026-11-28T03:00:00Z"
-    assert timedelta(0) < SETTLING
+    assert SETTLING_S > 0
     assert timedelta(days=1) < LENGTH
 
 
