@@ -1,24 +1,21 @@
-"""Alarms: somebody is told of every message that nobody works on any more."""
+"""Alarms: somebody is told of what a service cannot repair by itself."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aws_cdk import CfnOutput, Duration, Stack
-from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_sns as sns
-from constructs import Construct
+from aws_cdk import CfnOutput
 
 from infra.names import pascal
+from infra.oncekey_cdk import Observability
 
 if TYPE_CHECKING:
+    from constructs import Construct
+
+    from infra.oncekey_cdk import IdempotentFunction, IdempotentHttpApi
     from infra.resources import Resources
     from oncekey_local.description import Service
 
-# SQS reports once a minute.
-_PERIOD = Duration.minutes(1)
 _OF_STREAMS = (
     "Of what a stream has given up: look which records it names, remove the cause, and put their"
     " items into the table again."
@@ -29,48 +26,26 @@ _OF_SCHEDULES = (
 )
 
 
-class Alarms(Construct):
-    """An alarm for each queue of a service that nothing is triggered by, and the topic they tell.
+def add_alarms(
+    scope: Construct,
+    *,
+    service: Service,
+    resources: Resources,
+    functions: list[IdempotentFunction],
+    api: IdempotentHttpApi,
+) -> None:
+    """Create an alarm for each queue that nothing is triggered by, and for what has become slow.
 
-    These are the dead letters, and the queues that hold what was given up. One message in them is
-    one too many: it stays there until a person has looked at it. The alarm is on as long as
-    there is any, and says so once.
+    Those queues hold dead letters, and what was given up. One message in them is one too many: it
+    stays there until a person has looked at it.
     """
-
-    def __init__(
-        self, scope: Construct, construct_id: str, *, service: Service, resources: Resources
-    ) -> None:
-        super().__init__(scope, construct_id)
-        watched = unattended(service)
-        if not watched:
-            return
-        topic = sns.Topic(self, "Topic", enforce_ssl=True)
-        # A policy of its own takes the place of the one that lets the account's alarms in.
-        topic.grant_publish(_cloudwatch(Stack.of(self).account))
-        for name in watched:
-            queue = resources.queues[name]
-            alarm = cloudwatch.Alarm(
-                self,
-                f"{pascal(name)}Depth",
-                alarm_description=_advice(name, service),
-                metric=queue.metric_approximate_number_of_messages_visible(
-                    period=_PERIOD, statistic="Maximum"
-                ),
-                threshold=0,
-                comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-                evaluation_periods=1,
-                # SQS reports nothing of a queue that has been idle for hours.
-                treat_missing_data=cloudwatch.TreatMissingData.IGNORE,
-            )
-            alarm.add_alarm_action(actions.SnsAction(topic))
-        # An output of the stack, whose name is what a person looks for.
-        CfnOutput(self, "TopicArn", value=topic.topic_arn).override_logical_id("AlarmTopicArn")
-
-
-def _cloudwatch(account: str) -> iam.ServicePrincipal:
-    """CloudWatch, for the alarms of this account alone."""
-    only_here = {"StringEquals": {"aws:SourceAccount": account}}
-    return iam.ServicePrincipal("cloudwatch.amazonaws.com", conditions=only_here)
+    alarms = Observability(
+        scope, "Alarms", functions=functions, tables=[*resources.tables.values()], apis=[api]
+    )
+    for name in unattended(service):
+        alarms.watch_depth(pascal(name), resources.queues[name], advice=_advice(name, service))
+    # An output of the stack, whose name is what a person looks for.
+    CfnOutput(alarms, "TopicArn", value=alarms.topic.topic_arn).override_logical_id("AlarmTopicArn")
 
 
 def _advice(name: str, service: Service) -> str:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from aws_cdk import App, Tags
 
 from infra.environments import CONTEXT_NAMES, environment_from
+from infra.oncekey_cdk import OncekeyChecks
 from infra.resources import Resources
 from infra.service import SERVICE
 from infra.service_stack import ServiceStack
 from infra.stateful_stack import StatefulStack
-from infra.template_checks import unsafe_event_sources
 
 if TYPE_CHECKING:
     from aws_cdk.cx_api import CloudAssembly
@@ -23,26 +23,22 @@ if TYPE_CHECKING:
 
 
 class CheckedApp(App):
-    """An app that is not synthesised with event sources that are unsafe.
-
-    It looks at the finished templates, which no override comes after.
-    """
+    """An app that says in one sentence why it is not synthesised."""
 
     def synth(self, **options: Any) -> CloudAssembly:
         """Write the templates.
 
         Raises:
-            ValueError: An event source is unsafe; says which, why, and what would be safe.
+            ValueError: Times do not fit: says which, why, and what would be safe.
         """
-        assembly = super().synth(**options)
-        stacks = [child for child in self.node.children if isinstance(child, ServiceStack)]
-        faults = unsafe_event_sources(
-            {stack.stack_name: stack.template for stack in assembly.stacks},
-            whole_batches={mapping for stack in stacks for mapping in stack.whole_batches},
-        )
-        if faults:
-            raise ValueError("the templates are wrong: " + "; ".join(faults))
-        return assembly
+        try:
+            return super().synth(**options)
+        except RuntimeError:
+            checks = OncekeyChecks.of(self)
+            if checks is None or not checks.findings:
+                raise
+            faults = "; ".join(str(finding) for finding in checks.findings)
+        raise ValueError(f"the templates are wrong: {faults}")
 
 
 def compose(

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aws_cdk import aws_dynamodb as dynamodb
-    from aws_cdk import aws_s3 as s3
     from aws_cdk import aws_sqs as sqs
+
+    from infra.oncekey_cdk import ResponseBucket, SafeTable
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
     """Tables, buckets and queues, dead letters too, by their names in the description."""
 
-    tables: Mapping[str, dynamodb.ITable]
-    buckets: Mapping[str, s3.IBucket]
-    queues: Mapping[str, sqs.IQueue]
+    tables: Mapping[str, SafeTable]
+    buckets: Mapping[str, ResponseBucket]
+    queues: Mapping[str, sqs.Queue]

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aws_cdk import Duration, IgnoreMode, SecretValue
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from constructs import Construct
 
 from infra.layer_bundle import bundle_layer
-from infra.log_groups import log_group
+from infra.log_groups import log_retention
+from infra.oncekey_cdk import IdempotentFunction, OncekeyLayer
 from oncekey_local.description import (
     BucketName,
     EnvironmentValue,
@@ -22,7 +21,7 @@ from oncekey_local.description import (
 )
 
 if TYPE_CHECKING:
-    from aws_cdk import aws_s3 as s3
+    from constructs import Construct
 
     from infra.environments import Environment
     from infra.layer_requirements import LayerTarget
@@ -33,22 +32,20 @@ ROOT = Path(__file__).resolve().parent.parent
 _NO_CACHES = ["__pycache__/", "*.pyc"]
 
 
-def layer_version(
-    scope: Construct, construct_id: str, *, target: LayerTarget
-) -> lambda_.LayerVersion:
+def layer_version(scope: Construct, construct_id: str, *, target: LayerTarget) -> OncekeyLayer:
     """Create the layer: the package `oncekey` and what the reference service needs beside boto3.
 
     Raises:
         RuntimeError: The layer cannot be made; see `infra.layer_bundle.bundle_layer`.
     """
     bundle = bundle_layer(target)
-    return lambda_.LayerVersion(
+    return OncekeyLayer(
         scope,
         construct_id,
         code=lambda_.Code.from_asset(str(bundle.folder), asset_hash=bundle.digest),
-        compatible_runtimes=[lambda_runtime(target)],
-        compatible_architectures=[lambda_architecture(target)],
-        description="oncekey and the locked dependencies of the reference service",
+        runtimes=[lambda_runtime(target)],
+        architectures=[lambda_architecture(target)],
+        layer_props={"description": "oncekey and the locked dependencies of the reference service"},
     )
 
 
@@ -65,7 +62,7 @@ def lambda_architecture(target: LayerTarget) -> lambda_.Architecture:
     }[target.architecture]
 
 
-class ServiceFunction(Construct):
+class ServiceFunction(IdempotentFunction):
     """A Lambda function that may log, trace, and nothing more until the stack grants it."""
 
     def __init__(
@@ -78,51 +75,23 @@ class ServiceFunction(Construct):
         resources: Resources,
         environment: Environment,
     ) -> None:
-        super().__init__(scope, construct_id)
-        logs = log_group(self, "Logs", environment)
-        # A role of our own: the CDK's would carry AWSLambdaBasicExecutionRole, which may write to
-        # every log group of the account.
-        self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        logs.grant_write(self.role)
-        self.function = lambda_.Function(
-            self,
-            "Function",
+        super().__init__(
+            scope,
+            construct_id,
             code=_functions_code(),
             handler=function.handler,
-            runtime=lambda_runtime(environment.runtime),
-            architecture=lambda_architecture(environment.runtime),
             timeout=Duration.seconds(function.timeout_s),
-            memory_size=function.memory_mb,
             environment={
                 name: _resolve(value, resources, environment)
                 for name, value in function.environment.items()
             },
             layers=[layer],
-            log_group=logs,
-            role=self.role,
-            tracing=lambda_.Tracing.ACTIVE,
+            memory_mb=function.memory_mb,
+            runtime=lambda_runtime(environment.runtime),
+            architecture=lambda_architecture(environment.runtime),
+            log_retention=log_retention(environment),
+            keeps_data=environment.keeps_data,
         )
-
-    def allow(self, arn: str, *actions: str) -> None:
-        """Let the function do `actions` to exactly this resource.
-
-        `Table.grant` is not used: it adds every index of the table, now and later.
-        """
-        self.role.add_to_policy(iam.PolicyStatement(actions=list(actions), resources=[arn]))
-
-    def allow_answers(self, bucket: s3.IBucket, *, may_keep: bool = True) -> None:
-        """Let the function fetch answers from `bucket`, and keep them there if it `may_keep` any.
-
-        It may list the bucket, too: without that S3 says "denied" of an object that is missing, and
-        the layer could not tell an answer that is lost from an outage.
-        """
-        objects = iam.PolicyStatement(
-            actions=["s3:PutObject", "s3:GetObject"] if may_keep else ["s3:GetObject"],
-            resources=[bucket.arn_for_objects("*")],
-        )
-        listing = iam.PolicyStatement(actions=["s3:ListBucket"], resources=[bucket.bucket_arn])
-        self.role.add_to_policy(objects)
-        self.role.add_to_policy(listing)
 
 
 def _functions_code() -> lambda_.AssetCode:

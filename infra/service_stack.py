@@ -6,28 +6,24 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import CfnOutput, Stack
 
-from infra.alarms import Alarms
-from infra.event_sources import SEND_ACTIONS, add_event_sources
-from infra.http_api import ServiceApi
+from infra.alarms import add_alarms
+from infra.event_sources import add_event_sources
+from infra.log_groups import log_retention
 from infra.names import pascal
+from infra.oncekey_cdk import IdempotencyTable, IdempotentHttpApi
+from infra.oncekey_cdk.event_sources import grant_send
+from infra.oncekey_cdk.grants import RELAY_ACTIONS
 from infra.schedules import add_schedule
 from infra.service_function import ServiceFunction, layer_version
-from oncekey_local.described_resources import DUE_INDEX
 
 if TYPE_CHECKING:
     from constructs import Construct
 
     from infra.environments import Environment
+    from infra.oncekey_cdk import IdempotentFunction
     from infra.resources import Resources
     from oncekey_local.description import Function, Service
 
-# What the layer calls on the idempotency table. No DeleteItem (a record ends by its TTL), no Query
-# or Scan, and nothing on the index.
-RESERVE_ACTIONS = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:GetItem")
-# The reconciler does the same to the records that it has found on the index.
-DUE_ACTIONS = ("dynamodb:Query",)
-# The relay deletes in batches. To IAM they are a matter of their own.
-RELAY_ACTIONS = ("dynamodb:BatchWriteItem",)
 READ_ACTIONS = ("dynamodb:GetItem",)
 WRITE_ACTIONS = ("dynamodb:PutItem",)
 UPDATE_ACTIONS = ("dynamodb:UpdateItem",)
@@ -37,11 +33,7 @@ REPORT_ACTIONS = ("s3:PutObject",)
 
 
 class ServiceStack(Stack):
-    """The functions of a service behind its HTTP API, each with exactly its own grants.
-
-    `whole_batches` are the logical ids of the event sources that take no partial answers, because
-    the description says so.
-    """
+    """The functions of a service behind its HTTP API, each with exactly its own grants."""
 
     def __init__(
         self,
@@ -53,11 +45,19 @@ class ServiceStack(Stack):
         resources: Resources,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.whole_batches: set[str] = set()
         layer = layer_version(self, "Layer", target=environment.runtime)
-        api = ServiceApi(
-            self, "HttpApi", name=f"{service.name}-{environment.stage}", environment=environment
+        api = IdempotentHttpApi(
+            self,
+            "HttpApi",
+            jwt_issuer=environment.jwt_issuer,
+            jwt_audience=[environment.jwt_audience],
+            requests_per_second=environment.requests_per_second,
+            burst_requests=environment.burst_requests,
+            log_retention=log_retention(environment),
+            keeps_data=environment.keeps_data,
+            api_props={"api_name": f"{service.name}-{environment.stage}"},
         )
+        functions: list[IdempotentFunction] = []
         for function in service.functions:
             created = ServiceFunction(
                 self,
@@ -68,24 +68,23 @@ class ServiceStack(Stack):
                 environment=environment,
             )
             _grant(created, function, resources)
-            for mapping in add_event_sources(created, function, resources):
-                self.whole_batches.add(self.get_logical_id(mapping))
+            add_event_sources(created, function, resources)
             if function.schedule:
                 add_schedule(created, function.schedule, resources)
-            api.add_routes(created.function, function.routes)
-        Alarms(self, "Alarms", service=service, resources=resources)
+            for route in function.routes:
+                api.add_route(created, route.method, route.path, authorized=route.authorized)
+            functions.append(created)
+        add_alarms(self, service=service, resources=resources, functions=functions, api=api)
         CfnOutput(self, "ApiUrl", value=api.api.api_endpoint)
 
 
 def _grant(created: ServiceFunction, function: Function, resources: Resources) -> None:
     if function.reserves_in:
-        created.allow(resources.tables[function.reserves_in].table_arn, *RESERVE_ACTIONS)
+        _records(function.reserves_in, resources).grant_reserve(created)
     if function.reconciles:
-        table_arn = resources.tables[function.reconciles].table_arn
-        created.allow(table_arn, *RESERVE_ACTIONS)
-        created.allow(f"{table_arn}/index/{DUE_INDEX}", *DUE_ACTIONS)
+        _records(function.reconciles, resources).grant_reconcile(created)
     if function.relays_from:
-        created.allow(resources.tables[function.relays_from].table_arn, *RELAY_ACTIONS)
+        resources.tables[function.relays_from].allow(created, *RELAY_ACTIONS)
     touched = {
         READ_ACTIONS: function.reads,
         WRITE_ACTIONS: function.writes,
@@ -95,13 +94,19 @@ def _grant(created: ServiceFunction, function: Function, resources: Resources) -
     }
     for name in sorted({name for names in touched.values() for name in names}):
         allowed = [one for actions, names in touched.items() if name in names for one in actions]
-        created.allow(resources.tables[name].table_arn, *allowed)
+        resources.tables[name].allow(created, *allowed)
     for name in function.sends_to:
-        created.allow(resources.queues[name].queue_arn, *SEND_ACTIONS)
+        grant_send(created, resources.queues[name])
     if function.keeps_answers_in:
-        created.allow_answers(resources.buckets[function.keeps_answers_in])
+        resources.buckets[function.keeps_answers_in].grant_keep(created)
     if function.reads_answers_in:
-        created.allow_answers(resources.buckets[function.reads_answers_in], may_keep=False)
+        resources.buckets[function.reads_answers_in].grant_fetch(created)
     if function.writes_reports_in:
-        reports_arn = resources.buckets[function.writes_reports_in].arn_for_objects("reports/*")
-        created.allow(reports_arn, *REPORT_ACTIONS)
+        bucket = resources.buckets[function.writes_reports_in].bucket
+        created.allow(bucket.arn_for_objects("reports/*"), *REPORT_ACTIONS)
+
+
+def _records(name: str, resources: Resources) -> IdempotencyTable:
+    table = resources.tables[name]
+    assert isinstance(table, IdempotencyTable)
+    return table

@@ -21,6 +21,7 @@ from .reconciler import Reconciler
 from .response_bucket import ResponseBucket
 from .rest_api import IdempotentRestApi, UsagePlan
 from .safe_table import SafeTable
+from .synth_checks import OncekeyChecks
 
 __all__ = [
     "AuditTable",
@@ -29,6 +30,7 @@ __all__ = [
     "IdempotentHttpApi",
     "IdempotentRestApi",
     "Observability",
+    "OncekeyChecks",
     "OncekeyLayer",
     "Outbox",
     "OutboxTable",

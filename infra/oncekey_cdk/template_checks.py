@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from .checks import api_faults, bucket_faults, lease_faults, visibility_faults
@@ -32,7 +33,8 @@ class Finding:
     fault: str
 
     def __str__(self) -> str:
-        return f"{self.template}/{self.logical_id}: {self.fault}"
+        stack = PurePath(self.template).name.removesuffix(".template.json")
+        return f"{stack}/{self.logical_id}: {self.fault}"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_one_dead_letter_is_an_alarm(app: Synthesised) -> None:
     """
     watched = unattended(SERVICE)
     assert watched == ["payments-dead-letters", "escalated", "escalated-dead-letters"]
-    app.service.resource_count_is(KIND, len(watched))
+    assert len(depths(app)) == len(watched)
     for name in watched:
         alarm = named(app.service, KIND, f"Alarms{pascal(name)}Depth")
         (dimension,) = alarm["Dimensions"]
@@ -81,4 +81,34 @@ def test_a_queue_that_is_worked_on_has_no_alarm(events: Synthesised) -> None:
     assert not watched & {
         trigger.queue for function in EVENTS.functions for trigger in function.queues
     }
-    events.service.resource_count_is(KIND, len(watched))
+    assert len(depths(events)) == len(watched)
+
+
+def test_functions_tables_and_api_are_watched(app: Synthesised) -> None:
+    """Whatever raises, is throttled, is near its timeout or answers 5xx is an alarm, by AWS's own
+    metrics, that says what to do.
+    """
+    for function in SERVICE.functions:
+        name = pascal(function.name)
+        metrics = {
+            metric: named(app.service, KIND, f"Alarms{name}{metric}")
+            for metric in ("Errors", "Throttles", "Duration")
+        }
+        assert {metric: one["MetricName"] for metric, one in metrics.items()} == {
+            metric: metric for metric in metrics
+        }
+        assert metrics["Duration"]["Threshold"] == function.timeout_s * 800
+        assert "its log says what" in metrics["Errors"]["AlarmDescription"]
+    for table in SERVICE.tables:
+        alarm = named(app.service, KIND, f"Alarms{pascal(table.name)}TableThrottles")
+        assert (alarm["Namespace"], alarm["MetricName"]) == (
+            "AWS/DynamoDB",
+            "WriteThrottleEvents",
+        )
+    assert named(app.service, KIND, "AlarmsHttpApiFailures")["MetricName"] == "5xx"
+
+
+def depths(app: Synthesised) -> list[dict[str, Any]]:
+    """The alarms on how many messages a queue has."""
+    metric = "ApproximateNumberOfMessagesVisible"
+    return [alarm for alarm in app.properties(KIND) if alarm["MetricName"] == metric]

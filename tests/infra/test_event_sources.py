@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from infra import app
-from infra.event_sources import RECEIVE_ACTIONS, SEND_ACTIONS, STREAM_ACTIONS
+from infra.oncekey_cdk.grants import RECEIVE_ACTIONS, SEND_ACTIONS, STREAM_ACTIONS
 from tests.support.sample_templates import EVENTS, below_the_arn, compose_events, named
 
 if TYPE_CHECKING:

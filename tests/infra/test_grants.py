@@ -6,10 +6,15 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from infra.event_sources import RECEIVE_ACTIONS, SEND_ACTIONS, STREAM_ACTIONS
 from infra.names import pascal
+from infra.oncekey_cdk.grants import (
+    RECEIVE_ACTIONS,
+    RELAY_ACTIONS,
+    RESERVE_ACTIONS,
+    SEND_ACTIONS,
+    STREAM_ACTIONS,
+)
 from infra.service import SERVICE
-from infra.service_stack import RELAY_ACTIONS, RESERVE_ACTIONS
 from tests.support.sample_templates import below_the_arn, named
 
 if TYPE_CHECKING:
