@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from functions.refunds.models import RefundRequest
     from oncekey import Operation
 
+# Far more than the clocks of a provider and of a function ever do.
+CLOCKS_DIFFER_S = 300
+
 # Nothing happened, now or later.
 _FINAL_REFUSALS = (stripe.InvalidRequestError, stripe.CardError)
 
@@ -47,13 +50,36 @@ def create_refund(request: RefundRequest, operation: Operation) -> Refund:
     intent_id = _charged(operation.tenant, request.payment_id)
     refund_id = payments_table.identifier("ref", operation)
     made = _give_back(sdk, request, operation, refund_id=refund_id, intent_id=intent_id)
-    refund = Refund(
-        refund_id=refund_id,
-        payment_id=request.payment_id,
-        status=made.status or "pending",
-        amount=made.amount,
-    )
-    refunds_table.write(_row(refund, operation, made))
+    refund = _refund(made, refund_id=refund_id, payment_id=request.payment_id)
+    _store(refund, made, tenant=operation.tenant, operation_id=operation.operation_id)
+    return refund
+
+
+def find_made(operation_id: str, *, since_ms: int) -> stripe.Refund | None:
+    """The refund that the provider has made for the operation, if it has made one.
+
+    It lists what was made since the operation began, by either clock: unlike its search, that does
+    not lag behind.
+
+    Raises:
+        stripe.StripeError: the provider does not say.
+    """
+    since_s = since_ms // 1000 - CLOCKS_DIFFER_S
+    pages = provider.client().v1.refunds.list({"created": {"gte": since_s}, "limit": 100})
+    for made in pages.auto_paging_iter():
+        if _told(made).get("operation_id") == operation_id:
+            return made
+    return None
+
+
+def restore(made: stripe.Refund) -> Refund:
+    """Store a refund of which the provider alone knows: its handler did not live to do it.
+
+    May be done again, and beside the handler: every writer writes the same row.
+    """
+    told = _told(made)
+    refund = _refund(made, refund_id=told["refund_id"], payment_id=told["payment_id"])
+    _store(refund, made, tenant=told["tenant"], operation_id=told["operation_id"])
     return refund
 
 
@@ -116,14 +142,30 @@ def _give_back(
             raise uncertain from None
 
 
-def _row(refund: Refund, operation: Operation, made: stripe.Refund) -> refunds_table.Row:
-    return refunds_table.Row(
-        tenant=operation.tenant,
-        refund_id=refund.refund_id,
-        payment_id=refund.payment_id,
-        operation_id=operation.operation_id,
-        amount=refund.amount,
-        status=refund.status,
-        provider_id=made.id,
-        refunded_at=made.created,
+def _told(made: stripe.Refund) -> dict[str, str]:
+    """The metadata that the refund was made with."""
+    return {} if made.metadata is None else made.metadata.to_dict()
+
+
+def _refund(made: stripe.Refund, *, refund_id: str, payment_id: str) -> Refund:
+    return Refund(
+        refund_id=refund_id,
+        payment_id=payment_id,
+        status=made.status or "pending",
+        amount=made.amount,
+    )
+
+
+def _store(refund: Refund, made: stripe.Refund, *, tenant: str, operation_id: str) -> None:
+    refunds_table.write(
+        refunds_table.Row(
+            tenant=tenant,
+            refund_id=refund.refund_id,
+            payment_id=refund.payment_id,
+            operation_id=operation_id,
+            amount=refund.amount,
+            status=refund.status,
+            provider_id=made.id,
+            refunded_at=made.created,
+        )
     )

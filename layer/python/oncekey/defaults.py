@@ -13,6 +13,7 @@ from oncekey.settings import Settings, settings_from, table_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from oncekey.due_index import OpenRecords
     from oncekey.store import Store
 
 # A different value of any of these makes another store; in Lambda none ever changes.
@@ -44,10 +45,23 @@ def store(call_timeout_ms: int) -> Store:
     Raises:
         ConfigurationError: no table is named.
     """
+    return _connected(call_timeout_ms)
+
+
+def _connected(call_timeout_ms: int) -> DynamoDBStore:
     connection = tuple(os.environ.get(name, "") for name in _CONNECTION)
     bucket = os.environ.get("ONCEKEY_RESPONSE_BUCKET", "").strip()
     outbox = os.environ.get("ONCEKEY_OUTBOX_TABLE", "").strip()
     return _store(table_name(os.environ), bucket, outbox, call_timeout_ms, connection)
+
+
+def open_records(call_timeout_ms: int) -> OpenRecords:
+    """The same store, for whoever looks for records that are due.
+
+    Raises:
+        ConfigurationError: no table is named.
+    """
+    return _connected(call_timeout_ms)
 
 
 @lru_cache(maxsize=64)
@@ -64,7 +78,7 @@ def _store(
     outbox: str,
     call_timeout_ms: int,
     connection: tuple[str, ...],  # noqa: ARG001 -- a part of the cache's key
-) -> Store:
+) -> DynamoDBStore:
     return DynamoDBStore(
         table,
         call_timeout_ms=call_timeout_ms,

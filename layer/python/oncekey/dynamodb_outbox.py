@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from oncekey import relay_telemetry
 from oncekey.dynamodb_client import own_client, store_error
 from oncekey.dynamodb_codec import answer_value
 from oncekey.errors import StoreError
@@ -12,13 +14,14 @@ from oncekey.settings import STORE_TIMEOUT_MS
 from oncekey.stored_answer import Elsewhere, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from oncekey.dynamodb_codec import Item
 
 _MOST_DELETED_AT_ONCE = 25
+_MOST_ON_PAGE = 100
 _TEXTS = ("id", "topic", "operation_id", "operation", "tenant")
 
 
@@ -59,12 +62,57 @@ def message_from_item(item: Mapping[str, Mapping[str, Any]]) -> Message:
         raise NotAMessage(f"the item is no message of oncekey ({type(error).__name__})") from None
 
 
+def _messages(items: Sequence[Mapping[str, Mapping[str, Any]]]) -> Iterator[Message]:
+    for item in items:
+        try:
+            yield message_from_item(item)
+        except NotAMessage as fault:
+            relay_telemetry.message_set_aside("", str(fault))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxPage:
+    """Messages that wait; `after` asks for the next page, and is None on the last one."""
+
+    messages: tuple[Message, ...]
+    after: Any = None
+    read: int = 0
+
+
 class OutboxTable:
     """The outbox table of a relay. Creating it sends nothing."""
 
     def __init__(self, name: str, *, client: DynamoDBClient | None = None) -> None:
         self._name = name
         self._client = client
+
+    def waiting(self, before_ms: int, after: Any = None) -> OutboxPage:
+        """A page of the messages that were written before `before_ms`.
+
+        Strongly consistent: what a relay has deleted is not sent again. What is no message is left
+        out, and logged.
+
+        Raises:
+            StoreError: the table did not answer.
+        """
+        start = {} if after is None else {"ExclusiveStartKey": after}
+        try:
+            answer: Any = self._connected().scan(
+                TableName=self._name,
+                ConsistentRead=True,
+                FilterExpression="#created_at < :before_ms",
+                ExpressionAttributeNames={"#created_at": "created_at"},
+                ExpressionAttributeValues={":before_ms": {"N": str(before_ms)}},
+                Limit=_MOST_ON_PAGE,
+                **start,
+            )
+        except Exception as error:
+            raise self._failure(error) from error
+        return OutboxPage(
+            messages=tuple(_messages(answer.get("Items", []))),
+            after=answer.get("LastEvaluatedKey"),
+            read=answer.get("ScannedCount", 0),
+        )
 
     def delete(self, ids: Sequence[str]) -> set[str]:
         """Delete the messages of these ids, which are in the queue; those that are still there.

@@ -77,12 +77,15 @@ def event_text(event: Mapping[str, Any], *, has_bucket: bool) -> str:
     return text
 
 
-def message_of(job: Job, record: Record, now_ms: int) -> Message:
-    """The message that tells a worker of the waiting `record`."""
+def message_of(job: Job, record: Record, now_ms: int, *, name: str = "") -> Message:
+    """The message that tells a worker of the waiting `record`.
+
+    `name` tells it apart from the operation's other messages.
+    """
     head = json.dumps({"record": record.pk, "owner": record.owner}, separators=(",", ":"))
     text = f'{head[:-1]},"event":{job.event}}}'
     # An attempt is accepted once: the transition that this message goes with sees to it.
-    message_id = str(uuid.uuid5(uuid.UUID(record.operation_id), f"job {record.attempt}"))
+    message_id = str(uuid.uuid5(uuid.UUID(record.operation_id), name or f"job {record.attempt}"))
     return Message(
         id=message_id,
         topic=TOPIC,

@@ -37,6 +37,14 @@ class _Due:
     entry: Entry
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Relayed:
+    """Of a batch: the sequence numbers to be sent again, and the ids that only the queue has."""
+
+    again: set[str]
+    gone: set[str]
+
+
 class OutboxRelay:
     """Sends each message to the queue, at least once, and deletes it once the queue has it.
 
@@ -75,8 +83,31 @@ class OutboxRelay:
         table, queue = self._connected()
         failed: set[str] = set()
         for batch in _batches(self._due(event.get("Records", []))):
-            failed |= self._relay(batch, table, queue)
+            failed |= self._relay(batch, table, queue).again
         return {"batchItemFailures": [{"itemIdentifier": each} for each in sorted(failed, key=int)]}
+
+    @property
+    def table(self) -> OutboxTable:
+        """The outbox table.
+
+        Raises:
+            ConfigurationError: there is no table or no queue.
+        """
+        return self._connected()[0]
+
+    def send_again(self, messages: Sequence[Message]) -> set[str]:
+        """Relay messages that were found in the table; the ids of those that have left it.
+
+        What the stream's relay has sent meanwhile arrives twice, under one id.
+
+        Raises:
+            ConfigurationError: as above.
+        """
+        table, queue = self._connected()
+        gone: set[str] = set()
+        for batch in _batches(_known(self._entries(messages))):
+            gone |= self._relay(batch, table, queue).gone
+        return gone
 
     def _due(self, records: Sequence[Mapping[str, Any]]) -> Iterator[_Due]:
         for record in records:
@@ -88,17 +119,28 @@ class OutboxRelay:
             except NotAMessage as fault:
                 relay_telemetry.message_set_aside("", str(fault))
                 continue
-            body = sealed(message)
-            try:
-                group = self._group_of(message)
-            except Exception as fault:  # noqa: BLE001 -- of the author's; one message holds nothing up
-                relay_telemetry.message_set_aside(message.id, f"group= {type(fault).__name__}")
-                continue
-            entry = Entry(id=message.id, body=body, group=group)
-            if entry.size_bytes > MOST_BATCH_BYTES:
-                relay_telemetry.message_set_aside(message.id, "it is larger than the queue takes")
-                continue
-            yield _Due(change["SequenceNumber"], entry)
+            entry = self._entry(message)
+            if entry is not None:
+                yield _Due(change["SequenceNumber"], entry)
+
+    def _entries(self, messages: Sequence[Message]) -> Iterator[Entry]:
+        for message in messages:
+            entry = self._entry(message)
+            if entry is not None:
+                yield entry
+
+    def _entry(self, message: Message) -> Entry | None:
+        """The message as the queue takes it; None, and a log line, for one that it never will."""
+        try:
+            group = self._group_of(message)
+        except Exception as fault:  # noqa: BLE001 -- of the author's; one message holds nothing up
+            relay_telemetry.message_set_aside(message.id, f"group= {type(fault).__name__}")
+            return None
+        entry = Entry(id=message.id, body=sealed(message), group=group)
+        if entry.size_bytes > MOST_BATCH_BYTES:
+            relay_telemetry.message_set_aside(message.id, "it is larger than the queue takes")
+            return None
+        return entry
 
     def _group_of(self, message: Message) -> str | None:
         if self._group is None:
@@ -109,8 +151,7 @@ class OutboxRelay:
             raise ValueError("a group has 1 to 128 characters")
         return group
 
-    def _relay(self, batch: Sequence[_Due], table: OutboxTable, queue: SqsQueue) -> set[str]:
-        """The sequence numbers of what is not both in the queue and out of the table."""
+    def _relay(self, batch: Sequence[_Due], table: OutboxTable, queue: SqsQueue) -> _Relayed:
         numbers = {due.entry.id: due.sequence_number for due in batch}
         try:
             rejected = queue.send([due.entry for due in batch])
@@ -120,9 +161,9 @@ class OutboxRelay:
             left = table.delete(sorted(sent))
         except StoreError as error:
             relay_telemetry.relay_failed(len(batch), error)
-            return set(numbers.values())
+            return _Relayed(again=set(numbers.values()), gone=set())
         again = left | {each.id for each in rejected if not each.is_final}
-        return {numbers[each] for each in again}
+        return _Relayed(again={numbers[each] for each in again}, gone=sent - left)
 
     def _connected(self) -> tuple[OutboxTable, SqsQueue]:
         faults: list[str] = []
@@ -137,6 +178,12 @@ class OutboxRelay:
         if self._table is None or self._queue is None:
             raise ConfigurationError("OutboxRelay", faults)
         return self._table, self._queue
+
+
+def _known(entries: Iterator[Entry]) -> Iterator[_Due]:
+    # What stands in no stream goes by its id.
+    for entry in entries:
+        yield _Due(entry.id, entry)
 
 
 def _batches(due: Iterator[_Due]) -> Iterator[list[_Due]]:

@@ -152,6 +152,11 @@ def resolver_of(operation: str, step: str) -> Callable[[Question], Finding] | No
     return _resolvers.get((operation, step))
 
 
+def is_declared(function: object) -> bool:
+    """Whether `function` is somebody's resolver."""
+    return any(known is function for known in _resolvers.values())
+
+
 def answers_of(operation: str) -> AnswerRules:
     """How long answers to an operation are kept, as far as its resolver says so."""
     return _rules.get(operation, AnswerRules())

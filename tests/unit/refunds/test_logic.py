@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 REQUEST = RefundRequest(payment_id=PAYMENT_ID, amount=300)
 OPERATION_ID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+REFERENCE = f"v1#record.{OPERATION_ID}"
 REFUND_ID = "ref_7c9e6679742540de944be07fc1f90ae7"
 REFERENCE = f"v1#record.{OPERATION_ID}"
 

@@ -1,0 +1,1 @@
+"""Settles what nobody else does."""

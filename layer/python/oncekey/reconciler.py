@@ -1,0 +1,177 @@
+"""The reconciler: a Lambda on a schedule that settles what nobody else does.
+
+    from oncekey.reconciler import Reconciler
+
+    from my_service.resolvers import what_became_of_a_payment
+
+    handler = Reconciler(resolvers=[what_became_of_a_payment])
+
+ONCEKEY_TABLE names the table. ONCEKEY_OUTBOX_TABLE and ONCEKEY_QUEUE_URL, if it has an outbox, say
+where its messages go; ONCEKEY_ESCALATION_QUEUE_URL, where a person is told.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from oncekey import defaults
+from oncekey.claim import remaining_ms
+from oncekey.clock import SystemClock
+from oncekey.due_index import due_keys
+from oncekey.errors import ConfigurationError, StoreError
+from oncekey.outbox_sweep import OutboxSweep
+from oncekey.reconciler_report import Report, visit_failed
+from oncekey.reconciler_settings import reconciler_settings_from
+from oncekey.reconciler_visits import Visits
+from oncekey.resolvers import is_declared
+from oncekey.sqs_queue import SqsQueue
+from oncekey.timed_out import TimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from oncekey.clock import Clock
+    from oncekey.due_index import OpenRecords
+    from oncekey.reconciler_settings import ReconcilerSettings
+    from oncekey.resolvers import Finding, Question
+    from oncekey.settings import Settings
+
+# What is left of an invocation for the writes after a resolver's answer, and for ending.
+_MARGIN_MS = 3_000
+# Where nobody says how long it may take.
+_DEFAULT_BUDGET_MS = 50_000
+# Below that a resolver would hardly be heard out.
+_LEAST_TIME_MS = 1_000
+
+
+class Reconciler:
+    """Looks at every record that is due, and at what the outbox has kept too long.
+
+    What is dead or overdue is ended. What is unknown is asked about, with a back-off, and after
+    `max_attempts` a person is told. Half-done work of `on_abandoned="complete"` goes back to its
+    function. Every step is a conditional write, so that any number of reconcilers, late owners,
+    webhooks and clients may be at it at once. What a run costs follows the number of records that
+    are due, never the size of the table.
+
+    Args:
+        resolvers: those that are to be asked; a resolver is found once its module is imported, and
+            naming it here sees to that.
+        store: where the records are, by default in ONCEKEY_TABLE.
+        escalations: the queue that tells a person, by default that of
+            ONCEKEY_ESCALATION_QUEUE_URL. Without one it is only logged, and stays due.
+        outbox: sends again what the outbox has kept too long, by default of ONCEKEY_OUTBOX_TABLE
+            to ONCEKEY_QUEUE_URL, if they are set.
+        handlers: the handlers of `mode="async"` whose own words tell a client that its request was
+            not begun in time (408). Of others the IETF preset's are taken.
+        clock: for tests.
+        turns: how often to look, by default as the environment says.
+
+    Raises:
+        ConfigurationError: one of `resolvers` is none.
+    """
+
+    def __init__(
+        self,
+        *,
+        resolvers: Sequence[Callable[[Question], Finding]] = (),
+        store: OpenRecords | None = None,
+        escalations: SqsQueue | None = None,
+        outbox: OutboxSweep | None = None,
+        handlers: Sequence[Callable[[Any, Any], Any]] = (),
+        clock: Clock | None = None,
+        turns: ReconcilerSettings | None = None,
+    ) -> None:
+        faults = [
+            f"{getattr(each, '__name__', each)!r} is not declared with @resolver"
+            for each in resolvers
+            if not is_declared(each)
+        ]
+        if faults:
+            raise ConfigurationError("Reconciler", faults)
+        self._store = store
+        self._escalations = escalations
+        self._outbox = outbox
+        self._timed_out = TimedOut(handlers)
+        self._clock = clock or SystemClock()
+        self._turns = turns
+
+    def __call__(self, event: object, context: object) -> dict[str, Any]:
+        """Reconcile for as long as the invocation lasts; the numbers of `Report`.
+
+        Raises:
+            StoreError: the index, or the outbox, did not answer; what was not done is still due.
+            ConfigurationError: the environment is wrong; nothing was done.
+        """
+        del event
+        left_ms = remaining_ms(context)
+        budget_ms = _DEFAULT_BUDGET_MS if left_ms is None else left_ms - _MARGIN_MS
+        report = self.run(self._clock.now_ms() + budget_ms)
+        return asdict(report)
+
+    def run(self, until_ms: int) -> Report:
+        """Reconcile until `until_ms`, and log what was done.
+
+        Raises:
+            StoreError: as above; what was done until then is logged.
+        """
+        settings, turns = defaults.settings({}), self._turns or reconciler_settings_from(os.environ)
+        store = self._store or _default_store(settings)
+        outbox = self._outbox or OutboxSweep.from_environment()
+        visits = Visits(
+            store=store,
+            clock=self._clock,
+            settings=settings,
+            turns=turns,
+            escalations=self._escalations or _default_escalations(),
+            timed_out=self._timed_out.ending,
+            report=Report(),
+        )
+        report = visits.report
+        try:
+            if outbox is not None:
+                # A quarter at the most: a full outbox must not keep records waiting.
+                now_ms = self._clock.now_ms()
+                self._sweep(outbox, report, turns, now_ms + (until_ms - now_ms) // 4)
+            self._visit_all(visits, store, until_ms)
+        finally:
+            report.log()
+        return report
+
+    def _visit_all(self, visits: Visits, store: OpenRecords, until_ms: int) -> None:
+        settings, report = visits.settings, visits.report
+        # Each run begins elsewhere: where time is short, no shard is always the last.
+        first = int(self._clock.random_fraction() * settings.due_shards)
+        keys = due_keys(
+            store, until_ms=self._clock.now_ms(), shards=settings.due_shards, first=first
+        )
+        for pk in keys:
+            if self._clock.now_ms() + _LEAST_TIME_MS > until_ms:
+                report.is_complete = False
+                return
+            try:
+                visits.visit(pk, until_ms)
+            except StoreError as error:
+                report.failed += 1
+                visit_failed(pk, error)
+
+    def _sweep(
+        self, outbox: OutboxSweep, report: Report, turns: ReconcilerSettings, until_ms: int
+    ) -> None:
+        swept = outbox.run(
+            before_ms=self._clock.now_ms() - turns.outbox_grace_ms,
+            is_time_left=lambda: self._clock.now_ms() < until_ms,
+        )
+        report.resent += swept.resent
+        report.failed += swept.failed
+        report.is_complete &= swept.is_complete
+
+
+def _default_store(settings: Settings) -> OpenRecords:
+    return defaults.open_records(settings.store_timeout_ms)
+
+
+def _default_escalations() -> SqsQueue | None:
+    url = os.environ.get("ONCEKEY_ESCALATION_QUEUE_URL", "").strip()
+    return SqsQueue(url) if url else None

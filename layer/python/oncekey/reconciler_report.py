@@ -1,0 +1,97 @@
+"""What a run of the reconciler has done, in numbers, and what is logged of it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oncekey.errors import StoreError
+    from oncekey.record import Record
+
+_logger = logging.getLogger("oncekey")
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """The numbers of one run.
+
+    `visited` records were read; of those `expired` had lost their owner, `timed_out` never had one,
+    `asked` had a resolver that was asked, `settled` are, `still_unknown` are not yet, `handed_back`
+    go to a worker, `waiting` wait for their client or a redrive, `escalated` for a person,
+    `overtaken` met somebody faster, and `failed` could not be read or written. `resent` messages of
+    the outbox were sent again. `is_complete`: nothing that was due was left for want of time.
+    """
+
+    visited: int = 0
+    expired: int = 0
+    timed_out: int = 0
+    asked: int = 0
+    settled: int = 0
+    still_unknown: int = 0
+    handed_back: int = 0
+    waiting: int = 0
+    escalated: int = 0
+    overtaken: int = 0
+    failed: int = 0
+    resent: int = 0
+    is_complete: bool = True
+
+    def log(self) -> None:
+        """Log the numbers, as a warning where something is left to do."""
+        numbers = asdict(self)
+        is_clean = self.is_complete and not self.failed
+        counts = {name: value for name, value in numbers.items() if name != "is_complete"}
+        done = ", ".join(f"{name} {value}" for name, value in counts.items() if value)
+        _logger.log(
+            logging.INFO if is_clean else logging.WARNING,
+            "oncekey reconciled: %s",
+            done or "nothing was due",
+            extra={"oncekey_event": "reconciled", **numbers},
+        )
+
+
+def visit_failed(pk: str, error: StoreError) -> None:
+    """A record could not be read or written; it stays due."""
+    _logger.error(
+        "oncekey visit-failed: %s: %s",
+        pk,
+        error.reason,
+        extra={"oncekey_event": "visit-failed", "reason": error.reason},
+    )
+
+
+def escalated(record: Record, now_ms: int) -> None:
+    """A person has to settle an operation: no resolver could, or there is none."""
+    _logger.error(
+        "oncekey escalated: %s %s attempt %s",
+        record.operation,
+        record.operation_id,
+        record.attempt,
+        extra={
+            "oncekey_event": "escalated",
+            "operation": record.operation,
+            "operation_id": record.operation_id,
+            "attempt": record.attempt,
+            "owner": record.owner,
+            "age_ms": now_ms - record.created_at_ms,
+            "reason": record.last_error or "",
+        },
+    )
+
+
+def answer_not_storable(record: Record, now_ms: int, mistake: TypeError) -> None:
+    """A resolver gave something that cannot be an answer; its author's mistake, said each turn."""
+    _logger.error(
+        "oncekey answer-not-storable: %s %s: %s",
+        record.operation,
+        record.operation_id,
+        mistake,
+        extra={
+            "oncekey_event": "answer-not-storable",
+            "operation": record.operation,
+            "operation_id": record.operation_id,
+            "age_ms": now_ms - record.created_at_ms,
+        },
+    )

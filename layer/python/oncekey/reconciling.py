@@ -1,0 +1,155 @@
+"""What a reconciler does with a record that is due: one pure decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncekey.due_transitions import Reschedule
+from oncekey.pending_transitions import TimeOut
+from oncekey.record import Due, Effects, Status
+from oncekey.settling_writes import failed_until_s
+from oncekey.transitions import Doubt, Ending, ExpireLease, Retry, seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey.reconciler_settings import ReconcilerSettings
+    from oncekey.record import Record
+    from oncekey.settings import Settings
+
+# A person is told a moment after the record says so: whoever is killed in between leaves it due.
+TOLD_WITHIN_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Nothing is to be done now."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """End what is dead or overdue, and look at what that leaves."""
+
+    transition: ExpireLease | TimeOut
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Take the turn, then ask the resolver."""
+
+    turn: Reschedule
+
+
+@dataclass(frozen=True, slots=True)
+class HandBack:
+    """Take the turn, and in the same transaction tell a worker to go on."""
+
+    turn: Reschedule
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Take the turn: the client may come back, or a message be redriven."""
+
+    turn: Reschedule
+
+
+@dataclass(frozen=True, slots=True)
+class Escalate:
+    """Mark the record as one for a person, and then tell one."""
+
+    turn: Reschedule
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """A person is to be told; after that nobody looks any more."""
+
+    turn: Reschedule
+
+
+Visit = Leave | End | Ask | HandBack | Wait | Escalate | Tell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visitor:
+    """Decides visits at `now_ms`.
+
+    `has_resolver` says of a record whether anybody can be asked about it; `timed_out` gives the
+    ending of an accepted request that was never begun. `chance` is from 0 to 1.
+    """
+
+    now_ms: int
+    chance: float
+    settings: Settings
+    turns: ReconcilerSettings
+    has_resolver: Callable[[Record], bool]
+    timed_out: Callable[[Record], Ending]
+
+    def visit(self, record: Record) -> Visit:
+        """What follows from `record` now."""
+        if record.due is None or record.due.at_ms > self.now_ms:
+            # The index lags: somebody was here.
+            return Leave()
+        if record.status is Status.IN_PROGRESS:
+            return self._dead(record) if record.is_lease_over(self.now_ms) else Leave()
+        if record.status is Status.COMPLETED:
+            return Leave()
+        if record.escalated_at_ms is not None:
+            return Tell(self._turn(record, due=None))
+        if record.status is Status.PENDING and not record.was_begun:
+            ending = self.timed_out(record)
+            return End(TimeOut(pk=record.pk, seen_owner=record.owner, ending=ending))
+        if record.reconcile_attempts >= self.turns.max_attempts:
+            return Escalate(self._escalation(record))
+        turn = self._turn(record, due=self._later(record))
+        if record.status is Status.UNKNOWN:
+            return Ask(turn) if self.has_resolver(record) else Escalate(self._escalation(record))
+        if record.status is Status.PENDING or record.request is None:
+            return Wait(turn)
+        if record.attempt >= self.turns.max_attempts:
+            return Escalate(self._escalation(record))
+        return HandBack(turn)
+
+    def _dead(self, record: Record) -> End:
+        """The end of an attempt whose lease, the real deadline of its invocation, is over."""
+        to: Doubt | Retry
+        if not record.may_run_again:
+            to = Doubt(reason="lease-expired", due=self._now(record))
+        elif record.steps.finished:
+            to = Retry(reason="lease-expired", expires_at_s=None, due=self._now(record))
+        else:
+            expires_at_s = failed_until_s(self.settings, self.now_ms)
+            to = Retry(reason="lease-expired", expires_at_s=expires_at_s)
+        return End(ExpireLease(pk=record.pk, seen=seen(record), now_ms=self.now_ms, to=to))
+
+    def _turn(self, record: Record, *, due: Due | None) -> Reschedule:
+        attempts = record.reconcile_attempts + (due is not None)
+        return Reschedule(pk=record.pk, seen=seen(record), due=due, attempts=attempts)
+
+    def _escalation(self, record: Record) -> Reschedule:
+        return Reschedule(
+            pk=record.pk,
+            seen=seen(record),
+            due=Due(shard=_shard(record), at_ms=self.now_ms + TOLD_WITHIN_MS),
+            attempts=record.reconcile_attempts,
+            escalated_at_ms=self.now_ms,
+        )
+
+    def _later(self, record: Record) -> Due:
+        delay_ms = self.turns.delay_ms(record.reconcile_attempts + 1, self.chance)
+        return Due(shard=_shard(record), at_ms=self.now_ms + delay_ms)
+
+    def _now(self, record: Record) -> Due:
+        return Due(shard=_shard(record), at_ms=self.now_ms)
+
+
+def needs_nobody(record: Record) -> bool:
+    """Whether nothing of an unknown record is in doubt, so that it is settled without asking."""
+    return record.effects is Effects.RECORDED and record.steps.started is None
+
+
+def _shard(record: Record) -> str:
+    assert record.due is not None
+    return record.due.shard
