@@ -5,6 +5,8 @@ Imported by the local runtime too, so it names nothing of the CDK.
 
 from __future__ import annotations
 
+from infra.scheduled_functions import LEDGER_FUNCTION, RECONCILER_FUNCTION
+from infra.service_environment import FOR_LOGS, FOR_OUTBOX, FOR_PROVIDER, FOR_QUEUE, FOR_RECORDS
 from infra.service_resources import (
     ESCALATED,
     IDEMPOTENCY,
@@ -16,30 +18,14 @@ from infra.service_resources import (
     RESPONSES,
 )
 from oncekey_local.description import (
-    BucketName,
-    EnvironmentValue,
     Function,
     QueueTrigger,
-    QueueUrl,
     Route,
-    ScheduleTrigger,
     Service,
     Setting,
     StreamTrigger,
     TableName,
 )
-
-_LOGGING = {"POWERTOOLS_SERVICE_NAME": "payments", "POWERTOOLS_LOG_LEVEL": "INFO"}
-_RECORDS: dict[str, EnvironmentValue] = {
-    "ONCEKEY_TABLE": TableName("idempotency"),
-    "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
-}
-_OUTBOX = {"ONCEKEY_OUTBOX_TABLE": TableName("outbox")}
-_QUEUE = {"ONCEKEY_QUEUE_URL": QueueUrl("payments")}
-_PROVIDER = {
-    "PROVIDER_URL": Setting.PROVIDER_URL,
-    "PROVIDER_API_KEY": Setting.PROVIDER_API_KEY,
-}
 
 PAYMENTS_FUNCTION = Function(
     name="payments",
@@ -55,10 +41,10 @@ PAYMENTS_FUNCTION = Function(
         Route(method="GET", path="/payments/{payment_id}"),
     ),
     environment={
-        **_RECORDS,
-        **_OUTBOX,
+        **FOR_RECORDS,
+        **FOR_OUTBOX,
         "PAYMENTS_TABLE": TableName("payments"),
-        **_LOGGING,
+        **FOR_LOGS,
     },
     reads=("payments",),
     writes=("payments", "outbox"),
@@ -80,11 +66,11 @@ REFUNDS_FUNCTION = Function(
         ),
     ),
     environment={
-        **_RECORDS,
+        **FOR_RECORDS,
         "PAYMENTS_TABLE": TableName("payments"),
         "REFUNDS_TABLE": TableName("refunds"),
-        **_PROVIDER,
-        **_LOGGING,
+        **FOR_PROVIDER,
+        **FOR_LOGS,
     },
     reads=("payments",),
     writes=("refunds",),
@@ -102,9 +88,9 @@ WEBHOOKS_FUNCTION = Function(
     routes=(Route(method="POST", path="/webhooks/stripe", authorized=False),),
     environment={
         "ONCEKEY_TABLE": TableName("idempotency"),
-        **_OUTBOX,
+        **FOR_OUTBOX,
         "ONCEKEY_WEBHOOK_SECRET": Setting.WEBHOOK_SECRET,
-        **_LOGGING,
+        **FOR_LOGS,
     },
     writes=("outbox",),
     reserves_in="idempotency",
@@ -124,10 +110,10 @@ REPORTS_FUNCTION = Function(
         Route(method="GET", path="/reports/{report_id}"),
     ),
     environment={
-        **_RECORDS,
-        **_OUTBOX,
+        **FOR_RECORDS,
+        **FOR_OUTBOX,
         "REPORTS_TABLE": TableName("reports"),
-        **_LOGGING,
+        **FOR_LOGS,
     },
     reads=("reports",),
     writes=("outbox",),
@@ -143,8 +129,8 @@ OPERATIONS_FUNCTION = Function(
     memory_mb=256,
     routes=(Route(method="GET", path="/operations/{operation_id}"),),
     environment={
-        **_RECORDS,
-        **_LOGGING,
+        **FOR_RECORDS,
+        **FOR_LOGS,
     },
     reads=("idempotency",),
     reads_answers_in="responses",
@@ -161,9 +147,9 @@ RELAY_FUNCTION = Function(
         StreamTrigger(table="outbox", batch_size=50, max_attempts=100, on_failure="escalated"),
     ),
     environment={
-        **_OUTBOX,
-        **_QUEUE,
-        **_LOGGING,
+        **FOR_OUTBOX,
+        **FOR_QUEUE,
+        **FOR_LOGS,
     },
     relays_from="outbox",
     sends_to=("payments",),
@@ -177,41 +163,19 @@ WORKER_FUNCTION = Function(
     timeout_s=60,
     queues=(QueueTrigger(queue="payments", batch_size=5),),
     environment={
-        **_RECORDS,
-        **_QUEUE,
+        **FOR_RECORDS,
+        **FOR_QUEUE,
         "PAYMENTS_TABLE": TableName("payments"),
         "REFUNDS_TABLE": TableName("refunds"),
         "REPORTS_TABLE": TableName("reports"),
-        **_PROVIDER,
-        **_LOGGING,
+        **FOR_PROVIDER,
+        **FOR_LOGS,
     },
     reads=("payments",),
     writes=("refunds", "reports"),
     updates=("payments",),
     reserves_in="idempotency",
     keeps_answers_in="responses",
-)
-
-LEDGER_FUNCTION = Function(
-    name="ledger",
-    handler="functions.ledger.handler.handler",
-    # As long as AWS's guide lets a function run. The provider gives a hundred charges a call, so
-    # that a quarter of an hour is enough for some hundred thousand a day.
-    timeout_s=900,
-    # A run reads what no other writes, and what it does twice is the same. Its window is that of
-    # the event, so that of a later attempt is the same, too.
-    schedule=ScheduleTrigger(daily_at_hour_utc=4, max_attempts=3, on_failure="escalated"),
-    environment={
-        # What is younger may still be under way, and is not compared.
-        "LEDGER_SETTLING_S": "3600",
-        "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
-        "PAYMENTS_TABLE": TableName("payments"),
-        "REFUNDS_TABLE": TableName("refunds"),
-        **_PROVIDER,
-        **_LOGGING,
-    },
-    scans=("payments", "refunds"),
-    writes_reports_in="responses",
 )
 
 SERVICE = Service(
@@ -224,6 +188,7 @@ SERVICE = Service(
         OPERATIONS_FUNCTION,
         RELAY_FUNCTION,
         WORKER_FUNCTION,
+        RECONCILER_FUNCTION,
         LEDGER_FUNCTION,
     ),
     tables=(IDEMPOTENCY, PAYMENTS, REFUNDS, REPORTS, OUTBOX),

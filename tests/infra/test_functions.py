@@ -99,7 +99,8 @@ def test_secrets_are_only_references(stage: str, request: pytest.FixtureRequest)
         return f"{{{{resolve:secretsmanager:oncekey/{stage}/{name}:SecretString:::}}}}"
 
     key, secret = reference("provider-api-key"), reference("webhook-secret")
-    assert holders("PROVIDER_API_KEY") == dict.fromkeys(("refunds", "outbox-worker", "ledger"), key)
+    asking = ("refunds", "outbox-worker", "reconciler", "ledger")
+    assert holders("PROVIDER_API_KEY") == dict.fromkeys(asking, key)
     assert holders("ONCEKEY_WEBHOOK_SECRET") == {"webhooks": secret}
     assert set(app.service.to_json()["Parameters"]) == {"BootstrapVersion"}
 

@@ -70,6 +70,16 @@ GRANTS: dict[str, Grants] = {
         *BUCKET_GRANTS,
         (RECEIVE_ACTIONS, "PaymentsQueueArn"),
     },
+    "reconciler": {
+        (("dynamodb:Query",), "IdempotencyTableArn/index/due"),
+        (RESERVE_ACTIONS, "IdempotencyTableArn"),
+        (("dynamodb:PutItem",), "RefundsTableArn"),
+        (("dynamodb:PutItem", "dynamodb:Scan"), "OutboxTableArn"),
+        (RELAY_ACTIONS, "OutboxTableArn"),
+        (SEND_ACTIONS, "PaymentsQueueArn"),
+        (SEND_ACTIONS, "EscalatedQueueArn"),
+        *BUCKET_GRANTS,
+    },
     "ledger": {
         (("dynamodb:Scan",), "PaymentsTableArn"),
         (("dynamodb:Scan",), "RefundsTableArn"),
