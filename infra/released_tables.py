@@ -1,0 +1,150 @@
+"""Changes of tables that DynamoDB refuses in one update, or answers with an empty table.
+
+Before a release `python -m infra.released_tables` writes down how its tables are; a test holds
+what follows against that.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infra.node import use_packaged_node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+RELEASED = Path(__file__).resolve().parent.parent / "tests" / "infra" / "released" / "tables.json"
+_TABLE = "AWS::DynamoDB::Table"
+# Only what is needed to tell whether an update is possible.
+_KEPT = (
+    "KeySchema",
+    "AttributeDefinitions",
+    "GlobalSecondaryIndexes",
+    "LocalSecondaryIndexes",
+    "TimeToLiveSpecification",
+    "StreamSpecification",
+    "TableName",
+)
+_REPLACING = {"TableName": "a physical name", "LocalSecondaryIndexes": "local indexes"}
+_ANY_STAGE = {
+    "stage": "production",
+    "jwt_issuer": "https://issuer.example.com/",
+    "jwt_audience": "payments",
+}
+
+Template = dict[str, Any]
+Tables = dict[str, Template]
+
+
+def tables_of(template: Mapping[str, Any]) -> Tables:
+    """The tables of a template by their logical ids, as far as updates can fail."""
+    return {
+        logical_id: {
+            name: resource["Properties"][name] for name in _KEPT if name in resource["Properties"]
+        }
+        for logical_id, resource in template["Resources"].items()
+        if resource["Type"] == _TABLE
+    }
+
+
+def update_faults(released: Tables, present: Tables) -> list[str]:
+    """Why a deployment of `present` over `released` fails half way or loses data; empty if neither.
+
+    New tables are no fault.
+    """
+    return [
+        f"{logical_id}: {fault}"
+        for logical_id, table in released.items()
+        for fault in _faults(table, present.get(logical_id))
+    ]
+
+
+def _faults(old: Template, new: Template | None) -> Iterator[str]:
+    if new is None:
+        yield (
+            "it is gone, or has another logical id: a retained table is left behind and an empty"
+            " one takes its place; move its data first, or keep the id"
+        )
+        return
+    if _keys(old, "KeySchema") != _keys(new, "KeySchema"):
+        yield "another key replaces the table by an empty one; keys are frozen"
+    for name, what in (
+        ("TableName", "a physical name"),
+        ("LocalSecondaryIndexes", "local indexes"),
+    ):
+        if old.get(name) != new.get(name):
+            yield f"{what} cannot be changed: the table would be replaced by an empty one"
+    yield from _ttl_faults(old.get("TimeToLiveSpecification"), new.get("TimeToLiveSpecification"))
+    yield from _index_faults(_indexes(old), _indexes(new))
+
+
+def _ttl_faults(old: Template | None, new: Template | None) -> Iterator[str]:
+    if old is None or not old.get("Enabled"):
+        return
+    if new is None or new.get("AttributeName") != old["AttributeName"]:
+        yield (
+            f"TTL is frozen on {old['AttributeName']!r}: DynamoDB refuses to rename it in one"
+            " update, and takes one change an hour. In two releases: first switch it off (Enabled:"
+            " false, the same attribute), then on with the other one, which records must carry"
+        )
+
+
+def _index_faults(old: Mapping[str, Template], new: Mapping[str, Template]) -> Iterator[str]:
+    # An index with another key or projection under its old name is deleted and created.
+    changes = [
+        *(f"{name!r} is removed" for name in old if name not in new),
+        *(f"{name!r} is added" for name in new if name not in old),
+        *(f"{name!r} is another one" for name in old if name in new and old[name] != new[name]),
+    ]
+    if any(change.endswith("another one") for change in changes):
+        yield (
+            f"index {', '.join(changes)}: DynamoDB changes no index in place; add one under a new"
+            " name, and remove this one in a later release"
+        )
+    elif len(changes) > 1:
+        yield f"index {', '.join(changes)}: DynamoDB takes one in an update; one for each release"
+
+
+def _indexes(table: Template) -> dict[str, Template]:
+    types = {one["AttributeName"]: one["AttributeType"] for one in table["AttributeDefinitions"]}
+    return {
+        index["IndexName"]: {
+            "keys": [(*_key(key), types[key["AttributeName"]]) for key in index["KeySchema"]],
+            "projection": index["Projection"],
+        }
+        for index in table.get("GlobalSecondaryIndexes", [])
+    }
+
+
+def _keys(table: Template, name: str) -> list[tuple[str, ...]]:
+    types = {one["AttributeName"]: one["AttributeType"] for one in table["AttributeDefinitions"]}
+    return [(*_key(key), types[key["AttributeName"]]) for key in table[name]]
+
+
+def _key(key: Template) -> tuple[str, str]:
+    return key["AttributeName"], key["KeyType"]
+
+
+def main() -> None:
+    """Write down the tables of this release, unless they could not be deployed over the last."""
+    use_packaged_node()
+    from infra.composition import compose  # noqa: PLC0415 -- the CDK starts node
+
+    with tempfile.TemporaryDirectory() as folder:
+        assembly = compose(context=_ANY_STAGE, outdir=folder).synth()
+        (stateful,) = [one for one in assembly.stacks if one.stack_name.endswith("-stateful")]
+        present = tables_of(stateful.template)
+    if RELEASED.exists():
+        faults = update_faults(json.loads(RELEASED.read_text("utf-8")), present)
+        if faults:
+            sys.exit("infra.released_tables: " + "; ".join(faults))
+    RELEASED.parent.mkdir(parents=True, exist_ok=True)
+    RELEASED.write_text(json.dumps(present, indent=2, sort_keys=True) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
