@@ -61,27 +61,31 @@ def test_jobs_take_the_messages_of_their_handlers() -> None:
     assert not jobs.takes(replace(MESSAGE, topic="payment.requested"))
 
 
+NEITHER = "is decorated with neither @idempotent(mode='async') nor on_abandoned='complete'"
 WRONG: dict[str, tuple[tuple[Any, ...], list[str]]] = {
     "none": ((), ["name the handlers"]),
     "undecorated": (
         (undecorated,),
-        ["undecorated is not decorated with @idempotent(mode='async')"],
+        [f"undecorated {NEITHER}"],
     ),
     "sync": (
         (made(mode="sync"),),
-        ["create_report is not decorated with @idempotent(mode='async')"],
+        [f"create_report {NEITHER}"],
     ),
     "twice": (
         (made(), made()),
         ["create_report is a second handler of 'POST /reports'"],
     ),
-    "no handler": ((5,), ["a handler is not decorated with @idempotent(mode='async')"]),
+    "no handler": (
+        (5,),
+        [f"a handler {NEITHER}"],
+    ),
     "several": (
         (undecorated, made(), made(), 5),
         [
-            "undecorated is not decorated with @idempotent(mode='async')",
+            f"undecorated {NEITHER}",
             "create_report is a second handler of 'POST /reports'",
-            "a handler is not decorated with @idempotent(mode='async')",
+            f"a handler {NEITHER}",
         ],
     ),
 }

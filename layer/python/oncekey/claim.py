@@ -45,6 +45,8 @@ class Claim:
     stores_raw_key: bool = True
     # What is left for a worker; None where the request is carried out by whoever claims it.
     job: Job | None = None
+    # The event, where the operation is to be completed without its client.
+    request: str | bytes | None = None
     # The stored answer to an accepted request that no worker begins in time.
     timed_out: str | None = None
     # Whether the caller can be told where to ask after the operation.
@@ -134,6 +136,7 @@ class Claim:
             attempt=1,
             effects=self.effects,
             created_at_ms=now_ms,
+            request=self.request,
             lease_until_ms=until_ms,
             due=self.due(now_ms + self.settings.start_within_ms)
             if until_ms is None

@@ -18,15 +18,16 @@ from oncekey.http_answer import Answer, storing_rule
 from oncekey.http_job import HttpJob, mark
 from oncekey.http_key import DEFAULT_MIN_KEY_LENGTH
 from oncekey.http_operation import HttpOperation
+from oncekey.http_options import option_faults
 from oncekey.http_policy import HttpPolicy
 from oncekey.ietf_preset import IETF
-from oncekey.quota import Quota, quota_faults
 from oncekey.record import Effects
 
 if TYPE_CHECKING:
     from oncekey.fingerprint import Selection
     from oncekey.operation import Operation
     from oncekey.preset import Preset
+    from oncekey.quota import Quota
     from oncekey.store import Store
     from oncekey.tenants import CallerSource
 
@@ -35,8 +36,6 @@ Context = TypeVar("Context")
 Result = TypeVar("Result")
 
 _GONE_FOR = timedelta(hours=24)
-_DURATIONS = ["wait_up_to", "retention", "gone_for", "start_within", "max_lease", "reconcile_grace"]
-_SWITCHES = ["required", "store_raw_key"]
 NotExecutedRule = (
     type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 )
@@ -103,6 +102,10 @@ class idempotent:  # noqa: N801 -- written as a decorator
             handler; see `oncekey.jobs`.
         start_within: how long an accepted request may wait for a worker, 1 h by default; then its
             answer is a 408.
+        on_abandoned: what becomes of half-done work whose client never comes back, with `recorded`
+            effects. `wait` for the client (the default), or `complete`: the request is kept in the
+            record, without credentials, and the reconciler has a worker finish it; see
+            `oncekey.jobs`. A request that takes more than 16 KB compressed waits all the same.
         max_lease: a shorter lease than the Lambda's own deadline, with `repeatable` effects only.
         reconcile_grace: how long after a dead attempt's lease its calls may still arrive somewhere,
             60 s by default.
@@ -138,6 +141,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
     gone_for: timedelta = _GONE_FOR
     mode: str = "sync"
     start_within: timedelta | None = None
+    on_abandoned: str = "wait"
     max_lease: timedelta | None = None
     reconcile_grace: timedelta | None = None
     quota: Quota | None = None
@@ -146,28 +150,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
     clock: Clock | None = None
 
     def __post_init__(self) -> None:
-        faults = [
-            *options.name_faults(self.operation),
-            *options.caller_faults(self.tenant, self.principal),
-            *options.effects_faults(self.effects, self.max_lease),
-            *options.preset_faults(self.preset, self.store_when, self.after_expiry),
-            *options.fingerprint_faults(self.fingerprint),
-            *options.secrets_faults(self.fingerprint_secrets),
-            *options.key_faults(self.methods, self.min_key_length),
-            *options.proof_faults(self.not_executed),
-            *options.hook_faults(
-                {"before_store": self.before_store, "upgrade_response": self.upgrade_response}
-            ),
-            *options.kind_faults({name: (getattr(self, name), bool) for name in _SWITCHES}),
-            *options.kind_faults({"problem_base": (self.problem_base or "", str)}),
-            *options.version_faults(self.response_version),
-            *options.mode_faults(self.mode, self.in_progress, self.start_within, self.required),
-            *options.clock_faults(self.clock),
-            *options.store_faults(self.store),
-            *quota_faults(self.quota),
-            *options.duration_faults({name: getattr(self, name) for name in _DURATIONS}),
-            *options.settings_faults(self._settings()),
-        ]
+        faults = option_faults(self, self._settings())
         if faults:
             raise ConfigurationError(f"@idempotent(operation={self.operation!r})", faults)
 
@@ -203,7 +186,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
         wrapper = protected_async if handlers.is_coroutine_function(handler) else protected
         # Callers see two arguments: the third is ours to give.
         del wrapper.__wrapped__
-        if self.mode == "async":
+        if self.mode == "async" or self.on_abandoned == "complete":
             mark(wrapper, HttpJob(bound, call, is_coroutine=wrapper is protected_async))
         return wrapper
 
@@ -229,6 +212,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
             upgrade_response=self.upgrade_response,
             before_store=self.before_store,
             is_async=self.mode == "async",
+            completes_abandoned=self.on_abandoned == "complete",
             quota=self.quota,
             given_settings=self._settings(),
         )

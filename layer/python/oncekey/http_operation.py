@@ -15,7 +15,7 @@ from oncekey.execution import Execution
 from oncekey.http_event import HttpRequest, read_request, request_context
 from oncekey.http_outcome import answer_to, refused
 from oncekey.http_result import raised, returned, warn_of_unused
-from oncekey.job import Job, event_text
+from oncekey.job import Job, event_text, kept_request
 from oncekey.job_begin import begin
 from oncekey.operation import Operation, running
 from oncekey.settings import Settings, is_disabled
@@ -139,6 +139,8 @@ class HttpOperation:
             claim = self.policy.claim(request, context, settings, self.clock)
             if self.policy.is_async:
                 claim = replace(claim, job=self._job(event, store))
+            if self.policy.completes_abandoned:
+                claim = replace(claim, request=kept_request(event, self.policy.name))
         except RequestRefused as error:
             return refused(error.code, request, self.policy, settings, detail=error.detail)
         return self._protected(request, claim, settings, store)

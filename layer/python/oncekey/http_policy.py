@@ -50,6 +50,7 @@ class HttpPolicy:
     upgrade_response: Callable[[Answer, int], Answer] | None
     before_store: Callable[[Answer], Answer] | None
     is_async: bool
+    completes_abandoned: bool
     quota: Quota | None
     given_settings: Mapping[str, int | str]
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
+import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from oncekey import job_telemetry
 from oncekey.envelope import EnvelopeUnreadable
 from oncekey.errors import RequestRefused
 from oncekey.outbox import LARGEST_INLINE_PAYLOAD_BYTES, Message, kept_apart
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 # The topic of the messages that tell workers of accepted requests.
 TOPIC = "oncekey.job"
+
+# A refused write is billed by the size of the record: sixteen units, while such a request runs.
+LARGEST_KEPT_REQUEST_BYTES = 16_000
 
 # What a message's payload has beside the event.
 _HEAD_BYTES = 1_000
@@ -75,6 +80,17 @@ def event_text(event: Mapping[str, Any], *, has_bucket: bool) -> str:
         detail = "The request is too large to be kept for later."
         raise RequestRefused("request-invalid", detail)
     return text
+
+
+def kept_request(event: Mapping[str, Any], operation: str) -> str | bytes | None:
+    """`event` as its record keeps it; None, and a warning, for one that takes too much of it."""
+    text = event_text(event, has_bucket=True)
+    packed = zlib.compress(text.encode("utf-8"))
+    kept = text if len(text) <= len(packed) else packed
+    if len(kept) <= LARGEST_KEPT_REQUEST_BYTES:
+        return kept
+    job_telemetry.request_not_kept(operation, len(packed))
+    return None
 
 
 def message_of(job: Job, record: Record, now_ms: int, *, name: str = "") -> Message:

@@ -34,3 +34,13 @@ def forgotten(operation: str, operation_id: str) -> None:
             "operation_id": operation_id,
         },
     )
+
+
+def request_not_kept(operation: str, size_bytes: int) -> None:
+    """A request is too large for its record, so that nobody completes it without its client."""
+    _logger.warning(
+        "oncekey request-not-kept: %s: %s bytes compressed",
+        operation,
+        size_bytes,
+        extra={"oncekey_event": "request-not-kept", "operation": operation},
+    )

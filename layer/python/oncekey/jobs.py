@@ -1,5 +1,7 @@
 """Carrying out, in a worker, the requests that `mode="async"` handlers have accepted.
 
+And finishing half-done work of handlers with `on_abandoned="complete"`, in the same way.
+
     from oncekey.inbox import delivered
     from oncekey.jobs import Jobs
 
@@ -49,7 +51,8 @@ class Jobs:
     """The accepted requests that one worker carries out.
 
     Args:
-        handlers: the handlers, each decorated with `@idempotent(mode="async")`.
+        handlers: the handlers, each decorated with `@idempotent(mode="async")`, or with
+            `on_abandoned="complete"`.
 
     Raises:
         ConfigurationError: one is not, or two share an operation.
@@ -62,7 +65,10 @@ class Jobs:
             job = job_of(handler)
             name = getattr(handler, "__name__", "a handler")
             if job is None:
-                faults.append(f"{name} is not decorated with @idempotent(mode='async')")
+                faults.append(
+                    f"{name} is decorated with neither @idempotent(mode='async') nor"
+                    " on_abandoned='complete'"
+                )
             elif job.name in self._jobs:
                 faults.append(f"{name} is a second handler of {job.name!r}")
             else:

@@ -144,7 +144,7 @@ class Reconciler:
         # Each run begins elsewhere: where time is short, no shard is always the last.
         first = int(self._clock.random_fraction() * settings.due_shards)
         keys = due_keys(
-            store, until_ms=self._clock.now_ms(), shards=settings.due_shards, first=first
+            store, until_ms=self._clock.now_ms() - 1, shards=settings.due_shards, first=first
         )
         for pk in keys:
             if self._clock.now_ms() + _LEAST_TIME_MS > until_ms:

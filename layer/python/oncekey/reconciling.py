@@ -89,8 +89,8 @@ class Visitor:
 
     def visit(self, record: Record) -> Visit:
         """What follows from `record` now."""
-        if record.due is None or record.due.at_ms > self.now_ms:
-            # The index lags: somebody was here.
+        if record.due is None or record.due.at_ms >= self.now_ms:
+            # The index lags: somebody was here. Lease and grace include their last moment.
             return Leave()
         if record.status is Status.IN_PROGRESS:
             return self._dead(record) if record.is_lease_over(self.now_ms) else Leave()
@@ -142,7 +142,7 @@ class Visitor:
         return Due(shard=_shard(record), at_ms=self.now_ms + delay_ms)
 
     def _now(self, record: Record) -> Due:
-        return Due(shard=_shard(record), at_ms=self.now_ms)
+        return Due(shard=_shard(record), at_ms=self.now_ms - 1)
 
 
 def needs_nobody(record: Record) -> bool:

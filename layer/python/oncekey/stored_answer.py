@@ -88,7 +88,8 @@ def keep_result(
 
     What is kept beside it does not expire before the record is completed: it is evidence.
     """
-    room = -(_size_without_answer(record) + _MARK_BYTES) % _WRITE_UNIT_BYTES
+    taken = _size_without_answer(record) + _size(record.request) + _MARK_BYTES
+    room = -taken % _WRITE_UNIT_BYTES
     name = f"{record.pk}#{record.owner}#{step_name}"
     return _placed(text.encode("utf-8"), room, name, 0, "results/" if has_bucket else None)
 
@@ -98,7 +99,8 @@ def has_room_for_step(record: Record) -> bool:
 
     Asked before the step runs: a result that does not fit could neither be recorded nor settled.
     """
-    return _size_without_answer(record) + _LARGEST_STEP_BYTES <= LARGEST_COMPANION_BYTES
+    taken = _size_without_answer(record) + _size(record.request)
+    return taken + _LARGEST_STEP_BYTES <= LARGEST_COMPANION_BYTES
 
 
 def _placed(

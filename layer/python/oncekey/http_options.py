@@ -1,0 +1,59 @@
+"""What is wrong with the options of `@idempotent`, all of it at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncekey import options
+from oncekey.quota import quota_faults
+
+if TYPE_CHECKING:
+    from oncekey.decorator import idempotent
+
+_DURATIONS = ["wait_up_to", "retention", "gone_for", "start_within", "max_lease", "reconcile_grace"]
+_SWITCHES = ["required", "store_raw_key"]
+
+
+def option_faults(given: idempotent, settings: dict[str, int | str]) -> list[str]:
+    """Every fault of the options that were given, in sentences that say what to do."""
+    return [
+        *options.name_faults(given.operation),
+        *options.caller_faults(given.tenant, given.principal),
+        *options.effects_faults(given.effects, given.max_lease),
+        *options.preset_faults(given.preset, given.store_when, given.after_expiry),
+        *options.fingerprint_faults(given.fingerprint),
+        *options.secrets_faults(given.fingerprint_secrets),
+        *options.key_faults(given.methods, given.min_key_length),
+        *options.proof_faults(given.not_executed),
+        *options.hook_faults(
+            {"before_store": given.before_store, "upgrade_response": given.upgrade_response}
+        ),
+        *options.kind_faults({name: (getattr(given, name), bool) for name in _SWITCHES}),
+        *options.kind_faults({"problem_base": (given.problem_base or "", str)}),
+        *options.version_faults(given.response_version),
+        *options.mode_faults(given.mode, given.in_progress, given.start_within, given.required),
+        *_abandonment_faults(given),
+        *options.clock_faults(given.clock),
+        *options.store_faults(given.store),
+        *quota_faults(given.quota),
+        *options.duration_faults({name: getattr(given, name) for name in _DURATIONS}),
+        *options.settings_faults(settings),
+    ]
+
+
+def _abandonment_faults(given: idempotent) -> list[str]:
+    if given.on_abandoned == "wait":
+        return []
+    if given.on_abandoned != "complete":
+        return [f"on_abandoned is {given.on_abandoned!r}: 'wait' or 'complete' is needed"]
+    faults: list[str] = []
+    if given.effects != "recorded":
+        faults.append("on_abandoned='complete' needs effects='recorded': nothing else is half done")
+    if given.mode == "async":
+        faults.append("on_abandoned='complete' is for mode='sync': a queue brings work back itself")
+    if given.store_raw_key is False:
+        faults.append(
+            "on_abandoned='complete' keeps the request, and in it the key that"
+            " store_raw_key=False keeps out"
+        )
+    return faults
