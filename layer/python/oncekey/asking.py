@@ -38,7 +38,7 @@ def ask(
     context = contextvars.copy_context()
     thread = threading.Thread(
         target=lambda: findings.append(
-            context.run(_checked, lambda: resolve(question), record, now_ms)
+            context.run(_apart, lambda: resolve(question), record, now_ms)
         ),
         name=f"oncekey-resolver-{record.operation_id}",
         # One that hangs for ever must not keep the process.
@@ -50,6 +50,14 @@ def ask(
         telemetry.resolver_failed(record, now_ms, "it did not answer in time")
         return _AGAIN
     return findings[0]
+
+
+def _apart(call: Callable[[], Finding], record: Record, now_ms: int) -> Finding:
+    try:
+        return _checked(call, record, now_ms)
+    except BaseException as ending:  # noqa: BLE001 -- an exit ends this thread and nobody else
+        telemetry.resolver_failed(record, now_ms, type(ending).__name__)
+        return _AGAIN
 
 
 def _checked(call: Callable[[], Finding], record: Record, now_ms: int) -> Finding:

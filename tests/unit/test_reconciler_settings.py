@@ -1,0 +1,120 @@
+"""How often a reconciler looks, and what is wrong with what it is told of that."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from oncekey.errors import ConfigurationError
+from oncekey.reconciler_settings import ReconcilerSettings, reconciler_settings_from
+
+HOUR_MS = 3_600_000
+VARIABLES = {
+    "ONCEKEY_RECONCILE_FIRST_DELAY_MS": "first_delay_ms",
+    "ONCEKEY_RECONCILE_LONGEST_DELAY_MS": "longest_delay_ms",
+    "ONCEKEY_RECONCILE_MAX_ATTEMPTS": "max_attempts",
+    "ONCEKEY_RESOLVER_TIMEOUT_MS": "resolver_timeout_ms",
+    "ONCEKEY_OUTBOX_GRACE_MS": "outbox_grace_ms",
+}
+BOUNDS = {
+    "first_delay_ms": (1, 24 * HOUR_MS),
+    "longest_delay_ms": (1, 30 * 24 * HOUR_MS),
+    "max_attempts": (1, 1_000),
+    "resolver_timeout_ms": (1, 900_000),
+    "outbox_grace_ms": (0, 24 * HOUR_MS),
+}
+
+
+def faults_of(environment: dict[str, str]) -> list[str]:
+    """What is wrong with these settings."""
+    with pytest.raises(ConfigurationError) as caught:
+        reconciler_settings_from(environment)
+    return caught.value.faults
+
+
+def test_the_delay_doubles_up_to_the_longest() -> None:
+    """Each turn is twice as far from the last one, until none is further than the longest delay."""
+    turns = ReconcilerSettings(first_delay_ms=1_000, longest_delay_ms=10_000)
+
+    delays = [turns.delay_ms(number, 1.0) for number in range(1, 8)]
+    assert delays == [1_000, 2_000, 4_000, 8_000, 10_000, 10_000, 10_000]
+    assert turns.delay_ms(10_000, 1.0) == 10_000
+
+
+@pytest.mark.parametrize("attempts", [1, 2, 5, 60])
+def test_chance_takes_a_delay_to_between_half_and_all_of_it(attempts: int) -> None:
+    """What became unknown in one moment is not asked about in one moment: chance spreads a turn
+    over the second half of its delay, and never beyond.
+    """
+    turns = ReconcilerSettings(first_delay_ms=1_000, longest_delay_ms=60_000)
+    longest = turns.delay_ms(attempts, 1.0)
+    drawn = [turns.delay_ms(attempts, number / 10) for number in range(11)]
+
+    assert drawn[0] == longest // 2
+    assert drawn == sorted(set(drawn))
+    assert drawn[-1] == longest
+
+
+def test_a_person_is_told_within_half_a_day() -> None:
+    """With the defaults, the turns before an escalation take about nine hours at the most."""
+    turns = ReconcilerSettings()
+    all_ms = sum(turns.delay_ms(number, 1.0) for number in range(1, turns.max_attempts + 1))
+
+    assert 8 * HOUR_MS < all_ms < 12 * HOUR_MS
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_are_as_the_message_says(name: str) -> None:
+    """The least and the most are possible; one beyond is refused, and the message has the range."""
+    least, most = BOUNDS[name]
+
+    assert {getattr(ReconcilerSettings(**{name: value}), name) for value in (least, most)} == {
+        least,
+        most,
+    }
+    for value in (least - 1, most + 1):
+        assert faults_of({of_field(name): str(value)}) == [
+            f"{name} is {value}: {least} to {most} is possible"
+        ]
+
+
+def of_field(name: str) -> str:
+    """The variable that sets it."""
+    (variable,) = (each for each, field in VARIABLES.items() if field == name)
+    return variable
+
+
+def test_every_setting_has_a_variable() -> None:
+    """Each setting comes from the environment under one documented name."""
+    assert {field.name for field in fields(ReconcilerSettings)} == set(VARIABLES.values())
+    for number, (variable, name) in enumerate(VARIABLES.items(), start=1):
+        settings = reconciler_settings_from({variable: f" {number} "})
+        assert getattr(settings, name) == number
+
+
+def test_nothing_given_means_the_defaults() -> None:
+    """An empty environment gives the defaults."""
+    assert reconciler_settings_from({}) == ReconcilerSettings()
+
+
+def test_all_faults_are_told_at_once() -> None:
+    """What is no number and what is out of range stand in one message, each by its name."""
+    environment = {
+        "ONCEKEY_RECONCILE_FIRST_DELAY_MS": "a minute",
+        "ONCEKEY_RESOLVER_TIMEOUT_MS": "",
+        "ONCEKEY_RECONCILE_MAX_ATTEMPTS": "0",
+    }
+
+    assert faults_of(environment) == [
+        "ONCEKEY_RECONCILE_FIRST_DELAY_MS is 'a minute': a whole number is needed",
+        "ONCEKEY_RESOLVER_TIMEOUT_MS is '': a whole number is needed",
+        "max_attempts is 0: 1 to 1000 is possible",
+    ]
+
+
+def test_one_number_wrong_is_enough() -> None:
+    """Nothing falls back to a default where what is given is no number."""
+    assert faults_of({"ONCEKEY_OUTBOX_GRACE_MS": "1.5"}) == [
+        "ONCEKEY_OUTBOX_GRACE_MS is '1.5': a whole number is needed"
+    ]
