@@ -29,6 +29,7 @@ _MEMORY_MB = 256
 # EventBridge and Lambda keep a call for six hours at the most.
 _LONGEST_AGE_S = 6 * 3600
 _MINUTE_S = 60
+_WITHOUT_RESOLVERS = "from oncekey.reconciler import Reconciler\n\nhandler = Reconciler()\n"
 
 
 class Reconciler(Construct):
@@ -43,8 +44,9 @@ class Reconciler(Construct):
 
     Args:
         table: The table whose records it settles.
-        code: Your resolvers and the handler.
-        handler: The handler's name in it, as `module.attribute`.
+        code: Your resolvers and the handler, `oncekey.reconciler.Reconciler(resolvers=...)`; by
+            default one without resolvers, which tells a person of what is unknown.
+        handler: The handler's name in the code, as `module.attribute`.
         outbox: The outbox whose messages it sends again where the relay has left them behind.
         responses: Where answers are kept.
         every: How often it runs, in whole minutes.
@@ -65,8 +67,8 @@ class Reconciler(Construct):
         construct_id: str,
         *,
         table: IdempotencyTable,
-        code: lambda_.Code,
-        handler: str,
+        code: lambda_.Code | None = None,
+        handler: str | None = None,
         outbox: Outbox | None = None,
         responses: ResponseBucket | None = None,
         every: Duration = _EVERY,
@@ -79,6 +81,7 @@ class Reconciler(Construct):
     ) -> None:
         faults = [
             *_schedule_faults(every),
+            *_code_faults(code, handler),
             *override_faults(
                 function_props,
                 name="function_props",
@@ -98,8 +101,8 @@ class Reconciler(Construct):
         self.reconciler = IdempotentFunction(
             self,
             "Reconciler",
-            code=code,
-            handler=handler,
+            code=code or lambda_.Code.from_inline(_WITHOUT_RESOLVERS),
+            handler=handler or "index.handler",
             timeout=timeout,
             table=table,
             outbox=outbox,
@@ -125,6 +128,11 @@ class Reconciler(Construct):
             max_age=Duration.seconds(min(minutes * _MINUTE_S, _LONGEST_AGE_S)),
             on_failure=self.escalated,
         )
+
+
+def _code_faults(code: lambda_.Code | None, handler: str | None) -> Iterator[str]:
+    if (code is None) != (handler is None):
+        yield "code and handler go together: pass both, or neither"
 
 
 def _schedule_faults(every: Duration) -> Iterator[str]:

@@ -194,12 +194,12 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
             "Reconciler",
             table=IdempotencyTable(stack, "Records"),
             code=code(),
-            **CODE,
             every=Duration.seconds(90),
             function_props={"role": None},
         ),
         [
             "Reconciler 'Stack/Reconciler' is wrong: every is 90 s: EventBridge takes whole",
+            "code and handler go together",
             "function_props['role'] cannot be overridden",
         ],
     ),

@@ -15,6 +15,8 @@ from aws_cdk.assertions import Template
 import infra.oncekey_cdk
 import oncekey
 from infra.oncekey_cdk import Outbox
+from oncekey.reconciler import Reconciler
+from oncekey.relay import OutboxRelay
 from tests.support.sample_constructs import build_service, grants, new_role, new_stack, only
 from tests.support.sample_templates import named
 
@@ -138,15 +140,37 @@ def test_the_relay_is_there_without_a_line_of_code(service: Template) -> None:
     relay = named(service, FUNCTION, "OutboxRelayFunction")
     mapping = named(service, MAPPING, "OutboxRelayStream")
 
-    code: dict[str, Any] = {}
-    exec(compile(relay["Code"]["ZipFile"], "index.py", "exec"), code)  # noqa: S102
-    assert type(code["handler"]).__name__ == "OutboxRelay"
+    assert isinstance(handler_of(relay), OutboxRelay)
     assert set(relay["Environment"]["Variables"]) == {"ONCEKEY_OUTBOX_TABLE", "ONCEKEY_QUEUE_URL"}
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["FilterCriteria"]["Filters"] == [{"Pattern": '{"eventName": ["INSERT"]}'}]
     assert "GivenUp" in json.dumps(mapping["DestinationConfig"])
     stream = named(service, "AWS::DynamoDB::Table", "OutboxTable")["StreamSpecification"]
     assert stream == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
+
+
+def handler_of(function: dict[str, Any]) -> object:
+    """The handler that an inline function's code defines."""
+    code: dict[str, Any] = {}
+    exec(compile(function["Code"]["ZipFile"], "index.py", "exec"), code)  # noqa: S102
+    return code["handler"]
+
+
+def test_a_reconciler_is_there_without_a_line_of_code(service: Template) -> None:
+    """Without resolvers of one's own it still ends what is dead, sweeps the outbox and escalates.
+
+    It is told all three queues and tables that the layer's reconciler asks its environment for.
+    """
+    reconciler = named(service, FUNCTION, "ReconcilerFunction")
+
+    assert isinstance(handler_of(reconciler), Reconciler)
+    assert set(reconciler["Environment"]["Variables"]) == {
+        "ONCEKEY_TABLE",
+        "ONCEKEY_OUTBOX_TABLE",
+        "ONCEKEY_RESPONSE_BUCKET",
+        "ONCEKEY_QUEUE_URL",
+        "ONCEKEY_ESCALATION_QUEUE_URL",
+    }
 
 
 def test_an_outbox_in_order_has_a_relay_that_keeps_the_order() -> None:

@@ -109,8 +109,6 @@ def build_service(stack: Stack) -> dict[str, Any]:
         table=records,
         outbox=outbox,
         responses=answers,
-        code=code,
-        handler="index.handler",
     )
     api = oncekey_cdk.IdempotentHttpApi(
         stack, "Api", jwt_issuer="https://login.example.com/", jwt_audience=["payments"]
