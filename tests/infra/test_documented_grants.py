@@ -1,0 +1,77 @@
+"""The table of IAM actions in infra/README.md is what the grants allow."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import aws_kms as kms
+from aws_cdk.assertions import Template
+
+from infra import oncekey_cdk
+from tests.repo.test_documentation import rows
+from tests.support.sample_constructs import grants, new_role, new_stack
+
+README = (Path(__file__).parents[2] / "infra" / "README.md").read_text("utf-8")
+ACTION = re.compile(r"`((?:dynamodb|sqs|s3|kms):[\w*]+)`")
+RESERVED = "`IdempotencyTable.grant_reserve`"
+
+
+def documented() -> dict[str, tuple[set[str], set[str]]]:
+    """The actions of each grant, and what a customer's key adds."""
+    table: dict[str, tuple[set[str], set[str]]] = {}
+    above: tuple[set[str], set[str]] = (set(), set())
+    for grant, actions, key in rows(README, "## IAM"):
+        reserve = table.get(RESERVED, above)
+        above = (
+            {*ACTION.findall(actions), *(above[0] if actions.startswith("the same") else ())},
+            {
+                *ACTION.findall(key),
+                *(above[1] if key.startswith("the same") else ()),
+                *(reserve[1] if key.startswith("as of") else ()),
+            },
+        )
+        table[grant] = above
+    return table
+
+
+@pytest.fixture(scope="module")
+def allowed() -> dict[str, tuple[set[str], set[str]]]:
+    """What each grant of the constructs allows to a role of its own."""
+    stack = new_stack()
+    key = kms.Key(stack, "Key")
+    kinds: list[Any] = [
+        oncekey_cdk.IdempotencyTable,
+        oncekey_cdk.Outbox,
+        oncekey_cdk.ResponseBucket,
+        oncekey_cdk.AuditTable,
+    ]
+    roles = {}
+    for kind in kinds:
+        made = kind(stack, f"The{kind.__name__}", encryption_key=key)
+        for name in [one for one in dir(kind) if one.startswith("grant_") and one != "grant_due"]:
+            role = f"{kind.__name__}{name.title().replace('_', '')}"
+            getattr(made, name)(new_role(stack, role))
+            roles[f"`{kind.__name__}.{name}`"] = role
+    template = Template.from_stack(stack)
+    return {grant: _split(grants(template, role)) for grant, role in roles.items()}
+
+
+def _split(found: set[tuple[tuple[str, ...], str]]) -> tuple[set[str], set[str]]:
+    actions = {action for several, _ in found for action in several}
+    keys = {action for action in actions if action.startswith("kms:")}
+    return actions - keys, keys
+
+
+@pytest.mark.case(50)
+def test_the_documented_actions_are_those_that_are_granted(
+    allowed: dict[str, tuple[set[str], set[str]]],
+) -> None:
+    """Nobody has to guess: each grant stands in the README with exactly its actions, also those on
+    a customer's key.
+
+    Red when a grant changes and the README does not, or a new one is not documented.
+    """
+    assert documented() == allowed

@@ -1,0 +1,49 @@
+"""The CDK app of the README is synthesised, word for word."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infra.node import use_packaged_node
+from tests.repo.test_readme_examples import README, blocks
+
+if TYPE_CHECKING:
+    import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_readmes_app_is_synthesised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten statements make a service: a kept table, a function that may reserve in it, an API that
+    asks for tokens, and alarms.
+    """
+    use_packaged_node()
+    # Where the wheel has it.
+    monkeypatch.syspath_prepend(str(ROOT / "infra"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "functions").mkdir()
+    (tmp_path / "functions" / "rides.py").write_text("def handler(event, context): ...\n")
+    (block,) = [one for one in blocks(README, "python") if "oncekey_cdk" in one]
+    namespace: dict[str, Any] = {}
+
+    exec(compile(block, "README.md", "exec"), namespace)  # noqa: S102
+
+    (template,) = Path(namespace["app"].outdir).glob("*.template.json")
+    resources = json.loads(template.read_text("utf-8"))["Resources"].values()
+    kinds = {one["Type"] for one in resources}
+    assert kinds >= {
+        "AWS::DynamoDB::Table",
+        "AWS::Lambda::Function",
+        "AWS::Lambda::LayerVersion",
+        "AWS::ApiGatewayV2::Route",
+        "AWS::CloudWatch::Alarm",
+    }
+    (table,) = [one for one in resources if one["Type"] == "AWS::DynamoDB::Table"]
+    assert table["DeletionPolicy"] == "Retain"
+    (route,) = [one for one in resources if one["Type"] == "AWS::ApiGatewayV2::Route"]
+    assert route["Properties"]["AuthorizationType"] == "JWT"
+    for name in [one for one in sys.modules if one.partition(".")[0] == "oncekey_cdk"]:
+        del sys.modules[name]
