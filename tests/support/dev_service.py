@@ -37,9 +37,11 @@ def running(
     """`oncekey dev` for the length of a block.
 
     `env` are variables for the functions, `environment` variables for `oncekey dev` itself; any
-    other option is the command's own, such as `timeout_s=1`.
+    other option is the command's own, such as `timeout_s=1`. The provider holds its events unless
+    told otherwise: what a test shows would come about through them as well.
     """
     arguments = ["--service", service]
+    options = {"webhooks": "hold", **options}
     for name, value in (env or {}).items():
         arguments += ["--env", f"{name}={value}"]
     for name, option in options.items():

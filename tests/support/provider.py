@@ -69,6 +69,12 @@ class Provider:
         )
         assert status == 200, answer
 
+    def webhooks(self, **changes: object) -> dict[str, Any]:
+        """Change how events are sent; without a hold all of them are delivered then."""
+        status, state = self.control("POST", "/_webhooks", changes)
+        assert status == 200, state
+        return cast("dict[str, Any]", state)
+
     def disarm(self) -> None:
         """End every fault."""
         self.arm(**dict.fromkeys(("delay_ms", "fail", "lose_answer", "decline"), 0), hold=False)

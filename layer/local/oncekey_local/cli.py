@@ -110,6 +110,8 @@ def _add_functions(dev: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a variable for every function; may be repeated",
     )
+    events = "whether the provider sends its events, or holds them for now (send)"
+    dev.add_argument("--webhooks", choices=("send", "hold"), default="send", help=events)
 
 
 def _add_pumps(dev: argparse.ArgumentParser) -> None:
@@ -186,6 +188,7 @@ def _dev(options: argparse.Namespace) -> int:
         sandboxes=options.sandboxes,
         timeout_s=options.timeout_s,
         environment=dict(options.env),
+        holds_webhooks=options.webhooks == "hold",
         pumps=dev.PumpSettings(
             poll_s=options.poll_s,
             retry_s=options.retry_s,

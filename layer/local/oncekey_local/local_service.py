@@ -16,7 +16,13 @@ from aiohttp import web
 
 from oncekey_local.buckets import create_buckets
 from oncekey_local.control import CONTROL_PREFIX, Control
-from oncekey_local.environment import Place, function_arn, function_environment, needs_provider
+from oncekey_local.environment import (
+    Place,
+    function_arn,
+    function_environment,
+    needs_provider,
+    webhook_path,
+)
 from oncekey_local.event_sources import EventSources
 from oncekey_local.first_steps import request_to_send
 from oncekey_local.front import Front
@@ -28,7 +34,7 @@ from oncekey_local.queues import create_queues
 from oncekey_local.runtime_api import RuntimeApi
 from oncekey_local.sandboxes import SandboxSettings, State
 from oncekey_local.server_log import keep_requests_out_of_the_log
-from oncekey_local.servers import Server
+from oncekey_local.servers import Server, process_entry
 from oncekey_local.store import READY as STORE_READY
 from oncekey_local.store_client import Refused, StoreClient
 from oncekey_local.tables import create_tables
@@ -61,6 +67,7 @@ class Options:
     sandboxes: int = 8
     timeout_s: float | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    holds_webhooks: bool = False
     pumps: PumpSettings = field(default_factory=PumpSettings)
 
 
@@ -92,7 +99,8 @@ class LocalService:
         try:
             store_port = free_port(self._options.store_port, purpose="store")
             provider_port = free_port(self._options.provider_port, purpose="provider")
-            place = await self._start_servers(store_port, provider_port)
+            front_url = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
+            place = await self._start_servers(store_port, provider_port, front_url)
             await self._start_functions(place)
             control = Control(self.processes, self._start_event_sources(place))
             return await self._start_front(listener, control)
@@ -120,10 +128,11 @@ class LocalService:
     def processes(self) -> list[dict[str, object]]:
         """Every child process, and what it is doing."""
         servers: list[dict[str, object]] = [
-            _process(server.role, server.child.pid, address=server.url) for server in self.servers
+            process_entry(server.role, server.child.pid, address=server.url)
+            for server in self.servers
         ]
         sandboxes = [
-            _process(
+            process_entry(
                 "function",
                 sandbox.pid,
                 function=name,
@@ -151,14 +160,18 @@ class LocalService:
             lines += ["a request, to be sent twice:", *(f"  {line}" for line in request)]
         return "\n".join(lines)
 
-    async def _start_servers(self, store_port: int, provider_port: int) -> Place:
+    async def _start_servers(self, store_port: int, provider_port: int, front_url: str) -> Place:
         self.servers.append(
             await Server.start("store", "oncekey_local.store", store_port, STORE_READY)
         )
         provider: Server | None = None
         if needs_provider(self._service):
+            path = webhook_path(self._service)
+            webhook: tuple[str, ...] = () if path is None else ("--webhook-url", front_url + path)
+            if self._options.holds_webhooks:
+                webhook += ("--hold-webhooks",)
             provider = await Server.start(
-                "provider", "oncekey_local.provider", provider_port, PROVIDER_READY
+                "provider", "oncekey_local.provider", provider_port, PROVIDER_READY, *webhook
             )
             self.servers.append(provider)
         store_url = await self.servers[0].ready()
@@ -226,22 +239,3 @@ class LocalService:
         await self._front.setup()
         await web.SockSite(self._front, listener).start()
         return f"http://{LOOPBACK}:{listener.getsockname()[1]}"
-
-
-def _process(
-    role: str,
-    pid: int | None,
-    *,
-    function: str | None = None,
-    busy: bool = False,
-    request_id: str | None = None,
-    address: str | None = None,
-) -> dict[str, object]:
-    return {
-        "role": role,
-        "function": function,
-        "pid": pid,
-        "busy": busy,
-        "request_id": request_id,
-        "address": address,
-    }

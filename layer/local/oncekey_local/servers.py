@@ -1,4 +1,4 @@
-"""The store and the provider: child processes that serve HTTP."""
+"""The store and the provider: child processes that serve HTTP; and how any child is shown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Server:
         self._url = url
 
     @classmethod
-    async def start(cls, role: str, module: str, port: int, ready: str) -> Server:
+    async def start(cls, role: str, module: str, port: int, ready: str, *arguments: str) -> Server:
         """Starts the process; it may not listen yet."""
         url: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -32,7 +32,7 @@ class Server:
         child = await Child.start(
             label=role,
             module=module,
-            arguments=("--port", str(port)),
+            arguments=("--port", str(port), *arguments),
             environment=clean_environment(),
             on_line=on_line,
         )
@@ -53,3 +53,23 @@ class Server:
         if not self._url.done():
             raise StartFailed(f"the {self.role} does not start: its output above says why")
         return self._url.result()
+
+
+def process_entry(
+    role: str,
+    pid: int | None,
+    *,
+    function: str | None = None,
+    busy: bool = False,
+    request_id: str | None = None,
+    address: str | None = None,
+) -> dict[str, object]:
+    """What is told of a child process: what it is, and what it is doing."""
+    return {
+        "role": role,
+        "function": function,
+        "pid": pid,
+        "busy": busy,
+        "request_id": request_id,
+        "address": address,
+    }

@@ -40,6 +40,8 @@ _OPTIONS = {
     "poll-s": 0.05,
     "retry-s": 0.2,
     "window-s": 0,
+    # A scene about the worker's retries is not to be ended by the provider's events.
+    "webhooks": "hold",
 }
 
 

@@ -8,9 +8,14 @@ let a call arrive late:
     GET  /_faults  what is armed
     GET  /_state   {"held": 0, "calls": 0, "charges": 0, "refunds": 0}
     POST /_wait    {"held": 1, "timeout_ms": 1000}: 200 once so many calls are held, else 408
+    POST /_webhooks {"hold": false, "copies": 1, "newest_first": false}: how events are sent;
+                   without a hold, 200 once every event so far is delivered or given up
+    GET  /_webhooks the same, with how many wait and what became of the others
     POST /_reset   forget everything
 
-`Faults` says what each fault does. Any key that starts with `sk_test_` opens the API under `/v1`.
+`Faults` says what each fault does. Given `--webhook-url`, it tells there of what it does, as Stripe
+would: signed, at least once, and for some twenty seconds where nobody takes an event. Any key that
+starts with `sk_test_` opens the API under `/v1`.
 """
 
 # What it prints when it listens, before its address.

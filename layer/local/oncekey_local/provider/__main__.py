@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from oncekey_local.arguments import port
+from oncekey_local.environment import WEBHOOK_SECRET
 from oncekey_local.processes import LOOPBACK
 from oncekey_local.provider import READY
 from oncekey_local.provider.server import create_application
+from oncekey_local.provider.webhooks import Target
 from oncekey_local.server_log import keep_requests_out_of_the_log
 from oncekey_local.stdin_end import at_end_of_stdin
 
@@ -30,7 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns the exit status.
     """
     options = _parser().parse_args(arguments)
-    return asyncio.run(_serve(options.port, exit_with_stdin=options.exit_with_stdin))
+    target = None
+    if options.webhook_url:
+        target = Target(
+            url=options.webhook_url,
+            secret=options.webhook_secret,
+            is_held=options.hold_webhooks,
+        )
+    return asyncio.run(_serve(options.port, target, exit_with_stdin=options.exit_with_stdin))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,10 +53,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--exit-with-stdin", action="store_true", help="end when standard input ends"
     )
+    parser.add_argument("--webhook-url", help="where events are sent to; none are without it")
+    parser.add_argument(
+        "--webhook-secret", default=WEBHOOK_SECRET, help="what events are signed with"
+    )
+    parser.add_argument(
+        "--hold-webhooks", action="store_true", help="hold events until /_webhooks says otherwise"
+    )
     return parser
 
 
-async def _serve(port: int, *, exit_with_stdin: bool) -> int:
+async def _serve(port: int, target: Target | None, *, exit_with_stdin: bool) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -55,7 +71,7 @@ async def _serve(port: int, *, exit_with_stdin: bool) -> int:
     keep_requests_out_of_the_log()
     # A call that has arrived takes effect whether or not its caller is still there.
     runner = web.AppRunner(
-        create_application(),
+        create_application(target),
         access_log=None,
         handler_cancellation=False,
         shutdown_timeout=SHUTDOWN_TIMEOUT_S,

@@ -1,4 +1,4 @@
-"""The control endpoints: arm faults, count, wait for held calls, start again. They need no key."""
+"""The control endpoints: faults, counts, held calls, events, a new start. They need no key."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import Any
 
 from aiohttp import web
 
-from oncekey_local.provider.world import WORLD, World
+from oncekey_local.provider.world import WORLD
 
 WAIT_MS_MAX = 60_000
 
 
 def add_control_routes(application: web.Application) -> None:
-    """Serve `/_faults`, `/_state`, `/_wait` and `/_reset`."""
+    """Serve `/_faults`, `/_state`, `/_wait`, `/_webhooks` and `/_reset`."""
     application.add_routes(
         [
             web.get("/_faults", _show_faults),
             web.post("/_faults", _set_faults),
             web.get("/_state", _show_state),
             web.post("/_wait", _wait),
+            web.get("/_webhooks", _show_webhooks),
+            web.post("/_webhooks", _set_webhooks),
             web.post("/_reset", _reset),
         ]
     )
@@ -53,10 +55,26 @@ async def _wait(request: web.Request) -> web.Response:
     return web.json_response(world.counts(), status=200 if enough else 408)
 
 
+async def _show_webhooks(request: web.Request) -> web.Response:
+    return web.json_response(request.app[WORLD].world.webhooks.state())
+
+
+async def _set_webhooks(request: web.Request) -> web.Response:
+    """Answer without a hold once every event so far has been delivered or given up."""
+    webhooks = request.app[WORLD].world.webhooks
+    try:
+        await webhooks.set(await _json(request))
+    except ValueError as error:
+        return _bad_request(str(error))
+    return web.json_response(webhooks.state())
+
+
 async def _reset(request: web.Request) -> web.Response:
     """Start again from nothing; held calls end in the old world and leave no trace in the new."""
     holder = request.app[WORLD]
-    old, holder.world = holder.world, World()
+    old = holder.world
+    holder.begin()
+    await old.webhooks.close()
     await old.faults.set({"hold": False})
     return web.json_response(holder.world.counts())
 

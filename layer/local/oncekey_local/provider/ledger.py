@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oncekey_local.identifiers import new_letters
 from oncekey_local.provider.errors import card_declined, invalid_request, resource_missing
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+# Takes the type of an event and the object that it is about.
+Emit = Callable[[str, dict[str, Any]], None]
 
 DECLINED_PAYMENT_METHOD = "pm_card_chargeDeclined"
 _CONFIRMABLE = frozenset({"requires_payment_method", "requires_confirmation"})
@@ -107,12 +108,14 @@ class Ledger:
     """All payment intents and refunds, in the order in which they were made.
 
     Every method either takes effect as a whole or raises a `ProviderError`. A declined charge is an
-    effect too: the payment intent stays, with the reason.
+    effect too: the payment intent stays, with the reason. Each effect is told to `emit`, by the
+    type of Stripe's event and its object.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, emit: Emit = lambda _kind, _thing: None) -> None:
         self.payment_intents: dict[str, PaymentIntent] = {}
         self.refunds: dict[str, Refund] = {}
+        self._emit = emit
 
     def payment_intent(self, identifier: str, *, param: str = "intent") -> PaymentIntent:
         """The payment intent of this id, or a 404."""
@@ -135,6 +138,7 @@ class Ledger:
         if confirm:
             _check_chargeable(intent.payment_method, intent.customer)
         self.payment_intents[intent.id] = intent
+        self._emit("payment_intent.created", intent.as_json())
         return self._charge(intent, decline=decline) if confirm else intent.as_json()
 
     def confirm(
@@ -155,6 +159,7 @@ class Ledger:
         if intent.status not in _CONFIRMABLE:
             raise _unexpected_state(intent, "cancel")
         intent.status, intent.canceled_at, intent.cancellation_reason = "canceled", now_s(), reason
+        self._emit("payment_intent.canceled", intent.as_json())
         return intent.as_json()
 
     def give_back(
@@ -189,7 +194,22 @@ class Ledger:
             metadata=metadata,
         )
         self.refunds[refund.id] = refund
+        self._emit("refund.created", refund.as_json())
+        self._emit("charge.refunded", self._refunded_charge(intent))
         return refund.as_json()
+
+    def _refunded_charge(self, intent: PaymentIntent) -> dict[str, Any]:
+        amounts = [
+            each.amount for each in self.refunds.values() if each.payment_intent == intent.id
+        ]
+        return {
+            "id": intent.latest_charge,
+            "object": "charge",
+            "amount": intent.amount,
+            "amount_refunded": sum(amounts),
+            "payment_intent": intent.id,
+            "refunded": sum(amounts) == intent.amount,
+        }
 
     def _charge(self, intent: PaymentIntent, *, decline: Callable[[], bool]) -> dict[str, Any]:
         intent.latest_charge = new_id("ch")
@@ -204,8 +224,10 @@ class Ledger:
                 "message": "Your card was declined.",
             }
             intent.payment_method = None
+            self._emit("payment_intent.payment_failed", intent.as_json())
             raise card_declined(intent.as_json())
         intent.status, intent.last_payment_error = "succeeded", None
+        self._emit("payment_intent.succeeded", intent.as_json())
         return intent.as_json()
 
 

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
@@ -24,6 +24,9 @@ from oncekey_local.provider.parameters import Parameters
 from oncekey_local.provider.search import list_page, search_page
 from oncekey_local.provider.world import WORLD, Holder, World
 
+if TYPE_CHECKING:
+    from oncekey_local.provider.webhooks import Target
+
 KEY_PREFIX = "sk_test_"
 INTENTS_URL = "/v1/payment_intents"
 REFUNDS_URL = "/v1/refunds"
@@ -32,10 +35,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Check = Callable[[Parameters, web.Request], commands.Command]
 
 
-def create_application() -> web.Application:
-    """A provider that knows nothing yet."""
+def create_application(target: Target | None = None) -> web.Application:
+    """A provider that knows nothing yet; its events go to `target`, if there is one."""
     application = web.Application(middlewares=[_answer_errors])
-    application[WORLD] = Holder()
+    application[WORLD] = Holder(target)
+    application.on_shutdown.append(_close_webhooks)
     intent = f"{INTENTS_URL}/{{id}}"
     application.add_routes(
         [
@@ -54,6 +58,10 @@ def create_application() -> web.Application:
     )
     add_control_routes(application)
     return application
+
+
+async def _close_webhooks(application: web.Application) -> None:
+    await application[WORLD].world.webhooks.close()
 
 
 @web.middleware

@@ -9,16 +9,21 @@ from aiohttp import web
 from oncekey_local.provider.faults import Faults
 from oncekey_local.provider.keys import KeyMemory
 from oncekey_local.provider.ledger import Ledger
+from oncekey_local.provider.webhooks import Target, Webhooks
 
 
 @dataclass
 class World:
     """Everything a provider remembers. A call belongs to the world in which it arrived."""
 
-    ledger: Ledger = field(default_factory=Ledger)
+    webhooks: Webhooks
+    ledger: Ledger = field(init=False)
     keys: KeyMemory = field(default_factory=KeyMemory)
     faults: Faults = field(default_factory=Faults)
     calls: int = 0
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(self.webhooks.emit)
 
     def counts(self) -> dict[str, int]:
         """How many calls are held, have arrived, and what they came to."""
@@ -33,9 +38,17 @@ class World:
 
 @dataclass
 class Holder:
-    """The world of now."""
+    """The world of now, whose events go to `target`, if there is one."""
 
-    world: World = field(default_factory=World)
+    target: Target | None
+    world: World = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Start again from nothing."""
+        self.world = World(Webhooks(self.target))
 
 
 WORLD = web.AppKey("world", Holder)
