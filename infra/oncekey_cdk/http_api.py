@@ -39,6 +39,9 @@ ACCESS_LOG_FIELDS = {
 REQUESTS_PER_SECOND = 500
 BURST_REQUESTS = 1000
 
+# An issuer beside an emulator. API Gateway itself creates no authorizer of such an address.
+_EMULATED_ISSUERS = ("http://127.0.0.1:", "http://localhost:")
+
 
 class IdempotentHttpApi(Construct):
     """An HTTP API whose routes all ask for a JWT, unless one says otherwise.
@@ -145,7 +148,7 @@ class IdempotentHttpApi(Construct):
 
 
 def _authorizer_faults(issuer: str, audience: list[str]) -> Iterator[str]:
-    if not issuer.startswith("https://"):
+    if not issuer.startswith(("https://", *_EMULATED_ISSUERS)):
         yield f"jwt_issuer must be an https:// URL, not {issuer!r}"
     if not audience:
         yield "jwt_audience is empty: any token of the issuer would do; name who it is for"

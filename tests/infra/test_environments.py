@@ -43,6 +43,17 @@ def test_urls_are_https(name: str, url: str) -> None:
         environment_from({name: url})
 
 
+def test_only_dev_may_name_this_machine() -> None:
+    """An emulator's stand-ins are reached in clear, at the loopback address; production's never."""
+    local = {"jwt_issuer": "http://127.0.0.1:1/", "provider_url": "http://localhost:2"}
+
+    assert environment_from(local).provider_url == "http://localhost:2"
+    with pytest.raises(ValueError, match=r"jwt_issuer must be an https.*provider_url must be an"):
+        environment_from({**local, "stage": "production", "jwt_audience": "payments"})
+    with pytest.raises(ValueError, match="provider_url must be an https:// URL"):
+        environment_from({"provider_url": "http://127.0.0.1.example.com"})
+
+
 def test_all_faults_are_reported_at_once() -> None:
     """One message holds every fault of the context."""
     with pytest.raises(ValueError, match=r"jwt_audience is missing.*provider_url must be"):

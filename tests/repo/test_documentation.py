@@ -39,7 +39,7 @@ def rows(text: str, heading: str) -> list[list[str]]:
 def test_the_readmes_commands_exist() -> None:
     """Each `make` command of the documentation is a target of the Makefile."""
     text = "".join((ROOT / name).read_text("utf-8") for name in DOCUMENTS)
-    for target in sorted(set(re.findall(r"(?:^|`|    )make ([a-z]+)\b", text, re.MULTILINE))):
+    for target in sorted(set(re.findall(r"(?:^|`|    )make ([a-z-]+)\b", text, re.MULTILINE))):
         result = subprocess.run(
             ["make", "--dry-run", "--always-make", target],
             cwd=ROOT,

@@ -73,9 +73,9 @@ def machine_paths(files: Mapping[str, str]) -> list[str]:
 
 
 def lock_addresses(files: Mapping[str, str]) -> list[str]:
-    """A line of the lock holds an address; it pins by version and hash, and by nothing else."""
-    lock = {"requirements.lock": files["requirements.lock"]}
-    return _lines_that_match(lock, re.compile("://"), "locks an address")
+    """A line of a lock holds an address; it pins by version and hash, and by nothing else."""
+    locks = {path: text for path, text in files.items() if path.endswith(".lock")}
+    return _lines_that_match(locks, re.compile("://"), "locks an address")
 
 
 def _lines_that_match(files: Mapping[str, str], pattern: re.Pattern[str], fault: str) -> list[str]:

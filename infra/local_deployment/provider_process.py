@@ -1,0 +1,44 @@
+"""The stand-in of the payment provider, in its own process, and what it has been asked to do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import urllib.request
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from infra.local_deployment.child_process import ChildProcess
+from infra.local_deployment.toolkit import ROOT
+from oncekey_local.processes import clean_environment
+from oncekey_local.provider import READY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@dataclass(frozen=True)
+class ProviderProcess:
+    """A running provider."""
+
+    url: str
+
+    def charges(self) -> int:
+        """How many charges it has made so far."""
+        with urllib.request.urlopen(f"{self.url}/_state") as answer:  # noqa: S310 -- our own process
+            return int(json.load(answer)["charges"])
+
+
+@contextlib.contextmanager
+def provider_process() -> Iterator[ProviderProcess]:
+    """A provider that has done nothing yet, until the end of the block."""
+    with ChildProcess(
+        sys.executable,
+        "oncekey_local.provider",
+        *("--port", "0"),
+        ready=READY,
+        environment=clean_environment(),
+        folder=ROOT,
+    ) as provider:
+        yield ProviderProcess(provider.line.removeprefix(READY))
