@@ -58,6 +58,7 @@ class Observability(Construct):
 
     Attributes:
         topic: What the alarms tell.
+        alarms: The alarms by their names, such as `PaymentsErrors`, to be changed.
 
     Args:
         functions: Functions whose errors, throttles and near-timeouts are told.
@@ -81,6 +82,7 @@ class Observability(Construct):
         topic: sns.ITopic | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
+        self.alarms: dict[str, cloudwatch.Alarm] = {}
         self.topic: sns.ITopic = topic if topic is not None else self._own_topic()
         for function in functions:
             self.watch_function(function)
@@ -210,6 +212,7 @@ class Observability(Construct):
             treat_missing_data=missing,
         )
         alarm.add_alarm_action(actions.SnsAction(self.topic))
+        self.alarms[construct_id] = alarm
         return alarm
 
     def _own_topic(self) -> sns.Topic:

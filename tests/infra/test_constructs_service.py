@@ -14,8 +14,8 @@ from aws_cdk.assertions import Template
 
 import infra.oncekey_cdk
 import oncekey
-from infra.oncekey_cdk import Outbox
-from oncekey.reconciler import Reconciler
+from infra.oncekey_cdk import IdempotencyTable, Outbox, Reconciler
+from oncekey import reconciler
 from oncekey.relay import OutboxRelay
 from tests.support.sample_constructs import build_service, grants, new_role, new_stack, only
 from tests.support.sample_templates import named
@@ -107,6 +107,32 @@ def test_each_function_may_do_exactly_this(service: Template) -> None:
 
 
 @pytest.mark.case(50)
+def test_eventbridge_may_use_a_customers_key_as_itself() -> None:
+    """A queue under a customer's key is told of failed runs by EventBridge, which has no role: the
+    queue's policy and the key's both let the rules of this account in.
+
+    Red when either policy lacks the principal, or lets it in from any account.
+    """
+    stack = new_stack()
+    key = kms.Key(stack, "Key")
+    Reconciler(stack, "Reconciler", table=IdempotencyTable(stack, "Records"), encryption_key=key)
+    template = Template.from_stack(stack)
+
+    policies = [
+        named(template, "AWS::SQS::QueuePolicy", "ReconcilerEscalatedPolicy")["PolicyDocument"],
+        only(template, "AWS::KMS::Key")["KeyPolicy"],
+    ]
+    for policy, action in zip(policies, ("sqs:SendMessage", "kms:GenerateDataKey"), strict=True):
+        (statement,) = [
+            one
+            for one in policy["Statement"]
+            if one["Principal"] == {"Service": "events.amazonaws.com"}
+        ]
+        assert action in statement["Action"]
+        assert "rule/*" in json.dumps(statement["Condition"]["ArnLike"]["aws:SourceArn"])
+
+
+@pytest.mark.case(50)
 def test_every_role_may_use_a_customers_key() -> None:
     """With an outbox under a customer's key, who publishes, relays and receives may use the key,
     through the service that asks for it.
@@ -161,10 +187,10 @@ def test_a_reconciler_is_there_without_a_line_of_code(service: Template) -> None
 
     It is told all three queues and tables that the layer's reconciler asks its environment for.
     """
-    reconciler = named(service, FUNCTION, "ReconcilerFunction")
+    function = named(service, FUNCTION, "ReconcilerFunction")
 
-    assert isinstance(handler_of(reconciler), Reconciler)
-    assert set(reconciler["Environment"]["Variables"]) == {
+    assert isinstance(handler_of(function), reconciler.Reconciler)
+    assert set(function["Environment"]["Variables"]) == {
         "ONCEKEY_TABLE",
         "ONCEKEY_OUTBOX_TABLE",
         "ONCEKEY_RESPONSE_BUCKET",
