@@ -54,7 +54,7 @@ def publish(delivery: Delivery) -> Publish:
         ({"tenant": None}, "tenant is no source"),
         ({"secrets": []}, "secrets: there is no secret"),
         ({"secrets": b""}, "secrets: there is no secret"),
-        ({"secrets": "whsec_0123456789abcdef"}, "secrets: there is no secret"),
+        ({"secrets": "whsec_0123456789abcdef"}, "secrets: secrets are bytes, 16 or more"),
         ({"secrets": [b"short"]}, "secrets: secrets are bytes, 16 or more"),
         ({"event_id": "id"}, "event_id is no callable"),
         ({"retention": 60}, "retention is 60: a timedelta is needed"),

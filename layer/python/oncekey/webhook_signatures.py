@@ -23,6 +23,7 @@ SECRET_VARIABLE = "ONCEKEY_WEBHOOK_SECRET"  # noqa: S105 -- the name of a variab
 DIGEST_BYTES = 32
 # Shorter ones can be found by trying them against one delivery.
 _SHORTEST_SECRET_BYTES = 16
+_NO_SECRET = f"secrets are bytes, {_SHORTEST_SECRET_BYTES} or more each, the newest first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +131,8 @@ def keys_of(scheme: Scheme, source: SecretsSource | None, where: str) -> list[by
 def secrets_faults(scheme: Scheme, secrets: object) -> list[str]:
     """What is wrong with the secrets of a webhook; none is a fault as well."""
     listed = _listed(secrets)
+    if secrets and not isinstance(secrets, bytes | list | tuple):
+        return [_NO_SECRET]
     if not listed:
         none = (
             "there is no secret, so nothing can be accepted: set the one that the provider shows"
@@ -141,7 +144,7 @@ def secrets_faults(scheme: Scheme, secrets: object) -> list[str]:
 
 def _secret_fault(scheme: Scheme, secret: object) -> str | None:
     if not isinstance(secret, bytes) or len(secret) < _SHORTEST_SECRET_BYTES:
-        return f"secrets are bytes, {_SHORTEST_SECRET_BYTES} or more each, the newest first"
+        return _NO_SECRET
     try:
         scheme.key(secret)
     except ValueError as error:
