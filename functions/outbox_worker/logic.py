@@ -139,15 +139,16 @@ def _collect(charged: Charged, request: Charge, operation: Operation, table_name
         "reason": charged.reason,
     }
     known = {name: value for name, value in told.items() if value is not None}
-    has_id = charged.provider_id is not None
-    same = "#provider_id = :provider_id" if has_id else "attribute_not_exists(#provider_id)"
+    same = "#status = :status"
+    if charged.provider_id is not None:
+        same += " AND #provider_id = :provider_id"
     operation.transaction.update(
         table_name,
         {"pk": payments_table.row_key(operation.tenant, request.payment_id)},
         "SET " + ", ".join(f"#{name} = :{name}" for name in known),
         # The provider's event may have come first, and says the same.
-        condition="#status = :pending OR (#status = :status AND " + same + ")",
-        names={f"#{name}": name for name in {*known, "provider_id"}},
+        condition=f"#status = :pending OR ({same})",
+        names={f"#{name}": name for name in known},
         values={
             ":pending": Status.PENDING.value,
             **{f":{name}": value for name, value in known.items()},
