@@ -11,6 +11,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Template
 
 from infra import oncekey_cdk
+from tests.infra.test_grants import GRANTS
 from tests.repo.test_documentation import rows
 from tests.support.sample_constructs import grants, new_role, new_stack
 
@@ -75,3 +76,32 @@ def test_the_documented_actions_are_those_that_are_granted(
     Red when a grant changes and the README does not, or a new one is not documented.
     """
     assert documented() == allowed
+
+
+ARN = re.compile(r"(\w+?)(Table|Queue|Bucket)(Stream)?Arn(.*)")
+
+
+def row(function: str) -> str:
+    """A role of the reference service as the README has it."""
+    parts = []
+    for actions, arn in GRANTS[function]:
+        found = ARN.fullmatch(arn)
+        assert found is not None
+        name, kind, stream, below = found.groups()
+        words = re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+        where = f"{'stream of ' if stream else ''}{kind.lower()} {words}{below}"
+        parts.append(f"{where}: {' '.join(f'`{action}`' for action in actions)}")
+    return f"| `{function}` | {'; '.join(sorted(parts))} |"
+
+
+@pytest.mark.case(50)
+def test_the_documented_roles_are_those_of_the_reference_service() -> None:
+    """Each function stands in the README with exactly what its role may do, and where.
+
+    Red when a role gains or loses an action and the README does not. `GRANTS` are the templates'.
+    """
+    _, _, below = README.partition("### Roles of the reference service")
+    table, _, _ = below.partition("`acknowledged.py`")
+    documented = [line for line in table.splitlines() if line.startswith("| `")]
+
+    assert documented == [row(function) for function in GRANTS]
