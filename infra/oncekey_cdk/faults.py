@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from constructs import Construct
 
 Props = dict[str, Any]
+METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 
 
 def refuse(faults: Iterable[str], *, scope: Construct, construct_id: str, kind: str) -> None:
@@ -46,4 +47,14 @@ def override_faults(
             faults.append(f"{name}[{key!r}] cannot be overridden: {fixed[key]}")
         elif key not in known:
             faults.append(f"{name}[{key!r}] is no property of {of.__name__}")
+    return faults
+
+
+def route_faults(method: str, path: str) -> list[str]:
+    """What is wrong with a route of an API."""
+    faults = []
+    if method not in METHODS:
+        faults.append(f"method {method!r}: one of {', '.join(METHODS)}")
+    if not path.startswith("/"):
+        faults.append(f"path {path!r} must begin with a slash")
     return faults

@@ -48,6 +48,18 @@ FETCH_ACTIONS = ("s3:GetObject",)
 # told from an outage.
 LIST_ACTIONS = ("s3:ListBucket",)
 
+# What Lambda does under a function's role to reach into a VPC; none of it knows a resource to name
+# before the interface is there.
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
+VPC_ACTIONS = (
+    "ec2:CreateNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:DeleteNetworkInterface",
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:UnassignPrivateIpAddresses",
+)
+
 # What DynamoDB asks of its caller for a table under a customer's key, whatever the call: it works
 # with the table's own key, which it has the caller's permission to decrypt. A write asks for all.
 # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html

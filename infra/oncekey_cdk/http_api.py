@@ -11,7 +11,7 @@ from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from .faults import override_faults, refuse
+from .faults import override_faults, refuse, route_faults
 from .log_groups import RETENTION, create_log_group
 from .synth_checks import OncekeyChecks
 
@@ -136,7 +136,16 @@ class IdempotentHttpApi(Construct):
             path: A template, such as `/payments/{payment_id}`.
             authorized: Whether a caller needs a JWT. A webhook's does not: its signature says who
                 sent it.
+
+        Raises:
+            ValueError: There is no such method or path.
         """
+        refuse(
+            route_faults(method, path),
+            scope=self,
+            construct_id=f"{method} {path}",
+            kind=type(self).__name__,
+        )
         target = function if isinstance(function, lambda_.Function) else function.function
         self.api.add_routes(
             path=path,

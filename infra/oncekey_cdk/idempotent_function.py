@@ -14,7 +14,7 @@ from oncekey.settings import DEFAULT_LEASE_MS
 
 from .checks import bucket_faults, lease_faults
 from .faults import override_faults, refuse
-from .grants import allow
+from .grants import VPC_ACTIONS, allow
 from .layer import ARCHITECTURE, RUNTIME, OncekeyLayer
 from .log_groups import RETENTION, create_log_group
 from .response_bucket import ANSWERS
@@ -54,6 +54,7 @@ class IdempotentFunction(Construct):
         function: The Lambda function.
         role: Its role.
         logs: Its log group.
+        works_for: The outbox whose queue calls it, if any; it is told that one to put messages off.
 
     Args:
         code: The handlers.
@@ -112,6 +113,7 @@ class IdempotentFunction(Construct):
         refuse(faults, scope=scope, construct_id=construct_id, kind="IdempotentFunction")
         super().__init__(scope, construct_id)
         OncekeyChecks.of(self)
+        self.works_for: Outbox | None = None
         self.logs = create_log_group(self, "Logs", retention=log_retention, keeps_data=keeps_data)
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
         self.logs.grant_write(self.role)
@@ -133,7 +135,7 @@ class IdempotentFunction(Construct):
             environment=variables,
             **{**defaults, **(function_props or {})},
         )
-        self._grant(table, outbox, responses)
+        self._grant(table, outbox, responses, in_vpc="vpc" in (function_props or {}))
 
     @property
     def grant_principal(self) -> iam.IPrincipal:
@@ -145,7 +147,12 @@ class IdempotentFunction(Construct):
         table: IdempotencyTable | None,
         outbox: Outbox | None,
         responses: ResponseBucket | None,
+        *,
+        in_vpc: bool,
     ) -> None:
+        if in_vpc:
+            # Of a role that is not its own the CDK leaves that to the role's author.
+            allow(self.role, VPC_ACTIONS, "*")
         if table:
             table.grant_reserve(self)
         if outbox:

@@ -201,17 +201,25 @@ class Outbox(Construct):
         It is told the queue, to put messages off, as ONCEKEY_QUEUE_URL.
 
         Raises:
-            ValueError: The `visibility_timeout` that was given is too short for this worker.
+            ValueError: The `visibility_timeout` that was given is too short for this worker, or the
+                worker already has a queue.
         """
         window_s = round(window.to_seconds()) if window else 0
         timeout_s = function_timeout_s(worker.function) or 0
         given = self._visibility_timeout
+        faults: list[str] = []
         if given is not None:
-            faults = visibility_faults(
+            faults += visibility_faults(
                 visible_s=round(given.to_seconds()), timeout_s=timeout_s, window_s=window_s
             )
-            refuse(faults, scope=self, construct_id="Queue", kind="Outbox")
-        else:
+        if worker.works_for is not None:
+            faults.append(
+                f"worker {worker.node.path!r} works for {worker.works_for.node.path!r} already, and"
+                " is told one queue to put messages off in; give this outbox a worker of its own"
+            )
+        refuse(faults, scope=self, construct_id="Queue", kind="Outbox")
+        worker.works_for = self
+        if given is None:
             least_s = safe_visibility_timeout_s(timeout_s=timeout_s, window_s=window_s)
             queue = queue_resource(self.queue)
             queue.visibility_timeout = max(least_s, visibility_timeout_s(self.queue) or 0)

@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from .checks import API_TIMEOUT_S
-from .faults import override_faults, refuse
+from .faults import override_faults, refuse, route_faults
 from .http_api import BURST_REQUESTS, REQUESTS_PER_SECOND
 from .log_groups import RETENTION, create_log_group
 from .synth_checks import OncekeyChecks
@@ -148,7 +148,16 @@ class IdempotentRestApi(Construct):
             method: Such as `POST`.
             path: A template, such as `/payments/{payment_id}`.
             authorized: Whether a caller is asked who it is, and for its key.
+
+        Raises:
+            ValueError: There is no such method or path.
         """
+        refuse(
+            route_faults(method, path),
+            scope=self,
+            construct_id=f"{method} {path}",
+            kind=type(self).__name__,
+        )
         target = function if isinstance(function, lambda_.Function) else function.function
         none: Props = {
             "authorization_type": apigateway.AuthorizationType.NONE,

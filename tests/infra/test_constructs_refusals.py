@@ -142,6 +142,12 @@ def _given_too_short(stack: Stack) -> None:
     outbox.add_worker(_function(stack))
 
 
+def _second_outbox(stack: Stack) -> None:
+    worker = _function(stack)
+    Outbox(stack, "Outbox").add_worker(worker)
+    Outbox(stack, "Other").add_worker(worker)
+
+
 REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
     "function": (
         lambda stack: _function(
@@ -187,6 +193,19 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
     "visibility timeout": (
         _given_too_short,
         ["Outbox 'Stack/Outbox/Queue' is wrong: a visibility timeout of 119 s", "at least 120"],
+    ),
+    "second outbox": (
+        _second_outbox,
+        ["worker 'Stack/Payments' works for 'Stack/Outbox' already"],
+    ),
+    "route": (
+        lambda stack: IdempotentHttpApi(
+            stack, "Api", jwt_issuer="https://login.example.com/", jwt_audience=["payments"]
+        ).add_route(_function(stack), "FETCH", "payments"),
+        [
+            "IdempotentHttpApi 'Stack/Api/FETCH payments' is wrong: method 'FETCH'",
+            "path 'payments' must begin with a slash",
+        ],
     ),
     "reconciler": (
         lambda stack: Reconciler(

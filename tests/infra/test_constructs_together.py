@@ -1,0 +1,74 @@
+"""Constructs in more than one stack, and beside constructs of the CDK."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_ssm as ssm
+from aws_cdk.assertions import Template
+
+from infra.oncekey_cdk import IdempotencyTable, IdempotentFunction, Outbox
+from tests.support.sample_constructs import grants
+from tests.support.sample_templates import named
+
+
+def function(scope: Stack, name: str, **props: Any) -> IdempotentFunction:
+    """A function of which nothing more is asked."""
+    code = lambda_.Code.from_inline("def handler(event, context): ...")
+    return IdempotentFunction(scope, name, code=code, handler="index.handler", **props)
+
+
+@pytest.fixture(scope="module")
+def app() -> App:
+    """Data in one stack, under a customer's key; functions and the relay in another."""
+    app = App(analytics_reporting=False)
+    data, code = Stack(app, "Data"), Stack(app, "Code")
+    key = kms.Key(data, "Key")
+    records = IdempotencyTable(data, "Records", encryption_key=key)
+    outbox = Outbox(data, "Outbox", encryption_key=key, relay_scope=code)
+    handler = function(code, "Payments", table=records, outbox=outbox)
+    outbox.add_worker(function(code, "Worker", table=records))
+    ssm.StringParameter(code, "Limit", string_value="7").grant_read(handler)
+    function(code, "Inside", function_props={"vpc": ec2.Vpc(code, "Vpc", nat_gateways=0)})
+    return app
+
+
+def template(app: App, name: str) -> Template:
+    """The template of one of its stacks."""
+    stack = app.node.find_child(name)
+    assert isinstance(stack, Stack)
+    return Template.from_stack(stack)
+
+
+def test_data_and_code_can_be_apart(app: App) -> None:
+    """The relay stands in the stack that may be replaced, and that stack alone needs the other."""
+    data, code = template(app, "Data"), template(app, "Code")
+
+    data.resource_count_is("AWS::Lambda::Function", 0)
+    code.resource_count_is("AWS::DynamoDB::Table", 0)
+    assert named(code, "AWS::Lambda::EventSourceMapping", "OutboxRelayStream")
+    assert named(data, "AWS::SQS::Queue", "OutboxQueue")["VisibilityTimeout"] == 120
+    assert "Fn::ImportValue" not in str(data.to_json())
+
+
+def test_a_function_takes_the_cdks_own_grants(app: App) -> None:
+    """A function is an `IGrantable`: what is granted to it is allowed to its role."""
+    allowed = {
+        action for actions, _ in grants(template(app, "Code"), "Payments") for action in actions
+    }
+
+    assert allowed >= {"ssm:GetParameter", "dynamodb:UpdateItem", "kms:Decrypt"}
+
+
+def test_a_function_in_a_vpc_can_reach_into_it(app: App) -> None:
+    """Its role may do what Lambda asks of it there, and has no managed policy."""
+    code = template(app, "Code")
+    allowed = {action for actions, _ in grants(code, "Inside") for action in actions}
+
+    assert allowed >= {"ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface"}
+    assert "ManagedPolicyArns" not in named(code, "AWS::IAM::Role", "InsideRole")
