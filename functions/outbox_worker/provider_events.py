@@ -13,7 +13,7 @@ from functions.refunds.models import Refund
 from functions.shared import dynamodb, payments_table, refunds_table
 from functions.shared.http import answer
 from functions.shared.payments_table import Status
-from oncekey import Completed, settle
+from oncekey import Completed, InProgress, Settlement, settle
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.type_defs import AttributeValueTypeDef
@@ -28,6 +28,9 @@ _ENDED = {
 }
 
 
+# Twice, with what `postpone` makes of it, outlasts the lease of a refund.
+_HANDLER_ENDS_WITHIN_S = 10
+
 # Of a row that has an intent, only that intent's events count.
 _STILL_OPEN = (
     "(#status = :pending AND (attribute_not_exists(#provider_id) OR #provider_id = :provider_id))"
@@ -39,6 +42,7 @@ def apply(event: ProviderEvent) -> str:
 
     Raises:
         NotConfigured: a table is not named.
+        InProgress: the refund's own handler may still be at it; the same message again, later.
         StoreError, ClientError, BotoCoreError: DynamoDB did not answer; the same message again.
     """
     if event.type.startswith("payment_intent."):
@@ -107,4 +111,12 @@ def _settle_refund(event: ProviderEvent) -> str:
     )
     # The answer that its own handler would have given, had it lived.
     completed = Completed(answer(HTTPStatus.CREATED, refund.model_dump()))
-    return f"refund-{settle(reference, completed).value}"
+    settlement = settle(reference, completed)
+    if settlement is Settlement.RUNNING:
+        # Most events are faster than the handler is done. If it is dead, its lease says so soon.
+        raise InProgress(
+            operation="POST /refunds",
+            operation_id=metadata["operation_id"],
+            retry_after_s=_HANDLER_ENDS_WITHIN_S,
+        )
+    return f"refund-{settlement.value}"

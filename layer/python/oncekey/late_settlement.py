@@ -8,9 +8,13 @@ from oncekey import defaults, retry, telemetry
 from oncekey.clock import SystemClock
 from oncekey.driver import drive
 from oncekey.equipment import never
+from oncekey.record import Due, Status
 from oncekey.references import read_reference
 from oncekey.retry import Budget
 from oncekey.settlement import Settlement, Settler
+from oncekey.store import Refused
+from oncekey.transition_rules import applied
+from oncekey.transitions import Doubt, ExpireLease, seen
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
@@ -33,9 +37,9 @@ def settle(
 
     When it returns `SETTLED`, a retry of the client gets the answer, or resumes. Whoever comes
     second, or too late, changes nothing and is told so: `OVERTAKEN`; `NOT_IN_DOUBT` where it is
-    running, answered, expired, or was never known. `TOO_EARLY` for a `NotExecuted` while a call of
-    the dead attempt may still arrive: say it again later. An operation that was to be tried again,
-    and took effect after all, is completed, too.
+    answered, expired, or was never known. `RUNNING` while its own run may still end it, and
+    `TOO_EARLY` for a `NotExecuted` while a call of the dead attempt may still arrive: say it again
+    later. An operation that was to be tried again, and took effect after all, is completed, too.
 
     Args:
         reference: `op.reference`, as the provider kept it.
@@ -65,5 +69,17 @@ def settle(
     if record is None or record.operation_id != operation_id or record.is_expired(now_ms):
         telemetry.nothing_to_settle(operation_id)
         return Settlement.NOT_IN_DOUBT
+    if record.is_lease_over(now_ms) and record.status is Status.IN_PROGRESS:
+        # Its owner is dead: what it did is unknown from now on, but for what is said here.
+        doubt = Doubt(reason="lease-expired", due=record.due or Due(shard="0", at_ms=now_ms))
+        expired = ExpireLease(pk=pk, seen=seen(record), now_ms=now_ms, to=doubt)
+        reply = drive(
+            retry.write(expired, budget, clock), store=store, clock=clock, invocation=never
+        )
+        met = reply.record if isinstance(reply, Refused) else applied(expired, record)
+        if met is None or met.operation_id != operation_id:
+            return Settlement.NOT_IN_DOUBT
+        telemetry.lease_expired(record, now_ms)
+        record = met
     settler = Settler(store=store, clock=clock, settings=settings)
     return settler.write(record, finding, step=step)

@@ -35,6 +35,7 @@ class Settlement(StrEnum):
     TOO_EARLY = "too-early"  # a call of the dead attempt may still arrive
     STILL_UNKNOWN = "still-unknown"
     NO_RESOLVER = "no-resolver"
+    RUNNING = "running"  # its own run may still end it; say it again later
     NOT_IN_DOUBT = "not-in-doubt"
     OVERTAKEN = "overtaken"  # somebody else has settled it meanwhile
 
@@ -96,6 +97,8 @@ class Settler:
         """
         if isinstance(finding, StillUnknown):
             return Settlement.STILL_UNKNOWN
+        if record.status in {Status.IN_PROGRESS, Status.PENDING}:
+            return Settlement.RUNNING
         is_late_effect = record.status is Status.FAILED_RETRYABLE and isinstance(finding, Completed)
         if record.status is not Status.UNKNOWN and not is_late_effect:
             return Settlement.NOT_IN_DOUBT

@@ -13,6 +13,7 @@ from functions.outbox_worker.handler import handler
 from functions.refunds.handler import create_refund
 from functions.shared import refunds_table
 from functions.shared.models import ProviderEvent
+from oncekey import InProgress
 from oncekey.clock import SystemClock
 from oncekey.references import read_reference
 from tests.support.events import load, with_route, with_tenant
@@ -214,6 +215,41 @@ def test_a_refunds_states_settle_it_once_in_any_order(
     assert outcomes == ["refund-settled", "refund-not-in-doubt"]
     (row,) = tables.rows("refunds")
     assert row["status"] == "succeeded"
+
+
+def test_an_event_that_is_faster_than_its_refunds_handler_comes_again(
+    provider: Provider, tables: Tables, intent_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the handler may still answer, the message stays in the queue for some seconds: if the
+    handler dies, its event is needed.
+    """
+    from tests.support.provider import sdk
+
+    writes, heard = refunds_table.write, list[InProgress]()
+
+    def writes_late(row: refunds_table.Row) -> None:
+        if not heard:
+            with sdk(provider.url) as client:
+                (made,) = client.v1.refunds.list().data
+            assert made.metadata is not None
+            event = ProviderEvent(
+                type="refund.created",
+                object_id=made.id,
+                status="succeeded",
+                amount=made.amount,
+                created=made.created,
+                metadata=made.metadata.to_dict(),
+            )
+            monkeypatch.setattr(refunds_table, "write", writes)
+            with pytest.raises(InProgress) as raised:
+                provider_events.apply(event)
+            heard.append(raised.value)
+        writes(row)
+
+    monkeypatch.setattr(refunds_table, "write", writes_late)
+
+    assert create_refund(REFUND, None)["statusCode"] == 201
+    assert [error.retry_after_s for error in heard] == [10]
 
 
 def test_a_refund_that_was_answered_is_not_in_doubt(
