@@ -128,6 +128,17 @@ def test_the_budget_is_the_invocations() -> None:
     assert reconciler(service)({}, None)["settled"] == 3
 
 
+def test_a_short_invocation_does_what_it_can() -> None:
+    """An invocation of three seconds is not all margin: what is due is settled in it."""
+    service = unknown()
+    knows(Completed(PAID))
+    wait_until_due(service)
+
+    numbers = reconciler(service)({}, Context(service.clock, service.clock.now_ms() + 3_000))
+
+    assert (numbers["settled"], numbers["is_complete"]) == (6, True)
+
+
 def test_an_incomplete_run_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     """The numbers of each run are one line: a warning where something was left or has failed."""
     caplog.set_level(logging.INFO, "oncekey")
@@ -144,6 +155,7 @@ def test_an_incomplete_run_is_a_warning(caplog: pytest.LogCaptureFixture) -> Non
         ("INFO", 0),
     ]
     assert lines[0].__dict__["is_complete"] is False
+    assert "nothing, for want of time" in lines[0].getMessage()
     assert "nothing was due" in lines[2].getMessage()
 
 

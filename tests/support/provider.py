@@ -75,9 +75,17 @@ class Provider:
         assert status == 200, state
         return cast("dict[str, Any]", state)
 
+    def finish(self, *, decline: bool = False) -> None:
+        """End the charges that are processing."""
+        status, answer = self.control("POST", "/_finish", {"decline": decline})
+        assert status == 200, answer
+
     def disarm(self) -> None:
         """End every fault."""
-        self.arm(**dict.fromkeys(("delay_ms", "fail", "lose_answer", "decline"), 0), hold=False)
+        self.arm(
+            **dict.fromkeys(("delay_ms", "fail", "lose_answer", "decline", "process"), 0),
+            hold=False,
+        )
 
     def reset(self) -> None:
         """Forget everything."""

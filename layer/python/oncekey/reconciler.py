@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from oncekey.resolvers import Finding, Question
     from oncekey.settings import Settings
 
-# What is left of an invocation for the writes after a resolver's answer, and for ending.
+# What is left of an invocation for the writes after a resolver's answer, and for ending: of a short
+# one a quarter, or it would never do anything.
 _MARGIN_MS = 3_000
+_MARGIN_FRACTION = 4
 # Where nobody says how long it may take.
 _DEFAULT_BUDGET_MS = 50_000
 # Below that a resolver would hardly be heard out.
@@ -106,7 +108,7 @@ class Reconciler:
         """
         del event
         left_ms = remaining_ms(context)
-        budget_ms = _DEFAULT_BUDGET_MS if left_ms is None else left_ms - _MARGIN_MS
+        budget_ms = _DEFAULT_BUDGET_MS if left_ms is None else _budget_ms(left_ms)
         report = self.run(self._clock.now_ms() + budget_ms)
         return asdict(report)
 
@@ -166,6 +168,10 @@ class Reconciler:
         report.resent += swept.resent
         report.failed += swept.failed
         report.is_complete &= swept.is_complete
+
+
+def _budget_ms(left_ms: int) -> int:
+    return left_ms - min(_MARGIN_MS, left_ms // _MARGIN_FRACTION)
 
 
 def _default_store(settings: Settings) -> OpenRecords:

@@ -47,7 +47,7 @@ class Report:
         _logger.log(
             logging.INFO if is_clean else logging.WARNING,
             "oncekey reconciled: %s",
-            done or "nothing was due",
+            done or ("nothing was due" if self.is_complete else "nothing, for want of time"),
             extra={"oncekey_event": "reconciled", **numbers},
         )
 

@@ -17,7 +17,7 @@ from tests.support.provider import API_KEY, sdk
 if TYPE_CHECKING:
     from tests.support.provider import Provider
 
-NONE = {"delay_ms": 0, "fail": 0, "lose_answer": 0, "decline": 0, "hold": False}
+NONE = {"delay_ms": 0, "fail": 0, "lose_answer": 0, "decline": 0, "process": 0, "hold": False}
 CHARGE: Any = {"amount": 5, "currency": "eur", "customer": "cus_1", "confirm": True}
 
 
@@ -112,6 +112,30 @@ def test_decline_strikes_the_next_charges(client: stripe.StripeClient, provider:
         client.v1.payment_intents.create(CHARGE)
 
     assert client.v1.payment_intents.create(CHARGE).status == "succeeded"
+
+
+@pytest.mark.parametrize("decline", [False, True])
+def test_a_charge_that_takes_long_is_processing_until_it_is_finished(
+    client: stripe.StripeClient, provider: Provider, *, decline: bool
+) -> None:
+    """The next charge is neither made nor declined, and cannot be given back; then it is told to
+    end in either way, and the one after it has ended at once.
+    """
+    provider.arm(process=1)
+    slow = client.v1.payment_intents.create(CHARGE)
+    with pytest.raises(stripe.InvalidRequestError):
+        client.v1.refunds.create({"payment_intent": slow.id})
+    quick = client.v1.payment_intents.create(CHARGE)
+
+    provider.finish(decline=decline)
+
+    ended = client.v1.payment_intents.retrieve(slow.id)
+    assert (slow.status, quick.status) == ("processing", "succeeded")
+    assert ended.status == ("requires_payment_method" if decline else "succeeded")
+    assert (ended.last_payment_error is not None) == decline
+    assert provider.counts()["charges"] == (1 if decline else 2)
+    assert provider.control("POST", "/_finish", {"decline": 1})[0] == 400
+    assert provider.control("POST", "/_finish", [])[0] == 400
 
 
 def test_delay_holds_a_call_back(provider: Provider) -> None:

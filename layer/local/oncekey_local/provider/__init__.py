@@ -8,6 +8,7 @@ let a call arrive late:
     GET  /_faults  what is armed
     GET  /_state   {"held": 0, "calls": 0, "charges": 0, "refunds": 0}
     POST /_wait    {"held": 1, "timeout_ms": 1000}: 200 once so many calls are held, else 408
+    POST /_finish  {"decline": false}: ends the charges that are processing
     POST /_webhooks {"hold": false, "copies": 1, "newest_first": false}: how events are sent;
                    without a hold, 200 once every event so far is delivered or given up
     GET  /_webhooks the same, with how many wait and what became of the others

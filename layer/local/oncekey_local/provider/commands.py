@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from oncekey_local.provider.errors import invalid_request
-from oncekey_local.provider.ledger import Ledger, PaymentIntent
+from oncekey_local.provider.ledger import Ledger
+from oncekey_local.provider.objects import PaymentIntent
 
 if TYPE_CHECKING:
     from oncekey_local.provider.parameters import Parameters

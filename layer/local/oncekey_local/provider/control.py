@@ -13,13 +13,14 @@ WAIT_MS_MAX = 60_000
 
 
 def add_control_routes(application: web.Application) -> None:
-    """Serve `/_faults`, `/_state`, `/_wait`, `/_webhooks` and `/_reset`."""
+    """Serve `/_faults`, `/_state`, `/_wait`, `/_finish`, `/_webhooks` and `/_reset`."""
     application.add_routes(
         [
             web.get("/_faults", _show_faults),
             web.post("/_faults", _set_faults),
             web.get("/_state", _show_state),
             web.post("/_wait", _wait),
+            web.post("/_finish", _finish),
             web.get("/_webhooks", _show_webhooks),
             web.post("/_webhooks", _set_webhooks),
             web.post("/_reset", _reset),
@@ -53,6 +54,19 @@ async def _wait(request: web.Request) -> web.Response:
         return _bad_request(str(error))
     enough = await world.faults.wait_held(held, timeout_ms)
     return web.json_response(world.counts(), status=200 if enough else 408)
+
+
+async def _finish(request: web.Request) -> web.Response:
+    """End every charge that is processing."""
+    world = request.app[WORLD].world
+    try:
+        body = await _json(request)
+    except ValueError as error:
+        return _bad_request(str(error))
+    if not isinstance(body, dict) or [*body] != ["decline"] or type(body["decline"]) is not bool:
+        return _bad_request('send {"decline": true or false}')
+    world.ledger.finish(decline=body["decline"])
+    return web.json_response(world.counts())
 
 
 async def _show_webhooks(request: web.Request) -> web.Response:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-_COUNTS = ("delay_ms", "fail", "lose_answer", "decline")
+_COUNTS = ("delay_ms", "fail", "lose_answer", "decline", "process")
 _NAMES = (*_COUNTS, "hold")
 
 
@@ -18,8 +18,9 @@ class Faults:
 
     `delay_ms` delays each call. The next `fail` calls are answered with a 500 and not applied. The
     next `lose_answer` calls that are applied or replayed get no answer. The next `decline` charges
-    are declined. While `hold` is true, calls that have arrived wait, with their key in use, before
-    they are applied.
+    are declined, and of the others the next `process` are left `processing`, as a bank debit is for
+    days. While `hold` is true, calls that have arrived wait, with their key in use, before they are
+    applied.
     """
 
     def __init__(self) -> None:

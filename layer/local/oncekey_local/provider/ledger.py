@@ -3,119 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
-from oncekey_local.identifiers import new_letters
 from oncekey_local.provider.errors import card_declined, invalid_request, resource_missing
+from oncekey_local.provider.objects import PaymentIntent, Refund, new_id, now_s
 
 # Takes the type of an event and the object that it is about.
 Emit = Callable[[str, dict[str, Any]], None]
 
 DECLINED_PAYMENT_METHOD = "pm_card_chargeDeclined"
 _CONFIRMABLE = frozenset({"requires_payment_method", "requires_confirmation"})
-_ID_LENGTH = 24
-
-
-def new_id(prefix: str) -> str:
-    """An id of the provider's shape, such as `pi_` and 24 letters and digits."""
-    return f"{prefix}_{new_letters(_ID_LENGTH)}"
-
-
-def now_s() -> int:
-    """Epoch seconds, as in `created`."""
-    return int(datetime.now(tz=UTC).timestamp())
-
-
-@dataclass(kw_only=True)
-class PaymentIntent:
-    """One intention to charge, through all its states."""
-
-    amount: int
-    currency: str
-    customer: str | None = None
-    description: str | None = None
-    metadata: dict[str, str] = field(default_factory=dict[str, str])
-    payment_method: str | None = None
-    id: str = field(default_factory=lambda: new_id("pi"))
-    created: int = field(default_factory=now_s)
-    status: str = "requires_payment_method"
-    latest_charge: str | None = None
-    last_payment_error: dict[str, Any] | None = None
-    canceled_at: int | None = None
-    cancellation_reason: str | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """The object as the API shows it."""
-        succeeded = self.status == "succeeded"
-        return {
-            "id": self.id,
-            "object": "payment_intent",
-            "amount": self.amount,
-            "amount_capturable": 0,
-            "amount_received": self.amount if succeeded else 0,
-            "canceled_at": self.canceled_at,
-            "cancellation_reason": self.cancellation_reason,
-            "capture_method": "automatic",
-            "client_secret": None,
-            "confirmation_method": "automatic",
-            "created": self.created,
-            "currency": self.currency,
-            "customer": self.customer,
-            "description": self.description,
-            "last_payment_error": self.last_payment_error,
-            "latest_charge": self.latest_charge,
-            "livemode": False,
-            "metadata": dict(self.metadata),
-            "next_action": None,
-            "payment_method": self.payment_method,
-            "payment_method_types": ["card"],
-            "status": self.status,
-        }
-
-
-@dataclass(kw_only=True)
-class Refund:
-    """Money given back; it succeeds at once."""
-
-    amount: int
-    currency: str
-    payment_intent: str
-    charge: str | None
-    reason: str | None = None
-    metadata: dict[str, str] = field(default_factory=dict[str, str])
-    id: str = field(default_factory=lambda: new_id("re"))
-    created: int = field(default_factory=now_s)
-
-    def as_json(self) -> dict[str, Any]:
-        """The object as the API shows it."""
-        return {
-            "id": self.id,
-            "object": "refund",
-            "amount": self.amount,
-            "charge": self.charge,
-            "created": self.created,
-            "currency": self.currency,
-            "metadata": dict(self.metadata),
-            "payment_intent": self.payment_intent,
-            "reason": self.reason,
-            "status": "succeeded",
-        }
 
 
 class Ledger:
     """All payment intents and refunds, in the order in which they were made.
 
     Every method either takes effect as a whole or raises a `ProviderError`. A declined charge is an
-    effect too: the payment intent stays, with the reason. Each effect is told to `emit`, by the
-    type of Stripe's event and its object.
+    effect too: the payment intent stays, with the reason. A charge for which `takes_long` says so
+    is left `processing` until it is finished. Each effect is told to `emit`, by the type of
+    Stripe's event and its object.
     """
 
-    def __init__(self, emit: Emit = lambda _kind, _thing: None) -> None:
+    def __init__(
+        self,
+        emit: Emit = lambda _kind, _thing: None,
+        takes_long: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.payment_intents: dict[str, PaymentIntent] = {}
         self.refunds: dict[str, Refund] = {}
         self._emit = emit
+        self._takes_long = takes_long
 
     def payment_intent(self, identifier: str, *, param: str = "intent") -> PaymentIntent:
         """The payment intent of this id, or a 404."""
@@ -198,6 +115,12 @@ class Ledger:
         self._emit("charge.refunded", self._refunded_charge(intent))
         return refund.as_json()
 
+    def finish(self, *, decline: bool) -> None:
+        """End every charge that is `processing`, in one way or the other."""
+        for intent in self.payment_intents.values():
+            if intent.status == "processing":
+                (self._decline if decline else self._succeed)(intent)
+
     def _refunded_charge(self, intent: PaymentIntent) -> dict[str, Any]:
         amounts = [
             each.amount for each in self.refunds.values() if each.payment_intent == intent.id
@@ -215,20 +138,29 @@ class Ledger:
         intent.latest_charge = new_id("ch")
         # The fault is asked second: a card that declines by itself does not use it up.
         if intent.payment_method == DECLINED_PAYMENT_METHOD or decline():
-            intent.status = "requires_payment_method"
-            intent.last_payment_error = {
-                "type": "card_error",
-                "code": "card_declined",
-                "decline_code": "generic_decline",
-                "charge": intent.latest_charge,
-                "message": "Your card was declined.",
-            }
-            intent.payment_method = None
-            self._emit("payment_intent.payment_failed", intent.as_json())
+            self._decline(intent)
             raise card_declined(intent.as_json())
+        if self._takes_long():
+            intent.status, intent.last_payment_error = "processing", None
+            self._emit("payment_intent.processing", intent.as_json())
+        else:
+            self._succeed(intent)
+        return intent.as_json()
+
+    def _succeed(self, intent: PaymentIntent) -> None:
         intent.status, intent.last_payment_error = "succeeded", None
         self._emit("payment_intent.succeeded", intent.as_json())
-        return intent.as_json()
+
+    def _decline(self, intent: PaymentIntent) -> None:
+        intent.status, intent.payment_method = "requires_payment_method", None
+        intent.last_payment_error = {
+            "type": "card_error",
+            "code": "card_declined",
+            "decline_code": "generic_decline",
+            "charge": intent.latest_charge,
+            "message": "Your card was declined.",
+        }
+        self._emit("payment_intent.payment_failed", intent.as_json())
 
 
 def _check_chargeable(payment_method: str | None, customer: str | None) -> None:

@@ -14,7 +14,7 @@ from oncekey_local.provider.errors import ProviderError, invalid_request, resour
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oncekey_local.provider.ledger import PaymentIntent
+    from oncekey_local.provider.objects import PaymentIntent
     from oncekey_local.provider.parameters import Parameters
 
 LIMIT_DEFAULT = 10

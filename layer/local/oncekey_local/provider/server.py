@@ -19,7 +19,7 @@ from oncekey_local.provider.errors import (
     unauthorised,
 )
 from oncekey_local.provider.keys import Answer
-from oncekey_local.provider.ledger import new_id
+from oncekey_local.provider.objects import new_id
 from oncekey_local.provider.parameters import Parameters
 from oncekey_local.provider.search import list_page, search_page
 from oncekey_local.provider.world import WORLD, Holder, World

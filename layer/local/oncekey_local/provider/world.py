@@ -23,7 +23,7 @@ class World:
     calls: int = 0
 
     def __post_init__(self) -> None:
-        self.ledger = Ledger(self.webhooks.emit)
+        self.ledger = Ledger(self.webhooks.emit, lambda: self.faults.take("process"))
 
     def counts(self) -> dict[str, int]:
         """How many calls are held, have arrived, and what they came to."""

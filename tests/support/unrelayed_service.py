@@ -1,0 +1,12 @@
+"""The reference service whose outbox has no relay, as if each had been given up on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from infra.service import SERVICE as REFERENCE
+
+SERVICE = replace(
+    REFERENCE,
+    functions=tuple(each for each in REFERENCE.functions if each.name != "outbox-relay"),
+)
