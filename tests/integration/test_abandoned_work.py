@@ -217,6 +217,21 @@ def test_a_request_that_is_too_large_for_its_record_waits_for_its_client() -> No
     assert service.reconciles().waiting == 1
 
 
+def test_a_request_that_no_message_holds_is_not_kept() -> None:
+    """What its record would hold compressed, and its message would not, waits for its client: the
+    reconciler writes to no bucket, and a worker would look there for nothing.
+    """
+    service = Abandoned()
+    items = json.dumps({"items": ["abcdefgh"] * 40_000})
+    service.event = with_body(load("apigw_http_v2_post"), items)
+
+    service.sends(HOLD, ends=FAILED)
+
+    assert service.record.request is None
+    assert service.reconciles().waiting == 1
+    assert service.store.messages == []
+
+
 def test_an_answer_that_is_lost_hands_back_once() -> None:
     """A hand-back whose answer is lost is one hand-back."""
     service = Abandoned(store=FaultyStore())

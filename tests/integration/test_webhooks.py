@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -277,6 +279,8 @@ def test_an_id_in_a_header_is_one_word(value: str | None) -> None:
         lambda delivery: Publish(TOPIC, {"text": "\ud800"}),
         lambda delivery: Publish(TOPIC, delivery.body),
         lambda delivery: int("nine"),
+        lambda delivery: Publish(TOPIC, str(Decimal("nine euros"))),
+        lambda delivery: Publish(TOPIC, datetime.fromtimestamp(10**20, UTC).isoformat()),
     ],
 )
 def test_an_event_that_the_function_cannot_read_is_a_400(function: Any) -> None:

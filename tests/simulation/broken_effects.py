@@ -221,11 +221,10 @@ def no_grace_for_steps(patch: pytest.MonkeyPatch) -> None:
     """A resolver is asked at the end of the lease."""
     no_grace(patch)
 
-    def settler(**given: Any) -> Settler:
-        at_once = replace(given["settings"], reconcile_grace_ms=0)
-        return Settler(**{**given, "settings": at_once})
+    def is_too_early(self: Settler, record: Record) -> bool:
+        return self.clock.now_ms() <= (record.lease_until_ms or 0)
 
-    patch.setattr(settlers, "Settler", settler)
+    patch.setattr(Settler, "_is_too_early", is_too_early)
 
 
 def settled_as_a_whole(patch: pytest.MonkeyPatch) -> None:

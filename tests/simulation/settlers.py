@@ -5,14 +5,14 @@ They know a record, their clock, and what a provider answers; nothing of the sch
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey.commands import Command, Keep, Read, Write
 from oncekey.errors import NotExecuted, StoreError
 from oncekey.record import Due, Effects, Record, Status
 from oncekey.resolvers import Completed, resolver
-from oncekey.settlement import Settler
+from oncekey.settlement import Settlement, Settler
 from oncekey.store import Written
 from oncekey.testing import MemoryStore
 from oncekey.transitions import (
@@ -148,9 +148,7 @@ def _report_step(record: Record, clock: Clock, settings: Settings) -> Flow:
         return
     result: str | None = yield Ask(record.operation_id, started.name)
     if result is not None:
-        # Who reports what has happened need not wait for what may still happen.
-        at_once = replace(settings, reconcile_grace_ms=0)
-        yield from _settle_step(record, Completed(result), clock, at_once)
+        yield from _settle_step(record, Completed(result), clock, settings)
 
 
 def _settle_step(record: Record, answer: Finding, clock: Clock, settings: Settings) -> Flow:
@@ -163,7 +161,10 @@ def _settle_step(record: Record, answer: Finding, clock: Clock, settings: Settin
 
     resolver(record.operation, started.name)(answered)
     noted = _Notebook()
-    Settler(store=noted, clock=clock, settings=settings).settle(record)
+    settler = Settler(store=noted, clock=clock, settings=settings)
+    if settler.settle(record) is Settlement.TOO_EARLY:
+        # Who reports what has happened need not wait for what may still happen.
+        settler.write(record, answer, step=started.name)
     for blob in noted.kept:
         yield Keep(blob)
     for transition in noted.written:

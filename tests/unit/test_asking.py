@@ -59,14 +59,25 @@ def test_what_a_resolver_finds_is_what_is_given(finding: Finding, timeout_ms: in
 
 
 @NONE_OR_LONG
-def test_not_executed_may_be_raised(timeout_ms: int | None) -> None:
-    """`NotExecuted` that is raised counts as one that is returned."""
-    proven = NotExecuted("the provider has nothing")
+@pytest.mark.requirement("D3")
+def test_not_executed_that_is_raised_proves_nothing(
+    timeout_ms: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`NotExecuted` that comes out of a resolver's helper, which could not ask, or was told no
+    address to ask at, says nothing of the operation: it is still unknown, and the log says why.
+
+    Red when a raised `NotExecuted` counts as one that is returned.
+    """
+
+    class NotConfigured(NotExecuted):
+        pass
 
     def resolve(_question: Question) -> Finding:
-        raise proven
+        raise NotConfigured("the provider's address is not set")
 
-    assert asking(resolve, timeout_ms) is proven
+    assert asking(resolve, timeout_ms) == NOBODY_KNOWS
+    assert failures(caplog) == ["a finding is returned, not raised"]
+    assert "NotConfigured" in caplog.text
 
 
 @NONE_OR_LONG
@@ -83,12 +94,16 @@ def test_who_raises_does_not_know(timeout_ms: int | None, caplog: pytest.LogCapt
 
 @NONE_OR_LONG
 @pytest.mark.parametrize(
-    "nonsense", [None, True, {}, "completed", Completed, NotExecuted], ids=repr
+    "nonsense",
+    [None, True, {}, "completed", Completed, NotExecuted, StillUnknown(30), StillUnknown(None)],  # type: ignore[arg-type]
+    ids=repr,
 )
 def test_nonsense_proves_nothing(
     nonsense: Any, timeout_ms: int | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What is no finding, as a class that was not called, means that it is still unknown."""
+    """What is no finding, as a class that was not called, or a wait of unknown unit, means that it
+    is still unknown.
+    """
     assert asking(lambda _question: nonsense, timeout_ms) == NOBODY_KNOWS
     assert failures(caplog) == ["no answer of a resolver"]
 
@@ -130,6 +145,20 @@ def test_who_hangs_is_left_to_itself(caplog: pytest.LogCaptureFixture) -> None:
         goes_on.set()
     thread.join()
     assert failures(caplog) == ["it did not answer in time"]
+
+
+def test_who_cannot_be_asked_does_not_know(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where those that hang have used up the sandbox's threads, nothing is proven, or raised."""
+
+    def none_left(_thread: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none_left)
+
+    assert asking(lambda _question: NotExecuted(), LONG_MS) == NOBODY_KNOWS
+    assert failures(caplog) == ["there is no thread left to ask it in"]
 
 
 def test_a_resolver_finds_the_context_of_its_caller() -> None:

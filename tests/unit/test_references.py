@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,13 +44,33 @@ def test_two_lives_of_a_key_have_two_references() -> None:
     assert reference_to(first) != reference_to(second)
 
 
-@pytest.mark.parametrize("garbage", ["", ".", "no separator", "v1#x.", ".an-id", "pi_123"])
-def test_what_is_no_reference_is_refused_and_told_what_to_give(garbage: str) -> None:
+@pytest.mark.parametrize("garbage", ["", ".", "no separator", "v1#x.", ".an-id", "pi_123", None, 7])
+def test_what_is_no_reference_is_refused_and_told_what_to_give(garbage: Any) -> None:
     """Text without both parts is no reference; the error says what to give, and not what was."""
     with pytest.raises(ValueError, match=r"give the operation's `op.reference`") as caught:
         read_reference(garbage)
 
-    assert not garbage.strip(".") or garbage not in str(caught.value)
+    assert garbage in {"", "."} or str(garbage) not in str(caught.value)
+
+
+@pytest.mark.requirement("C11")
+@pytest.mark.parametrize(
+    "other",
+    [
+        f"{PK}#owner-1",
+        "op#0f8fad5b-d9cb-469f-a165-70867728950e",
+        "quota#x",
+        "due#shards",
+        f"{PK}\n",
+    ],
+)
+def test_no_other_item_of_the_table_can_be_named(other: str) -> None:
+    """Nothing but a record can be named by a reference, whatever somebody has put into one.
+
+    Red when a companion, a counter or a pointer is read as a record.
+    """
+    with pytest.raises(ValueError, match="this is no reference"):
+        read_reference(f"{other}.0f8fad5b-d9cb-469f-a165-70867728950e")
 
 
 @given(st.text())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -278,6 +279,25 @@ def test_a_secret_of_standard_webhooks_is_24_to_64_bytes_in_base64(secret: bytes
     faults = secrets_faults(StandardWebhooks(), [secret])
 
     assert faults == ["a secret is whsec_ and 24 to 64 bytes in base64"]
+
+
+def test_a_body_is_hashed_once_for_each_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not signed costs no more for the number of digests that its header claims."""
+    hashed: list[bytes] = []
+    original = hmac.digest
+
+    def digest(key: bytes, content: bytes, algorithm: str) -> bytes:
+        hashed.append(key)
+        return original(key, content, algorithm)
+
+    monkeypatch.setattr("hmac.digest", digest)
+    claimed = ",".join(f"v1={number:064x}" for number in range(100))
+    secrets = [b"whsec_newer_0123456789", b"whsec_older_0123456789"]
+
+    code = judge(SENDERS["stripe"], {"Stripe-Signature": f"t={NOW_S},{claimed}"}, secrets=secrets)
+
+    assert code == "signature-invalid"
+    assert hashed == secrets
 
 
 def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from oncekey import telemetry
 from oncekey.errors import NotExecuted
-from oncekey.resolvers import Completed, StillUnknown
+from oncekey.resolvers import StillUnknown, is_finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,12 @@ def ask(
         # One that hangs for ever must not keep the process.
         daemon=True,
     )
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:
+        # Those that hang have used up what the sandbox may have.
+        telemetry.resolver_failed(record, now_ms, "there is no thread left to ask it in")
+        return _AGAIN
     thread.join(timeout_ms / 1000)
     if not findings:
         telemetry.resolver_failed(record, now_ms, "it did not answer in time")
@@ -63,12 +68,13 @@ def _apart(call: Callable[[], Finding], record: Record, now_ms: int) -> Finding:
 def _checked(call: Callable[[], Finding], record: Record, now_ms: int) -> Finding:
     try:
         answer = call()
-    except NotExecuted as proven:
-        return proven
     except Exception as error:  # noqa: BLE001 -- who cannot answer does not know
-        telemetry.resolver_failed(record, now_ms, type(error).__name__)
+        # Also `NotExecuted`: what is raised may come from a helper, and says of a question, or a
+        # setting, that it was not. What the resolver has found out, it returns.
+        hint = ": a finding is returned, not raised" if isinstance(error, NotExecuted) else ""
+        telemetry.resolver_failed(record, now_ms, f"{type(error).__name__}{hint}")
         return _AGAIN
-    if isinstance(answer, Completed | NotExecuted | StillUnknown):
+    if is_finding(answer):
         return answer
     telemetry.resolver_failed(record, now_ms, "no answer of a resolver")
     return _AGAIN

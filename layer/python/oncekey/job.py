@@ -87,7 +87,8 @@ def kept_request(event: Mapping[str, Any], operation: str) -> str | bytes | None
     text = event_text(event, has_bucket=True)
     packed = zlib.compress(text.encode("utf-8"))
     kept = text if len(text) <= len(packed) else packed
-    if len(kept) <= LARGEST_KEPT_REQUEST_BYTES:
+    # Whoever hands it back writes its message without a bucket.
+    if len(kept) <= LARGEST_KEPT_REQUEST_BYTES and not Job(event=text).is_large:
         return kept
     job_telemetry.request_not_kept(operation, len(packed))
     return None

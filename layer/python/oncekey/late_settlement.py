@@ -8,8 +8,10 @@ from oncekey import defaults, retry, telemetry
 from oncekey.clock import SystemClock
 from oncekey.driver import drive
 from oncekey.equipment import never
+from oncekey.errors import NotExecuted
 from oncekey.record import Due, Status
 from oncekey.references import read_reference
+from oncekey.resolvers import check_finding
 from oncekey.retry import Budget
 from oncekey.settlement import Settlement, Settler
 from oncekey.store import Refused
@@ -18,7 +20,7 @@ from oncekey.transitions import Doubt, ExpireLease, seen
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.errors import NotExecuted
+    from oncekey.record import Record
     from oncekey.resolvers import Completed
     from oncekey.store import Store
 
@@ -45,20 +47,23 @@ def settle(
         reference: `op.reference`, as the provider kept it.
         finding: `Completed` with the HTTP answer (or the result of the function or of the step), or
             `NotExecuted()`.
-        step: the step that it is about, where effects are recorded.
+        step: the step that it is about; needed where effects are recorded.
         store: where the records are, by default in ONCEKEY_TABLE.
         clock: for tests.
 
     Raises:
         StoreError: it may or may not have been settled; say it again.
-        TypeError: the answer or result cannot be stored.
-        ValueError: the reference is none.
+        TypeError: the answer or result cannot be stored, or `finding` is none.
+        ValueError: the reference is none; or a step of the operation is in doubt, and `step` does
+            not say that it is about that one. Another step's finding would let this one run again,
+            or never.
         ConfigurationError: no table is named.
     """
+    check_finding(finding)
+    pk, operation_id = read_reference(reference)
     settings = defaults.settings({})
     store = store or defaults.store(settings.store_timeout_ms)
     clock = clock or SystemClock()
-    pk, operation_id = read_reference(reference)
     budget = Budget(
         until_ms=clock.now_ms() + (_MOST_FAILURES + 1) * store.call_timeout_ms,
         call_timeout_ms=store.call_timeout_ms,
@@ -70,16 +75,29 @@ def settle(
         telemetry.nothing_to_settle(operation_id)
         return Settlement.NOT_IN_DOUBT
     if record.is_lease_over(now_ms) and record.status is Status.IN_PROGRESS:
-        # Its owner is dead: what it did is unknown from now on, but for what is said here.
-        doubt = Doubt(reason="lease-expired", due=record.due or Due(shard="0", at_ms=now_ms))
-        expired = ExpireLease(pk=pk, seen=seen(record), now_ms=now_ms, to=doubt)
-        reply = drive(
-            retry.write(expired, budget, clock), store=store, clock=clock, invocation=never
-        )
-        met = reply.record if isinstance(reply, Refused) else applied(expired, record)
+        if record.may_run_again and isinstance(finding, NotExecuted):
+            # The next request runs it anyway; in doubt it would wait for somebody.
+            return Settlement.NOT_IN_DOUBT
+        met = _in_doubt(record, store, clock, budget)
         if met is None or met.operation_id != operation_id:
             return Settlement.NOT_IN_DOUBT
-        telemetry.lease_expired(record, now_ms)
         record = met
+    if record.status is Status.UNKNOWN and record.is_in_doubt and not step:
+        raise ValueError(
+            f"{record.operation} records its effects, and one of its steps is in doubt: name the"
+            " step that was found out about, as step="
+        )
     settler = Settler(store=store, clock=clock, settings=settings)
     return settler.write(record, finding, step=step)
+
+
+def _in_doubt(record: Record, store: Store, clock: Clock, budget: Budget) -> Record | None:
+    """What is on record once it says that nobody knows what the dead owner of `record` did."""
+    now_ms = clock.now_ms()
+    doubt = Doubt(reason="lease-expired", due=record.due or Due(shard="0", at_ms=now_ms))
+    expired = ExpireLease(pk=record.pk, seen=seen(record), now_ms=now_ms, to=doubt)
+    reply = drive(retry.write(expired, budget, clock), store=store, clock=clock, invocation=never)
+    met = reply.record if isinstance(reply, Refused) else applied(expired, record)
+    if met is not None and met.operation_id == record.operation_id:
+        telemetry.lease_expired(record, now_ms)
+    return met

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.relay import OutboxRelay
+from oncekey.sqs_queue import MOST_ENTRIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from oncekey.dynamodb_outbox import OutboxTable
+    from oncekey.outbox import Message
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,18 +54,25 @@ class OutboxSweep:
             StoreError: the table did not answer; what was not sent is still there.
         """
         swept = Swept()
+        for number, batch in enumerate(self._waiting(before_ms)):
+            # Between batches, because a queue that does not answer takes seconds for each.
+            if number and not is_time_left():
+                swept.is_complete = False
+                return swept
+            gone = self.relay.send_again(batch)
+            swept.resent += len(gone)
+            swept.failed += len(batch) - len(gone)
+        return swept
+
+    def _waiting(self, before_ms: int) -> Iterator[Sequence[Message]]:
         after = None
         while True:
             page = self.table.waiting(before_ms, after)
-            gone = self.relay.send_again(page.messages)
-            swept.resent += len(gone)
-            swept.failed += len(page.messages) - len(gone)
+            for start in range(0, len(page.messages), MOST_ENTRIES):
+                yield page.messages[start : start + MOST_ENTRIES]
             after = page.after
             if after is None:
-                return swept
-            if not is_time_left():
-                swept.is_complete = False
-                return swept
+                return
 
 
 _VARIABLES = ("ONCEKEY_OUTBOX_TABLE", "ONCEKEY_QUEUE_URL")

@@ -132,13 +132,12 @@ class Reconciler:
         )
         report = visits.report
         try:
-            if outbox is not None:
-                # A quarter at the most: a full outbox must not keep records waiting.
-                now_ms = self._clock.now_ms()
-                self._sweep(outbox, report, turns, now_ms + (until_ms - now_ms) // 4)
+            fault = None if outbox is None else self._sweep(outbox, report, turns, until_ms)
             self._visit_all(visits, store, until_ms)
         finally:
             report.log()
+        if fault is not None:
+            raise fault
         return report
 
     def _visit_all(self, visits: Visits, store: OpenRecords, until_ms: int) -> None:
@@ -154,20 +153,30 @@ class Reconciler:
                 return
             try:
                 visits.visit(pk, until_ms)
-            except StoreError as error:
+            except Exception as error:  # noqa: BLE001 -- one record holds no other up
                 report.failed += 1
                 visit_failed(pk, error)
 
     def _sweep(
         self, outbox: OutboxSweep, report: Report, turns: ReconcilerSettings, until_ms: int
-    ) -> None:
-        swept = outbox.run(
-            before_ms=self._clock.now_ms() - turns.outbox_grace_ms,
-            is_time_left=lambda: self._clock.now_ms() < until_ms,
-        )
+    ) -> StoreError | None:
+        """Sweep for a quarter of the time at the most; the failure, if there is one.
+
+        Neither a full outbox nor one that does not answer keeps records waiting.
+        """
+        now_ms = self._clock.now_ms()
+        swept_until_ms = now_ms + (until_ms - now_ms) // 4
+        try:
+            swept = outbox.run(
+                before_ms=now_ms - turns.outbox_grace_ms,
+                is_time_left=lambda: self._clock.now_ms() < swept_until_ms,
+            )
+        except StoreError as error:
+            return error
         report.resent += swept.resent
         report.failed += swept.failed
         report.is_complete &= swept.is_complete
+        return None
 
 
 def _budget_ms(left_ms: int) -> int:

@@ -6,8 +6,9 @@ import logging
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from oncekey.errors import StoreError
+
 if TYPE_CHECKING:
-    from oncekey.errors import StoreError
     from oncekey.record import Record
 
 _logger = logging.getLogger("oncekey")
@@ -52,13 +53,17 @@ class Report:
         )
 
 
-def visit_failed(pk: str, error: StoreError) -> None:
-    """A record could not be read or written; it stays due."""
+def visit_failed(pk: str, error: Exception) -> None:
+    """A record could not be read or written, or a visit raised; it stays due, or is due again.
+
+    Of what is no failure of the store the kind is told, and not the text.
+    """
+    reason = error.reason if isinstance(error, StoreError) else type(error).__name__
     _logger.error(
         "oncekey visit-failed: %s: %s",
         pk,
-        error.reason,
-        extra={"oncekey_event": "visit-failed", "reason": error.reason},
+        reason,
+        extra={"oncekey_event": "visit-failed", "reason": reason},
     )
 
 

@@ -88,9 +88,14 @@ class Record:
         return self.lease_until_ms is not None and self.lease_until_ms < now_ms
 
     def is_overdue(self, now_ms: int) -> bool:
-        """Whether no worker has begun in time what was accepted."""
-        waits = self.status is Status.PENDING
-        return waits and self.due is not None and self.due.at_ms <= now_ms
+        """Whether no worker has begun in time what was accepted.
+
+        It stays so once a reconciler has looked at it, which moves its `due` on, and in the end
+        takes it away.
+        """
+        is_past_due = self.due is not None and self.due.at_ms <= now_ms
+        is_late = is_past_due or self.reconcile_attempts > 0
+        return self.status is Status.PENDING and is_late
 
     @property
     def was_begun(self) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oncekey.record import Record
 
 _SEPARATOR = "."  # in no key of a record and in no operation id
+# The table holds other items, too: companions, counters, pointers. None of them can be named.
+_REFERENCE = re.compile(r"(v[0-9]{1,3}#[A-Za-z0-9_-]{43})\.([0-9a-f-]{36})")
 
 
 def reference_to(record: Record) -> str:
@@ -21,7 +24,8 @@ def read_reference(reference: str) -> tuple[str, str]:
     Raises:
         ValueError: it is no reference.
     """
-    pk, _, operation_id = reference.rpartition(_SEPARATOR)
-    if not pk or not operation_id:
+    given: object = reference
+    found = _REFERENCE.fullmatch(given) if isinstance(given, str) else None
+    if found is None:
         raise ValueError("this is no reference: give the operation's `op.reference`, as it was")
-    return pk, operation_id
+    return found[1], found[2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.handlers import is_coroutine_function
@@ -37,6 +37,29 @@ class StillUnknown:
 
 
 Finding = Completed | NotExecuted | StillUnknown
+
+
+def is_finding(answer: object) -> TypeGuard[Finding]:
+    """Whether `answer` is one of the three, whole."""
+    if isinstance(answer, StillUnknown):
+        # A number would say nothing of its unit.
+        return isinstance(answer.retry_in, timedelta)
+    return isinstance(answer, Completed | NotExecuted)
+
+
+def check_finding(finding: object) -> None:
+    """Return if `finding` is one.
+
+    Raises:
+        TypeError: it is not: an answer without its `Completed`, say, or a class that was not
+            called. Nothing follows from that, least of all that nothing happened.
+    """
+    if not is_finding(finding):
+        what = finding.__name__ if isinstance(finding, type) else type(finding).__name__
+        raise TypeError(
+            "oncekey: what was found out is Completed(answer), NotExecuted() or"
+            f" StillUnknown(timedelta(...)), called; this is {what}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +107,12 @@ class resolver:  # noqa: N801 -- written as a decorator
 
     `@resolver("POST /x", "charge")` is asked about a step of recorded effects,
     `@resolver("POST /x")` about a whole operation of other effects. It is asked once the attempt's
-    lease and the grace for calls under way are over, and answers `Completed(result)`,
-    `NotExecuted()` (returned or raised) or `StillUnknown(retry_in)`. What it raises otherwise means
-    that it is still unknown. It may be asked again, also by two at once, and may run longer than
-    anybody listens. So it has no effect of its own, but for writes that the handler would have
-    made and that are harmless to repeat.
+    lease and the grace for calls under way are over, and returns `Completed(result)`,
+    `NotExecuted()` or `StillUnknown(retry_in)`. Whatever it raises means that it is still unknown,
+    `NotExecuted` as well: out of a helper it may only say that the question was not asked. It may
+    be asked again, also by two at once, and may run longer than anybody listens. So it has no
+    effect of its own, but for writes that the handler would have made and that are harmless to
+    repeat.
 
     Args:
         operation: the operation's name.

@@ -12,7 +12,13 @@ from oncekey.driver import drive
 from oncekey.equipment import never
 from oncekey.errors import NotExecuted
 from oncekey.record import Effects, Status
-from oncekey.resolvers import Completed, StillUnknown, question_about, resolver_of
+from oncekey.resolvers import (
+    Completed,
+    StillUnknown,
+    check_finding,
+    question_about,
+    resolver_of,
+)
 from oncekey.retry import Budget
 from oncekey.settling_writes import Settling
 from oncekey.store import Refused
@@ -93,8 +99,9 @@ class Settler:
 
         Raises:
             StoreError: it may or may not have been settled.
-            TypeError: the answer or result cannot be stored.
+            TypeError: the answer or result cannot be stored, or `finding` is none.
         """
+        check_finding(finding)
         if isinstance(finding, StillUnknown):
             return Settlement.STILL_UNKNOWN
         if record.status in {Status.IN_PROGRESS, Status.PENDING}:
@@ -115,8 +122,13 @@ class Settler:
         return Settlement.NOT_IN_DOUBT if settled is None else self._send(record, settled)
 
     def _is_too_early(self, record: Record) -> bool:
-        lease_until_ms = record.lease_until_ms or 0
-        return self.clock.now_ms() <= lease_until_ms + self.settings.reconcile_grace_ms
+        now_ms, lease_until_ms = self.clock.now_ms(), record.lease_until_ms or 0
+        if now_ms <= lease_until_ms + self.settings.reconcile_grace_ms:
+            return True
+        # Until somebody has looked, it is due after the grace of its own handler, which may be
+        # longer than the one here.
+        due = record.due if not record.reconcile_attempts else None
+        return due is not None and now_ms < due.at_ms
 
     def _send(self, record: Record, settled: Settled) -> Settlement:
         if settled.blob is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from decimal import InvalidOperation
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,16 @@ if TYPE_CHECKING:
 ANSWER_WITHIN_MS = 4_000
 _MOST_FAILURES = 3
 # What an event in a form that the author did not expect makes of their function.
-_UNEXPECTED = (LookupError, TypeError, AttributeError, ValueError, RecursionError)
+# The last two: an amount that is no decimal number, a time beyond the calendar.
+_UNEXPECTED = (
+    LookupError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    RecursionError,
+    InvalidOperation,
+    OverflowError,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,210 @@
+"""`settle` and resolvers in the hands of those who err: nothing runs again for a mistake."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncekey import Completed, NotExecuted, StillUnknown, resolver, settle
+from oncekey.errors import StoreError
+from oncekey.outbox_sweep import OutboxSweep, Swept
+from oncekey.reconciler import Reconciler
+from oncekey.record import Status
+from oncekey.references import reference_to
+from oncekey.settlement import Settlement
+from tests.support.accepted import START_WITHIN_MS, Accepted
+from tests.support.events import with_key
+from tests.support.protected import Protected, fails, is_replay
+from tests.support.steps import POST, Steps, step
+
+if TYPE_CHECKING:
+    from oncekey import Question
+    from oncekey.reconciler_report import Report
+
+LEASE_MS, GRACE_MS = 15_000, 60_000
+MADE = {"statusCode": 201, "body": "made"}
+
+
+@pytest.fixture(autouse=True)
+def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other test's resolvers, and none of this one's left behind."""
+    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+
+
+def in_doubt(**options: Any) -> Protected:
+    """A handler whose only run raised."""
+    service = Protected(**options)
+    service.then = fails(TimeoutError())
+    with pytest.raises(TimeoutError):
+        service.send(POST)
+    service.then = None
+    return service
+
+
+def the(service: Any) -> Any:
+    """Its only record."""
+    (record,) = service.store.records.values()
+    return record
+
+
+def says(service: Any, finding: Any, **options: Any) -> Settlement:
+    """What somebody says of the only record from outside."""
+    reference = reference_to(the(service))
+    return settle(reference, finding, store=service.store, clock=service.clock, **options)
+
+
+def reconciles(service: Any, **options: Any) -> Report:
+    """A run of the reconciler once everything is due."""
+    due = [record.due.at_ms for record in service.store.records.values() if record.due is not None]
+    service.clock.advance(max(0, max(due) + 1 - service.clock.now_ms()))
+    reconciler = Reconciler(store=service.store, clock=service.clock, **options)
+    return reconciler.run(service.clock.now_ms() + 50_000)
+
+
+@pytest.mark.requirement("D3")
+@pytest.mark.parametrize(
+    "mistake", [MADE, None, True, "not executed", NotExecuted, Completed, StillUnknown], ids=str
+)
+def test_what_is_no_finding_settles_nothing(mistake: Any) -> None:
+    """An answer without its `Completed`, or a class that was not called, is refused with what to
+    give instead; the operation stays in doubt, and is not run again.
+
+    Red when whatever is not `Completed` counts as `NotExecuted`.
+    """
+    service = in_doubt()
+    service.clock.advance(LEASE_MS + GRACE_MS + 1)
+
+    with pytest.raises(TypeError, match=r"Completed\(answer\), NotExecuted\(\)"):
+        says(service, mistake)
+
+    assert the(service).status is Status.UNKNOWN
+    assert service.send(POST)["statusCode"] == 409
+    assert len(service.runs) == 1
+
+
+@pytest.mark.parametrize("finding", [Completed("n-1"), NotExecuted()], ids=str)
+def test_a_finding_that_names_no_step_settles_no_step(finding: Any) -> None:
+    """Of recorded effects, what was found out about one step is not taken for the one in doubt:
+    the error says to name it, and named otherwise it settles nothing.
+    """
+    service = Steps()
+    dies = step("notify", then=lambda each: setattr(each.store, "is_dead", True))
+    service.dies(step("charge", "c-1"), dies)
+    service.clock.advance(LEASE_MS + GRACE_MS + 1)
+    service.send(POST)
+    assert the(service).status is Status.UNKNOWN
+
+    with pytest.raises(ValueError, match="step="):
+        says(service, finding)
+    assert says(service, finding, step="charge") is Settlement.NOT_IN_DOUBT
+    assert the(service).status is Status.UNKNOWN
+
+    assert says(service, finding, step="notify") is Settlement.SETTLED
+
+
+@pytest.mark.requirement("D3")
+def test_nothing_is_believed_not_to_have_happened_before_the_handlers_own_grace() -> None:
+    """`NotExecuted` is too early until the grace that the handler declares is over, which is longer
+    than that of whoever says it.
+
+    Red when the grace of the settling process alone counts.
+    """
+    service = in_doubt(reconcile_grace=timedelta(minutes=30))
+    service.clock.advance(LEASE_MS + GRACE_MS + 1)
+
+    assert says(service, NotExecuted()) is Settlement.TOO_EARLY
+    service.clock.advance(30 * 60_000)
+    assert says(service, NotExecuted()) is Settlement.SETTLED
+
+
+def test_a_dead_run_that_may_run_again_is_not_put_in_doubt_by_what_changes_nothing() -> None:
+    """`NotExecuted` of a dead run that its author declared harmless to repeat leaves it to the next
+    request, which runs it; in doubt it would wait for a person.
+    """
+    service = Steps(effects="repeatable")
+    service.dies()
+    service.clock.advance(LEASE_MS + GRACE_MS + 1)
+
+    assert says(service, NotExecuted()) is Settlement.NOT_IN_DOUBT
+    assert service.sends()["statusCode"] == 201
+
+
+@pytest.mark.requirement("B6")
+def test_one_bad_record_holds_no_other_up(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever a resolver gives to be stored, the run visits every other record, and of what went
+    wrong the log has the kind.
+
+    Red when a visit that raises ends the run.
+    """
+    service = in_doubt()
+    service.then = fails(TimeoutError())
+    for number in range(3):
+        with pytest.raises(TimeoutError):
+            service.send(with_key(POST, f"another-key-of-a-client-{number}"))
+
+    @resolver("POST /payments")
+    def found(question: Question) -> Any:
+        bad = Completed({"statusCode": "9" * 5_000})
+        return bad if question.key == the_first else Completed(MADE)
+
+    the_first = next(iter(service.store.records.values())).key
+    report = reconciles(service)
+
+    assert (report.visited, report.settled, report.failed) == (4, 3, 1)
+    assert "ValueError" in caplog.text
+    assert "9999" not in caplog.text
+
+
+class NoQueue(OutboxSweep):
+    """An outbox whose table does not answer."""
+
+    def __init__(self) -> None:
+        """It has nothing."""
+
+    def run(self, **_times: Any) -> Swept:
+        """As it says."""
+        raise StoreError("the outbox does not answer", transient=True)
+
+
+@pytest.mark.requirement("C21")
+def test_an_outbox_that_is_down_keeps_no_record_waiting() -> None:
+    """Where the outbox does not answer, every record has its turn, and then the run fails.
+
+    Red when the failure of the sweep ends the run.
+    """
+    service = in_doubt()
+
+    @resolver("POST /payments")
+    def found(_question: Question) -> Completed:
+        return Completed(MADE)
+
+    with pytest.raises(StoreError, match="the outbox does not answer"):
+        reconciles(service, outbox=NoQueue())
+
+    assert is_replay(service.send(POST))
+
+
+@pytest.mark.requirement("E3")
+@pytest.mark.parametrize("looks", [1, 11])
+def test_accepted_work_that_was_looked_at_is_still_sent_off_again(looks: int) -> None:
+    """Work that was begun once, and whose message is lost, is sent off anew by its client's retry
+    after the reconciler has looked at it as before, and also once a person was told.
+
+    Red when a reconciler's turn makes late work look as if it were in time.
+    """
+    service = Accepted(effects="recorded")
+    service.sends(ends=TimeoutError())
+    with pytest.raises(TimeoutError):
+        service.works()
+    service.send(POST)
+    service.clock.advance(START_WITHIN_MS)
+    for _ in range(looks):
+        reconciles(service)
+
+    assert service.send(POST)["statusCode"] == 202
+    assert len(service.messages) == 3
+    service.handles()
+    service.works()
+    assert service.send(POST)["statusCode"] == 201
