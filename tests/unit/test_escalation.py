@@ -73,19 +73,20 @@ def test_the_message_holds_no_key_and_nothing_that_was_sent() -> None:
 
 
 def test_repeats_of_an_escalation_have_one_id() -> None:
-    """The id is that of the attempt's escalation: a second sending has the same one, another
-    attempt and another operation have others.
+    """The id is that of the escalation: a second sending has the same one, another attempt, a later
+    escalation of the same attempt, and another operation have others.
     """
     again = replace(ESCALATED, rev=9, reconcile_attempts=7, owner="owner-2")
     other_attempt = replace(ESCALATED, attempt=4)
+    later = replace(ESCALATED, escalated_at_ms=NOW_MS + 1)
     other_operation = replace(ESCALATED, operation_id="0f8fad5b-d9cb-469f-a165-000000000000")
 
     ids = [
         json.loads(escalation_body(each))["id"]
-        for each in (ESCALATED, again, other_attempt, other_operation)
+        for each in (ESCALATED, again, other_attempt, later, other_operation)
     ]
     assert ids[0] == ids[1]
-    assert len(set(ids)) == 3
+    assert len(set(ids)) == 4
 
 
 def test_one_message_is_sent() -> None:

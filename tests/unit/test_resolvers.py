@@ -117,7 +117,10 @@ def test_a_whole_operation_has_a_resolver_of_its_own() -> None:
         resolver("POST /rides")(ask_otherwise)
 
 
-@pytest.mark.parametrize("options", [{"retention": 60}, {"step": "x", "retention": timedelta(1)}])
+@pytest.mark.parametrize(
+    "options",
+    [{"retention": 60}, {"retention": timedelta(0)}, {"step": "x", "retention": timedelta(1)}],
+)
 def test_a_retention_that_means_nothing_is_refused(options: dict[str, Any]) -> None:
     """A number has no unit, and a step's result lives as long as its record."""
     with pytest.raises(ConfigurationError, match="retention"):

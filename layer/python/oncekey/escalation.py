@@ -22,8 +22,7 @@ def escalation_body(record: Record) -> str:
     started = record.steps.started
     return json.dumps(
         {
-            # The same for every sending of one escalation, so that repeats can be told.
-            "id": str(uuid.uuid5(uuid.UUID(record.operation_id), f"escalated {record.attempt}")),
+            "id": _message_id(record),
             "topic": TOPIC,
             "reference": reference_to(record),
             "operation": record.operation,
@@ -39,6 +38,15 @@ def escalation_body(record: Record) -> str:
         },
         separators=(",", ":"),
     )
+
+
+def _message_id(record: Record) -> str:
+    """The same for every sending of one escalation, so that repeats can be told.
+
+    An attempt may have several: its step is settled by a person, and then its client never comes.
+    """
+    name = f"escalated {record.attempt} {record.escalated_at_ms}"
+    return str(uuid.uuid5(uuid.UUID(record.operation_id), name))
 
 
 def escalate(record: Record, queue: SqsQueue) -> None:

@@ -8,10 +8,11 @@ from oncekey import defaults, retry, telemetry
 from oncekey.clock import SystemClock
 from oncekey.driver import drive
 from oncekey.equipment import never
-from oncekey.errors import NotExecuted
+from oncekey.errors import ConfigurationError, NotExecuted
+from oncekey.options import duration_faults, settings_given
 from oncekey.record import Due, Status
 from oncekey.references import read_reference
-from oncekey.resolvers import check_finding
+from oncekey.resolvers import AnswerRules, answers_of, check_finding
 from oncekey.retry import Budget
 from oncekey.settlement import Settlement, Settler
 from oncekey.store import Refused
@@ -19,6 +20,8 @@ from oncekey.transition_rules import applied
 from oncekey.transitions import Doubt, ExpireLease, seen
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from oncekey.clock import Clock
     from oncekey.record import Record
     from oncekey.resolvers import Completed
@@ -32,6 +35,8 @@ def settle(
     finding: Completed | NotExecuted,
     *,
     step: str = "",
+    retention: timedelta | None = None,
+    response_version: int | None = None,
     store: Store | None = None,
     clock: Clock | None = None,
 ) -> Settlement:
@@ -48,6 +53,10 @@ def settle(
         finding: `Completed` with the HTTP answer (or the result of the function or of the step), or
             `NotExecuted()`.
         step: the step that it is about; needed where effects are recorded.
+        retention: how long the answer is kept, where the handler states it, too: a key whose answer
+            is forgotten earlier runs again. By default what the operation's resolver says, if its
+            module is imported here, else ONCEKEY_RETENTION_S.
+        response_version: the version of the answer, where the handler states it; the same.
         store: where the records are, by default in ONCEKEY_TABLE.
         clock: for tests.
 
@@ -57,11 +66,14 @@ def settle(
         ValueError: the reference is none; or a step of the operation is in doubt, and `step` does
             not say that it is about that one. Another step's finding would let this one run again,
             or never.
-        ConfigurationError: no table is named.
+        ConfigurationError: no table is named, or the retention cannot be.
     """
     check_finding(finding)
+    faults = duration_faults({"retention": retention})
+    if faults:
+        raise ConfigurationError("settle", faults)
     pk, operation_id = read_reference(reference)
-    settings = defaults.settings({})
+    settings = defaults.settings(settings_given({"retention_s": retention}, {}))
     store = store or defaults.store(settings.store_timeout_ms)
     clock = clock or SystemClock()
     budget = Budget(
@@ -87,8 +99,19 @@ def settle(
             f"{record.operation} records its effects, and one of its steps is in doubt: name the"
             " step that was found out about, as step="
         )
-    settler = Settler(store=store, clock=clock, settings=settings)
+    rules = _rules_of(record.operation, retention, response_version)
+    settler = Settler(store=store, clock=clock, settings=settings, rules=rules)
     return settler.write(record, finding, step=step)
+
+
+def _rules_of(
+    operation: str, retention: timedelta | None, response_version: int | None
+) -> AnswerRules:
+    known = answers_of(operation)
+    retention_s = known.retention_s if retention is None else int(retention.total_seconds())
+    return AnswerRules(
+        retention_s=retention_s, response_version=response_version or known.response_version
+    )
 
 
 def _in_doubt(record: Record, store: Store, clock: Clock, budget: Budget) -> Record | None:

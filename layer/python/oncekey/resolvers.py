@@ -23,7 +23,8 @@ class Completed:
 
     Of a step it is what the step would have returned; of a whole operation what its function would
     have returned, or the HTTP answer of its handler, a dict with a `statusCode`. What exists and
-    was declined is a result, too: the answer that says so.
+    was declined is a result, too: the answer that says so. It is stored as it is given here:
+    `before_store=` is the handler's, who is elsewhere.
     """
 
     result: Any
@@ -134,6 +135,8 @@ class resolver:  # noqa: N801 -- written as a decorator
         faults = [] if self.operation else ["name the operation, and the step if it is about one"]
         if self.retention is not None and not isinstance(self.retention, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance]
             faults.append(f"retention is {self.retention!r}: a timedelta is needed")
+        elif self.retention is not None and self.retention < timedelta(seconds=1):
+            faults.append(f"retention is {self.retention}: an answer is kept for a second or more")
         if self.step and self.retention is not None:
             faults.append("a step's result lives as long as its record: leave retention out")
         if faults:

@@ -26,7 +26,7 @@ from oncekey.store import Refused
 if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.record import Record
-    from oncekey.resolvers import Finding
+    from oncekey.resolvers import AnswerRules, Finding
     from oncekey.settings import Settings
     from oncekey.settling_writes import Settled
     from oncekey.store import Store
@@ -50,13 +50,15 @@ class Settlement(StrEnum):
 class Settler:
     """Settles records: where they are, by which clock, and how long answers are kept.
 
-    `resolver_timeout_ms`: how long a resolver may take; None for as long as it likes.
+    `resolver_timeout_ms`: how long a resolver may take; None for as long as it likes. `rules`: how
+    the answer is kept, if not as the operation's resolver says.
     """
 
     store: Store
     clock: Clock
     settings: Settings
     resolver_timeout_ms: int | None = None
+    rules: AnswerRules | None = None
 
     def settle(self, record: Record) -> Settlement:
         """Ask the resolver of `record`, and write what it says.
@@ -117,6 +119,7 @@ class Settler:
             now_ms=self.clock.now_ms(),
             settings=self.settings,
             has_bucket=self.store.has_bucket,
+            rules=self.rules,
         )
         settled = settling.write_of(finding, step)
         return Settlement.NOT_IN_DOUBT if settled is None else self._send(record, settled)

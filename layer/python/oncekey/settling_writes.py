@@ -20,6 +20,7 @@ from oncekey.transitions import Ending, LateEffect, Retry, Settle, SettleStep, s
 
 if TYPE_CHECKING:
     from oncekey.record import Record
+    from oncekey.resolvers import AnswerRules
     from oncekey.settings import Settings
     from oncekey.steps import StartedStep
     from oncekey.stored_answer import Blob
@@ -39,13 +40,17 @@ class Settled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settling:
-    """One settlement of `record`, at `now_ms`, by somebody who writes as `new_owner`."""
+    """One settlement of `record`, at `now_ms`, by somebody who writes as `new_owner`.
+
+    `rules` say how its answer is kept; by default those of its resolver, if that is known here.
+    """
 
     record: Record
     new_owner: str
     now_ms: int
     settings: Settings
     has_bucket: bool
+    rules: AnswerRules | None = None
 
     def write_of(self, finding: Completed | NotExecuted, step: str) -> Settled | None:
         """The write; None where the record is not in doubt about what was found out.
@@ -102,7 +107,7 @@ class Settling:
         return Settled(transition=transition, what="a late effect", blob=blob)
 
     def _ending(self, finding: Completed) -> tuple[Ending, Blob | None]:
-        rules = answers_of(self.record.operation)
+        rules = self.rules or answers_of(self.record.operation)
         retention_s = rules.retention_s or self.settings.retention_s
         expires_at_s = self.now_ms // 1000 + retention_s + self.settings.gone_for_s
         stored, blob = keep(
