@@ -1,0 +1,275 @@
+"""`settle`: who knows from outside says so once, of the right operation, and is told what came."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from oncekey import Completed, ConfigurationError, NotExecuted, Settlement, StoreError, settle
+from oncekey.record import Status
+from tests.support.protected import is_replay
+from tests.support.reconciled import GRACE_MS, PAID, Unrecorded, counts, knows, reconciles
+from tests.support.steps import FAILED, LEASE_MS, POST, Steps, caught, step
+
+DAY_MS = 24 * 3_600_000
+NOT_IN_DOUBT = Settlement.NOT_IN_DOUBT
+KNOWN = Completed(PAID)
+
+
+@pytest.fixture(autouse=True)
+def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other test's resolvers, and none of this one's left behind."""
+    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.resolvers._rules", {})
+
+
+def says(
+    service: Steps, finding: Any = KNOWN, *, reference: str | None = None, step: str = ""
+) -> Settlement:
+    """Somebody knows of the service's first operation, unless told of another."""
+    return settle(
+        service.runs[0].reference if reference is None else reference,
+        finding,
+        step=step,
+        store=service.store,
+        clock=service.clock,
+    )
+
+
+def unknown(**options: Any) -> Unrecorded:
+    """A service with one unknown record, at the time when it may be settled."""
+    service = Unrecorded(**options)
+    service.fails()
+    service.clock.advance(LEASE_MS + GRACE_MS + 1)
+    return service
+
+
+def in_doubt() -> Steps:
+    """A service with a step in doubt, after another one."""
+    service = Steps()
+    service.sends(step("hold", "h-1"), caught(step("charge", raises=TimeoutError())))
+    service.clock.advance(LEASE_MS + GRACE_MS + 1)
+    return service
+
+
+@pytest.mark.requirement("D6")
+def test_who_knows_settles_what_is_unknown() -> None:
+    """What is known is the answer of every retry; it is said once, and not asked about again.
+
+    Red when a settlement from outside needs a resolver, or leaves the record due.
+    """
+    service = unknown()
+
+    assert says(service) is Settlement.SETTLED
+    assert says(service) is NOT_IN_DOUBT
+    assert counts(reconciles(service)) == {}
+    answer = service.send(POST)
+    assert (answer["body"], is_replay(answer)) == (PAID["body"], True)
+
+
+@pytest.mark.parametrize("garbage", ["", "pi_123", "v1#x", "."])
+def test_what_is_no_reference_is_an_error(garbage: str) -> None:
+    """Text that names no operation is the caller's mistake, and is told so before anything is
+    read.
+    """
+    service = unknown()
+    service.store.asked.clear()
+
+    with pytest.raises(ValueError, match="op.reference"):
+        says(service, reference=garbage)
+    assert service.store.asked == []
+
+
+def test_a_reference_to_nothing_settles_nothing() -> None:
+    """Another key, and another operation under the same key, are not this one."""
+    service = unknown()
+    reference, before = service.runs[0].reference, service.record
+    another_operation = f"{reference[:-1]}{'1' if reference[-1] == '0' else '0'}"
+    another_key = reference.replace("v1#", "v1#x").replace("x" + reference[3], "x", 1)
+
+    for wrong in (another_operation, another_key):
+        assert wrong != reference
+        assert says(service, reference=wrong) is NOT_IN_DOUBT
+    assert service.record == before
+
+
+def test_an_earlier_life_of_the_key_is_over() -> None:
+    """After the retention the key is another operation: a late webhook of the first changes
+    nothing, whatever has become of the second.
+    """
+    service = unknown()
+    first = service.runs[0].reference
+    assert says(service, NotExecuted()) is Settlement.SETTLED
+    service.clock.advance(60 * DAY_MS)
+    assert says(service, reference=first) is NOT_IN_DOUBT
+    service.fails()
+    service.clock.advance(LEASE_MS + GRACE_MS + 1)
+    second = service.record
+
+    for finding in (Completed(PAID), NotExecuted()):
+        assert says(service, finding, reference=first) is NOT_IN_DOUBT
+    assert service.record == second
+    assert service.runs[-1].reference != first
+
+
+@pytest.mark.parametrize("finding", [Completed({"statusCode": 402, "body": ""}), NotExecuted()])
+def test_what_is_answered_stays_answered(finding: Any) -> None:
+    """A completed operation is not settled anew, by whatever."""
+    service = Unrecorded()
+    service.sends()
+
+    assert says(service, finding) is NOT_IN_DOUBT
+    assert service.send(POST)["statusCode"] == 201
+
+
+def test_not_executed_is_too_early_before_the_lease_and_the_grace() -> None:
+    """Until the last moment of the grace nobody is believed that nothing happened; that something
+    did is believed at once.
+    """
+    early, completed = Unrecorded(), Unrecorded()
+    for service in (early, completed):
+        service.fails()
+    assert says(completed) is Settlement.SETTLED
+    began = LEASE_MS + GRACE_MS
+    for passes_ms in (0, LEASE_MS, began - LEASE_MS):
+        early.clock.advance(passes_ms)
+        assert says(early, NotExecuted()) is Settlement.TOO_EARLY
+    early.clock.advance(1)
+    assert says(early, NotExecuted()) is Settlement.SETTLED
+
+
+def test_the_grace_is_that_of_the_operation() -> None:
+    """An operation that states a longer grace than the environment has its own: before that nobody
+    is believed that nothing happened, and a reconciler that has looked after it need not wait.
+    """
+    service = Unrecorded(reconcile_grace=timedelta(minutes=10))
+    service.fails()
+    service.clock.advance(LEASE_MS + 600_000 - 1)
+
+    assert says(service, NotExecuted()) is Settlement.TOO_EARLY
+    service.clock.advance(1)
+    assert says(service, NotExecuted()) is Settlement.SETTLED
+
+
+def test_a_reconciler_that_has_looked_does_not_put_the_grace_off() -> None:
+    """Once a turn was taken the grace is over, however far away the next turn is."""
+    service = unknown(reconcile_grace=timedelta(minutes=10))
+    knows("nonsense")
+    assert reconciles(service).still_unknown == 1
+
+    assert says(service, NotExecuted()) is Settlement.SETTLED
+
+
+@pytest.mark.requirement("D6")
+def test_a_late_effect_completes_what_was_to_be_tried_again() -> None:
+    """A charge that comes to light after the operation was let go completes it: the retry gets the
+    answer, and pays nothing.
+
+    Red when a late effect is taken for nothing in doubt.
+    """
+    service = unknown()
+    assert says(service, NotExecuted()) is Settlement.SETTLED
+
+    assert says(service, NotExecuted()) is NOT_IN_DOUBT
+    assert says(service) is Settlement.SETTLED
+    assert is_replay(service.sends(service.charge))
+    assert len(service.charges) == 1
+
+
+def test_a_late_effect_is_overtaken_by_the_retry_that_runs() -> None:
+    """A retry that began meanwhile is not overruled."""
+    service = unknown()
+    says(service, NotExecuted())
+    said: list[Settlement] = []
+
+    service.sends(lambda *_: said.append(says(service)))
+
+    assert said == [Settlement.RUNNING]
+    assert service.send(POST)["body"] == "made"
+
+
+def test_a_step_is_settled_under_its_name() -> None:
+    """Of recorded effects the step in doubt is settled, by its name or without; another step, or
+    the whole of an operation that has none in doubt, is not.
+    """
+    service = in_doubt()
+    assert says(service, Completed("h-2"), step="hold") is NOT_IN_DOUBT
+    assert says(service, Completed("x"), step="another") is NOT_IN_DOUBT
+
+    assert says(service, Completed("c-1"), step="charge") is Settlement.SETTLED
+    for step_name in ("charge", "hold", ""):
+        assert says(service, Completed("c-2"), step=step_name) is NOT_IN_DOUBT
+    service.sends(step("hold"), step("charge"))
+    assert (service.ran, service.given[-1]) == (["hold", "charge"], "c-1")
+
+
+def test_an_operation_without_steps_has_none_to_settle() -> None:
+    """A step's name is no way to settle effects that are not recorded."""
+    service = unknown()
+
+    assert says(service, step="charge") is NOT_IN_DOUBT
+    assert service.record.status is Status.UNKNOWN
+
+
+def test_half_done_work_is_not_completed_from_outside() -> None:
+    """The business writes of recorded effects are made by a run: nobody answers for it."""
+    service = Steps()
+    service.sends(step("hold", "h-1"), ends=FAILED)
+
+    assert says(service) is NOT_IN_DOUBT
+    assert service.sends(step("hold"), step("charge", "c-1"))["statusCode"] == 201
+
+
+@pytest.mark.parametrize("answer", ["no answer of a route", {"body": ""}, None, object()])
+def test_an_answer_that_cannot_be_stored_is_the_callers_mistake(answer: Any) -> None:
+    """A TypeError, and the operation is as unknown as before."""
+    service = unknown()
+    before = service.record
+
+    with pytest.raises(TypeError):
+        says(service, Completed(answer))
+    assert service.record == before
+
+
+@pytest.mark.parametrize("call", ["read", "Settle"])
+def test_a_store_that_fails_is_an_error_and_it_may_be_said_again(call: str) -> None:
+    """Where the store does not answer nothing is claimed; said again, it is settled once."""
+    service = unknown()
+    service.store.refuse(call, 99)
+    with pytest.raises(StoreError):
+        says(service)
+    service.store.recovers()
+
+    assert says(service) is Settlement.SETTLED
+    assert is_replay(service.send(POST))
+
+
+def test_a_settlement_whose_answer_is_lost_is_ours() -> None:
+    """The write that landed is recognised by its fresh owner."""
+    service = unknown()
+    service.store.call_timeout_ms = 1_500
+    service.store.lose("Settle")
+
+    assert says(service) is Settlement.SETTLED
+
+
+def test_an_answer_that_is_large_is_kept_before_the_record_says_so() -> None:
+    """What cannot be kept is not settled; then it is, and replayed whole."""
+    service = unknown()
+    large = {"statusCode": 200, "body": "é" * 300_000 + str(list(range(60_000)))}
+    service.store.refuse("keep", 99)
+    with pytest.raises(StoreError):
+        says(service, Completed(large))
+    assert service.record.status is Status.UNKNOWN
+    service.store.recovers()
+
+    assert says(service, Completed(large)) is Settlement.SETTLED
+    assert service.send(POST)["body"] == large["body"]
+
+
+def test_without_a_table_nothing_can_be_settled() -> None:
+    """Whoever settles without a store is told to name the table."""
+    with pytest.raises(ConfigurationError, match="ONCEKEY_TABLE"):
+        settle(unknown().runs[0].reference, NotExecuted())
