@@ -29,8 +29,8 @@ class _Key(DynamoType):
         return super().__hash__()
 
 
-def multiply(table: str, pk: str, number: int) -> None:
-    """Copy the item under `pk` so many times, each under a key of its own.
+def multiply(table: str, pk: str, number: int, *, key: str = "pk") -> list[str]:
+    """Copy the item under `pk` so many times, each under a `key` of its own; these keys.
 
     Into moto's own dictionary, and in the order of the keys: anything else takes minutes.
     """
@@ -39,13 +39,15 @@ def multiply(table: str, pk: str, number: int) -> None:
     )
     whole = items[DynamoType({"S": pk})]
     attributes = whole.attrs
-    for each in range(number):
+    keys = [f"{pk}-{each:06d}" for each in range(number)]
+    for text in keys:
         item = copy.copy(whole)
-        item.hash_key = _Key(f"{pk}-{each:06d}")
+        item.hash_key = _Key(text)
         # The copy of a mapping that counts its size at every change, once made.
         item.attrs = type(attributes)(attributes)
-        dict.__setitem__(item.attrs, "pk", item.hash_key)
+        dict.__setitem__(item.attrs, key, item.hash_key)
         items[item.hash_key] = item
+    return keys
 
 
 class Reads:

@@ -1,0 +1,237 @@
+"""What has stayed in the outbox is sent again, and what is swept is what is open, on moto."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+
+from oncekey.dynamodb_outbox import OutboxTable, message_item
+from oncekey.errors import StoreError
+from oncekey.inbox import delivered
+from oncekey.outbox import Message
+from oncekey.outbox_sweep import OutboxSweep
+from oncekey.reconciler_settings import ReconcilerSettings
+from oncekey.relay import OutboxRelay
+from oncekey.sqs_queue import Entry, Rejected, SqsQueue
+from oncekey.testing import ManualClock, MemoryStore
+from tests.support.dynamodb import LossyTransport, dynamodb_table
+from tests.support.many_records import Reads, multiply
+from tests.support.reconciled import RUN_MS, reconciler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from oncekey.reconciler_report import Report
+
+OUTBOX = "outbox-under-test"
+NOW_MS = ManualClock().now_ms()
+GRACE_MS = ReconcilerSettings().outbox_grace_ms
+SENT, OPEN = 10_000, 5
+
+
+class Queue(SqsQueue):
+    """A queue that keeps what it is sent. `happens` is called before each batch, and may raise."""
+
+    def __init__(self) -> None:
+        super().__init__("https://sqs.example/work")
+        self.bodies: list[str] = []
+        self.happens: Callable[[], object] = lambda: None
+        self.refuses: set[str] = set()
+
+    def send(self, entries: Sequence[Entry]) -> list[Rejected]:
+        """See `SqsQueue.send`."""
+        self.happens()
+        taken = [each for each in entries if each.id not in self.refuses]
+        self.bodies += [each.body for each in taken]
+        return [Rejected(each.id, "TooLarge", True) for each in entries if each not in taken]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the messages that it has got, in their order."""
+        return [delivered(body).id for body in self.bodies]
+
+
+class Line:
+    """An outbox table, a queue, a relay between them, and a reconciler that sweeps."""
+
+    def __init__(self, client: DynamoDBClient) -> None:
+        self.client = client
+        self.clock, self.store, self.queue = ManualClock(), MemoryStore(), Queue()
+        self.table = OutboxTable(OUTBOX, client=client)
+        self.relay = OutboxRelay(table=self.table, queue=self.queue)
+        self.reads = Reads(client)
+
+    def write(self, *numbers: int, age_ms: int = GRACE_MS + 1) -> list[Message]:
+        """Messages that nobody has sent yet."""
+        messages = [message(number, age_ms) for number in numbers]
+        for each in messages:
+            self.client.put_item(TableName=OUTBOX, Item=message_item(each))
+        return messages
+
+    def sweeps(self) -> Report:
+        """A run of the reconciler."""
+        sweep = OutboxSweep(table=self.table, relay=self.relay)
+        return reconciler(self, outbox=sweep).run(self.clock.now_ms() + RUN_MS)
+
+    def in_table(self) -> set[str]:
+        """The ids that are still there."""
+        return {item["id"]["S"] for item in self.client.scan(TableName=OUTBOX)["Items"]}
+
+
+def message(number: int, age_ms: int) -> Message:
+    """A message that was written so long ago."""
+    return Message(
+        id=f"message-{number:03d}",
+        topic="payment.requested",
+        payload='{"n":1}',
+        operation_id="0f8fad5b-d9cb-469f-a165-70867728950e",
+        operation="POST /payments",
+        tenant="acme",
+        created_at_ms=NOW_MS - age_ms,
+    )
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[DynamoDBClient]:
+    """A client of moto."""
+    with dynamodb_table() as client:
+        yield client
+
+
+@pytest.fixture
+def line(client: DynamoDBClient) -> Iterator[Line]:
+    """A line of its own for each test."""
+    client.create_table(
+        TableName=OUTBOX,
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    yield Line(client)
+    client.delete_table(TableName=OUTBOX)
+
+
+def stream_event(messages: Sequence[Message]) -> dict[str, Any]:
+    """The event of the table's stream on which these were written."""
+    changes = [{"NewImage": message_item(each), "SequenceNumber": "1"} for each in messages]
+    return {"Records": [{"eventName": "INSERT", "dynamodb": change} for change in changes]}
+
+
+@pytest.mark.case(40)
+def test_a_sweep_reads_what_is_open_and_not_what_was_sent(line: Line) -> None:
+    """Of 10,005 messages 10,000 were sent by the relay: a sweep reads the five that are open.
+
+    Red when what was sent stays in the table, marked or not.
+    """
+    (first,) = line.write(0)
+    sent = [replace(first, id=each) for each in multiply(OUTBOX, first.id, SENT - 1, key="id")]
+    assert len(line.in_table()) > OPEN
+    line.relay(stream_event([first, *sent]), None)
+    assert len(line.queue.bodies) == SENT
+    line.write(*range(1, 1 + OPEN))
+    line.queue.bodies.clear()
+    before = line.reads.scanned
+
+    assert line.sweeps().resent == OPEN
+    assert line.reads.scanned - before == OPEN
+    assert line.queue.ids == [f"message-{number:03d}" for number in range(1, 1 + OPEN)]
+
+
+@pytest.mark.case(40)
+def test_a_sweep_sends_what_is_older_than_the_grace_and_nothing_younger(line: Line) -> None:
+    """What was written a moment ago is its relay's; what is older than the grace is sent, once, and
+    leaves the table.
+
+    Red when the sweep sends what the relay is about to send.
+    """
+    line.write(1, 2)
+    line.write(3, age_ms=GRACE_MS)
+    line.write(4, age_ms=0)
+
+    assert line.sweeps().resent == 2
+    assert (sorted(line.queue.ids), line.in_table()) == (
+        ["message-001", "message-002"],
+        {"message-003", "message-004"},
+    )
+    assert line.sweeps().resent == 0
+    line.clock.advance(1)
+    assert line.sweeps().resent == 1
+    line.clock.advance(GRACE_MS)
+    assert line.sweeps().resent == 1
+    assert (len(line.queue.ids), line.in_table()) == (4, set())
+
+
+@pytest.mark.parametrize("moment", ["before it sends", "after it has sent"])
+def test_several_sweeps_at_once_lose_nothing(line: Line, moment: str) -> None:
+    """Two sweeps, or a sweep and the relay, may send a message twice under one id; none is lost,
+    and the table is empty afterwards.
+    """
+    line.write(*range(15))
+    other = Line(line.client)
+    other.queue = line.queue
+
+    def meanwhile() -> None:
+        line.queue.happens = lambda: None
+        other.relay = OutboxRelay(table=other.table, queue=line.queue)
+        other.sweeps()
+
+    if moment == "before it sends":
+        line.queue.happens = meanwhile
+        line.sweeps()
+    else:
+        once = [True]
+
+        def before_delete(**_: object) -> None:
+            if once and once.pop():
+                meanwhile()
+
+        line.client.meta.events.register("before-call.dynamodb.BatchWriteItem", before_delete)
+        line.sweeps()
+
+    assert set(line.queue.ids) == {f"message-{number:03d}" for number in range(15)}
+    assert len(line.queue.ids) <= 30
+    assert line.in_table() == set()
+
+
+def test_a_queue_that_is_down_costs_nothing_but_time(line: Line) -> None:
+    """What the queue did not take stays in the table and is counted; the next sweep sends it."""
+    line.write(*range(3))
+
+    def is_down() -> None:
+        raise StoreError("no route to the queue", transient=True)
+
+    line.queue.happens = is_down
+    report = line.sweeps()
+    assert (report.resent, report.failed, len(line.in_table())) == (0, 3, 3)
+    line.queue.happens = lambda: None
+
+    assert (line.sweeps().resent, line.in_table()) == (3, set())
+
+
+def test_what_the_queue_never_takes_holds_nothing_up(line: Line) -> None:
+    """A message that is refused for good stays, is counted each time, and the others are sent."""
+    line.write(*range(12))
+    line.queue.refuses = {"message-000"}
+
+    report = line.sweeps()
+
+    assert (report.resent, report.failed) == (11, 1)
+    assert line.in_table() == {"message-000"}
+
+
+def test_a_delete_whose_answer_is_lost_sends_no_other_message_twice(line: Line) -> None:
+    """What was deleted without an answer is gone at the next sweep."""
+    line.write(1)
+    # Of its own: moto's client is shared by the module.
+    client: DynamoDBClient = boto3.client("dynamodb", region_name="eu-central-1")
+    other = Line(client)
+    LossyTransport(client).lose("BatchWriteItem")
+
+    assert other.sweeps().failed == 1
+    assert line.in_table() == set()
+    assert line.sweeps().resent == 0
