@@ -161,6 +161,35 @@ def test_a_bad_resolver_costs_its_record_the_turn_and_not_the_run(how: str) -> N
     assert report.is_complete
 
 
+@pytest.mark.requirement("C21")
+def test_a_provider_that_hangs_does_not_take_the_time_of_all_others() -> None:
+    """Where an operation's resolver has not answered in time twice, its other records stay due for
+    the next run, and this one goes on to what others wait for.
+
+    Red when every record of a provider that hangs is asked about until the time is up.
+    """
+    service = Unrecorded()
+    for key in KEYS:
+        service.fails(key)
+
+    def hangs() -> Any:
+        service.clock.advance(10_000)
+        return StillUnknown()
+
+    asked = knows(hangs)
+    report = service.reconciles()
+
+    assert (report.visited, report.asked, report.still_unknown) == (4, 2, 2)
+    assert not report.is_complete
+    assert len(asked) == 2
+    assert sorted(each.reconcile_attempts for each in service.store.records.values()) == [
+        0,
+        0,
+        1,
+        1,
+    ]
+
+
 def test_a_resolver_that_hangs_has_had_its_turn_before_it_was_asked() -> None:
     """The turn is on record while the resolver is asked: whoever dies with it finds the record due
     at the next back-off, not at the head of every run.

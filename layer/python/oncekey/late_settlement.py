@@ -13,7 +13,6 @@ from oncekey.options import duration_faults, settings_given
 from oncekey.record import Due, Status
 from oncekey.references import read_reference
 from oncekey.resolvers import AnswerRules, answers_of, check_finding
-from oncekey.retry import Budget
 from oncekey.settlement import Settlement, Settler
 from oncekey.store import Refused
 from oncekey.transition_rules import applied
@@ -25,9 +24,8 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.record import Record
     from oncekey.resolvers import Completed
+    from oncekey.retry import Budget
     from oncekey.store import Store
-
-_MOST_FAILURES = 3
 
 
 def settle(
@@ -76,11 +74,7 @@ def settle(
     settings = defaults.settings(settings_given({"retention_s": retention}, {}))
     store = store or defaults.store(settings.store_timeout_ms)
     clock = clock or SystemClock()
-    budget = Budget(
-        until_ms=clock.now_ms() + (_MOST_FAILURES + 1) * store.call_timeout_ms,
-        call_timeout_ms=store.call_timeout_ms,
-        max_failures=_MOST_FAILURES,
-    )
+    budget = retry.few_tries(clock.now_ms(), store.call_timeout_ms)
     record = drive(retry.read(pk, budget, clock), store=store, clock=clock, invocation=never)
     now_ms = clock.now_ms()
     if record is None or record.operation_id != operation_id or record.is_expired(now_ms):

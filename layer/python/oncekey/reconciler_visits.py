@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,11 +25,10 @@ from oncekey.reconciling import (
     Visit,
     Visitor,
     Wait,
-    needs_nobody,
+    has_resolver,
 )
 from oncekey.record import Due
-from oncekey.resolvers import StillUnknown, resolver_of
-from oncekey.retry import Budget
+from oncekey.resolvers import StillUnknown
 from oncekey.settlement import Settlement, Settler
 from oncekey.store import Refused, Written
 from oncekey.stored_answer import opened
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from oncekey.reconciler_report import Report
     from oncekey.reconciler_settings import ReconcilerSettings
     from oncekey.record import Record
+    from oncekey.retry import Budget
     from oncekey.settings import Settings
     from oncekey.sqs_queue import SqsQueue
     from oncekey.store import Store
@@ -51,10 +52,11 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_MOST_FAILURES = 3
 # Ending a dead attempt makes it unknown or half done, which is then met once more.
 _MOST_ROUNDS = 3
 _LONGEST_WISH = timedelta(days=30)
+# Each costs the run ten seconds, and there may be hundreds where a provider hangs.
+_MOST_UNANSWERED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,8 @@ class Visits:
     escalations: SqsQueue | None
     timed_out: Callable[[Record, Settings, int], Ending]
     report: Report
+    # How often a resolver of an operation has not answered in time.
+    unanswered: Counter[str] = field(default_factory=Counter)
 
     def visit(self, pk: str, until_ms: int) -> None:
         """Do what is due about the record under `pk`.
@@ -97,7 +101,7 @@ class Visits:
             chance=self.clock.random_fraction(),
             settings=self.settings,
             turns=self.turns,
-            has_resolver=_has_resolver,
+            has_resolver=has_resolver,
             timed_out=lambda record: self.timed_out(record, self.settings, now_ms),
         )
 
@@ -142,20 +146,26 @@ class Visits:
         return after
 
     def _ask(self, record: Record, turn: Reschedule, until_ms: int) -> None:
+        if self.unanswered[record.operation] >= _MOST_UNANSWERED:
+            # Still due, and first in the next run: what others wait for is done in this one.
+            self.report.is_complete = False
+            return
         asked = self._take(record, turn)
         if asked is None:
             return
         self.report.asked += 1
-        left_ms = max(1, until_ms - self.clock.now_ms())
+        asked_at_ms = self.clock.now_ms()
+        timeout_ms = min(self.turns.resolver_timeout_ms, max(1, until_ms - asked_at_ms))
         settler = Settler(
             store=self.store,
             clock=self.clock,
             settings=self.settings,
-            resolver_timeout_ms=min(self.turns.resolver_timeout_ms, left_ms),
+            resolver_timeout_ms=timeout_ms,
         )
         finding = settler.find_out(asked)
         if isinstance(finding, StillUnknown | Settlement):
             self.report.still_unknown += 1
+            self.unanswered[record.operation] += self.clock.now_ms() - asked_at_ms >= timeout_ms
             if isinstance(finding, StillUnknown):
                 self._put_off(asked, finding)
             return
@@ -230,21 +240,10 @@ class Visits:
         return drive(flow, store=self.store, clock=self.clock, invocation=never)
 
     def _budget(self) -> Budget:
-        return Budget(
-            until_ms=self.clock.now_ms() + (_MOST_FAILURES + 1) * self.store.call_timeout_ms,
-            call_timeout_ms=self.store.call_timeout_ms,
-            max_failures=_MOST_FAILURES,
-        )
+        return retry.few_tries(self.clock.now_ms(), self.store.call_timeout_ms)
 
 
 def _has_landed(reply: object, after: Record, budget: Budget) -> bool:
     # Ours, and its answer was lost. Another reconciler may have written the very same at the same
     # moment: without a lost answer it was that one.
     return isinstance(reply, Refused) and reply.record == after and budget.doubts > 0
-
-
-def _has_resolver(record: Record) -> bool:
-    if needs_nobody(record):
-        return True
-    started = record.steps.started
-    return resolver_of(record.operation, started.name if started is not None else "") is not None

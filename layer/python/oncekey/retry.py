@@ -26,6 +26,7 @@ R = TypeVar("R")
 
 _FIRST_DELAY_MS = 50
 _LONGEST_DELAY_MS = 1_000
+_FEW = 3
 # A burst of one tenant's new keys meets in its counter. That says nothing of the store, and passes:
 # these tries take about three seconds.
 _MOST_COUNTER_CONFLICTS = 8
@@ -51,6 +52,15 @@ class Budget:
         """Whether one more try may begin at `next_at_ms`."""
         failures_left = self.max_failures is None or self.failures < self.max_failures
         return failures_left and next_at_ms + self.call_timeout_ms <= self.until_ms
+
+
+def few_tries(now_ms: int, call_timeout_ms: int) -> Budget:
+    """The budget of a call that somebody makes again anyway, which is as good as a longer try."""
+    return Budget(
+        until_ms=now_ms + (_FEW + 1) * call_timeout_ms,
+        call_timeout_ms=call_timeout_ms,
+        max_failures=_FEW,
+    )
 
 
 def delay_ms(failures: int, random_fraction: float) -> int:

@@ -19,7 +19,6 @@ from oncekey.resolvers import (
     question_about,
     resolver_of,
 )
-from oncekey.retry import Budget
 from oncekey.settling_writes import Settling
 from oncekey.store import Refused
 
@@ -27,11 +26,10 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.record import Record
     from oncekey.resolvers import AnswerRules, Finding
+    from oncekey.retry import Budget
     from oncekey.settings import Settings
     from oncekey.settling_writes import Settled
     from oncekey.store import Store
-
-_MOST_FAILURES = 3
 
 
 class Settlement(StrEnum):
@@ -154,12 +152,7 @@ class Settler:
         return Settlement.SETTLED
 
     def _budget(self) -> Budget:
-        # Asking again is as good as a longer try.
-        return Budget(
-            until_ms=self.clock.now_ms() + (_MOST_FAILURES + 1) * self.store.call_timeout_ms,
-            call_timeout_ms=self.store.call_timeout_ms,
-            max_failures=_MOST_FAILURES,
-        )
+        return retry.few_tries(self.clock.now_ms(), self.store.call_timeout_ms)
 
 
 def _is_ours(met: Record | None, settled: Settled) -> bool:
