@@ -7,28 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import Completed, NotExecuted, Settlement, idempotent, settle, single_tenant
-from oncekey.reconciler_report import Report
-from oncekey.reconciler_settings import ReconcilerSettings
-from oncekey.reconciler_visits import Visits
+from oncekey import Completed, NotExecuted
+from oncekey.envelope import sealed
+from oncekey.inbox import delivered
+from oncekey.jobs import Jobs
 from oncekey.record import Status
-from oncekey.settings import Settings
-from oncekey.timed_out import TimedOut
 from oncekey.transitions import Settle
-from tests.simulation.lock_step import Scene, SteppedStore, explore
+from tests.simulation.lock_step import SteppedStore, explore
+from tests.simulation.race import LONG_MS, Race, paid
 from tests.support.protected import Context, is_replay, problem_of
-from tests.support.reconciled import Escalations, knows
-from tests.support.steps import POST, finds
+from tests.support.reconciled import knows
+from tests.support.steps import finds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
     from oncekey import Operation
-    from oncekey.record import Record
     from oncekey.transitions import Transition
     from tests.support.protected import Answer
-
-LONG_MS = 600_000
 
 
 @pytest.fixture(autouse=True)
@@ -36,118 +30,6 @@ def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
     monkeypatch.setattr("oncekey.resolvers._resolvers", {})
     monkeypatch.setattr("oncekey.resolvers._rules", {})
-
-
-def paid(by: str) -> Answer:
-    """An answer that says whose it is."""
-    return {"statusCode": 201, "body": by}
-
-
-class Race(Scene):
-    """One record, a handler, and those who want to settle what it left.
-
-    `charges` are the attempts that have paid, as their provider knows.
-    """
-
-    def __init__(self, *, effects: str = "unrecorded", store: type[SteppedStore] = SteppedStore):
-        super().__init__()
-        self.store = store(self.steps)
-        self.charges: list[int] = []
-        self.escalations = Escalations()
-        self.escalations.happens = self.steps.stop
-        self.reference = ""
-        self.then: Callable[[Operation], Answer] = lambda _op: paid("the owner")
-
-        @idempotent(
-            operation="POST /payments",
-            tenant=single_tenant(),
-            effects=effects,
-            store=self.store,
-            clock=self.clock,
-        )
-        def handler(_event: dict[str, Any], _context: object, op: Operation) -> Answer:
-            self.reference = op.reference
-            return self.then(op)
-
-        self.handler = handler
-
-    def send(self) -> Answer:
-        """One request."""
-        answer: Answer = self.handler(dict(POST), Context(self.clock, self.clock.now_ms() + 10_000))
-        return answer
-
-    @property
-    def record(self) -> Record:
-        """The only one."""
-        (record,) = self.store.records.values()
-        return record
-
-    def state(self) -> Hashable:
-        """Also what has happened outside."""
-        return (super().state(), tuple(self.charges), len(self.escalations.bodies))
-
-    def owner_that_is_late(self, work: Callable[[Operation], Answer], calls: int = 1) -> None:
-        """An actor that has made so many calls, and goes on long after its lease and the grace."""
-        self.then = work
-        self.steps.add("owner", self.send)
-        for _ in range(calls):
-            self.steps.step("owner")
-        self.clock.advance(LONG_MS)
-
-    def pays(self, op: Operation) -> None:
-        """The provider is paid, in a moment of its own."""
-        self.steps.stop()
-        self.charges.append(op.attempt)
-
-    def reconcilers(self, *names: str) -> None:
-        """Actors that visit the record as a run of the reconciler does."""
-        pk = self.record.pk
-        for name in names:
-            visits = Visits(
-                store=self.store,
-                clock=self.clock,
-                settings=Settings(),
-                turns=ReconcilerSettings(),
-                escalations=self.escalations,
-                timed_out=TimedOut(()).ending,
-                report=Report(),
-            )
-
-            def visit(visits: Visits = visits) -> Report:
-                visits.visit(pk, self.clock.now_ms() + LONG_MS)
-                return visits.report
-
-            self.steps.add(name, visit)
-
-    def webhook(self, finding: Completed | NotExecuted, step: str = "") -> None:
-        """An actor that knows."""
-        reference = self.reference
-
-        def know() -> Settlement:
-            return settle(reference, finding, step=step, store=self.store, clock=self.clock)
-
-        self.steps.add("webhook", know)
-
-    def settled_by(self) -> list[str]:
-        """Who says that the outcome is theirs; nobody failed."""
-        winners: list[str] = []
-        for name in self.steps.names:
-            match result := self.steps.result(name):
-                case Report():
-                    assert result.failed == 0
-                    assert not (result.settled and result.overtaken)
-                    winners += [name] * result.settled
-                case Settlement():
-                    winners += [name] if result is Settlement.SETTLED else []
-                case dict():
-                    winners += [] if is_replay(result) else [name]
-                case _:
-                    raise AssertionError(f"{name} ended with {result!r}")
-        return winners
-
-    def applied(self, *names: str) -> int:
-        """How many writes of these kinds the store has applied."""
-        return sum(name in names for name in self.store.applied)
 
 
 class OneOutcome(Race):
@@ -263,6 +145,42 @@ class Told(Race):
         assert (self.send()["body"], self.record.due) == (self.steps.result("owner")["body"], None)
 
 
+class HandedBack(Race):
+    """Half-done work is due: two reconcilers hand it back, while its client comes back itself."""
+
+    def __init__(self) -> None:
+        super().__init__(effects="recorded", on_abandoned="complete")
+        self.then = self.fails_after_a_step
+        assert self.send()["statusCode"] == 500
+        self.clock.advance(LONG_MS)
+        self.then = self.goes_on
+        self.reconcilers("one", "two")
+        self.steps.add("client", self.send)
+
+    def fails_after_a_step(self, op: Operation) -> Answer:
+        """The first attempt."""
+        op.step("hold", lambda: self.charges.append(op.attempt))
+        return {"statusCode": 500}
+
+    def goes_on(self, op: Operation) -> Answer:
+        """Every other one."""
+        op.step("hold", lambda: self.charges.append(op.attempt))
+        op.step("charge", lambda: self.charges.append(op.attempt))
+        return paid("somebody")
+
+    def check(self) -> None:
+        """It was handed back once at the most, and whoever does it, does it once."""
+        assert len(self.store.messages) <= 1
+        handed = sum(self.steps.result(name).handed_back for name in ("one", "two"))
+        assert handed == len(self.store.messages)
+        for message in self.store.messages:
+            Jobs(self.handler).perform(
+                delivered(sealed(message)), Context(self.clock, self.clock.now_ms() + 10_000)
+            )
+        assert len(self.charges) == 2
+        assert self.send()["body"] == "somebody"
+
+
 @pytest.mark.requirement("D6")
 def test_one_outcome_is_recorded_once_whoever_comes_first() -> None:
     """Two reconcilers, a late owner and a webhook race for one operation: in every interleaving of
@@ -297,6 +215,16 @@ def test_a_person_is_told_once_for_each_mark() -> None:
     a webhook has settled before.
     """
     assert explore(Told) >= 50
+
+
+@pytest.mark.requirement("E10")
+def test_half_done_work_is_handed_back_once_and_done_once() -> None:
+    """Two reconcilers and the client meet half-done work: one message at the most is written for
+    it, and the steps that are left are done once, by the client or the worker.
+
+    Red when the message is written without the turn, or the worker runs what a client has resumed.
+    """
+    assert explore(HandedBack) >= 20
 
 
 class AnyOwner(SteppedStore):
