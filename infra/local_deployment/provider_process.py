@@ -26,8 +26,20 @@ class ProviderProcess:
 
     def charges(self) -> int:
         """How many charges it has made so far."""
+        return self._count("charges")
+
+    def refunds(self) -> int:
+        """How many refunds it has made so far."""
+        return self._count("refunds")
+
+    def lose_answers(self, count: int) -> None:
+        """Do the next `count` calls' work, and leave them without an answer."""
+        data = json.dumps({"lose_answer": count}).encode()
+        urllib.request.urlopen(f"{self.url}/_faults", data=data).close()  # noqa: S310 -- our own process
+
+    def _count(self, what: str) -> int:
         with urllib.request.urlopen(f"{self.url}/_state") as answer:  # noqa: S310 -- our own process
-            return int(json.load(answer)["charges"])
+            return int(json.load(answer)[what])
 
 
 @contextlib.contextmanager

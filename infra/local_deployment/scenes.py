@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from infra.local_deployment.api import Answer, Api, HttpApi
     from infra.local_deployment.cloud import Cloud
     from infra.local_deployment.issuer import Issuer
+    from infra.local_deployment.provider_process import ProviderProcess
     from infra.local_deployment.toolkit import Deployed, Toolkit
 
 PAYMENT = {"customer_id": "cus_1", "amount": 1200, "currency": "eur"}
 _REPLAYED = "idempotent-replayed"
-_LOOKS = 300
+# Two minutes and more: a schedule's minute, and whatever holds a busy machine up.
+_LOOKS = 600
 _PAUSE_S = 0.2
 
 
@@ -74,6 +76,38 @@ def _ended(api: Api, path: str, work: Callable[[], object]) -> str:
             return status
         work()
     raise Broken(f"{path} is still pending")
+
+
+def settle_an_unknown(
+    api: Api, provider: ProviderProcess, payment: str, reconcile: Callable[[], object]
+) -> None:
+    """A refund of which nobody knows whether it was made is not made again, and settled.
+
+    Args:
+        api: The deployed API.
+        provider: The stand-in that the deployed functions call.
+        payment: The path of a payment that is charged.
+        reconcile: Lets the deployed reconciler run, or lets it be time for its next run.
+    """
+    before, key = provider.refunds(), new_id()
+    body = {"payment_id": payment.rpartition("/")[2], "amount": 300}
+    # The function asks twice.
+    provider.lose_answers(2)
+    lost = api.post("/refunds", body, key=key)
+    ensure(lost.status >= 500, f"a lost answer was answered with {lost.status}: {lost.body!r}")
+    doubtful = api.post("/refunds", body, key=key)
+    ensure(b"outcome-unknown" in doubtful.body, f"not in doubt: {doubtful.body!r}")
+    reconcile()
+    for _ in range(_LOOKS):
+        settled = api.post("/refunds", body, key=key)
+        if settled.status != doubtful.status:
+            break
+        wait_a_little()
+    else:
+        raise Broken("the refund is still in doubt")
+    ensure(settled.status == 201, f"settled as {settled.status}: {settled.body!r}")
+    made = provider.refunds() - before
+    ensure(made == 1, f"the provider has given back {made} times")
 
 
 def refuse_wrong_tokens(api: HttpApi, issuer: Issuer) -> None:

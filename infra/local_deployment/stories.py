@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infra.environments import environment_from
-from infra.local_deployment import scenes
+from infra.local_deployment import reconciling, scenes
 from infra.local_deployment.api import EventApi, HttpApi
 from infra.local_deployment.deployed_functions import DeployedFunctions
 from infra.local_deployment.issuer import AUDIENCE, Issuer
@@ -71,6 +71,17 @@ class MinistackDeployment(Deployment):
 
     http: HttpApi
     issuer: Issuer
+
+    def grow_old(self) -> None:
+        """Let the schedule's next run find what is in doubt."""
+        outputs = self.deployed.outputs[f"{self.service}-stateful"]
+        reconciling.grow_old(self.cloud, outputs["IdempotencyTableName"])
+
+    def reconcile(self) -> None:
+        """The same, and do not wait for the minute to be over."""
+        self.grow_old()
+        answer = reconciling.call_as_scheduled(self.cloud)
+        scenes.ensure("FunctionError" not in answer, f"the reconciler has failed: {answer}")
 
 
 @contextlib.contextmanager
@@ -152,7 +163,9 @@ def play_ministack(report: Report) -> None:
         with report.step("tokens refused: missing, forged, expired, for somebody else"):
             scenes.refuse_wrong_tokens(here.http, here.issuer)
         with report.step("a payment sent three times over HTTP: charged once, twice replayed"):
-            scenes.pay_once(here.api, here.provider.charges, scenes.wait_a_little)
+            path = scenes.pay_once(here.api, here.provider.charges, scenes.wait_a_little)
+        with report.step("a refund whose answer was lost: settled by the scheduled reconciler"):
+            scenes.settle_an_unknown(here.api, here.provider, path, here.grow_old)
 
 
 def _deploy(

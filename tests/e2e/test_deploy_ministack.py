@@ -26,13 +26,26 @@ def deployment() -> Iterator[MinistackDeployment]:
         yield deployed
 
 
+@pytest.fixture(scope="module")
+def payment(deployment: MinistackDeployment) -> str:
+    """The path of a payment that was sent three times and charged once."""
+    return scenes.pay_once(deployment.api, deployment.provider.charges, scenes.wait_a_little)
+
+
 def test_the_authorizer_refuses_wrong_tokens(deployment: MinistackDeployment) -> None:
     """The deployed API answers 401 to a token that is missing, forged, expired or for others."""
     scenes.refuse_wrong_tokens(deployment.http, deployment.issuer)
 
 
-def test_a_payment_takes_effect_once(deployment: MinistackDeployment) -> None:
+def test_a_payment_takes_effect_once(deployment: MinistackDeployment, payment: str) -> None:
     """A payment that is sent three times through the deployed API is relayed by the deployed
     stream, worked on by the deployed queue, charged once, and replayed.
     """
-    scenes.pay_once(deployment.api, deployment.provider.charges, scenes.wait_a_little)
+    assert deployment.api.get(payment).json()["status"] == "succeeded"
+
+
+def test_an_unknown_is_settled(deployment: MinistackDeployment, payment: str) -> None:
+    """A refund whose answer was lost is made once: a retry is told that nobody knows, and what the
+    deployed schedule calls finds out, so that the next one gets the answer.
+    """
+    scenes.settle_an_unknown(deployment.api, deployment.provider, payment, deployment.reconcile)
