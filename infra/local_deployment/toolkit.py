@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Neither tells anybody of its use, nor asks whether there is a newer one.
 _QUIET = {"CDK_DISABLE_CLI_TELEMETRY": "true", "CDK_DISABLE_VERSION_CHECK": "true", "CI": "true"}
 # Ten times what the longest takes on a busy machine. An emulator's answer can let it ask for ever.
-_PATIENCE_S = 300
+_PATIENCE_S = 120
 _UNCHANGED = re.compile(r"✅\s+(\S+) \(no changes\)")
 
 

@@ -171,7 +171,9 @@ def test_a_package_of_another_hash_is_never_bundled(
 
 
 def test_the_functions_load_from_the_layer_alone(host: LayerBundle, tmp_path: Path) -> None:
-    """Every handler is imported where nothing else is installed but the layer and boto3."""
+    """Every handler is imported, and the provider's client made, where nothing else is installed
+    but the layer and boto3.
+    """
     runtime = tmp_path / "runtime"
     runtime.mkdir()
     for name in RUNTIME:
@@ -189,6 +191,8 @@ def test_the_functions_load_from_the_layer_alone(host: LayerBundle, tmp_path: Pa
     program = (
         f"import sys, importlib; sys.path[:0] = {path!r};"
         f"[importlib.import_module(name) for name in {modules!r}];"
+        # What the SDK sends with is loaded when there is something to send.
+        "import functions.shared.provider; functions.shared.provider.client();"
         "print(sys.modules['oncekey'].__file__, sys.modules['pydantic'].__file__)"
     )
     variables = {name: "x" for one in SERVICE.functions for name in one.environment}
