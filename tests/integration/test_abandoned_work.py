@@ -116,6 +116,29 @@ def test_what_did_nothing_is_not_handed_back() -> None:
     assert service.record.expires_at_s is not None
 
 
+@pytest.mark.requirement("E10")
+def test_a_commit_before_an_idempotent_first_step_makes_it_half_done() -> None:
+    """What died within an idempotent step leaves no trace of that step; a commit before it is on
+    record, and so the work is handed back, and the step is done once more under its key.
+
+    Red when a commit alone does not count as work that is half done.
+    """
+    service = Abandoned()
+    begun = commit("begun")
+    dies = step(
+        "charge", is_idempotent=True, then=lambda each: setattr(each.store, "is_dead", True)
+    )
+    service.dies(begun, dies)
+
+    assert service.reconciles().handed_back == 1
+    service.handles(begun, step("charge", "c-1", is_idempotent=True))
+    service.works()
+
+    assert service.ran == ["charge", "charge"]
+    assert len(set(service.keys)) == 1
+    assert service.record.status is Status.COMPLETED
+
+
 def test_a_step_in_doubt_is_settled_before_anything_is_handed_back() -> None:
     """First the resolver says what became of the step; then the work is handed back."""
     service = Abandoned()

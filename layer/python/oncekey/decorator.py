@@ -105,7 +105,9 @@ class idempotent:  # noqa: N801 -- written as a decorator
         on_abandoned: what becomes of half-done work whose client never comes back, with `recorded`
             effects. `wait` for the client (the default), or `complete`: the request is kept in the
             record, without credentials, and the reconciler has a worker finish it; see
-            `oncekey.jobs`. A request that takes more than 16 KB compressed waits all the same.
+            `oncekey.jobs`. A request that takes more than 16 KB compressed waits all the same. Half
+            done is what has a finished step or commit: put a commit before a first step that is
+            idempotent, which leaves nothing on record where it is interrupted.
         max_lease: a shorter lease than the Lambda's own deadline, with `repeatable` effects only.
         reconcile_grace: how long after a dead attempt's lease its calls may still arrive somewhere,
             60 s by default.
