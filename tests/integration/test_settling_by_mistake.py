@@ -140,15 +140,27 @@ def test_an_answer_from_outside_is_kept_as_long_as_the_handlers_own() -> None:
         says(service, Completed(MADE), retention=timedelta(days=-1))
 
 
-def test_a_dead_run_that_may_run_again_is_not_put_in_doubt_by_what_changes_nothing() -> None:
-    """`NotExecuted` of a dead run that its author declared harmless to repeat leaves it to the next
-    request, which runs it; in doubt it would wait for a person.
+@pytest.mark.parametrize(
+    ("effects", "finding", "told"),
+    [
+        ("repeatable", NotExecuted(), {}),
+        ("recorded", NotExecuted(), {}),
+        ("recorded", Completed("c-1"), {}),
+        ("recorded", Completed("c-1"), {"step": "charge"}),
+    ],
+    ids=str,
+)
+def test_a_dead_run_that_may_run_again_is_not_put_in_doubt_by_what_changes_nothing(
+    effects: str, finding: Any, told: dict[str, Any]
+) -> None:
+    """Of a dead run that may run again, what would change nothing leaves it to the next request,
+    which goes on with it at once; in doubt it would wait for somebody.
     """
-    service = Steps(effects="repeatable")
+    service = Steps(effects=effects)
     service.dies()
-    service.clock.advance(LEASE_MS + GRACE_MS + 1)
+    service.clock.advance(LEASE_MS + 1)
 
-    assert says(service, NotExecuted()) is Settlement.NOT_IN_DOUBT
+    assert says(service, finding, **told) is Settlement.NOT_IN_DOUBT
     assert service.sends()["statusCode"] == 201
 
 

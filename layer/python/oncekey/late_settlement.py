@@ -10,7 +10,7 @@ from oncekey.driver import drive
 from oncekey.equipment import never
 from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.options import duration_faults, settings_given
-from oncekey.record import Due, Status
+from oncekey.record import Due, Effects, Status
 from oncekey.references import read_reference
 from oncekey.resolvers import AnswerRules, answers_of, check_finding
 from oncekey.settlement import Settlement, Settler
@@ -81,8 +81,10 @@ def settle(
         telemetry.nothing_to_settle(operation_id)
         return Settlement.NOT_IN_DOUBT
     if record.is_lease_over(now_ms) and record.status is Status.IN_PROGRESS:
-        if record.may_run_again and isinstance(finding, NotExecuted):
-            # The next request runs it anyway; in doubt it would wait for somebody.
+        is_recorded = record.effects is Effects.RECORDED
+        if record.may_run_again and (is_recorded or isinstance(finding, NotExecuted)):
+            # The next request runs it, or goes on with it, anyway; in doubt it would wait for
+            # somebody.
             return Settlement.NOT_IN_DOUBT
         met = _in_doubt(record, store, clock, budget)
         if met is None or met.operation_id != operation_id:
