@@ -13,6 +13,7 @@ import pytest
 from oncekey import Completed, StillUnknown, settle
 from oncekey.reconciler_settings import ReconcilerSettings
 from oncekey.record import Status
+from tests.support.function_calls import Calls
 from tests.support.protected import problem_of
 from tests.support.reconciled import (
     PAID,
@@ -21,6 +22,7 @@ from tests.support.reconciled import (
     counts,
     knows,
     reconciler,
+    reconciles,
     wait_until_due,
 )
 from tests.support.steps import POST, Steps, caught, finds, raises, step
@@ -230,8 +232,12 @@ def test_what_a_resolver_says_after_its_time_is_heard_by_nobody() -> None:
     assert service.record == before
 
 
-def test_a_resolver_is_heard_no_longer_than_the_run_lasts() -> None:
+def test_a_resolver_is_heard_no_longer_than_the_run_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Where little time is left of the invocation, a resolver has that much and no more."""
+    # Here it really passes.
+    monkeypatch.setattr("oncekey.reconciler._LEAST_TIME_MS", 10)
     service = unknown()
     goes_on = threading.Event()
 
@@ -242,7 +248,7 @@ def test_a_resolver_is_heard_no_longer_than_the_run_lasts() -> None:
     knows(hangs)
     wait_until_due(service)
     try:
-        report = reconciler(service).run(service.clock.now_ms() + 1_000)
+        report = reconciler(service).run(service.clock.now_ms() + 10)
     finally:
         goes_on.set()
 
@@ -286,17 +292,29 @@ def _without_doubt(service: Steps) -> Any:
     return replace(service.record, steps=service.record.steps.cleared())
 
 
-def test_what_a_resolver_raises_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """An error's text, and an answer that cannot be stored, may hold what nobody should read."""
+def test_what_a_resolver_says_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """An error's text, an answer that cannot be stored, and the names in it may be what nobody
+    should read.
+    """
     caplog.set_level(logging.DEBUG, "oncekey")
-    service = unknown()
+    service, calls = unknown(), Calls()
     secret = "card 4242 of acme"
     knows(raises(ValueError(secret)), secret, Completed({"statusCode": 200, "body": {secret}}))
+    knows(Completed({secret: object()}), operation="charge")
+    calls.then = _times_out
+    with pytest.raises(TimeoutError):
+        calls.call({"id": "a"})
     for _ in range(3):
         service.reconciles()
+        assert reconciles(calls).still_unknown == 1
 
     assert "4242" not in caplog.text
+    assert "oncekey answer-not-storable: charge" in caplog.text
     assert service.record.reconcile_attempts == 3
+
+
+def _times_out(_record: Any) -> None:
+    raise TimeoutError
 
 
 def test_two_findings_for_one_record_are_one_settlement() -> None:
