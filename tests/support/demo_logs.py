@@ -46,12 +46,17 @@ def replayed(exchange: Exchange) -> Exchange:
 def log(
     *exchanges: Exchange,
     movements: tuple[Movement, ...] = (),
+    made_before: tuple[Movement, ...] = (),
     states: dict[str, str] | None = None,
     calls: int = 0,
 ) -> SceneLog:
     """A scene in which this was seen."""
     return SceneLog(
-        exchanges=exchanges, movements=movements, states=states or {}, provider_calls=calls
+        exchanges=exchanges,
+        made_before=made_before,
+        movements=movements,
+        states=states or {},
+        provider_calls=calls,
     )
 
 

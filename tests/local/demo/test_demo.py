@@ -53,9 +53,9 @@ def test_every_promise_is_kept(protected: Ended) -> None:
     assert {verdict for _, _, verdict in rows(protected).values()} == {"kept"}
     assert all(due == moved for due, moved, _ in rows(protected).values())
     due: Counter[str] = sum((scene.due for scene in SCENES), Counter())
-    assert due == {CHARGE: 6, REFUND: 2}
+    assert due == {CHARGE: 6, REFUND: 3}
     assert rows(protected)["total"][0] == due.total()
-    assert "promises were kept. Charges: 6 made, 6 due. Refunds: 2 made, 2 due." in protected.output
+    assert "promises were kept. Charges: 6 made, 6 due. Refunds: 3 made, 3 due." in protected.output
 
 
 def test_every_scene_is_told(protected: Ended) -> None:
@@ -85,6 +85,21 @@ def test_the_worker_is_killed_in_the_middle(protected: Ended) -> None:
     assert states == ["pending", "pending", "succeeded"]
 
 
+def test_two_unknown_refunds_are_settled_by_two_ways(protected: Ended) -> None:
+    """Two processes die by SIGKILL in a refund; the one that was made is settled by the provider's
+    event, sent twice, and the other by the reconciler's question.
+    """
+    told = text(protected)
+    died, told, asked = (told.partition(f"\n {number}  ")[2] for number in (7, 8, 9))
+    assert died.partition("\n 8  ")[0].count("is killed (SIGKILL)") == 2
+    by_event = told.partition("\n 9  ")[0]
+    assert re.findall(r"← (\d\d\d)", by_event) == ["201", "409"]
+    assert "each of them twice" in by_event
+    by_question = asked.partition("\n10  ")[0]
+    assert "the reconciler runs: 1 asked about, 1 settled" in by_question
+    assert re.findall(r"← (\d\d\d)", by_question) == ["201", "201"]
+
+
 def test_unprotected_breaks(unprotected: Ended) -> None:
     """Without protection the demo ends with status 1, for money that the provider has moved."""
     assert unprotected.status == 1
@@ -93,14 +108,15 @@ def test_unprotected_breaks(unprotected: Ended) -> None:
     assert moved["3"][0] > 1
     assert moved["4"] == (1, "BROKEN")
     assert moved["6"] == (2, "BROKEN")
-    assert moved["7"] == (5, "BROKEN")
-    assert moved["11"] == (1, "BROKEN")
-    assert {moved["5"], moved["8"]} == {(1, "kept")}
+    assert moved["7"] == (7, "BROKEN")
+    assert moved["8"] == moved["9"] == (2, "BROKEN")
+    assert moved["13"] == (1, "BROKEN")
+    assert {moved["5"], moved["10"]} == {(1, "kept")}
 
 
 @pytest.mark.parametrize(
     ("number", "kind"),
-    [(2, CHARGE), (3, REFUND), (4, CHARGE), (6, CHARGE), (7, REFUND)],
+    [(2, CHARGE), (3, REFUND), (4, CHARGE), (6, CHARGE), (7, REFUND), (8, REFUND), (9, REFUND)],
 )
 def test_unprotected_names_the_double_payments(unprotected: Ended, number: int, kind: str) -> None:
     """Each double charge and refund is in the list of broken promises, with its scene."""
@@ -119,8 +135,8 @@ def test_unprotected_plays_to_its_end(unprotected: Ended) -> None:
 def test_terminal_output(unprotected: Ended) -> None:
     """On a terminal there is colour, and a countdown that ends."""
     assert f"{ESCAPE}[1m" in unprotected.output
-    assert "waiting until the dead request's time is over:  6 s" in unprotected.output
-    assert "waiting until the dead request's time is over: done" in text(unprotected)
+    assert "waiting until the dead requests' time is over:  6 s" in unprotected.output
+    assert "waiting until the dead requests' time is over: done" in text(unprotected)
 
 
 def test_width(protected: Ended, unprotected: Ended) -> None:
@@ -132,8 +148,8 @@ def test_width(protected: Ended, unprotected: Ended) -> None:
 def test_nothing_is_left_behind(protected: Ended, unprotected: Ended) -> None:
     """Every process that a demo has started is gone when it ends, killed ones included."""
     for ended in (protected, unprotected):
-        # dev, store, provider, four functions' sandboxes, and two in place of the killed ones
-        assert len(ended.started) >= 9
+        # dev, store, provider, six functions' sandboxes, and three in place of the killed ones
+        assert len(ended.started) >= 12
         assert ended.still_there == []
 
 

@@ -16,7 +16,7 @@ from oncekey_local.demo.log import CHARGE, REFUND, Exchange, Movement, Recording
 from oncekey_local.demo.money import charged
 from oncekey_local.demo.narrator import Narrator
 from oncekey_local.demo.report import broken_by_scene, table, tell
-from oncekey_local.demo.scenes import Scene
+from oncekey_local.demo.scene import Scene
 from tests.support.demo_logs import accepted, charge, refund
 
 if TYPE_CHECKING:

@@ -20,10 +20,20 @@ from oncekey_local.demo.promises import (
     replays,
     taken_on,
     tells_how_long_it_is_kept,
+    tells_of_what_was_made,
     tells_when_to_retry,
 )
 from oncekey_local.demo.scenes import SCENES
-from tests.support.demo_logs import accepted, answer, given_back, log, problem, replayed
+from tests.support.demo_logs import (
+    accepted,
+    answer,
+    charge,
+    given_back,
+    log,
+    problem,
+    refund,
+    replayed,
+)
 
 NOON = datetime(2031, 5, 1, 12, tzinfo=UTC)
 RUNNING = "request-in-progress"
@@ -36,6 +46,7 @@ EXPIRES = tells_how_long_it_is_kept("call", now=lambda: NOON)
 REPLAYS = replays("retry", "call", status=202, says="")
 ANOTHER = another_payment("other", "call", says="")
 TAKEN_ON = taken_on("call", says="")
+TELLS = tells_of_what_was_made("call", says="")
 ENDS = ends("call", "succeeded", says="")
 
 
@@ -60,6 +71,7 @@ ENDS = ends("call", "succeeded", says="")
         (ANOTHER, log(accepted("call"), accepted("other", "pay_2"))),
         (TAKEN_ON, log(accepted("call"), accepted("call", "pay_2"), problem("other", 500, "x"))),
         (ENDS, log(accepted("call"), states={"pay_1": "succeeded", "pay_2": "pending"})),
+        (TELLS, log(replayed(given_back("call")), made_before=(charge(1), refund(1)))),
     ],
 )
 def test_kept(promise: Promise, good: SceneLog) -> None:
@@ -129,6 +141,18 @@ def test_kept(promise: Promise, good: SceneLog) -> None:
         (TAKEN_ON, log(answer("call", 202)), "202 payment pay_1…"),
         (TAKEN_ON, log(accepted("call", location="/payments")), "Location: /payments"),
         (TAKEN_ON, log(replace(accepted("call"), headers={})), "Location: none"),
+        (TELLS, log(made_before=(refund(1),)), NOT_SEEN),
+        (
+            TELLS,
+            log(given_back("call"), made_before=(refund(1),)),
+            "an answer without Idempotent-Replayed: true",
+        ),
+        (
+            TELLS,
+            log(replayed(given_back("call")), made_before=(refund(2),), movements=(refund(1),)),
+            "no such refund: 201 refund ref_1… succeeded",
+        ),
+        (TELLS, log(problem("call", 409, "outcome-unknown")), "409 outcome-unknown"),
         (ENDS, log(states={"pay_1": "succeeded"}), NOT_SEEN),
         (ENDS, log(accepted("call")), "the payment is not to be seen"),
         (ENDS, log(accepted("call"), states={"pay_1": "declined"}), "the payment is declined"),

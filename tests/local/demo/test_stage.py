@@ -111,6 +111,55 @@ def test_no_rest() -> None:
         asyncio.run(FakeStage(look("succeeded"), messages=99).come_to_rest())
 
 
+class Reconciling(FakeStage):
+    """A stage whose reconciler settles in its run of this number, and whose provider fails none."""
+
+    def __init__(self, settles_in: int) -> None:
+        super().__init__(look("succeeded"))
+        self.settles_in = settles_in
+        self.runs = 0
+
+    async def call_reconciler(self) -> dict[str, Any]:
+        """See `Backstage`."""
+        self.runs += 1
+        is_time = int(self.runs == self.settles_in)
+        return {"asked": is_time, "settled": is_time}
+
+    async def failing(self) -> int:
+        """See `Backstage`: one fault that nothing has struck yet."""
+        return 1
+
+
+def test_the_reconciler_is_called_until_it_has_settled_something() -> None:
+    """A run before the grace is over finds nothing; the one that settles is the last."""
+    stage = Reconciling(settles_in=3)
+    assert asyncio.run(stage.reconcile()) == (1, 1)
+    assert stage.runs == 3
+
+
+def test_a_reconciler_that_settles_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for ever for a reconciler that has nothing to settle."""
+    monkeypatch.setattr(stage_module, "_SETTLED_WITHIN_S", 0)
+    assert asyncio.run(Reconciling(settles_in=0).reconcile()) == (0, 0)
+
+
+@pytest.mark.usefixtures("no_time")
+def test_a_fault_that_strikes_nobody() -> None:
+    """A call that never reaches the provider's fault is trouble."""
+    with pytest.raises(CannotPlay, match="no call reached the provider"):
+        asyncio.run(Reconciling(settles_in=0).wait_called())
+
+
+def test_refunds_of_a_scene_that_failed() -> None:
+    """A scene that goes back to two refunds cannot be played without them."""
+    stage = FakeStage(look("succeeded"))
+    with pytest.raises(CannotPlay, match="which it goes back to"):
+        stage.recall_refunds()
+    in_vain, arriving = stage.order(100), stage.order(200)
+    stage.keep_refunds(in_vain, arriving)
+    assert stage.recall_refunds() == (in_vain, arriving)
+
+
 class Places:
     """Where messages are, by outbox and queue."""
 

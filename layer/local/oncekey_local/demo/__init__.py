@@ -1,4 +1,4 @@
-"""`oncekey demo`: real requests against the real service, in eleven scenes.
+"""`oncekey demo`: real requests against the real service, in thirteen scenes.
 
 The first two show what is meant to happen; the others have clients, functions and provider fail.
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # A call that has not reached the provider after this long never will.
 _HELD_WITHIN_MS = 10_000
+_RECONCILER = "reconciler"
 _OUTBOX, _QUEUE = "payments-local-outbox", "payments"
 _PROVIDER_CALM = {"hold": False, "fail": 0, "lose_answer": 0, "decline": 0, "delay_ms": 0}
 _STORE_CALM = {"down": False, "lose_answers": 0, "delay_ms": 0}
@@ -43,6 +44,29 @@ class Backstage:
         """Arms or ends faults of the store."""
         await self._json("POST", f"{self._store}/_faults", faults)
 
+    async def send_events(self, *, copies: int) -> int:
+        """Has the provider send the events it holds, each so often, and hold those to come.
+
+        Returns how many deliveries were taken on, when all are.
+        """
+        url = f"{self._provider}/_webhooks"
+        before = (await self._json("GET", url))["delivered"]
+        sending = {"hold": False, "copies": copies, "newest_first": True}
+        delivered = (await self._json("POST", url, sending))["delivered"]
+        await self._json("POST", url, {"hold": True})
+        return int(delivered) - int(before)
+
+    async def call_reconciler(self) -> dict[str, Any]:
+        """Calls the reconciler, as the clock does; returns its numbers."""
+        try:
+            run = await asyncio.to_thread(self._dev.call_now, _RECONCILER)
+        except (RuntimeError, OSError) as error:
+            raise CannotPlay(f"the reconciler cannot be called: {error}") from error
+        if run["outcome"] != "result":
+            raise CannotPlay(f"the reconciler's run ended with {run['outcome']}")
+        numbers: dict[str, Any] = run["said"]
+        return numbers
+
     async def wait_held(self) -> None:
         """Returns as soon as the provider holds a call."""
         wanted = {"held": 1, "timeout_ms": _HELD_WITHIN_MS}
@@ -53,6 +77,10 @@ class Backstage:
     async def held(self) -> int:
         """How many calls the provider holds now."""
         return int((await self._json("GET", f"{self._provider}/_state"))["held"])
+
+    async def failing(self) -> int:
+        """How many calls the provider will still fail."""
+        return int((await self._json("GET", f"{self._provider}/_faults"))["fail"])
 
     async def kill_busy(self, function: str) -> int:
         """Kills a process in the middle of a run of this function (SIGKILL); returns its id."""

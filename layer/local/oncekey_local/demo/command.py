@@ -30,7 +30,7 @@ _LAST_LINES = 20
 _ENDED_BY_SIGNAL = 128  # and the signal's number, as shells have it
 _SETTINGS = {
     "ONCEKEY_LEASE_MARGIN_MS": str(LEASE_MARGIN_MS),
-    # No reconciler runs here: it only makes the client's waiting times short.
+    # A call that is as late as this does not happen on one machine.
     "ONCEKEY_RECONCILE_GRACE_MS": "1000",
 }
 _OPTIONS = {
@@ -40,8 +40,10 @@ _OPTIONS = {
     "poll-s": 0.05,
     "retry-s": 0.2,
     "window-s": 0,
-    # A scene about the worker's retries is not to be ended by the provider's events.
+    # Who settles what, and when, is for the scenes to say: neither the provider's events nor the
+    # reconciler come by themselves.
     "webhooks": "hold",
+    "schedule-s": 300,
 }
 
 

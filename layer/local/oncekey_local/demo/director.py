@@ -16,7 +16,7 @@ from oncekey_local.demo.promises import Broken, broken_promises
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
-    from oncekey_local.demo.scenes import Scene
+    from oncekey_local.demo.scene import Scene
     from oncekey_local.demo.stage import Stage
 
 # All scenes together take a third of it. What is not played by then is reported as such.
@@ -70,7 +70,8 @@ def judged(scene: Scene, log: SceneLog) -> Performance:
 async def _played(stage: Stage, scene: Scene) -> SceneLog:
     stage.recording = recording = Recording()
     try:
-        before = {movement.id for movement in await stage.movements()}
+        made_before = tuple(await stage.movements())
+        before = {movement.id for movement in made_before}
         calls = await stage.provider_calls()
         trouble = await _trouble(scene.play(stage))
         faults_left = await stage.calm()
@@ -86,6 +87,7 @@ async def _played(stage: Stage, scene: Scene) -> SceneLog:
         exchanges=tuple(recording.exchanges),
         earlier=tuple(recording.earlier),
         states=dict(recording.states),
+        made_before=made_before,
         movements=tuple(movements),
         provider_calls=calls,
         faults_left=faults_left,

@@ -115,6 +115,7 @@ class SceneLog:
         exchanges: in the order in which the answers came; of looks at what is awaited, the last.
         earlier: those of earlier scenes that this one goes back to.
         states: the last that was seen of each payment that was taken on, by its id.
+        made_before: what the provider had done when the scene began.
         movements: what the provider did during the scene, declined charges included.
         provider_calls: how many calls reached the provider, repeated ones included.
         faults_left: what was to go wrong and never did.
@@ -124,6 +125,7 @@ class SceneLog:
     exchanges: tuple[Exchange, ...] = ()
     earlier: tuple[Exchange, ...] = ()
     states: Mapping[str, str] = field(default_factory=dict[str, str])
+    made_before: tuple[Movement, ...] = ()
     movements: tuple[Movement, ...] = ()
     provider_calls: int = 0
     faults_left: tuple[str, ...] = ()

@@ -16,6 +16,8 @@ _LEASE_S = TIMEOUT_S + LEASE_MARGIN_MS / 1000 + 0.2
 # A message is delivered again after this: later than the lease of whoever had it, so that the next
 # worker goes on instead of putting it off.
 VISIBILITY_TIMEOUT_S = 6
+# Longer than any function lives.
+_LATE_MS = 10_000
 _WORKER, _REFUNDS = "outbox-worker", "refunds"
 
 
@@ -83,22 +85,56 @@ async def worker_killed(stage: Stage) -> None:
     await stage.await_end(taken_on, "end")
 
 
-async def refund_killed(stage: Stage) -> None:
-    """A process killed while its refund is held, and retries before and after its lease's end."""
-    order = stage.refund(400)
-    await stage.provider(hold=True)
-    (running,) = stage.ask_at_once(order, "killed", 1)
+async def refunds_killed(stage: Stage) -> None:
+    """Two processes killed during their refunds, and retries before and after their leases' end."""
+    in_vain, arriving = stage.refund(100), stage.refund(200)
+    await stage.provider(fail=1, delay_ms=_LATE_MS)
+    (running,) = stage.ask_at_once(in_vain, "killed", 1)
+    await stage.wait_called()
+    pid = await stage.kill_busy(_REFUNDS)
+    stage.narrator.event(
+        "this refund reaches the provider, which makes nothing of it, by a fault of its own: "
+        f"process {pid}, which waits to be told so, is killed (SIGKILL)"
+    )
+    stage.narrator.answers([await running])
+    await stage.provider(delay_ms=0, hold=True)
+    (running,) = stage.ask_at_once(arriving, "killed", 1)
     await stage.wait_held()
     pid = await stage.kill_busy(_REFUNDS)
     stage.narrator.event(
-        f"the refund is on its way: process {pid}, which sent it, is killed (SIGKILL)"
+        f"this one is on its way: process {pid}, which sent it, is killed (SIGKILL)"
     )
     stage.narrator.answers([await running])
     await stage.provider(hold=False)
-    stage.narrator.event("the refund arrives all the same: the provider gives the money back")
-    await stage.ask(order, "early", again=True)
-    await stage.narrator.countdown(_LEASE_S, "waiting until the dead request's time is over")
-    await stage.ask_again(order, "late", 3)
+    stage.narrator.event("it arrives all the same: the provider gives the money back")
+    for order in (in_vain, arriving):
+        await stage.ask(order, "early", again=True)
+    await stage.narrator.countdown(_LEASE_S, "waiting until the dead requests' time is over")
+    for order in (in_vain, arriving):
+        await stage.ask_again(order, "late", 2)
+    stage.keep_refunds(in_vain, arriving)
+
+
+async def provider_tells(stage: Stage) -> None:
+    """The provider's events, held until now, and the retries of both refunds."""
+    in_vain, arrived = stage.recall_refunds()
+    delivered = await stage.send_events(copies=2)
+    await stage.messages_done()
+    stage.narrator.event(
+        "the provider's events of all scenes so far come, each of them twice: "
+        f"{delivered} deliveries"
+    )
+    await stage.ask(arrived, "told", again=True)
+    await stage.ask(in_vain, "untold", again=True)
+
+
+async def reconciler_asks(stage: Stage) -> None:
+    """A run of the reconciler, and two retries of the refund that was never made."""
+    in_vain, _ = stage.recall_refunds()
+    asked, settled = await stage.reconcile()
+    stage.narrator.event(f"the reconciler runs: {asked} asked about, {settled} settled")
+    await stage.ask(in_vain, "first", again=True)
+    await stage.ask(in_vain, "retry", again=True)
 
 
 async def lost_charge_answer(stage: Stage) -> None:

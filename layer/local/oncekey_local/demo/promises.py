@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
 
-from oncekey_local.demo.log import PENDING
+from oncekey_local.demo.log import PENDING, REFUND
 from oncekey_local.demo.words import counted, shown
 
 if TYPE_CHECKING:
@@ -120,6 +120,24 @@ def replays(step: str, of: str, *, status: int, says: str) -> Promise:
             if each.location != originals[0].location:
                 return f"another Location: {each.location}"
             return None if each.replayed else "an answer without Idempotent-Replayed: true"
+
+        return _each(log.step(step), fault)
+
+    return Promise(expected=says, check=check)
+
+
+def tells_of_what_was_made(step: str, *, says: str) -> Promise:
+    """Every answer of the step is a replay that shows a refund which the scene found made."""
+
+    def check(log: SceneLog) -> str | None:
+        made = {each.concerns for each in log.made_before if each.kind == REFUND}
+
+        def fault(each: Exchange) -> str | None:
+            if each.status != 201:
+                return shown(each)
+            if not each.replayed:
+                return "an answer without Idempotent-Replayed: true"
+            return None if each.refund_id in made else f"no such refund: {shown(each)}"
 
         return _each(log.step(step), fault)
 

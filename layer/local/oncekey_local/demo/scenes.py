@@ -1,16 +1,11 @@
-"""The eleven scenes: what happens, why, and what is promised."""
+"""The thirteen scenes, in their order."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 from oncekey_local.demo import plays
-from oncekey_local.demo.log import CHARGE, DECLINED, REFUND, SUCCEEDED
+from oncekey_local.demo.log import DECLINED, SUCCEEDED
 from oncekey_local.demo.money import called_provider, charged, refunded
 from oncekey_local.demo.promises import (
-    Promise,
     another_payment,
     answered,
     answered_in_all,
@@ -20,29 +15,11 @@ from oncekey_local.demo.promises import (
     tells_how_long_it_is_kept,
     tells_when_to_retry,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from oncekey_local.demo.stage import Stage
+from oncekey_local.demo.scene import NOTHING, ONE_CHARGE, ONE_REFUND, Scene
+from oncekey_local.demo.unknown_outcomes import UNKNOWN_OUTCOMES
 
 _RUNNING = "request-in-progress"
-_UNKNOWN = "outcome-unknown"
 
-
-@dataclass(frozen=True, kw_only=True)
-class Scene:
-    """One scene. `due` is how many charges and how many refunds are right in it."""
-
-    title: str
-    about: str
-    play: Callable[[Stage], Awaitable[None]]
-    due: Counter[str]
-    promises: tuple[Promise, ...]
-
-
-_NOTHING = Counter[str]()
-_ONE_CHARGE, _ONE_REFUND = Counter({CHARGE: 1}), Counter({REFUND: 1})
 
 SCENES = (
     Scene(
@@ -51,7 +28,7 @@ SCENES = (
         "with every retry of this payment and with nothing else. The payment is taken on at once, "
         "together with a message that has it charged; a worker does that.",
         play=plays.first_call,
-        due=_ONE_CHARGE,
+        due=ONE_CHARGE,
         promises=(
             taken_on("first", says="the payment is taken on (202), and is found at its Location"),
             tells_how_long_it_is_kept("first"),
@@ -64,7 +41,7 @@ SCENES = (
         about="The client never saw that answer, perhaps, so it sends the same again. It gets the "
         "first answer, out of the record: nothing runs a second time.",
         play=plays.replay,
-        due=_NOTHING,
+        due=NOTHING,
         promises=(
             replays("retry", "first", status=202, says="the same answer, byte for byte, replayed"),
             charged(0, says="nothing is charged for the retry"),
@@ -76,7 +53,7 @@ SCENES = (
         "first payment five times at the same moment. One of the five gets to run; the others are "
         "told to come back, and find its answer when they do.",
         play=plays.five_at_once,
-        due=_ONE_REFUND,
+        due=ONE_REFUND,
         promises=(
             answered_in_all("race", {201: 1, 409: 4}, says="one of the five runs (201), four wait"),
             tells_when_to_retry(
@@ -91,7 +68,7 @@ SCENES = (
         about="A mistake in the client: the key of the first scene, but another amount. To replay "
         "the first answer would be wrong, and so would a second charge.",
         play=plays.another_body,
-        due=_NOTHING,
+        due=NOTHING,
         promises=(
             answered("misuse", 422, "key-reused", says="the request is refused (422 key-reused)"),
             charged(0, says="nothing is charged"),
@@ -102,7 +79,7 @@ SCENES = (
         about="Keys belong to their tenant. Another one who happens to send the same key gets a "
         "payment of its own, and neither can see the other's.",
         play=plays.another_tenant,
-        due=_ONE_CHARGE,
+        due=ONE_CHARGE,
         promises=(
             answered("other", 202, says="the other tenant's payment is taken on (202)"),
             another_payment("other", "first", says="it is a payment of its own"),
@@ -119,7 +96,7 @@ SCENES = (
         "dead one was, and goes on. It asks under the same key, so the provider repeats its answer "
         "instead of the charge.",
         play=plays.worker_killed,
-        due=_ONE_CHARGE,
+        due=ONE_CHARGE,
         promises=(
             taken_on("call", says="the payment is taken on (202)"),
             replays("retry", "call", status=202, says="the client's retry gets that, replayed"),
@@ -128,32 +105,14 @@ SCENES = (
             charged(1, says="the customer is charged once"),
         ),
     ),
-    Scene(
-        title="A refund is killed in the middle",
-        about="Refunds are not recorded step by step: when their process dies on the way, nobody "
-        "here can know whether the money will move, so nobody may try again, however often the "
-        "client asks. First the dead request still counts as running; when its time is over, its "
-        "outcome is unknown. The reconciler of a later release will ask the provider and settle "
-        "it; until then, nothing is given back twice.",
-        play=plays.refund_killed,
-        due=_ONE_REFUND,
-        promises=(
-            answered("killed", 500, says="the client of the dead process gets a 500"),
-            answered("early", 409, _RUNNING, says=f"a retry before its time is over: {_RUNNING}"),
-            answered("late", 409, _UNKNOWN, says=f"every retry after that: {_UNKNOWN}"),
-            tells_when_to_retry(
-                "late", 409, _UNKNOWN, says="those answers say when to ask again (Retry-After)"
-            ),
-            refunded(1, says="one refund, which arrived late; no retry makes a second"),
-        ),
-    ),
+    *UNKNOWN_OUTCOMES,
     Scene(
         title="The answer to a charge is lost",
         about="The provider takes the money, but its answer never arrives. When the queue delivers "
         "the message again, the worker asks again under the same key, so that the provider knows "
         "the charge and repeats its answer.",
         play=plays.lost_charge_answer,
-        due=_ONE_CHARGE,
+        due=ONE_CHARGE,
         promises=(
             taken_on("call", says="the payment is taken on (202)"),
             ends("call", SUCCEEDED, says="it succeeds, and the client notices nothing"),
@@ -166,7 +125,7 @@ SCENES = (
         about="The key is reserved in the store, but the store's answer never arrives. The service "
         "asks again, finds the key taken by its own first write, and goes on.",
         play=plays.lost_reserve_answer,
-        due=_ONE_CHARGE,
+        due=ONE_CHARGE,
         promises=(
             taken_on("call", says="the payment is taken on (202), and the client notices nothing"),
             ends("call", SUCCEEDED, says="it succeeds"),
@@ -179,7 +138,7 @@ SCENES = (
         about="Without its store the service cannot know whether a request ran before. So it does "
         "nothing, and says so; the same key works when the store is back.",
         play=plays.store_gone,
-        due=_ONE_CHARGE,
+        due=ONE_CHARGE,
         promises=(
             answered(
                 "down",
@@ -204,7 +163,7 @@ SCENES = (
         about="A no is an end too: the payment is declined, and stays so. A retry does not try the "
         "card again behind the client's back; that takes a new key.",
         play=plays.declined,
-        due=_NOTHING,
+        due=NOTHING,
         promises=(
             taken_on("first", says="the payment is taken on (202)"),
             ends("first", DECLINED, says="soon after, it is declined"),

@@ -25,6 +25,8 @@ REQUEST_TIMEOUT_S = 15
 _OTHERS_ANSWERED_WITHIN_S = 3.5
 # Longer than a message takes whose worker was killed, and whose second delivery came too early.
 _FINAL_WITHIN_S = 20
+# Longer than the grace after a dead request's time.
+_SETTLED_WITHIN_S = 3
 _FINAL = {SUCCEEDED, DECLINED}
 _LOOK_EVERY_S = 0.1
 
@@ -37,6 +39,7 @@ class Stage(Backstage):
         self.recording = Recording()
         self.narrator = narrator
         self._first: Exchange | None = None
+        self._refunds: tuple[Order, Order] | None = None
         self._sent: set[asyncio.Task[Exchange]] = set()
 
     def order(self, amount: int, *, refund_of: str | None = None) -> Order:
@@ -110,6 +113,41 @@ class Stage(Backstage):
             raise CannotPlay("the first scene, whose payment it gives back, was not played")
         return self.order(amount, refund_of=first.payment_id)
 
+    def keep_refunds(self, in_vain: Order, arriving: Order) -> None:
+        """Keeps two refunds whose outcome is unknown for the scenes to come."""
+        self._refunds = (in_vain, arriving)
+
+    def recall_refunds(self) -> tuple[Order, Order]:
+        """The two: one that the provider has not made, and one that it has."""
+        if self._refunds is None:
+            raise CannotPlay("the scene of the refunds that die, which it goes back to, failed")
+        return self._refunds
+
+    async def wait_called(self) -> None:
+        """Returns as soon as a fault of the provider that strikes a call has struck one."""
+
+        async def has_struck() -> bool:
+            return await self.failing() == 0
+
+        if not await self._wait(has_struck, _FINAL_WITHIN_S):
+            raise CannotPlay(f"no call reached the provider in {_FINAL_WITHIN_S} s")
+
+    async def reconcile(self) -> tuple[int, int]:
+        """Calls the reconciler until it has settled something; what it asked about, and settled.
+
+        Or until it is clear that it settles nothing.
+        """
+        asked = settled = 0
+
+        async def has_settled() -> bool:
+            nonlocal asked, settled
+            numbers = await self.call_reconciler()
+            asked, settled = asked + int(numbers["asked"]), int(numbers["settled"])
+            return settled > 0
+
+        await self._wait(has_settled, _SETTLED_WITHIN_S)
+        return asked, settled
+
     async def wait_answered_or_held(self, tasks: list[asyncio.Task[Exchange]]) -> list[Exchange]:
         """Returns the answers given, when all the others are held by the provider.
 
@@ -138,6 +176,11 @@ class Stage(Backstage):
         for exchange in tuple(self.recording.exchanges):
             if exchange.status == 202:
                 await self._until_final(exchange)
+
+        await self.messages_done()
+
+    async def messages_done(self) -> None:
+        """Returns when no message is on its way."""
 
         async def is_at_rest() -> bool:
             return await self.messages() == 0
