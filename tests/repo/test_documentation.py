@@ -13,6 +13,7 @@ import pytest
 
 from oncekey import (
     dynamodb_transaction,
+    reconciler_settings,
     settings,
 )
 from oncekey.problem import PROBLEMS
@@ -74,7 +75,11 @@ def test_the_table_of_variables_is_the_codes() -> None:
         "ONCEKEY_QUEUE_URL": "",
         "ONCEKEY_FINGERPRINT_SECRETS": "",
         "ONCEKEY_WEBHOOK_SECRET": "",
+        "ONCEKEY_ESCALATION_QUEUE_URL": "",
     }
+    turns = reconciler_settings.ReconcilerSettings()
+    for name, field in reconciler_settings._VARIABLES.items():
+        expected[name] = str(getattr(turns, field))
     for name, field in {**settings._NUMBERS, **settings._TEXTS}.items():
         expected[name] = str(defaults[field])
     documented = {

@@ -37,13 +37,13 @@ def blocks(text: str, language: str) -> list[str]:
 
 
 def test_every_code_block_of_the_readme_is_run_by_a_test_here() -> None:
-    """There are twelve Python examples, one console block and one drawing, and no other block.
+    """There are thirteen Python examples, one console block and one drawing, and no other block.
 
-    The twelfth is the app of `test_readme_app.py`.
+    The last is the app of `test_readme_app.py`.
     """
     languages = re.findall(r"^```(\w+)$", README, re.MULTILINE)
 
-    assert languages == ["console", *["python"] * 12, "text"]
+    assert languages == ["console", *["python"] * 13, "text"]
 
 
 def test_the_readmes_handler_charges_once(monkeypatch: pytest.MonkeyPatch) -> None:
