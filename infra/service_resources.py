@@ -48,6 +48,6 @@ REPORTS = Table(name="reports", partition_key=Attribute(name="pk"))
 # Payments to be charged, accepted requests to be carried out, the provider's events. A provider
 # that is down longer than the retries last makes dead letters, which are redriven once it is back.
 REQUESTED = Queue(name="payments", max_receives=5)
-# Operations that nobody but a person can settle, records of the stream that the relay could not cope
-# with, runs of the ledger that have failed; somebody has to look at them.
+# Operations that nobody but a person can settle, records of the stream that the relay could not
+# cope with, runs of the ledger that have failed; somebody has to look at them.
 ESCALATED = Queue(name="escalated")
