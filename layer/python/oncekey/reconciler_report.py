@@ -86,15 +86,13 @@ def escalated(record: Record, now_ms: int) -> None:
     )
 
 
-def answer_not_storable(record: Record, now_ms: int) -> None:
-    """A resolver gave something that cannot be an answer; its author's mistake, said each turn.
-
-    Not what is wrong with it: that names the parts of a result, which may be data themselves.
-    """
+def answer_not_storable(record: Record, now_ms: int, mistake: TypeError) -> None:
+    """A resolver gave something that cannot be an answer; its author's mistake, said each turn."""
     _logger.error(
-        "oncekey answer-not-storable: %s %s: its resolver must give what its handler could",
+        "oncekey answer-not-storable: %s %s: %s",
         record.operation,
         record.operation_id,
+        mistake,
         extra={
             "oncekey_event": "answer-not-storable",
             "operation": record.operation,

@@ -171,10 +171,10 @@ class Visits:
             return
         try:
             settlement = settler.write(asked, finding)
-        except TypeError:
+        except TypeError as mistake:
             # The turn is spent; the same answer would be no better the next moment.
             self.report.still_unknown += 1
-            reconciler_report.answer_not_storable(asked, self.clock.now_ms())
+            reconciler_report.answer_not_storable(asked, self.clock.now_ms(), mistake)
             return
         self.report.settled += settlement is Settlement.SETTLED
         self.report.overtaken += settlement is Settlement.OVERTAKEN
