@@ -7,6 +7,13 @@ import os
 import pytest
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every process collects the same names: without that no two can share the tests."""
+    unstable = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    if unstable:
+        raise pytest.UsageError(f"an address in a test's name; use ids=stable_repr: {unstable}")
+
+
 @pytest.fixture(autouse=True)
 def made_up_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No real account can be reached, and no setting of the machine changes a result."""

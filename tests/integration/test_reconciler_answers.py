@@ -25,6 +25,7 @@ from tests.support.reconciled import (
     reconciles,
     wait_until_due,
 )
+from tests.support.stable_names import stable_repr
 from tests.support.steps import POST, Steps, caught, finds, raises, step
 
 KEYS = [f"key-of-number-{number:04d}" for number in range(4)]
@@ -256,7 +257,7 @@ def test_a_resolver_is_heard_no_longer_than_the_run_lasts(
 
 
 @pytest.mark.parametrize(
-    "nonsense", [StillUnknown(timedelta(hours=1)), raises(ValueError()), 7], ids=repr
+    "nonsense", [StillUnknown(timedelta(hours=1)), raises(ValueError()), 7], ids=stable_repr
 )
 def test_of_a_step_the_same_holds(nonsense: Any) -> None:
     """A step's resolver that cannot say leaves its step in doubt, and due."""
