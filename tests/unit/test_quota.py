@@ -119,8 +119,8 @@ def test_a_full_counter_is_believed_for_a_minute_at_most() -> None:
     Red when a sandbox believes until the counter frees, which may be a day.
     """
     memory = QuotaMemory()
-    memory.is_full("quota#1", NOW_MS + 86_400_000, NOW_MS)
-    memory.is_full("quota#2", NOW_MS + 5, NOW_MS)
+    memory.found_full("quota#1", NOW_MS + 86_400_000, NOW_MS)
+    memory.found_full("quota#2", NOW_MS + 5, NOW_MS)
 
     assert memory.full_until_ms("quota#1", NOW_MS + 59_999) == NOW_MS + 86_400_000
     assert memory.full_until_ms("quota#1", NOW_MS + 60_000) is None
@@ -139,7 +139,7 @@ def test_the_memory_of_a_sandbox_is_bounded() -> None:
     for number in range(2 * MOST_REMEMBERED):
         memory.count_lookup("busy", 1)
         memory.count_lookup(f"tenant-{number}", 1)
-        memory.is_full(f"quota#{number}", NOW_MS + 1, NOW_MS)
+        memory.found_full(f"quota#{number}", NOW_MS + 1, NOW_MS)
 
     assert len(memory._lookups) == len(memory._full) == MOST_REMEMBERED
     assert memory.count_lookup("busy", 1) == 2 * MOST_REMEMBERED + 1

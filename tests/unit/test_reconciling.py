@@ -22,9 +22,9 @@ from oncekey.reconciling import (
     Visit,
     Visitor,
     Wait,
-    needs_nobody,
 )
 from oncekey.record import Due, Effects, Record, Status
+from oncekey.resolvers import needs_nobody
 from oncekey.settings import Settings
 from oncekey.steps import NO_STEPS
 from oncekey.transition_rules import applied, permitted

@@ -76,7 +76,6 @@ class OutboxPage:
 
     messages: tuple[Message, ...]
     after: Any = None
-    read: int = 0
 
 
 class OutboxTable:
@@ -111,7 +110,6 @@ class OutboxTable:
         return OutboxPage(
             messages=tuple(_messages(answer.get("Items", []))),
             after=answer.get("LastEvaluatedKey"),
-            read=answer.get("ScannedCount", 0),
         )
 
     def delete(self, ids: Sequence[str]) -> set[str]:

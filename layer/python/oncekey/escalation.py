@@ -19,7 +19,6 @@ TOPIC = "oncekey.escalated"
 
 def escalation_body(record: Record) -> str:
     """The message: which operation, in which state and why; no key, and nothing that was sent."""
-    started = record.steps.started
     return json.dumps(
         {
             "id": _message_id(record),
@@ -30,7 +29,7 @@ def escalation_body(record: Record) -> str:
             "tenant": record.tenant,
             "status": record.status.value,
             "reason": record.last_error or "",
-            "step_in_doubt": started.name if started is not None else "",
+            "step_in_doubt": record.step_in_doubt,
             "attempt": record.attempt,
             "reconcile_attempts": record.reconcile_attempts,
             "created_at_ms": record.created_at_ms,

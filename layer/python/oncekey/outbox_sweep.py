@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from oncekey.dynamodb_outbox import OutboxTable
     from oncekey.outbox import Message
 
+_VARIABLES = ("ONCEKEY_OUTBOX_TABLE", "ONCEKEY_QUEUE_URL")
+
 
 @dataclass(slots=True, kw_only=True)
 class Swept:
@@ -73,6 +75,3 @@ class OutboxSweep:
             after = page.after
             if after is None:
                 return
-
-
-_VARIABLES = ("ONCEKEY_OUTBOX_TABLE", "ONCEKEY_QUEUE_URL")

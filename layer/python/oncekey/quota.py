@@ -66,7 +66,9 @@ class Quota:
             faults.append(f"scope is {self.scope!r}: 'operation' or 'tenant' is needed")
         if not _is_number(self.shards, _MOST_SHARDS):
             faults.append(f"shards is {self.shards!r}: 1 to {_MOST_SHARDS} is possible")
-        elif not faults and self.shards > min(self.new_keys or 64, self.active_keys or 64):
+        elif not faults and self.shards > min(
+            self.new_keys or _MOST_SHARDS, self.active_keys or _MOST_SHARDS
+        ):
             faults.append(f"shards is {self.shards}: a limit is less, and has no share for each")
         if faults:
             raise ConfigurationError("Quota(...)", faults)

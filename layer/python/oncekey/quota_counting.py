@@ -213,7 +213,7 @@ def _learn(refused: RefusedCount, lines: list[_Line], memory: QuotaMemory, now_m
     del line.open[0]
     until_ms = _frees_at_ms(refused, now_ms)
     line.full_until_ms.append(until_ms)
-    memory.is_full(refused.count.name, until_ms, now_ms)
+    memory.found_full(refused.count.name, until_ms, now_ms)
 
 
 def _frees_at_ms(refused: RefusedCount, now_ms: int) -> int:

@@ -26,7 +26,7 @@ class QuotaMemory:
         # Whose look-ups → the window's number and the look-ups in it.
         self._lookups: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
-    def is_full(self, counter: str, until_ms: int, now_ms: int) -> None:
+    def found_full(self, counter: str, until_ms: int, now_ms: int) -> None:
         """`counter` was seen to be full, and stays so until then."""
         with self._lock:
             _remember(self._full, counter, (until_ms, now_ms))

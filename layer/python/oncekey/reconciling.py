@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from oncekey.due_transitions import Reschedule
 from oncekey.pending_transitions import TimeOut
-from oncekey.record import Due, Effects, Status
-from oncekey.resolvers import resolver_of
+from oncekey.record import Due, Status
+from oncekey.resolvers import needs_nobody, resolver_of
 from oncekey.settling_writes import failed_until_s
 from oncekey.transitions import Doubt, Ending, ExpireLease, Retry, seen
 
@@ -146,16 +146,9 @@ class Visitor:
         return Due(shard=_shard(record), at_ms=self.now_ms - 1)
 
 
-def needs_nobody(record: Record) -> bool:
-    """Whether nothing of an unknown record is in doubt, so that it is settled without asking."""
-    return record.effects is Effects.RECORDED and record.steps.started is None
-
-
 def has_resolver(record: Record) -> bool:
     """Whether anybody in this process can be asked about an unknown record, or nobody need be."""
-    started = record.steps.started
-    step = started.name if started is not None else ""
-    return needs_nobody(record) or resolver_of(record.operation, step) is not None
+    return needs_nobody(record) or resolver_of(record.operation, record.step_in_doubt) is not None
 
 
 def _shard(record: Record) -> str:

@@ -111,6 +111,11 @@ class Record:
         return self.steps.started is not None
 
     @property
+    def step_in_doubt(self) -> str:
+        """The name of that step; empty where there is none."""
+        return self.steps.started.name if self.steps.started is not None else ""
+
+    @property
     def may_run_again(self) -> bool:
         """Whether a run that died may be followed by another, by what its author declared."""
         if self.effects is Effects.RECORDED:

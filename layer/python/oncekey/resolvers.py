@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.handlers import is_coroutine_function
 from oncekey.operation import downstream_key
+from oncekey.record import Effects
 from oncekey.references import reference_to
 
 if TYPE_CHECKING:
@@ -189,10 +190,14 @@ def answers_of(operation: str) -> AnswerRules:
     return _rules.get(operation, AnswerRules())
 
 
+def needs_nobody(record: Record) -> bool:
+    """Whether nothing of an unknown record is in doubt, so that it is settled without asking."""
+    return record.effects is Effects.RECORDED and not record.is_in_doubt
+
+
 def question_about(record: Record) -> Question:
     """What to ask about a record: its step in doubt, or all of it."""
-    started = record.steps.started
-    step = started.name if started is not None else ""
+    started, step = record.steps.started, record.step_in_doubt
     return Question(
         operation=record.operation,
         operation_id=record.operation_id,

@@ -11,11 +11,12 @@ from oncekey.asking import ask
 from oncekey.driver import drive
 from oncekey.equipment import never
 from oncekey.errors import NotExecuted
-from oncekey.record import Effects, Status
+from oncekey.record import Status
 from oncekey.resolvers import (
     Completed,
     StillUnknown,
     check_finding,
+    needs_nobody,
     question_about,
     resolver_of,
 )
@@ -79,12 +80,10 @@ class Settler:
             return Settlement.NOT_IN_DOUBT
         if self._is_too_early(record):
             return Settlement.TOO_EARLY
-        started = record.steps.started
-        is_recorded = record.effects is Effects.RECORDED
-        if is_recorded and started is None:
+        if needs_nobody(record):
             # The checkpoint landed before the doubt was marked: there is nothing to ask about.
             return NotExecuted()
-        resolve = resolver_of(record.operation, started.name if started is not None else "")
+        resolve = resolver_of(record.operation, record.step_in_doubt)
         if resolve is None:
             return Settlement.NO_RESOLVER
         question = question_about(record)

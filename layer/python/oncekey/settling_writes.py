@@ -70,8 +70,7 @@ class Settling:
         return Settled(transition=self._settle(self._failed()), what="not executed")
 
     def _of_step(self, finding: Completed | NotExecuted, step: str) -> Settled | None:
-        started = self.record.steps.started
-        name = started.name if started is not None else ""
+        started, name = self.record.steps.started, self.record.step_in_doubt
         if self.record.status is not Status.UNKNOWN or (step and step != name):
             return None
         if started is None:

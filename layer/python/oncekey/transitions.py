@@ -11,7 +11,7 @@
  IN_PROGRESS        Release      FAILED_RETRYABLE   its owner
  IN_PROGRESS        MarkUnknown  UNKNOWN            its owner
  IN_PROGRESS, over  TakeOver     IN_PROGRESS        a request; no step in doubt
- IN_PROGRESS, over  ExpireLease  UNKNOWN            a request or the reconciler
+ IN_PROGRESS, over  ExpireLease  UNKNOWN            a request, the reconciler, or who settles
  IN_PROGRESS, over  ExpireLease  FAILED_RETRYABLE   an accepted request or the reconciler;
                                                     no step in doubt
  FAILED_RETRYABLE   Resume       IN_PROGRESS        a request, or a worker
@@ -136,9 +136,7 @@ class TakeOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireLease:
-    """IN_PROGRESS with its lease over → UNKNOWN, or FAILED_RETRYABLE.
-
-    The latter only where running again is harmless.
+    """IN_PROGRESS with its lease over → UNKNOWN, or FAILED_RETRYABLE where a new run is harmless.
 
     The owner stays.
     """

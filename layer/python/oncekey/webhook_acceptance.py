@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _STORED_ANSWER = '{"statusCode":200}'
 
 
-class Fate(Enum):
+class Receipt(Enum):
     """What became of a delivery."""
 
     TAKEN_ON = auto()
@@ -83,7 +83,7 @@ def collected(published: Publish, record: Record, store: Store) -> Collected:
     return messages
 
 
-def take_on(record: Record, messages: Collected, budget: Budget, clock: Clock) -> Flow[Fate]:
+def take_on(record: Record, messages: Collected, budget: Budget, clock: Clock) -> Flow[Receipt]:
     """Write `record` and its message, unless the event is on record already.
 
     When it returns `TAKEN_ON`, both are durable, whatever answers were lost on the way, and the
@@ -104,13 +104,13 @@ def take_on(record: Record, messages: Collected, budget: Budget, clock: Clock) -
     match reply:
         case Written():
             telemetry.accepted(record, clock.now_ms())
-            return Fate.TAKEN_ON
+            return Receipt.TAKEN_ON
         case Refused(record=Record() as met) if met.owner == record.owner:
             # Ours has landed, and its answer was lost.
-            return Fate.TAKEN_ON
+            return Receipt.TAKEN_ON
         case Refused(record=Record(status=Status.COMPLETED) as met):
             telemetry.replayed(met, clock.now_ms())
-            return Fate.REPEAT
+            return Receipt.REPEAT
         case Refused(record=Record() as met):
             # A 2xx would lose the event: nobody has published it.
             webhook_telemetry.foreign_record(met.operation, met.status)
@@ -119,7 +119,7 @@ def take_on(record: Record, messages: Collected, budget: Budget, clock: Clock) -
             raise StoreError("the event cannot be taken on", transient=False)
 
 
-def is_on_record(identity: Identity, budget: Budget, clock: Clock) -> Flow[Fate]:
+def is_on_record(identity: Identity, budget: Budget, clock: Clock) -> Flow[Receipt]:
     """`REPEAT` if the event was taken on before, else `UNHEARD_OF`.
 
     Raises:
@@ -127,5 +127,5 @@ def is_on_record(identity: Identity, budget: Budget, clock: Clock) -> Flow[Fate]
     """
     met = yield from retry.read(identity.partition_key(), budget, clock)
     if met is None or met.status is not Status.COMPLETED or met.is_expired(clock.now_ms()):
-        return Fate.UNHEARD_OF
-    return Fate.REPEAT
+        return Receipt.UNHEARD_OF
+    return Receipt.REPEAT

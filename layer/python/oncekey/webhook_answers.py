@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from oncekey.http_answer import with_headers
 from oncekey.ietf_preset import IETF
 from oncekey.outcome import RETRY_SOON_MS
-from oncekey.webhook_acceptance import Fate
+from oncekey.webhook_acceptance import Receipt
 
 if TYPE_CHECKING:
     from oncekey.http_answer import Answer
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from oncekey.settings import Settings
 
 _AGAIN = "The event was not taken on, or that is not confirmed. Send it again; it counts once."
-_STATUSES = {Fate.TAKEN_ON: "accepted", Fate.REPEAT: "repeat", Fate.IGNORED: "ignored"}
+_STATUSES = {Receipt.TAKEN_ON: "accepted", Receipt.REPEAT: "repeat", Receipt.IGNORED: "ignored"}
 
 
-def answered(fate: Fate, request: HttpRequest) -> Answer:
+def answered(receipt: Receipt, request: HttpRequest) -> Answer:
     """The 200 that says that the event need not be sent again, and why."""
     headers = {"Content-Type": "application/json"}
-    if fate is Fate.REPEAT:
+    if receipt is Receipt.REPEAT:
         headers["Idempotent-Replayed"] = "true"
-    body = json.dumps({"status": _STATUSES[fate]})
+    body = json.dumps({"status": _STATUSES[receipt]})
     answer = {"statusCode": 200, "body": body, "isBase64Encoded": False}
     return with_headers(answer, headers, request.shape)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.webhook_signatures import event_refused
+from oncekey.webhook_signatures import read_json
 
 if TYPE_CHECKING:
     from oncekey.http_event import HttpRequest
@@ -30,10 +29,7 @@ class Delivery:
         Raises:
             RequestRefused: it is none. Left to pass, it is answered 400 `event-invalid`.
         """
-        try:
-            return json.loads(self.body)
-        except (ValueError, RecursionError):
-            raise event_refused("The body is no JSON.") from None
+        return read_json(self.body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from oncekey.reservation import ANSWER_MARGIN_MS
 from oncekey.retry import Budget
 from oncekey.settings import is_disabled
 from oncekey.tenants import is_name
-from oncekey.webhook_acceptance import Fate, collected, completed_record, is_on_record, take_on
+from oncekey.webhook_acceptance import Receipt, collected, completed_record, is_on_record, take_on
 from oncekey.webhook_answers import answered, not_now, problem
 from oncekey.webhook_delivery import Delivery, Publish
 from oncekey.webhook_schemes import checked_id
@@ -143,7 +143,7 @@ class WebhookOperation:
         except (RequestRefused, *_UNEXPECTED) as error:
             return self._not_understood(error, identity, heard)
         if published is None:
-            return answered(Fate.IGNORED, heard.request)
+            return answered(Receipt.IGNORED, heard.request)
         if not isinstance(published, Publish):
             raise TypeError(
                 f"oncekey: the function of {self.name} returns Publish(topic, payload), or None for"
@@ -168,20 +168,22 @@ class WebhookOperation:
         except TransactionInvalid as error:
             return self._not_understood(error, identity, heard)
         if is_disabled(os.environ):
-            return _told(self._fate(partial(_bare, messages, record), heard), heard)
-        return _told(self._fate(partial(take_on, record, messages), heard), heard)
+            return _told(self._receipt(partial(_bare, messages, record), heard), heard)
+        return _told(self._receipt(partial(take_on, record, messages), heard), heard)
 
     def _not_understood(self, error: Exception, identity: Identity, heard: _Heard) -> Answer:
         """400, but of an event that was understood when it came first: a repeat is always a 2xx."""
         if not is_disabled(os.environ):
-            fate = self._fate(partial(is_on_record, identity), heard)
-            if fate is not Fate.UNHEARD_OF:
-                return _told(fate, heard)
+            receipt = self._receipt(partial(is_on_record, identity), heard)
+            if receipt is not Receipt.UNHEARD_OF:
+                return _told(receipt, heard)
         webhook_telemetry.not_understood(self.name, error)
         detail = "The event has not the form that is known here; nothing was done."
         return problem("event-invalid", heard.request, heard.settings, detail=detail)
 
-    def _fate(self, flow: Callable[[Budget, Clock], Flow[Fate]], heard: _Heard) -> Fate | Answer:
+    def _receipt(
+        self, flow: Callable[[Budget, Clock], Flow[Receipt]], heard: _Heard
+    ) -> Receipt | Answer:
         """What `flow` comes to, or the answer that says that the store is down."""
         store = self._store(heard)
         breaker = breaker_of(store)
@@ -189,7 +191,7 @@ class WebhookOperation:
         if refused_for_ms:
             return not_now("store-unavailable", heard.request, heard.settings, refused_for_ms)
         try:
-            fate = drive(
+            receipt = drive(
                 flow(heard.budget, self.clock), store=store, clock=self.clock, invocation=never
             )
         except StoreError as error:
@@ -198,7 +200,7 @@ class WebhookOperation:
                 breaker.failed(self.clock.now_ms())
             return not_now("store-unavailable", heard.request, heard.settings)
         breaker.succeeded()
-        return fate
+        return receipt
 
     def _store(self, heard: _Heard) -> Store:
         return self.store or defaults.store(heard.settings.store_timeout_ms)
@@ -215,11 +217,11 @@ def _asked(source: Callable[[Delivery], str | None], delivery: Delivery) -> str 
         return None
 
 
-def _told(fate: Fate | Answer, heard: _Heard) -> Answer:
-    return answered(fate, heard.request) if isinstance(fate, Fate) else fate
+def _told(receipt: Receipt | Answer, heard: _Heard) -> Answer:
+    return answered(receipt, heard.request) if isinstance(receipt, Receipt) else receipt
 
 
-def _bare(messages: Collected, record: Record, budget: Budget, clock: Clock) -> Flow[Fate]:
+def _bare(messages: Collected, record: Record, budget: Budget, clock: Clock) -> Flow[Receipt]:
     run = BareRun(
         operation_id=record.operation_id,
         clock=clock,
@@ -228,4 +230,4 @@ def _bare(messages: Collected, record: Record, budget: Budget, clock: Clock) -> 
         collected=messages,
     )
     yield from run.apply()
-    return Fate.TAKEN_ON
+    return Receipt.TAKEN_ON

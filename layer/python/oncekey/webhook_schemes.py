@@ -6,13 +6,18 @@ Each states what was signed and by which digests; `oncekey.webhook_signatures` j
 from __future__ import annotations
 
 import base64
-import json
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from oncekey.webhook_signatures import Stated, event_refused, header, signature_refused
+from oncekey.webhook_signatures import (
+    Stated,
+    event_refused,
+    header,
+    read_json,
+    signature_refused,
+)
 
 if TYPE_CHECKING:
     from oncekey.http_event import HttpRequest
@@ -28,7 +33,41 @@ _SECONDS = re.compile(r"[0-9]{1,12}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class StripeSignature:
+class _SignsTime:
+    """What a scheme that signs the time has: a tolerance."""
+
+    tolerance: timedelta = _TOLERANCE
+
+    @property
+    def tolerance_ms(self) -> int:
+        """See `Scheme.tolerance_ms`."""
+        return self.tolerance // timedelta(milliseconds=1)
+
+    def faults(self) -> list[str]:
+        """See `Scheme.faults`."""
+        given: object = self.tolerance
+        if isinstance(given, timedelta) and timedelta() < given <= _LONGEST_TOLERANCE:
+            return []
+        return [f"tolerance is {given!r}: a timedelta is needed, more than 0 and at most a day"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SignsBodyAlone:
+    """What a scheme that signs the body and no time has: nothing to be set, a secret as it is."""
+
+    tolerance_ms = 0
+
+    def faults(self) -> list[str]:
+        """None."""
+        return []
+
+    def key(self, secret: bytes) -> bytes:
+        """The secret as it is."""
+        return secret
+
+
+@dataclass(frozen=True, kw_only=True)
+class StripeSignature(_SignsTime):
     """`Stripe-Signature: t=...,v1=...`; the event's id is the `id` of its body, and signed.
 
     The secret is the endpoint's `whsec_...` as Stripe shows it. Stripe sends an event again for
@@ -38,17 +77,7 @@ class StripeSignature:
         tolerance: how far the signed timestamp may be from the time here, in both directions.
     """
 
-    tolerance: timedelta = _TOLERANCE
     sends_again_for = timedelta(days=3)
-
-    @property
-    def tolerance_ms(self) -> int:
-        """See `Scheme.tolerance_ms`."""
-        return self.tolerance // timedelta(milliseconds=1)
-
-    def faults(self) -> list[str]:
-        """See `Scheme.faults`."""
-        return _tolerance_faults(self.tolerance)
 
     def key(self, secret: bytes) -> bytes:
         """The secret as it is: its `whsec_` is no mark of base64."""
@@ -73,12 +102,12 @@ class StripeSignature:
     def event_id(self, request: HttpRequest, body: bytes) -> str:
         """The body's `id`."""
         del request
-        event = _json(body)
+        event = read_json(body)
         return checked_id(event.get("id") if isinstance(event, dict) else None)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GitHubSignature:
+class GitHubSignature(_SignsBodyAlone):
     """`X-Hub-Signature-256: sha256=...`; the event's id is `X-GitHub-Delivery`, and not signed.
 
     Nor does GitHub sign a time: whoever has one delivery can send it again under another id, until
@@ -86,16 +115,7 @@ class GitHubSignature:
     https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
     """
 
-    tolerance_ms = 0
     sends_again_for = timedelta(days=3)
-
-    def faults(self) -> list[str]:
-        """None."""
-        return []
-
-    def key(self, secret: bytes) -> bytes:
-        """The secret as it is."""
-        return secret
 
     def stated(self, request: HttpRequest, body: bytes) -> Stated:
         """See `Scheme.stated`."""
@@ -111,7 +131,7 @@ class GitHubSignature:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShopifySignature:
+class ShopifySignature(_SignsBodyAlone):
     """`X-Shopify-Hmac-Sha256`; the event's id is `X-Shopify-Webhook-Id`, and not signed.
 
     The secret is the app's client secret. Nor does Shopify sign a time: whoever has one delivery
@@ -120,16 +140,7 @@ class ShopifySignature:
     https://shopify.dev/docs/apps/build/webhooks/subscribe/https
     """
 
-    tolerance_ms = 0
     sends_again_for = timedelta(days=2)
-
-    def faults(self) -> list[str]:
-        """None."""
-        return []
-
-    def key(self, secret: bytes) -> bytes:
-        """The secret as it is."""
-        return secret
 
     def stated(self, request: HttpRequest, body: bytes) -> Stated:
         """See `Scheme.stated`."""
@@ -145,7 +156,7 @@ class ShopifySignature:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StandardWebhooks:
+class StandardWebhooks(_SignsTime):
     """`webhook-id`, `webhook-timestamp` and `webhook-signature`, of which all is signed.
 
     The secret is `whsec_` and base64. Signatures are symmetric (`v1`); others, such as `v1a`, are
@@ -156,17 +167,7 @@ class StandardWebhooks:
         tolerance: how far the signed timestamp may be from the time here, in both directions.
     """
 
-    tolerance: timedelta = _TOLERANCE
     sends_again_for = timedelta(hours=76)
-
-    @property
-    def tolerance_ms(self) -> int:
-        """See `Scheme.tolerance_ms`."""
-        return self.tolerance // timedelta(milliseconds=1)
-
-    def faults(self) -> list[str]:
-        """See `Scheme.faults`."""
-        return _tolerance_faults(self.tolerance)
 
     def key(self, secret: bytes) -> bytes:
         """What the base64 stands for, with or without its `whsec_`."""
@@ -208,12 +209,6 @@ def _seconds(text: str) -> int:
     return int(text)
 
 
-def _tolerance_faults(tolerance: object) -> list[str]:
-    if isinstance(tolerance, timedelta) and timedelta() < tolerance <= _LONGEST_TOLERANCE:
-        return []
-    return [f"tolerance is {tolerance!r}: a timedelta is needed, more than 0 and at most a day"]
-
-
 def _id_in_header(request: HttpRequest, name: str) -> str:
     lines = request.header_lines(name)
     return checked_id(lines[0] if len(lines) == 1 else None)
@@ -228,10 +223,3 @@ def checked_id(identifier: object) -> str:
     if not isinstance(identifier, str) or not _ID.fullmatch(identifier):
         raise event_refused("The event has no id, or one that cannot be.")
     return identifier
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise event_refused("The body is no JSON.") from None

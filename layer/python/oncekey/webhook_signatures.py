@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hmac
+import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from oncekey.errors import ConfigurationError, RequestRefused
 
@@ -19,8 +20,6 @@ Secrets = bytes | Sequence[bytes]
 SecretsSource = Secrets | Callable[[], Secrets]
 
 SECRET_VARIABLE = "ONCEKEY_WEBHOOK_SECRET"  # noqa: S105 -- the name of a variable
-# HMAC-SHA256.
-DIGEST_BYTES = 32
 # Shorter ones can be found by trying them against one delivery.
 _SHORTEST_SECRET_BYTES = 16
 _NO_SECRET = f"secrets are bytes, {_SHORTEST_SECRET_BYTES} or more each, the newest first"
@@ -166,6 +165,18 @@ def header(request: HttpRequest, name: str) -> str:
     if len(lines) != 1:
         raise signature_refused(f"The header {name} is needed, once.")
     return lines[0]
+
+
+def read_json(body: bytes) -> Any:
+    """The JSON of a signed body.
+
+    Raises:
+        RequestRefused: it is none (`event-invalid`).
+    """
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise event_refused("The body is no JSON.") from None
 
 
 def signature_refused(detail: str) -> RequestRefused:
