@@ -9,8 +9,8 @@ import tempfile
 from typing import IO, TYPE_CHECKING
 
 import boto3
-from botocore.config import Config
 
+from functions.ledger.time_budget import CALLS
 from functions.shared.settings import setting
 from oncekey import Different, OnlyOurs
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from functions.ledger.models import Entry, Found, Outcome
 
 PREFIX = "reports/ledger/"
-_CONFIG = Config(
-    connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 3, "mode": "standard"}
-)
 
 
 class Report:
@@ -41,12 +38,12 @@ class Report:
         """Put the report into the bucket; its key there. A complete one has a name of its own.
 
         Raises:
-            NotConfigured: RESPONSE_BUCKET is not set.
+            NotConfigured: ONCEKEY_RESPONSE_BUCKET is not set.
             ClientError, BotoCoreError: the bucket did not take it.
         """
         state = "" if outcome.totals else "-incomplete"
         key = f"{PREFIX}{outcome.window.name}-{outcome.ledger}{state}.txt"
-        client: S3Client = boto3.client("s3", config=_CONFIG)
+        client: S3Client = boto3.client("s3", config=CALLS)
         with tempfile.TemporaryFile() as whole:
             head = f"{outcome.ledger}, {outcome.window}\n{outcome.verdict}\n\n"
             whole.write(head.encode())

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import boto3
-from botocore.config import Config
 
 from functions.ledger.models import Entry
-from functions.shared import payments_table, provider
-from functions.shared.payments_table import Status
-from functions.shared.settings import setting
+from functions.ledger.time_budget import CALLS
+from functions.shared import payments_table, provider, refunds_table
+from functions.shared.payments_table import STATUS_OF_INTENT, Status
 from oncekey import LedgerField
 
 if TYPE_CHECKING:
@@ -27,16 +26,10 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, AttributeValueTypeDef]
 
-# A page takes a second at the most, and is asked for three times.
-_CONFIG = Config(
-    connect_timeout=1, read_timeout=5, retries={"total_max_attempts": 3, "mode": "standard"}
-)
 _ROWS_OF_A_PAGE = 1000
 # Stripe gives no more than that at once.
 _OBJECTS_OF_A_PAGE = 100
 
-# What the state of an intent means for its payment, as the worker has it.
-_STATUSES = {"succeeded": Status.SUCCEEDED, "processing": Status.PENDING}
 _REFUNDS_WITHOUT_MONEY = frozenset({"failed", "canceled"})
 
 
@@ -69,7 +62,7 @@ def _our_payments(window: Window, budget: TimeBudget) -> Iterator[Entry]:
 
 
 def _our_refunds(window: Window, budget: TimeBudget) -> Iterator[Entry]:
-    for row in _rows(setting("REFUNDS_TABLE"), "refunded_at", window, budget):
+    for row in _rows(refunds_table.table_name(), "refunded_at", window, budget):
         status = _text(row, "status")
         yield Entry(
             id=_text(row, "refund_id") or _text(row, "pk") or "",
@@ -87,7 +80,7 @@ def _their_payments(window: Window, budget: TimeBudget) -> Iterator[Entry]:
     )
     for intent in page.auto_paging_iter():
         budget.check()
-        status = _STATUSES.get(intent.status, Status.DECLINED)
+        status = STATUS_OF_INTENT.get(intent.status, Status.DECLINED)
         yield Entry(
             id=_own_id(intent, "payment_id"),
             provider_id=intent.id,
@@ -141,7 +134,7 @@ def _rows(table_name: str, time: str, window: Window, budget: TimeBudget) -> Ite
     network. The reading is eventually consistent: what was written a second ago may be missing,
     which nothing is that the window holds.
     """
-    client: DynamoDBClient = boto3.client("dynamodb", config=_CONFIG)
+    client: DynamoDBClient = boto3.client("dynamodb", config=CALLS)
     pages = client.get_paginator("scan").paginate(
         TableName=table_name,
         FilterExpression="attribute_not_exists(#time) OR #time BETWEEN :start AND :last",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import stripe
 
 from functions.shared import payments_table, provider
-from functions.shared.payments_table import Status
+from functions.shared.payments_table import STATUS_OF_INTENT, Status
 from oncekey import NotExecuted
 
 if TYPE_CHECKING:
@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 
 # Stripe may forget a key after 24 h. An hour is for the last call that was made under it.
 PROVIDER_REMEMBERS_MS = 23 * 3_600_000
-# Every other state of an intent means that the card was not charged, and will not be.
-_STATUSES = {
-    "succeeded": Status.SUCCEEDED,
-    # A bank debit takes days. The provider's event says how it ended.
-    "processing": Status.PENDING,
-}
 
 
 class PaymentMissing(LookupError):  # noqa: N818 -- an answer of the table, not an error
@@ -115,7 +109,7 @@ def _find(sdk: stripe.StripeClient, request: Charge) -> Charged | None:
 
 
 def _ended(intent: stripe.PaymentIntent) -> Charged:
-    status = _STATUSES.get(intent.status)
+    status = STATUS_OF_INTENT.get(intent.status)
     if status is None:
         fault = intent.last_payment_error
         return _declined((fault and fault.code) or intent.status, intent)

@@ -6,12 +6,10 @@ in whatever order the events come.
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from functions.refunds.models import Refund
+from functions.refunds.models import Refund, answer_of
 from functions.shared import dynamodb, payments_table, refunds_table
-from functions.shared.http import answer
 from functions.shared.payments_table import Status
 from oncekey import Completed, InProgress, Settlement, settle
 
@@ -27,9 +25,8 @@ _ENDED = {
     "canceled": Status.DECLINED,
 }
 
-
-# Twice, with what `postpone` makes of it, outlasts the lease of a refund.
-_HANDLER_ENDS_WITHIN_S = 10
+# `postpone` doubles it: two such waits, 10 s and 20 s, outlast the lease of a refund, 22 s and 5 s.
+_ASK_AGAIN_S = 10
 
 # Of a row that has an intent, only that intent's events count.
 _STILL_OPEN = (
@@ -109,14 +106,12 @@ def _settle_refund(event: ProviderEvent) -> str:
         status=event.status,
         amount=event.amount,
     )
-    # The answer that its own handler would have given, had it lived.
-    completed = Completed(answer(HTTPStatus.CREATED, refund.model_dump()))
-    settlement = settle(reference, completed)
+    settlement = settle(reference, Completed(answer_of(refund)))
     if settlement is Settlement.RUNNING:
         # Most events are faster than the handler is done. If it is dead, its lease says so soon.
         raise InProgress(
             operation="POST /refunds",
             operation_id=metadata["operation_id"],
-            retry_after_s=_HANDLER_ENDS_WITHIN_S,
+            retry_after_s=_ASK_AGAIN_S,
         )
     return f"refund-{settlement.value}"

@@ -1,1 +1,1 @@
-"""Settles what nobody else does."""
+"""The reconciler: settles what nobody else does."""

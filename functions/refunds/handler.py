@@ -13,8 +13,8 @@ from aws_lambda_powertools import Logger
 from pydantic import ValidationError
 
 from functions.refunds import logic
-from functions.refunds.models import RefundRequest
-from functions.shared.http import TENANT, answer, body_of, problem, route_unknown
+from functions.refunds.models import RefundRequest, answer_of
+from functions.shared.http import TENANT, body_of, problem, route_unknown
 from oncekey import Operation, idempotent
 
 if TYPE_CHECKING:
@@ -59,4 +59,4 @@ def create_refund(event: Event, context: object, op: Operation) -> Answer:
             "status": refund.status,
         },
     )
-    return answer(HTTPStatus.CREATED, refund.model_dump())
+    return answer_of(refund)

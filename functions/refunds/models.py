@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
 from pydantic import BaseModel, ConfigDict
 
+from functions.shared.http import answer
 from functions.shared.models import Amount, PaymentId
+
+if TYPE_CHECKING:
+    from functions.shared.http import Answer
 
 
 class RefundRequest(BaseModel):
@@ -25,3 +32,8 @@ class Refund(BaseModel):
     payment_id: str
     status: str
     amount: int
+
+
+def answer_of(refund: Refund) -> Answer:
+    """The answer to the request that made `refund`, by its handler or by whoever learns of it."""
+    return answer(HTTPStatus.CREATED, refund.model_dump())

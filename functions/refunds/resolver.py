@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
-
 from functions.refunds import logic
-from functions.shared.http import answer
+from functions.refunds.models import answer_of
 from oncekey import Completed, NotExecuted, Question, resolver
 
 
@@ -19,9 +17,4 @@ def what_became_of(question: Question) -> Completed | NotExecuted:
     made = logic.find_made(question.operation_id, since_ms=question.started_at_ms)
     if made is None:
         return NotExecuted()
-    return Completed(answer_of(logic.restore(made).model_dump()))
-
-
-def answer_of(refund: dict[str, object]) -> dict[str, object]:
-    """The answer to the request that has made `refund`, as its handler gives it."""
-    return answer(HTTPStatus.CREATED, refund)
+    return Completed(answer_of(logic.restore(made)))

@@ -1,1 +1,1 @@
-"""What the functions have in common: settings, answers, the payments table, the provider."""
+"""What the functions have in common: settings, messages, answers, tables, the provider."""

@@ -21,6 +21,15 @@ class Status(StrEnum):
     DECLINED = "declined"
 
 
+# What the state of an intent means for its payment. Every other one means that the card was not
+# charged, and will not be.
+STATUS_OF_INTENT = {
+    "succeeded": Status.SUCCEEDED,
+    # A bank debit takes days. The provider's event says how it ended.
+    "processing": Status.PENDING,
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """A payment as it stands in the table. `provider_id` is there once the provider has one."""

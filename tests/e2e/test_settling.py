@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from functions.refunds.models import Refund
-from functions.refunds.resolver import answer_of
+from functions.refunds.models import Refund, answer_of
 from oncekey import Completed, Settlement, settle
 from oncekey_local.environment import REGION
 from tests.support.dev_service import running
@@ -199,7 +198,7 @@ def settle_by_hand(
         "AWS_DEFAULT_REGION": REGION,
     }.items():
         monkeypatch.setenv(name, value)
-    completed = Completed(answer_of(refund.model_dump()))
+    completed = Completed(answer_of(refund))
     assert settle(reference, completed) is Settlement.SETTLED
     assert settle(reference, completed) is Settlement.NOT_IN_DOUBT
 
