@@ -20,6 +20,10 @@ _OF_STREAMS = (
     "Of what a stream has given up: look which records it names, remove the cause, and put their"
     " items into the table again."
 )
+_OF_RECONCILERS = (
+    "Of an operation that nobody could settle: find out from the provider what happened, and settle"
+    " it (oncekey.settle) by the reference that the message holds."
+)
 _OF_SCHEDULES = (
     "Of a scheduled run that has failed: remove the cause, and invoke the function with the event"
     " that the message holds, unless the next run has made up for it."
@@ -55,10 +59,12 @@ def _advice(name: str, service: Service) -> str:
             " redrive them."
         )
     streams = {trigger.on_failure for one in service.functions for trigger in one.streams}
+    reconcilers = {to for one in service.functions if one.reconciles for to in one.sends_to}
     schedules = {one.schedule.on_failure for one in service.functions if one.schedule}
     return " ".join(
         [
             f"Queue {name} holds what waits for a person.",
+            *([_OF_RECONCILERS] if name in reconcilers else []),
             *([_OF_STREAMS] if name in streams else []),
             *([_OF_SCHEDULES] if name in schedules else []),
         ]

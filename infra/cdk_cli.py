@@ -15,6 +15,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from infra.bundles import CACHE, publish
 from infra.node import packaged_npm, use_packaged_node
 
 VERSION = "2.1148.1"
@@ -24,7 +25,6 @@ INTEGRITY = (
     "sha512-"
     "K3d02L17IwmAuiBWNuX1DzYhKUs9GrKYI7bZnGJfJ1bKz9ymXFxfudBOL3rUb8JAusDNSULiQU2fsJH7kyY2XA=="
 )
-CACHE = Path(__file__).resolve().parent.parent / ".bundles"
 
 
 def cdk_command(*, cache: Path = CACHE) -> list[str]:
@@ -42,11 +42,7 @@ def cdk_command(*, cache: Path = CACHE) -> list[str]:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as making:
             _unpack(_fetch(Path(making)), Path(making))
-            try:
-                Path(making, "package").rename(folder)
-            except OSError:  # somebody else was faster
-                if not folder.is_dir():
-                    raise
+            publish(Path(making, "package"), folder)
     return [os.environ["JSII_NODE"], str(folder / "bin" / "cdk")]
 
 

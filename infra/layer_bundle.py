@@ -18,13 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from infra.bundles import CACHE, ROOT, publish
 from infra.layer_requirements import ARCHITECTURES, LayerTarget, locked_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-ROOT = Path(__file__).resolve().parent.parent
-CACHE = ROOT / ".bundles"
 
 # Lambda takes 250 MB for a function and all its layers together, unzipped:
 # https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
@@ -90,7 +88,7 @@ def bundle_layer(target: LayerTarget, *, cache: Path = CACHE) -> LayerBundle:
         _normalise(python.parent)
         digest, size_bytes, files = measure(python.parent)
         folder = cache / f"layer-{digest[:32]}"
-        _publish(python.parent, folder)
+        publish(python.parent, folder)
     bundle = LayerBundle(
         folder=folder, target=target, digest=digest, size_bytes=size_bytes, files=files
     )
@@ -112,7 +110,7 @@ def _packages(requirements: str, target: LayerTarget, cache: Path) -> Path:
             packages = Path(making, "packages")
             _install(lock, target, packages)
             _prune(packages)
-            _publish(packages, folder)
+            publish(packages, folder)
     return folder
 
 
@@ -186,15 +184,6 @@ def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
     for name in sorted(paths):
         if paths[name].is_file():
             yield name, paths[name].read_bytes()
-
-
-def _publish(made: Path, folder: Path) -> None:
-    """Give the finished folder its name; whoever was first with the same content has done so."""
-    try:
-        made.rename(folder)
-    except OSError:
-        if not folder.is_dir():
-            raise
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from infra.environments import EXAMPLE_AUDIENCE, EXAMPLE_ISSUER, Stage
 from infra.node import use_packaged_node
 
 if TYPE_CHECKING:
@@ -30,10 +31,10 @@ _KEPT = (
     "TableName",
 )
 _REPLACING = {"TableName": "a physical name", "LocalSecondaryIndexes": "local indexes"}
-_ANY_STAGE = {
-    "stage": "production",
-    "jwt_issuer": "https://issuer.example.com/",
-    "jwt_audience": "payments",
+_PRODUCTION = {
+    "stage": Stage.PRODUCTION.value,
+    "jwt_issuer": EXAMPLE_ISSUER,
+    "jwt_audience": EXAMPLE_AUDIENCE,
 }
 
 Template = dict[str, Any]
@@ -70,12 +71,9 @@ def _faults(old: Template, new: Template | None) -> Iterator[str]:
             " one takes its place; move its data first, or keep the id"
         )
         return
-    if _keys(old, "KeySchema") != _keys(new, "KeySchema"):
+    if _keys(old, old) != _keys(new, new):
         yield "another key replaces the table by an empty one; keys are frozen"
-    for name, what in (
-        ("TableName", "a physical name"),
-        ("LocalSecondaryIndexes", "local indexes"),
-    ):
+    for name, what in _REPLACING.items():
         if old.get(name) != new.get(name):
             yield f"{what} cannot be changed: the table would be replaced by an empty one"
     yield from _ttl_faults(old.get("TimeToLiveSpecification"), new.get("TimeToLiveSpecification"))
@@ -110,23 +108,19 @@ def _index_faults(old: Mapping[str, Template], new: Mapping[str, Template]) -> I
 
 
 def _indexes(table: Template) -> dict[str, Template]:
-    types = {one["AttributeName"]: one["AttributeType"] for one in table["AttributeDefinitions"]}
     return {
-        index["IndexName"]: {
-            "keys": [(*_key(key), types[key["AttributeName"]]) for key in index["KeySchema"]],
-            "projection": index["Projection"],
-        }
+        index["IndexName"]: {"keys": _keys(table, index), "projection": index["Projection"]}
         for index in table.get("GlobalSecondaryIndexes", [])
     }
 
 
-def _keys(table: Template, name: str) -> list[tuple[str, ...]]:
+def _keys(table: Template, of: Template) -> list[tuple[str, str, str]]:
+    """The keys of `table` itself or of one of its indexes, with their types."""
     types = {one["AttributeName"]: one["AttributeType"] for one in table["AttributeDefinitions"]}
-    return [(*_key(key), types[key["AttributeName"]]) for key in table[name]]
-
-
-def _key(key: Template) -> tuple[str, str]:
-    return key["AttributeName"], key["KeyType"]
+    return [
+        (key["AttributeName"], key["KeyType"], types[key["AttributeName"]])
+        for key in of["KeySchema"]
+    ]
 
 
 def main() -> None:
@@ -135,7 +129,7 @@ def main() -> None:
     from infra.composition import compose  # noqa: PLC0415 -- the CDK starts node
 
     with tempfile.TemporaryDirectory() as folder:
-        assembly = compose(context=_ANY_STAGE, outdir=folder).synth()
+        assembly = compose(context=_PRODUCTION, outdir=folder).synth()
         (stateful,) = [one for one in assembly.stacks if one.stack_name.endswith("-stateful")]
         present = tables_of(stateful.template)
     if RELEASED.exists():

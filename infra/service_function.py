@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from infra.resources import Resources
 
 ROOT = Path(__file__).resolve().parent.parent
-# As in a .gitignore: everything at the top is left out, then one folder is let in again.
 _NO_CACHES = ["__pycache__/", "*.pyc"]
 
 
@@ -95,7 +94,8 @@ class ServiceFunction(IdempotentFunction):
 
 
 def _functions_code() -> lambda_.AssetCode:
-    # Handlers are named from the root of the project, so the folder `functions` itself goes in.
+    # Handlers are named from the root of the project, so the folder `functions` itself goes in. As
+    # in a .gitignore: everything at the top is left out, then one folder is let in again.
     return lambda_.Code.from_asset(
         str(ROOT),
         exclude=["/*", "!/functions/", *_NO_CACHES],

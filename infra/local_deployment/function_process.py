@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 
 from oncekey_local.identifiers import new_id, now_ms
 
-READY = "function: ready"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Context:

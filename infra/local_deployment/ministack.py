@@ -11,9 +11,9 @@ import venv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from infra.bundles import CACHE, ROOT, publish
 from infra.local_deployment.child_process import ChildProcess
 from infra.local_deployment.cloud import Cloud
-from infra.local_deployment.toolkit import ROOT
 from oncekey_local.processes import LOOPBACK, clean_environment, free_port
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 # Its versions are far apart though they follow each other closely, so it is pinned, with boto3 and
 # cryptography, which it and the functions in it import. Never in the project's own environment.
 LOCK = ROOT / "infra" / "ministack.lock"
-CACHE = ROOT / ".bundles"
 # The account that it plays.
 ACCOUNT = "000000000000"
 
@@ -74,11 +73,7 @@ def ministack_python(*, cache: Path = CACHE) -> Path:
             made = Path(making, "venv")
             venv.create(made, symlinks=True)
             _install(made / "bin" / "python")
-            try:
-                made.rename(folder)
-            except OSError:  # somebody else was faster
-                if not folder.is_dir():
-                    raise
+            publish(made, folder)
     return folder / "bin" / "python"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from infra.local_deployment.api import TENANT
 from oncekey_local.identifiers import new_id
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def settle_an_unknown(
 
 def refuse_wrong_tokens(api: HttpApi, issuer: Issuer) -> None:
     """The deployed authorizer lets nobody in who is not who he says."""
-    for fault, token in issuer.wrong_tokens("acme").items():
+    for fault, token in issuer.wrong_tokens(TENANT).items():
         answer = api.send("GET", "/payments/pay_1", token)
         ensure(answer.status == 401, f"a token that is {fault} was answered with {answer.status}")
 

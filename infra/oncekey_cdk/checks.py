@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 # client never sees the first answer and its retry meets a live attempt.
 # https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-quotas.html
 API_TIMEOUT_S = 29
+# CloudFormation's own, where a template says nothing.
+FUNCTION_TIMEOUT_S = 3
+VISIBILITY_TIMEOUT_S = 30
 _DAY_S = 24 * 3600
 # S3 counts whole days, from midnight.
 BUCKET_SLACK_DAYS = 2

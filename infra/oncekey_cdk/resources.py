@@ -8,9 +8,7 @@ from aws_cdk import Token
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 
-# CloudFormation's own, where a template says nothing.
-_FUNCTION_TIMEOUT_S = 3
-_VISIBILITY_TIMEOUT_S = 30
+from .checks import FUNCTION_TIMEOUT_S, VISIBILITY_TIMEOUT_S
 
 R = TypeVar("R")
 
@@ -18,7 +16,7 @@ R = TypeVar("R")
 def function_timeout_s(function: lambda_.Function) -> int | None:
     """A function's timeout as it now is; None where only the deployment knows."""
     timeout = _resource(function, lambda_.CfnFunction).timeout
-    return _number(timeout, _FUNCTION_TIMEOUT_S)
+    return _number(timeout, FUNCTION_TIMEOUT_S)
 
 
 def queue_resource(queue: sqs.Queue) -> sqs.CfnQueue:
@@ -28,7 +26,7 @@ def queue_resource(queue: sqs.Queue) -> sqs.CfnQueue:
 
 def visibility_timeout_s(queue: sqs.Queue) -> int | None:
     """A queue's visibility timeout as it now is; None where only the deployment knows."""
-    return _number(queue_resource(queue).visibility_timeout, _VISIBILITY_TIMEOUT_S)
+    return _number(queue_resource(queue).visibility_timeout, VISIBILITY_TIMEOUT_S)
 
 
 def _resource(construct: lambda_.Function | sqs.Queue, kind: type[R]) -> R:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from constructs import Construct
 
 from .checks import API_TIMEOUT_S
 from .faults import override_faults, refuse, route_faults
+from .http_api import ACCESS_LOG_FIELDS as HTTP_API_FIELDS
 from .http_api import BURST_REQUESTS, REQUESTS_PER_SECOND
 from .log_groups import RETENTION, create_log_group
 from .synth_checks import OncekeyChecks
@@ -29,14 +31,12 @@ _FIXED = {
     "default_method_options": "say authorizer= and usage_plans=",
 }
 # As of an HTTP API: nothing that the caller sent.
-_ACCESS_LOG = (
-    '{"request_id": "$context.requestId", "time": "$context.requestTime",'
-    ' "route": "$context.httpMethod $context.resourcePath", "status": "$context.status",'
-    ' "response_length": "$context.responseLength",'
-    ' "integration_latency_ms": "$context.integration.latency",'
-    ' "integration_error": "$context.integration.error",'
-    ' "authorizer_error": "$context.authorizer.error"}'
-)
+ACCESS_LOG_FIELDS = {
+    **HTTP_API_FIELDS,
+    "route": "$context.httpMethod $context.resourcePath",
+    "integration_latency_ms": "$context.integration.latency",
+    "integration_error": "$context.integration.error",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ class IdempotentRestApi(Construct):
             "throttling_burst_limit": burst_requests,
             "tracing_enabled": True,
             "access_log_destination": apigateway.LogGroupLogDestination(self.access_log),
-            "access_log_format": apigateway.AccessLogFormat.custom(_ACCESS_LOG),
+            "access_log_format": apigateway.AccessLogFormat.custom(json.dumps(ACCESS_LOG_FIELDS)),
             **(stage_props or {}),
         }
         self.api = apigateway.RestApi(

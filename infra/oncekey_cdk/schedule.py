@@ -10,6 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 
 from .event_sources import grant_send
+from .grants import SEND_ACTIONS, SEND_KEY_ACTIONS
 
 if TYPE_CHECKING:
     from aws_cdk import Duration
@@ -101,7 +102,7 @@ def let_events_send(queue: sqs.Queue) -> None:
     queue.add_to_resource_policy(
         iam.PolicyStatement(
             principals=[iam.ServicePrincipal("events.amazonaws.com")],
-            actions=["sqs:SendMessage"],
+            actions=[*SEND_ACTIONS],
             resources=[queue.queue_arn],
             conditions={"ArnLike": {"aws:SourceArn": rules}},
         )
@@ -111,7 +112,7 @@ def let_events_send(queue: sqs.Queue) -> None:
         key.add_to_resource_policy(
             iam.PolicyStatement(
                 principals=[iam.ServicePrincipal("events.amazonaws.com")],
-                actions=["kms:GenerateDataKey", "kms:Decrypt"],
+                actions=[*SEND_KEY_ACTIONS],
                 resources=["*"],
                 conditions={"ArnLike": {"aws:SourceArn": rules}},
             )

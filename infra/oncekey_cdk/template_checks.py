@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from .checks import api_faults, bucket_faults, lease_faults, visibility_faults
+from .checks import (
+    API_TIMEOUT_S,
+    FUNCTION_TIMEOUT_S,
+    VISIBILITY_TIMEOUT_S,
+    api_faults,
+    bucket_faults,
+    lease_faults,
+    visibility_faults,
+)
 from .response_bucket import ANSWERS
 
 if TYPE_CHECKING:
@@ -14,10 +22,6 @@ if TYPE_CHECKING:
 
 Template = dict[str, Any]
 
-# CloudFormation's own, where a template says nothing.
-_FUNCTION_TIMEOUT_S = 3
-_VISIBILITY_TIMEOUT_S = 30
-_REST_API_TIMEOUT_MS = 29_000
 # On an event source whose function has a batch done again as a whole, and says so.
 WHOLE_BATCHES = "oncekey:whole-batches"
 RULES = ("VisibilityTimeout", "PartialBatchAnswers", "Lease", "AnswersKept", "ApiTimeout")
@@ -91,7 +95,7 @@ def _of_event_source(
     if source is None or function is None or source.kind != "AWS::SQS::Queue":
         return
     for fault in visibility_faults(
-        visible_s=int(source.properties.get("VisibilityTimeout", _VISIBILITY_TIMEOUT_S)),
+        visible_s=int(source.properties.get("VisibilityTimeout", VISIBILITY_TIMEOUT_S)),
         timeout_s=_timeout_s(function),
         window_s=int(mapping.properties.get("MaximumBatchingWindowInSeconds", 0)),
     ):
@@ -131,13 +135,13 @@ def _of_rest_method(
     for part in parts.get("Fn::Join", ["", []])[1] if isinstance(parts, dict) else []:
         function = _referred(templates, method, part)
         if function is not None and function.kind == "AWS::Lambda::Function":
-            most_s = int(integration.get("TimeoutInMillis", _REST_API_TIMEOUT_MS)) // 1000
+            most_s = int(integration.get("TimeoutInMillis", API_TIMEOUT_S * 1000)) // 1000
             for fault in api_faults(timeout_s=_timeout_s(function), most_s=most_s):
                 yield "ApiTimeout", f"{function.name}: {fault}"
 
 
 def _timeout_s(function: _Resource) -> int:
-    return int(function.properties.get("Timeout", _FUNCTION_TIMEOUT_S))
+    return int(function.properties.get("Timeout", FUNCTION_TIMEOUT_S))
 
 
 def _answers_days(bucket: _Resource) -> int | None:

@@ -46,7 +46,9 @@ def test_one_dead_letter_is_an_alarm(app: Synthesised) -> None:
 
 
 def test_an_alarm_says_what_can_be_done(app: Synthesised) -> None:
-    """Dead letters can be redriven; what a stream has given up has no queue to go back to."""
+    """Dead letters can be redriven; what a stream has given up has no queue to go back to, and an
+    operation that nobody could settle is for a person to settle.
+    """
     advice = {
         name: named(app.service, KIND, f"Alarms{pascal(name)}Depth")["AlarmDescription"]
         for name in unattended(SERVICE)
@@ -54,6 +56,7 @@ def test_an_alarm_says_what_can_be_done(app: Synthesised) -> None:
 
     assert "redrive them" in advice["payments-dead-letters"]
     assert "put their items into the table again" in advice["escalated"]
+    assert "oncekey.settle" in advice["escalated"]
     assert "redrive" not in advice["escalated"]
 
 
