@@ -99,6 +99,29 @@ def test_a_reconciler_finds_its_records_on_an_index() -> None:
     )
 
 
+@pytest.mark.parametrize("told", ["16", "64", None])
+def test_a_reconciler_is_told_the_shards_of_those_who_write_them(told: str | None) -> None:
+    """A function that spreads the records of a table over other shards than its reconciler is told
+    of is refused: nobody would ever find them.
+    """
+    variable = {} if told is None else {"ONCEKEY_DUE_SHARDS": told}
+    writer = Function(
+        name="api", handler="h.h", timeout_s=9, reserves_in="records", environment=variable
+    )
+    reader = Function(
+        name="clock",
+        handler="h.h",
+        timeout_s=9,
+        reconciles="records",
+        environment={"ONCEKEY_DUE_SHARDS": "64"},
+    )
+    if told == "64":
+        Service(name="tick", functions=(writer, reader), tables=(RECORDS,))
+        return
+    with pytest.raises(ValueError, match="different numbers of ONCEKEY_DUE_SHARDS"):
+        Service(name="tick", functions=(writer, reader), tables=(RECORDS,))
+
+
 @pytest.mark.parametrize("field", ["keeps_answers_in", "reads_answers_in", "writes_reports_in"])
 def test_a_bucket_that_a_function_may_use_is_one_of_the_service(field: str) -> None:
     """A bucket is refused that the service does not have, whatever it would be used for."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from oncekey_local.described_resources import Bucket
     from oncekey_local.description import Service
 
+_DUE_SHARDS = "ONCEKEY_DUE_SHARDS"
 PLAIN_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 
 
@@ -26,6 +27,7 @@ def faults(service: Service) -> list[str]:
         *_impossible_buckets(service),
         *(fault for bucket in service.buckets for fault in _of_expirations(bucket)),
         *_without_due_index(service),
+        *_shards(service),
         *_timeouts(service),
     ]
 
@@ -103,6 +105,23 @@ def _without_due_index(service: Service) -> list[str]:
         for function in service.functions
         if function.reconciles in without
     ]
+
+
+def _shards(service: Service) -> list[str]:
+    # What is written to a shard that the reconciler has never heard of is never found.
+    faults: list[str] = []
+    for one in service.functions:
+        told = {
+            other.environment.get(_DUE_SHARDS)
+            for other in service.functions
+            if one.reconciles and one.reconciles in (other.reserves_in, other.reconciles)
+        }
+        if len(told) > 1:
+            faults.append(
+                f"function {one.name!r} reconciles table {one.reconciles!r}, whose functions are"
+                f" told different numbers of {_DUE_SHARDS}: tell all of them the same"
+            )
+    return faults
 
 
 def _timeouts(service: Service) -> list[str]:
