@@ -98,8 +98,9 @@ def row(function: str) -> str:
 def test_the_documented_roles_are_those_of_the_reference_service() -> None:
     """Each function stands in the README with exactly what its role may do, and where.
 
-    Red when a role gains or loses an action and the README does not. `GRANTS` are the templates'.
+    Red when a role gains or loses an action and the README does not.
     """
+    # `test_grants` holds GRANTS against the templates.
     _, _, below = README.partition("### Roles of the reference service")
     table, _, _ = below.partition("`acknowledged.py`")
     documented = [line for line in table.splitlines() if line.startswith("| `")]

@@ -84,7 +84,7 @@ def test_secrets_are_only_references(stage: str, request: pytest.FixtureRequest)
     """A template names the secrets that hold the provider's key and what it signs webhooks with,
     and no parameter passes them along.
 
-    Only the three functions that call the provider have the one, and the webhook's the other.
+    Only the functions that call the provider have the one, and the webhook's the other.
     """
     app: Synthesised = request.getfixturevalue(stage)
 

@@ -89,7 +89,7 @@ def test_what_a_dead_client_left_half_done_is_finished_without_it() -> None:
 
 @pytest.mark.requirement("E10")
 def test_what_died_between_two_steps_is_ended_and_handed_back_in_one_visit() -> None:
-    """A worker of a dead attempt's lease is not waited for longer than lease and grace.
+    """The end of a dead attempt's lease and the hand-back of its work take one visit.
 
     Red when the end of the lease takes a turn of its own.
     """

@@ -191,8 +191,8 @@ def test_a_late_effect_is_overtaken_by_the_retry_that_runs() -> None:
 
 
 def test_a_step_is_settled_under_its_name() -> None:
-    """Of recorded effects the step in doubt is settled, by its name or without; another step, or
-    the whole of an operation that has none in doubt, is not.
+    """Of recorded effects the step in doubt is settled, by its name; another step is not, nor is
+    anything once none is in doubt.
     """
     service = in_doubt()
     assert says(service, Completed("h-2"), step="hold") is NOT_IN_DOUBT

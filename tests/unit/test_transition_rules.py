@@ -150,7 +150,7 @@ def test_what_is_settled_leaves_the_index_and_all_else_stays_in_it(row: Row) -> 
 def test_an_expiry_counts_from_its_own_transition(row: Row) -> None:
     """The record's expiry is the one that this transition states, never an inherited one.
 
-    Red when `_ended` keeps an expiry that the record has already.
+    Red when `ended` keeps an expiry that the record has already.
     """
     stated: dict[Status | None, int | None] = {
         Status.COMPLETED: ENDING.expires_at_s,

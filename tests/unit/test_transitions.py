@@ -156,7 +156,7 @@ def test_a_late_owner_writes_no_step_of_its_successor(late: Transition) -> None:
 def test_a_new_attempt_knows_what_the_old_one_has_finished(lease: Lease) -> None:
     """A takeover and a resume keep every finished step and every recovery point.
 
-    Red when `_restarted` begins with no steps.
+    Red when `begun` drops the steps.
     """
     over = TakeOver(pk=PK, seen=OUR_VERSION, lease=lease, now_ms=NOW_MS)
     resume = Resume(pk=PK, seen=OUR_VERSION, lease=lease)

@@ -172,7 +172,7 @@ def test_a_new_start_forgets_the_events_that_wait() -> None:
 
 
 def test_a_provider_that_stops_does_not_wait_for_its_events() -> None:
-    """Held events and one that nobody answers do not keep it alive."""
+    """Events that wait, behind one that nobody answers, do not keep it alive."""
 
     async def story() -> None:
         arrived = asyncio.Event()
