@@ -50,11 +50,15 @@ def override_faults(
     return faults
 
 
-def route_faults(method: str, path: str) -> list[str]:
-    """What is wrong with a route of an API."""
-    faults = []
+def refuse_route(api: Construct, method: str, path: str) -> None:
+    """Return if `api` can have this route.
+
+    Raises:
+        ValueError: There is no such method or path; names the API and the route.
+    """
+    faults: list[str] = []
     if method not in METHODS:
         faults.append(f"method {method!r}: one of {', '.join(METHODS)}")
     if not path.startswith("/"):
         faults.append(f"path {path!r} must begin with a slash")
-    return faults
+    refuse(faults, scope=api, construct_id=f"{method} {path}", kind=type(api).__name__)

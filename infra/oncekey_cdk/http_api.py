@@ -11,7 +11,7 @@ from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from .faults import override_faults, refuse, route_faults
+from .faults import override_faults, refuse, refuse_route
 from .log_groups import RETENTION, create_log_group
 from .synth_checks import OncekeyChecks
 
@@ -140,12 +140,7 @@ class IdempotentHttpApi(Construct):
         Raises:
             ValueError: There is no such method or path.
         """
-        refuse(
-            route_faults(method, path),
-            scope=self,
-            construct_id=f"{method} {path}",
-            kind=type(self).__name__,
-        )
+        refuse_route(self, method, path)
         target = function if isinstance(function, lambda_.Function) else function.function
         self.api.add_routes(
             path=path,

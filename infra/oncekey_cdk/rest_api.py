@@ -12,7 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from .checks import API_TIMEOUT_S
-from .faults import override_faults, refuse, route_faults
+from .faults import override_faults, refuse, refuse_route
 from .http_api import ACCESS_LOG_FIELDS as HTTP_API_FIELDS
 from .http_api import BURST_REQUESTS, REQUESTS_PER_SECOND
 from .log_groups import RETENTION, create_log_group
@@ -152,12 +152,7 @@ class IdempotentRestApi(Construct):
         Raises:
             ValueError: There is no such method or path.
         """
-        refuse(
-            route_faults(method, path),
-            scope=self,
-            construct_id=f"{method} {path}",
-            kind=type(self).__name__,
-        )
+        refuse_route(self, method, path)
         target = function if isinstance(function, lambda_.Function) else function.function
         none: Props = {
             "authorization_type": apigateway.AuthorizationType.NONE,

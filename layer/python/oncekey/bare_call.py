@@ -9,7 +9,7 @@ from oncekey.bare_run import BareRun
 from oncekey.claim import remaining_ms
 from oncekey.driver import drive
 from oncekey.driver_async import drive_async
-from oncekey.equipment import equipped, never, never_async
+from oncekey.equipment import equipped, never_async
 from oncekey.record import Effects
 from oncekey.settings import DEFAULT_LEASE_MS, STORE_TIMEOUT_MS
 
@@ -48,7 +48,7 @@ class BareCall:
         """Apply what the run has collected; see `BareRun.apply` for what it raises."""
         run.use.is_over = True
         if run.collected:
-            drive(run.apply(), store=self.store(), clock=self.clock, invocation=never)
+            drive(run.apply(), store=self.store(), clock=self.clock)
 
     async def apply_async(self, run: BareRun) -> None:
         """The same; the event loop is free while the store is called."""

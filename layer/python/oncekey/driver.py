@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
+def never(command: Invoke) -> Result:
+    """The invocation of flows that run no handler."""
+    raise AssertionError(f"Bug: {command.operation.name} is run by a flow that runs no handler")
+
+
 def drive(
     flow: Flow[R],
     *,
     store: Store,
     clock: Clock,
-    invocation: Callable[[Invoke], Result],
+    invocation: Callable[[Invoke], Result] = never,
 ) -> R:
     """Run `flow` to its end and return its result. What the flow raises is raised."""
     try:

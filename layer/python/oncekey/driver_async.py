@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
 from oncekey.commands import Command, Flow, Invoke
-from oncekey.driver import perform
+from oncekey.driver import never, perform
 from oncekey.errors import StoreError
 
 if TYPE_CHECKING:
@@ -80,11 +80,7 @@ async def _uninterrupted(call: asyncio.Future[object]) -> asyncio.CancelledError
 
 async def _perform(command: Command, store: Store, clock: Clock) -> object:
     try:
-        return await asyncio.to_thread(perform, command, store, clock, _never)
+        return await asyncio.to_thread(perform, command, store, clock, never)
     except RuntimeError:
         # The loop's threads are gone because it is closing: what is to be recorded still is.
-        return perform(command, store, clock, _never)
-
-
-def _never(command: Invoke) -> Result:
-    raise AssertionError(f"Bug: {command.operation.name} is awaited by the driver itself")
+        return perform(command, store, clock, never)

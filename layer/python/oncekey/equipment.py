@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.driver import drive
+from oncekey.driver import drive, never
 from oncekey.driver_async import drive_async
 from oncekey.errors import OncekeyError
 from oncekey.outbox import Outbox, Source
@@ -38,7 +38,7 @@ def equipped(
 
     def driven(flow: Flow[Any]) -> Any:
         try:
-            return drive(flow, store=late, clock=clock, invocation=never)
+            return drive(flow, store=late, clock=clock)
         except _EXPECTED:
             raise
         except BaseException:
@@ -90,11 +90,6 @@ class _LateStore:
         return getattr(self._make(), name)
 
 
-def never(command: Invoke) -> Result:
-    """Nothing that a running handler asks for runs a handler."""
-    raise AssertionError(f"Bug: {command.operation.name} runs inside itself")
-
-
 async def never_async(command: Invoke) -> Result:
-    """The same, awaited."""
+    """Nothing that a running handler asks for runs a handler."""
     return never(command)

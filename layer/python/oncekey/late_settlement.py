@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from oncekey import defaults, retry, telemetry
 from oncekey.clock import SystemClock
 from oncekey.driver import drive
-from oncekey.equipment import never
 from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.options import duration_faults, settings_given
 from oncekey.record import Due, Effects, Status
@@ -75,7 +74,7 @@ def settle(
     store = store or defaults.store(settings.store_timeout_ms)
     clock = clock or SystemClock()
     budget = retry.few_tries(clock.now_ms(), store.call_timeout_ms)
-    record = drive(retry.read(pk, budget, clock), store=store, clock=clock, invocation=never)
+    record = drive(retry.read(pk, budget, clock), store=store, clock=clock)
     now_ms = clock.now_ms()
     if record is None or record.operation_id != operation_id or record.is_expired(now_ms):
         telemetry.nothing_to_settle(operation_id)
@@ -113,9 +112,11 @@ def _rules_of(
 def _in_doubt(record: Record, store: Store, clock: Clock, budget: Budget) -> Record | None:
     """What is on record once it says that nobody knows what the dead owner of `record` did."""
     now_ms = clock.now_ms()
-    doubt = Doubt(reason="lease-expired", due=record.due or Due(shard="0", at_ms=now_ms))
+    doubt = Doubt(
+        reason="lease-expired", due=record.due or Due(shard=record.due_shard, at_ms=now_ms)
+    )
     expired = ExpireLease(pk=record.pk, seen=seen(record), now_ms=now_ms, to=doubt)
-    reply = drive(retry.write(expired, budget, clock), store=store, clock=clock, invocation=never)
+    reply = drive(retry.write(expired, budget, clock), store=store, clock=clock)
     met = reply.record if isinstance(reply, Refused) else applied(expired, record)
     if met is not None and met.operation_id == record.operation_id:
         telemetry.lease_expired(record, now_ms)

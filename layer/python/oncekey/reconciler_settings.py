@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.errors import ConfigurationError
+from oncekey.settings import whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,16 +72,9 @@ def reconciler_settings_from(environment: Mapping[str, str]) -> ReconcilerSettin
     Raises:
         ConfigurationError: with every fault found, in one message.
     """
-    faults: list[str] = []
-    fields: dict[str, int] = {}
-    for name, field in _VARIABLES.items():
-        if name in environment:
-            try:
-                fields[field] = int(environment[name])
-            except ValueError:
-                faults.append(f"{name} is {environment[name]!r}: a whole number is needed")
+    numbers, faults = whole_numbers(environment, _VARIABLES)
     try:
-        settings = ReconcilerSettings(**fields)
+        settings = ReconcilerSettings(**numbers)
     except ConfigurationError as error:
         faults += error.faults
     else:

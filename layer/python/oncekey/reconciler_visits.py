@@ -11,7 +11,6 @@ from oncekey import reconciler_report, retry, telemetry
 from oncekey.commit import Commit, token
 from oncekey.driver import drive
 from oncekey.due_transitions import Reschedule
-from oncekey.equipment import never
 from oncekey.errors import StoreError
 from oncekey.escalation import escalate
 from oncekey.job import Job, message_of
@@ -223,7 +222,7 @@ class Visits:
         if self.escalations is None:
             # Nobody is told but by the log: it comes up again, and is said again.
             later = Due(
-                shard=record.due.shard if record.due is not None else "0",
+                shard=record.due_shard,
                 at_ms=self.clock.now_ms() + self.turns.longest_delay_ms,
             )
         else:
@@ -237,7 +236,7 @@ class Visits:
         )
 
     def _run(self, flow: Flow[R]) -> R:
-        return drive(flow, store=self.store, clock=self.clock, invocation=never)
+        return drive(flow, store=self.store, clock=self.clock)
 
     def _budget(self) -> Budget:
         return retry.few_tries(self.clock.now_ms(), self.store.call_timeout_ms)

@@ -133,24 +133,19 @@ class Visitor:
         return Reschedule(
             pk=record.pk,
             seen=seen(record),
-            due=Due(shard=_shard(record), at_ms=self.now_ms + TOLD_WITHIN_MS),
+            due=Due(shard=record.due_shard, at_ms=self.now_ms + TOLD_WITHIN_MS),
             attempts=record.reconcile_attempts,
             escalated_at_ms=self.now_ms,
         )
 
     def _later(self, record: Record) -> Due:
         delay_ms = self.turns.delay_ms(record.reconcile_attempts + 1, self.chance)
-        return Due(shard=_shard(record), at_ms=self.now_ms + delay_ms)
+        return Due(shard=record.due_shard, at_ms=self.now_ms + delay_ms)
 
     def _now(self, record: Record) -> Due:
-        return Due(shard=_shard(record), at_ms=self.now_ms - 1)
+        return Due(shard=record.due_shard, at_ms=self.now_ms - 1)
 
 
 def has_resolver(record: Record) -> bool:
     """Whether anybody in this process can be asked about an unknown record, or nobody need be."""
     return needs_nobody(record) or resolver_of(record.operation, record.step_in_doubt) is not None
-
-
-def _shard(record: Record) -> str:
-    assert record.due is not None
-    return record.due.shard

@@ -98,6 +98,11 @@ class Record:
         return self.status is Status.PENDING and is_late
 
     @property
+    def due_shard(self) -> str:
+        """Its shard of the index; of a record that has left it the first, which is always read."""
+        return self.due.shard if self.due is not None else "0"
+
+    @property
     def was_begun(self) -> bool:
         """Whether a worker may ever have run what is waiting.
 

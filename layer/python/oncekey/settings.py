@@ -135,24 +135,31 @@ def settings_from(environment: Mapping[str, str], given: Mapping[str, int | str]
     Raises:
         ConfigurationError: with every fault found, in one message.
     """
-    faults: list[str] = []
-    fields: dict[str, int | str] = {
-        field: environment[name] for name, field in _TEXTS.items() if name in environment
-    }
-    for name, field in _NUMBERS.items():
-        if name in environment:
-            try:
-                fields[field] = int(environment[name])
-            except ValueError:
-                faults.append(f"{name} is {environment[name]!r}: a whole number is needed")
+    texts = {field: environment[name] for name, field in _TEXTS.items() if name in environment}
+    numbers, faults = whole_numbers(environment, _NUMBERS)
     try:
-        settings = Settings(**{**fields, **given})  # type: ignore[arg-type]  # each field has its own type, checked above
+        settings = Settings(**{**texts, **numbers, **given})  # type: ignore[arg-type]  # each field has its own type, checked above
     except ConfigurationError as error:
         faults += error.faults
     else:
         if not faults:
             return settings
     raise ConfigurationError("oncekey settings", faults)
+
+
+def whole_numbers(
+    environment: Mapping[str, str], variables: Mapping[str, str]
+) -> tuple[dict[str, int], list[str]]:
+    """The numbers that `environment` states, by the fields of its `variables`; and the faults."""
+    numbers: dict[str, int] = {}
+    faults: list[str] = []
+    for name, field in variables.items():
+        if name in environment:
+            try:
+                numbers[field] = int(environment[name])
+            except ValueError:
+                faults.append(f"{name} is {environment[name]!r}: a whole number is needed")
+    return numbers, faults
 
 
 def is_disabled(environment: Mapping[str, str]) -> bool:

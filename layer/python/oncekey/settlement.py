@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from oncekey import retry, telemetry
 from oncekey.asking import ask
 from oncekey.driver import drive
-from oncekey.equipment import never
 from oncekey.errors import NotExecuted
 from oncekey.record import Status
 from oncekey.resolvers import (
@@ -25,12 +24,15 @@ from oncekey.store import Refused
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
+    from oncekey.commands import Flow
     from oncekey.record import Record
     from oncekey.resolvers import AnswerRules, Finding
     from oncekey.retry import Budget
     from oncekey.settings import Settings
     from oncekey.settling_writes import Settled
     from oncekey.store import Store
+
+R = TypeVar("R")
 
 
 class Settlement(StrEnum):
@@ -132,23 +134,16 @@ class Settler:
 
     def _send(self, record: Record, settled: Settled) -> Settlement:
         if settled.blob is not None:
-            drive(
-                retry.keep(settled.blob, self._budget(), self.clock),
-                store=self.store,
-                clock=self.clock,
-                invocation=never,
-            )
-        reply = drive(
-            retry.write(settled.transition, self._budget(), self.clock),
-            store=self.store,
-            clock=self.clock,
-            invocation=never,
-        )
+            self._run(retry.keep(settled.blob, self._budget(), self.clock))
+        reply = self._run(retry.write(settled.transition, self._budget(), self.clock))
         if isinstance(reply, Refused) and not _is_ours(reply.record, settled):
             telemetry.settlement_overtaken(record, self.clock.now_ms())
             return Settlement.OVERTAKEN
         telemetry.settled(record, self.clock.now_ms(), settled.what)
         return Settlement.SETTLED
+
+    def _run(self, flow: Flow[R]) -> R:
+        return drive(flow, store=self.store, clock=self.clock)
 
     def _budget(self) -> Budget:
         return retry.few_tries(self.clock.now_ms(), self.store.call_timeout_ms)

@@ -140,8 +140,8 @@ class Settling:
         return Retry(reason="settled", expires_at_s=failed_until_s(self.settings, self.now_ms))
 
     def _half_done(self) -> Retry:
-        shard = self.record.due.shard if self.record.due is not None else "0"
-        return Retry(reason="settled", expires_at_s=None, due=Due(shard=shard, at_ms=self.now_ms))
+        due = Due(shard=self.record.due_shard, at_ms=self.now_ms)
+        return Retry(reason="settled", expires_at_s=None, due=due)
 
 
 def failed_until_s(settings: Settings, now_ms: int) -> int:

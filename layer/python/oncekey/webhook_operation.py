@@ -13,7 +13,6 @@ from oncekey.bare_run import BareRun
 from oncekey.breaker import breaker_of
 from oncekey.claim import deadline_ms
 from oncekey.driver import drive
-from oncekey.equipment import never
 from oncekey.errors import ConfigurationError, RequestRefused, StoreError
 from oncekey.http_event import read_request
 from oncekey.identity import Identity
@@ -191,9 +190,7 @@ class WebhookOperation:
         if refused_for_ms:
             return not_now("store-unavailable", heard.request, heard.settings, refused_for_ms)
         try:
-            receipt = drive(
-                flow(heard.budget, self.clock), store=store, clock=self.clock, invocation=never
-            )
+            receipt = drive(flow(heard.budget, self.clock), store=store, clock=self.clock)
         except StoreError as error:
             telemetry.store_unavailable(self.name, error)
             if error.transient and error.contention not in {"conflict", "in-progress"}:
