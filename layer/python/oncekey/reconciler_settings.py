@@ -36,7 +36,7 @@ class ReconcilerSettings:
         first_delay_ms: from the first turn to the second; each that follows is twice as long.
         longest_delay_ms: no two turns are further apart.
         max_attempts: after so many turns, or runs that were handed back, a person is told. With the
-            delays that are the defaults, that is after about nine hours.
+            delays that are the defaults, that is after five to ten hours.
         resolver_timeout_ms: how long a resolver may take; after that its turn is over.
         outbox_grace_ms: a message that is older and still in the outbox is sent again.
     """

@@ -65,9 +65,7 @@ class Escalate:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """A person is to be told; after that nobody looks any more."""
-
-    turn: Reschedule
+    """A person is to be told, and only then does nobody look any more."""
 
 
 Visit = Leave | End | Ask | HandBack | Wait | Escalate | Tell
@@ -98,13 +96,13 @@ class Visitor:
         if record.status is Status.COMPLETED:
             return Leave()
         if record.escalated_at_ms is not None:
-            return Tell(self._turn(record, due=None))
+            return Tell()
         if record.status is Status.PENDING and not record.was_begun:
             ending = self.timed_out(record)
             return End(TimeOut(pk=record.pk, seen_owner=record.owner, ending=ending))
         if record.reconcile_attempts >= self.turns.max_attempts:
             return Escalate(self._escalation(record))
-        turn = self._turn(record, due=self._later(record))
+        turn = self._turn(record)
         if record.status is Status.UNKNOWN:
             return Ask(turn) if self.has_resolver(record) else Escalate(self._escalation(record))
         if record.status is Status.PENDING or record.request is None:
@@ -125,8 +123,10 @@ class Visitor:
             to = Retry(reason="lease-expired", expires_at_s=expires_at_s)
         return End(ExpireLease(pk=record.pk, seen=seen(record), now_ms=self.now_ms, to=to))
 
-    def _turn(self, record: Record, *, due: Due | None) -> Reschedule:
-        attempts = record.reconcile_attempts + (due is not None)
+    def _turn(self, record: Record) -> Reschedule:
+        attempts = record.reconcile_attempts + 1
+        due_at_ms = self.now_ms + self.turns.delay_ms(attempts, self.chance)
+        due = Due(shard=record.due_shard, at_ms=due_at_ms)
         return Reschedule(pk=record.pk, seen=seen(record), due=due, attempts=attempts)
 
     def _escalation(self, record: Record) -> Reschedule:
@@ -137,10 +137,6 @@ class Visitor:
             attempts=record.reconcile_attempts,
             escalated_at_ms=self.now_ms,
         )
-
-    def _later(self, record: Record) -> Due:
-        delay_ms = self.turns.delay_ms(record.reconcile_attempts + 1, self.chance)
-        return Due(shard=record.due_shard, at_ms=self.now_ms + delay_ms)
 
     def _now(self, record: Record) -> Due:
         return Due(shard=record.due_shard, at_ms=self.now_ms - 1)
