@@ -279,7 +279,7 @@ OUTCOMES: dict[str, tuple[Callable[[], None], set[str]]] = {
     "completed": (completed, {"reserved", "replayed"}),
     "resumed": (resumed, {"not-executed"}),
     "settled as completed": (settled(Completed(RESULT)), {"outcome-unknown", "settled"}),
-    "settled as not executed": (settled(raises(NotExecuted(TEXT))), {"settled"}),
+    "settled as not executed": (settled(NotExecuted(TEXT)), {"settled"}),
     "not settled": (settled(raises(ValueError(TEXT)), RESULT), {"resolver-failed", "refused"}),
     "settled with what cannot be stored": (settled(Completed({RESULT: object()})), {"refused"}),
     "not executed": (not_executed, {"rule-failed"}),
