@@ -168,7 +168,9 @@ def test_store_is_down(dev: DevProcess, desk: Desk) -> None:
 
 
 def test_control(dev: DevProcess) -> None:
-    """Queues are shown to a GET, redriven by a POST, and unknown ones are 404."""
+    """Queues are shown to a GET, redriven by a POST, and unknown ones are 404, which says where
+    the known ones are shown.
+    """
     assert list(dev.queues()) == ["work", "ordered", "escalated"]
     for method, path in (
         ("POST", "/_dev/redrive?queue=none"),
@@ -177,6 +179,8 @@ def test_control(dev: DevProcess) -> None:
         ("POST", "/_dev/queues"),
     ):
         assert send(dev.url, method, path).status == 404
+    refused = send(dev.url, "POST", "/_dev/redrive?queue=none").json()["message"]
+    assert refused == "there is no queue 'none': GET /_dev/queues shows those there are"
     assert f"queues     {dev.url}/_dev/queues" in dev.log()
 
 

@@ -49,7 +49,8 @@ def test_by_hand() -> None:
             ("POST", "/_dev/schedules"),
         ):
             assert send(dev.url, method, path).status == 404
-        with pytest.raises(RuntimeError, match="no function 'nobody' has a schedule"):
+        refused = "no function 'nobody' has a schedule: GET /_dev/schedules shows those there are"
+        with pytest.raises(RuntimeError, match=refused):
             dev.call_now("nobody")
 
 

@@ -84,6 +84,18 @@ def test_both_requests_of_the_reference_service() -> None:
     ]
 
 
+def test_bodies_of_the_other_requests() -> None:
+    """What the other routes take is printed beside the request; a route that takes no token, whose
+    callers sign, is left out.
+    """
+    lines = request_to_send(REFERENCE, "u")
+    others = lines[lines.index("# in the same way, each with a key of its own:") + 1 :]
+    assert others == [
+        '#   /refunds  {"payment_id": "pay_00000000000000000000000000000000", "amount": 300}',
+        '#   /reports  {"payment_ids": ["pay_00000000000000000000000000000000"]}',
+    ]
+
+
 @pytest.mark.parametrize(
     ("python", "files", "command"),
     [

@@ -132,8 +132,11 @@ def test_wrong_faults(url: str, client: DynamoDBClient, body: Any, complaints: l
 
 
 def test_faults_that_are_no_json(url: str) -> None:
-    """A change that is not JSON is 400."""
-    assert send(url, "POST", "/_faults", body=b"\xff{").status == 400
+    """A change that is not JSON is 400, and says what a change looks like."""
+    for body in (b"\xff{", b""):
+        answer = send(url, "POST", "/_faults", body=body)
+        assert answer.status == 400
+        assert answer.json()["error"] == 'the body must be JSON, such as {"down": true}'
     assert send(url, "DELETE", "/_faults").status == 405
 
 

@@ -55,16 +55,22 @@ class Control:
         try:
             moved = await self._event_sources.redrive(queue)
         except KeyError:
-            return _json({"message": f"there is no queue {queue!r}"}, status=404)
+            return _unknown(f"there is no queue {queue!r}", "queues")
         return _json({"queue": queue, "moved": moved})
 
     async def _call_now(self, function: str) -> web.Response:
         try:
             outcome = await self._event_sources.call_now(function)
         except KeyError:
-            return _json({"message": f"no function {function!r} has a schedule"}, status=404)
+            return _unknown(f"no function {function!r} has a schedule", "schedules")
         said = json.loads(outcome.payload) if outcome.payload else None
         return _json({"function": function, "outcome": outcome.kind, "said": said})
+
+
+def _unknown(message: str, where: str) -> web.Response:
+    """What is said of a name that is none, and where those stand that are."""
+    known = f"GET {CONTROL_PREFIX}{where} shows those there are"
+    return _json({"message": f"{message}: {known}"}, status=404)
 
 
 def _json(content: object, *, status: int = 200) -> web.Response:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def request_to_send(service: Service, url: str) -> list[str]:
     """The lines of a `curl` command that works as it stands, in the directory we were started in.
 
-    Where the service shows what became of it, a second one follows, which asks for that. Empty for
-    a service that takes no POST.
+    Where the service shows what became of it, a second one follows, which asks for that; then what
+    can be sent to the other routes in the same way. Empty for a service that takes no POST.
     """
     routes = [route for function in service.functions for route in function.routes]
     authorization = f'-H "Authorization: Bearer $({oncekey_command()} dev token --tenant acme)"'
@@ -30,6 +30,7 @@ def request_to_send(service: Service, url: str) -> list[str]:
                 '  -H "Idempotency-Key: try-me-once-0001" -H "Content-Type: application/json" \\',
                 f"  -d {shlex.quote(route.example_body)}",
                 *_request_to_look(route, routes, url, authorization),
+                *_other_bodies(route, routes),
             ]
     return []
 
@@ -47,6 +48,13 @@ def _request_to_look(
                 f"  {authorization}",
             ]
     return []
+
+
+def _other_bodies(first: Route, routes: Sequence[Route]) -> list[str]:
+    # Who is not asked for a token is asked for a signature, which nobody makes by hand.
+    others = [route for route in routes if route.method == "POST" and route.authorized]
+    lines = [f"#   {other.path}  {other.example_body}" for other in others if other != first]
+    return ["# in the same way, each with a key of its own:", *lines] if lines else []
 
 
 def oncekey_command() -> str:

@@ -13,7 +13,7 @@ import argparse
 import asyncio
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
@@ -85,12 +85,19 @@ class Store:
     async def _handle_faults(self, request: web.BaseRequest) -> web.Response:
         if request.method == "POST":
             try:
-                self._faults.change(await request.json())
+                self._faults.change(await _json(request))
             except ValueError as error:
                 return web.json_response({"error": str(error)}, status=400)
         elif request.method != "GET":
             return web.json_response({"error": "use GET or POST"}, status=405)
         return web.json_response(asdict(self._faults))
+
+
+async def _json(request: web.BaseRequest) -> Any:
+    try:
+        return await request.json()
+    except ValueError:
+        raise ValueError('the body must be JSON, such as {"down": true}') from None
 
 
 def _hang_up(request: web.BaseRequest) -> web.Response:
