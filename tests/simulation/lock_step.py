@@ -7,6 +7,7 @@ reconciler does, is interleaved here: each actor stops before every call that ot
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from oncekey.store import Written
@@ -175,7 +176,7 @@ class SteppedClock(ManualClock):
         return f"{name}-{self._counts[name]}"
 
 
-class Scene:
+class Scene(ABC):
     """One run: its actors, its store, and what must hold at its end."""
 
     def __init__(self) -> None:
@@ -187,9 +188,9 @@ class Scene:
         """From equal states, equal steps lead to equal ends."""
         return (tuple(self.store.records.values()), self.steps.state())
 
+    @abstractmethod
     def check(self) -> None:
         """Assert what must hold once everybody has come to an end."""
-        raise NotImplementedError
 
 
 def explore(make: Callable[[], Scene]) -> int:
