@@ -206,6 +206,7 @@ def _marked(code: str) -> Files:
         "tests/checklist.md": "| n | point | part |\n| --- | --- | --- |\n| A1 | One | 1 |\n"
         "| B2 | Two | 2 |\n",
         "tests/cases.md": "| n | kind |\n| --- | --- |\n| 48 | deployment |\n",
+        "tests/faults.md": "| n | right behaviour |\n| --- | --- |\n| K2.10 | It holds. |\n",
         "tests/unit/test_it.py": code,
     }
 
@@ -213,7 +214,9 @@ def _marked(code: str) -> Files:
 GOOD = '@pytest.mark.{mark}\ndef test_it():\n    """It holds.\n\n    Red when it breaks.\n    """\n'
 
 
-@pytest.mark.parametrize("mark", ['requirement("A1")', "case(48)", 'requirement("A1", "B2")'])
+@pytest.mark.parametrize(
+    "mark", ['requirement("A1")', "case(48)", 'requirement("A1", "B2")', 'fault("K2.10")']
+)
 def test_a_good_mark_is_no_fault(mark: str) -> None:
     """A mark that names a listed point, on a test that says when it is red, is right."""
     assert tidy_marks.wrong_marks(_marked(GOOD.format(mark=mark))) == []
@@ -225,6 +228,7 @@ def test_a_good_mark_is_no_fault(mark: str) -> None:
         (GOOD.format(mark='requirement("A9")'), "requirement A9 is not in tests/checklist.md"),
         (GOOD.format(mark='requirement("A1", "Z1")'), "requirement Z1 is not in"),
         (GOOD.format(mark="case(49)"), "case 49 is not in tests/cases.md"),
+        (GOOD.format(mark='fault("K2.1")'), "fault K2.1 is not in tests/faults.md"),
         (GOOD.format(mark="requirement()"), "requirement ? is not in"),
         (GOOD.format(mark="requirement(number)"), "requirement ? is not in"),
         (GOOD.format(mark="case(48)").replace("Red when", "Sure as"), "has no words 'Red when'"),
@@ -266,7 +270,16 @@ def test_a_done_case_without_test_is_found() -> None:
     assert tidy_marks.cases_without_test(without, {2}) == ["case 2 does not exist"]
 
 
-@pytest.mark.parametrize(("read", "number"), [(tidy_marks.points, 79), (tidy_marks.cases, 37)])
+def test_a_fault_without_test_is_found() -> None:
+    """A fault counts as gone when a test shows it."""
+    assert tidy_marks.faults_without_test(_marked(GOOD.format(mark='fault("K2.10")'))) == []
+    assert tidy_marks.faults_without_test(_marked("")) == ["K2.10 has no test"]
+
+
+@pytest.mark.parametrize(
+    ("read", "number"),
+    [(tidy_marks.points, 79), (tidy_marks.cases, 37), (tidy_marks.listed_faults, 79)],
+)
 def test_the_lists_are_read_whole(read: Callable[[Files], object], number: int) -> None:
     """Every row of the project's own lists is understood."""
     found = read(tidy_files.project_files())

@@ -1,4 +1,4 @@
-"""Rules about the marks that tie tests to tests/checklist.md and tests/cases.md.
+"""Rules about the marks that tie tests to tests/checklist.md, tests/cases.md and tests/faults.md.
 
 The marks are read from the source, so that a run of these rules collects and imports no test.
 """
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 CHECKLIST = "tests/checklist.md"
 CASES = "tests/cases.md"
-KINDS = ("requirement", "case")
+FAULTS = "tests/faults.md"
+KINDS = ("requirement", "case", "fault")
 # The docstring names the weakening of the code that turns the test red.
 RED_WHEN = "Red when"
 
 _POINT = re.compile(r"^\| ([A-Z]\d+) \| .* \| (\d+) \|$")
 _CASE = re.compile(r"^\| (\d+) \| ")
+_FAULT = re.compile(r"^\| (K\d+\.\d+) \| ")
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,14 @@ def cases(files: Mapping[str, str]) -> set[str]:
     return {match[1] for match in found if match}
 
 
+def listed_faults(files: Mapping[str, str]) -> set[str]:
+    """The numbers of the faults of the first version."""
+    found = map(_FAULT.match, files[FAULTS].splitlines())
+    return {match[1] for match in found if match}
+
+
 def marks(files: Mapping[str, str]) -> list[Mark]:
-    """Every `requirement` and `case` mark of the test files."""
+    """Every `requirement`, `case` and `fault` mark of the test files."""
     found: list[Mark] = []
     for path, text in within(files, "tests").items():
         if PurePosixPath(path).name.startswith("test_"):
@@ -87,8 +95,12 @@ def _said(path: str, call: ast.Call, kind: str, docstring: str | None) -> Iterat
 
 def wrong_marks(files: Mapping[str, str]) -> list[str]:
     """A mark that names nothing, stands on no test, or whose test does not say when it is red."""
-    known: dict[str, Collection[str]] = {"requirement": points(files), "case": cases(files)}
-    listed = {"requirement": CHECKLIST, "case": CASES}
+    known: dict[str, Collection[str]] = {
+        "requirement": points(files),
+        "case": cases(files),
+        "fault": listed_faults(files),
+    }
+    listed = {"requirement": CHECKLIST, "case": CASES, "fault": FAULTS}
     faults: list[str] = []
     for mark in marks(files):
         if mark.number not in known[mark.kind]:
@@ -119,3 +131,9 @@ def cases_without_test(files: Mapping[str, str], done_cases: Collection[int]) ->
         for number in sorted(done_cases)
         if str(number) not in shown & listed
     ]
+
+
+def faults_without_test(files: Mapping[str, str]) -> list[str]:
+    """A listed fault that no test shows to be gone."""
+    shown = {mark.number for mark in marks(files) if mark.kind == "fault"}
+    return [f"{number} has no test" for number in sorted(listed_faults(files) - shown)]
