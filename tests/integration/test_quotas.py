@@ -10,7 +10,7 @@ import pytest
 
 from oncekey import STRIPE, NotExecuted, Quota, QuotaExceeded
 from oncekey.record import Status
-from oncekey.testing import MemoryStore
+from oncekey.testing import ManualClock, MemoryStore
 from tests.support.events import with_key, with_route
 from tests.support.function_calls import Calls
 from tests.support.protected import answers, fails, is_replay, problem_of, while_running
@@ -179,10 +179,11 @@ def test_operations_count_apart_unless_the_scope_is_the_tenant(store: Store) -> 
 
     Red when the scope makes no difference.
     """
+    clock = ManualClock()
     for scope, status in (("operation", 201), ("tenant", 429)):
         limits: dict[str, Any] = {"new_keys": 1, "active_keys": 1, "scope": scope}
-        one = Metered(store=store, operation=f"POST /one/{scope}", **limits)
-        other = Metered(store=store, operation=f"POST /other/{scope}", **limits)
+        one = Metered(store=store, clock=clock, operation=f"POST /one/{scope}", **limits)
+        other = Metered(store=store, clock=clock, operation=f"POST /other/{scope}", **limits)
         assert one.statuses("a") == [201]
         assert other.statuses("a") == [status]
 

@@ -33,9 +33,18 @@ if TYPE_CHECKING:
 COMMIT, RELEASE = "TransactWriteItems", "UpdateItem"
 
 
+@pytest.fixture(params=[False, True], ids=["tokens ignored", "tokens honoured"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """Tables of its own for each test, on an engine that ignores client tokens and on one that
+    answers a repeated transaction without applying it.
+    """
+    with recorded_world(honours_tokens=request.param) as made:
+        yield made
+
+
 @pytest.fixture
-def world() -> Iterator[World]:
-    """Tables of its own for each test."""
+def forgetful() -> Iterator[World]:
+    """Tables on an engine that has forgotten every client token."""
     with recorded_world() as made:
         yield made
 
@@ -61,7 +70,7 @@ def test_a_commit_is_sent_again_as_the_same_bytes_and_applied_once(
     world: World, is_final: bool, publishes: bool, dropped: int, failed: int, lost: int
 ) -> None:
     """A commit that never arrived, was answered 500, or whose answer was lost, is sent again byte
-    for byte; moto ignores its token, and yet the counter and the outbox do not double.
+    for byte; where its token is ignored, too, the counter and the outbox do not double.
 
     Red when a resent commit is built anew, or is applied without the record's own condition.
     """
@@ -83,13 +92,15 @@ def test_a_commit_is_sent_again_as_the_same_bytes_and_applied_once(
 
 @pytest.mark.case(42)
 @pytest.mark.parametrize("is_final", [True, False], ids=["completion", "op.commit"])
-def test_the_same_transaction_sent_directly_again_is_refused(world: World, is_final: bool) -> None:
+def test_the_same_transaction_sent_directly_again_is_refused(
+    forgetful: World, is_final: bool
+) -> None:
     """The very bytes that were applied, sent once more to a DynamoDB that has forgotten their
     token, change nothing; the record that refuses them says that they have landed.
 
     Red when the condition of the record would hold a second time.
     """
-    service = world.service()
+    service = forgetful.service()
     built: list[Any] = []
     commit = service.store.commit
 
@@ -99,16 +110,16 @@ def test_the_same_transaction_sent_directly_again_is_refused(world: World, is_fi
 
     service.store.commit = noting
     service.sends(transfer(), *([] if is_final else [point("made")]))
-    (parameters,) = world.transactions()
-    before = (world.rows, world.messages, world.record)
+    (parameters,) = forgetful.transactions()
+    before = (forgetful.rows, forgetful.messages, forgetful.record)
 
     with pytest.raises(ClientError, match="ConditionalCheckFailed"):
-        world.client.transact_write_items(**parameters)
+        forgetful.client.transact_write_items(**parameters)
     reply = commit(built[0])
 
     assert isinstance(reply, Refused)
-    assert reply.record == world.record
-    assert (world.rows, world.messages, world.record) == before
+    assert reply.record == forgetful.record
+    assert (forgetful.rows, forgetful.messages, forgetful.record) == before
 
 
 def tokens(world: World) -> list[str]:

@@ -137,7 +137,7 @@ def test_a_large_answer_that_does_not_fit_beside_the_writes_is_kept_before(world
 
     service.sends(*[put(f"row-{number}", **filler) for number in range(10)], ends=LARGE)
     assert world.take_sent() == [RESERVE, COMMIT]
-    service = world.service(operation="POST /others")
+    service = world.service(operation="POST /others", clock=service.clock)
     rows = [put(f"row-{number}", **filler) for number in range(10)]
     service.sends(*rows, put("row-10", filler=b"x" * 190_000), ends=LARGE)
 

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import boto3
-from moto import mock_aws
 
 from infra.service_resources import IDEMPOTENCY
 from oncekey import DynamoDBStore
 from oncekey.s3_bucket import ResponseBucket
 from oncekey_local.tables import create_table_request
+from tests.support.aws_engine import mocked_aws
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ def dynamodb_table() -> Iterator[DynamoDBClient]:
 
     The client validates every parameter, which the library's own one leaves out to save time.
     """
-    with mock_aws():
+    with mocked_aws():
         client: DynamoDBClient = boto3.client("dynamodb", region_name="eu-central-1")
         client.create_table(**create_table_request(TABLE, IDEMPOTENCY))
         yield client

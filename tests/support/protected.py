@@ -47,9 +47,15 @@ class Protected:
     """
 
     def __init__(
-        self, *, store: Store | None = None, timeout_ms: int = 10_000, **options: Any
+        self,
+        *,
+        store: Store | None = None,
+        clock: ManualClock | None = None,
+        timeout_ms: int = 10_000,
+        **options: Any,
     ) -> None:
-        self.clock = ManualClock()
+        # Two clocks draw the same operation ids: handlers on one store share one.
+        self.clock = clock or ManualClock()
         self.store: Any = store or MemoryStore()
         self.runs: list[Operation] = []
         self.then: Callable[[Mapping[str, Any], Operation], Any] | None = None

@@ -12,7 +12,6 @@ from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.config import Config
 from botocore.exceptions import EndpointConnectionError
-from moto import mock_aws
 from moto.core.botocore_stubber import MockRawResponse
 
 from infra.service_resources import IDEMPOTENCY
@@ -21,6 +20,7 @@ from oncekey.dynamodb_codec import record_from_item
 from oncekey.dynamodb_writes import python_values
 from oncekey.s3_bucket import ResponseBucket
 from oncekey_local.tables import create_table_request
+from tests.support.aws_engine import mocked_aws
 from tests.support.dynamodb import (
     BUCKET,
     TABLE,
@@ -143,12 +143,12 @@ def _session() -> boto3.Session:
 
 
 @contextlib.contextmanager
-def recorded_world() -> Iterator[World]:
-    """A world of its own, for one thread."""
+def recorded_world(*, honours_tokens: bool = False) -> Iterator[World]:
+    """A world of its own, for one thread, on `mocked_aws`."""
     once = Config(
         connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1, "mode": "standard"}
     )
-    with mock_aws():
+    with mocked_aws(honours_tokens=honours_tokens):
         client: DynamoDBClient = _session().client("dynamodb", config=once)
         client.create_table(**create_table_request(TABLE, IDEMPOTENCY))
         bucket: S3Client = _session().client("s3", config=once)

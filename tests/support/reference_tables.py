@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 from boto3.dynamodb.types import TypeDeserializer
-from moto import mock_aws
 
 from functions.shared import dynamodb, payments_table
 from infra.service import SERVICE
 from oncekey.dynamodb_outbox import message_from_item
 from oncekey.envelope import sealed
 from oncekey_local.tables import create_table_request
+from tests.support.aws_engine import mocked_aws
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +92,7 @@ class Tables:
 @contextlib.contextmanager
 def reference_tables() -> Iterator[Tables]:
     """The tables, empty."""
-    with mock_aws():
+    with mocked_aws():
         client: DynamoDBClient = boto3.client("dynamodb")
         for table in SERVICE.tables:
             client.create_table(**create_table_request(physical(table.name), table))

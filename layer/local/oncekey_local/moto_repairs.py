@@ -1,4 +1,4 @@
-"""What moto's streams and FIFO queues do and AWS's do not, set right in the store's process.
+"""What moto's streams, FIFO queues and transactions do and AWS's do not, set right in its process.
 
 Found in moto 5.2.5. Each repair replaces one method, and changes nothing where moto is right.
 """
@@ -7,16 +7,30 @@ from __future__ import annotations
 
 from typing import Any
 
+from moto.dynamodb.responses import DynamoHandler
 from moto.dynamodbstreams.models import ShardIterator
 from moto.sqs.models import SQSBackend
 
+from oncekey_local.client_tokens import ClientTokens
+
 _receive_message = SQSBackend.receive_message
+_transact_write_items = DynamoHandler.transact_write_items
 
 
 def repair() -> None:
-    """Holds for every queue and stream of this process, from now on."""
+    """Holds for every queue, stream and table of this process, from now on."""
+    check_client_tokens(ClientTokens())
     ShardIterator.get = _get_records  # type: ignore[method-assign, assignment]
     SQSBackend.receive_message = _receive_in_order  # type: ignore[method-assign, assignment]
+
+
+def check_client_tokens(tokens: ClientTokens) -> None:
+    """Have `tokens` looked at before any transaction of this process is applied."""
+
+    def transact(handler: DynamoHandler) -> Any:
+        return tokens.apply(handler.body, lambda: _transact_write_items(handler))
+
+    DynamoHandler.transact_write_items = transact  # type: ignore[method-assign]
 
 
 def _get_records(iterator: ShardIterator, limit: int = 1000) -> dict[str, Any]:

@@ -1,0 +1,64 @@
+"""The client tokens of transactions, which moto ignores: compared, and honoured, as DynamoDB does.
+
+https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from moto.dynamodb.exceptions import ERROR_TYPE_PREFIX, DynamodbException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_LONGEST_TOKEN = 36
+
+
+class TokenRefused(DynamodbException):
+    """The token is none, or is that of another transaction."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(ERROR_TYPE_PREFIX + code, message=message)
+
+
+class ClientTokens:
+    """The tokens that one engine has seen, each with what was asked under it.
+
+    A token under which something else was asked is refused. DynamoDB remembers a token for ten
+    minutes; these never forget one, because no two transactions may share one at any time.
+
+    Args:
+        honours_repeats: whether a transaction that was applied is answered again without being
+            applied, as DynamoDB does. Otherwise it is applied again, as moto does: then its own
+            conditions must keep it from doing anything twice.
+    """
+
+    def __init__(self, *, honours_repeats: bool = False) -> None:
+        self._honours_repeats = honours_repeats
+        self._asked: dict[str, str] = {}
+        self._applied: dict[str, Any] = {}
+
+    def apply(self, body: Mapping[str, Any], transact: Callable[[], Any]) -> Any:
+        """Apply the transaction that `body` asks for, unless its token says otherwise.
+
+        Raises:
+            TokenRefused: nothing was applied.
+            DynamodbException: the transaction was cancelled.
+        """
+        token = body.get("ClientRequestToken")
+        if token is None:
+            return transact()
+        if not 1 <= len(token) <= _LONGEST_TOKEN:
+            raise TokenRefused("ValidationException", "ClientRequestToken has 1 to 36 characters")
+        asked = json.dumps(body["TransactItems"], sort_keys=True, default=repr)
+        if self._asked.setdefault(token, asked) != asked:
+            raise TokenRefused(
+                "IdempotentParameterMismatchException",
+                "Request was already processed with a different set of parameters",
+            )
+        if token in self._applied and self._honours_repeats:
+            return self._applied[token]
+        answer = self._applied[token] = transact()
+        return answer

@@ -1,0 +1,26 @@
+"""AWS in this process: moto, with client tokens compared as DynamoDB compares them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from moto import mock_aws
+
+from oncekey_local.client_tokens import ClientTokens
+from oncekey_local.moto_repairs import check_client_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def mocked_aws(*, honours_tokens: bool = False) -> Iterator[None]:
+    """Every client made meanwhile reaches moto; two transactions under one token are refused.
+
+    A repeat of a transaction is applied again, which is the harder case for its conditions; with
+    `honours_tokens` it is answered as DynamoDB answers it.
+    """
+    check_client_tokens(ClientTokens(honours_repeats=honours_tokens))
+    with mock_aws():
+        yield
