@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oncekey import NotExecuted
+from oncekey import Completed, NotExecuted, Settlement, settle
 from oncekey.record import Status
 from oncekey.stored_answer import Blob, Elsewhere, Place, keep
 from tests.support.dynamodb import (
@@ -42,6 +42,8 @@ from tests.support.records import NOW_S, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from oncekey import Operation
 
 
 # The longest names that there are: a hash for the record, and an owner as the system draws it.
@@ -213,3 +215,33 @@ def test_a_late_owner_gives_the_large_answer_that_was_recorded(body: str) -> Non
     assert len(service.runs) == 2
     assert late["body"] == replay["body"] == inner[0]["body"] == body
     assert headers_of(late)["idempotent-replayed"] == "true"
+
+
+@pytest.mark.parametrize("late_body", [LARGE, TOO_LARGE_FOR_AN_ITEM], ids=["item", "object"])
+@pytest.mark.parametrize("body", [LARGE, TOO_LARGE_FOR_AN_ITEM], ids=["an item", "an object"])
+def test_a_late_owner_never_overwrites_a_large_answer_that_was_settled(
+    body: str, late_body: str
+) -> None:
+    """What a resolver knows is the answer of every retry, and of the attempt that comes to its end
+    afterwards, though both keep a large answer beside the same record.
+
+    Red when a settled answer is kept under the name of the owner that it was settled against.
+    """
+    with dynamodb_table() as table:
+        store = store_on(table, make_response_bucket())
+        store._call_timeout_ms = 0
+        service = Protected(store=store, timeout_ms=60_000)
+        settled: Answer = {"statusCode": 201, "body": body}
+
+        def slow(_event: object, op: Operation) -> Answer:
+            service.clock.advance(10 * 60_000)
+            told = settle(op.reference, Completed(settled), store=store, clock=service.clock)
+            assert told is Settlement.SETTLED
+            return {"statusCode": 201, "body": late_body[::-1]}
+
+        service.then = slow
+        late = service.send(POST)
+        replay = service.send(POST)
+
+    assert (late["body"], replay["body"]) == (body, body)
+    assert headers_of(replay)["idempotent-replayed"] == "true"

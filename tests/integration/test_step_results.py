@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 
+from infra.service import SERVICE
 from oncekey import Final
 from oncekey.record import Status
 from oncekey.steps import Steps as RecordedSteps
@@ -344,3 +345,23 @@ def test_many_small_results_leave_the_record_its_write_unit(world: World) -> Non
     service.given.clear()
     service.sends(*(step(name) for name in names))
     assert service.given == [noise(200)] * 6
+
+
+def test_a_results_object_stands_where_no_lifecycle_rule_reaches(world: World) -> None:
+    """A large step result is an object under `results/`, and a large answer one under `answers/`;
+    only the latter are among the folders that the bucket of the service expires.
+
+    Red when evidence of half-done work is put where a lifecycle rule removes it.
+    """
+    service = world.service
+    service.sends(step("charge", IN_THE_BUCKET), ends=FAILED)
+    results = world.objects()
+    body = IN_THE_BUCKET.hex()
+    service.sends(step("charge"), ends={"statusCode": 201, "body": body})
+    answers = sorted(set(world.objects()) - set(results))
+
+    expiring = {each.prefix for bucket in SERVICE.buckets for each in bucket.expirations}
+    assert [name.partition("/")[0] for name in results] == ["results"]
+    assert [name.partition("/")[0] for name in answers] == ["answers"]
+    assert "answers/" in expiring
+    assert not {"", "results/"} & expiring
