@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Stripe may forget a key after 24 h. An hour is for the last call that was made under it.
 PROVIDER_REMEMBERS_MS = 23 * 3_600_000
+_MONEY_FIRST = (Status.SUCCEEDED, Status.PENDING, Status.DECLINED)
 
 
 class PaymentMissing(LookupError):  # noqa: N818 -- an answer of the table, not an error
@@ -70,8 +71,23 @@ def charge(request: Charge, operation: Operation, *, requested_by: str, age_ms: 
         return found or _charge(sdk, request, metadata)
 
     charged = operation.step("charge", charge_once, idempotent=True)
+    now = payments_table.find(operation.tenant, request.payment_id)
+    if now is not None and _says_as_much(now, charged):
+        # The provider's event was faster than this message, and is kept. Of one that comes in
+        # between, the next delivery finds the same.
+        return Charged(status=now.status, provider_id=now.provider_id)
     _collect(charged, request, operation, table_name)
     return charged
+
+
+def _says_as_much(row: payments_table.Row, charged: Charged) -> bool:
+    """Whether the row says the same of one intent, or what became of it later."""
+    if row.provider_id is None or charged.provider_id not in {None, row.provider_id}:
+        return False
+    if row.status is Status.DECLINED:
+        # An intent that was declined may have succeeded since, and not the other way round.
+        return charged.status is not Status.SUCCEEDED
+    return row.status is Status.SUCCEEDED or charged.status is Status.PENDING
 
 
 def _charge(sdk: stripe.StripeClient, request: Charge, metadata: dict[str, str]) -> Charged:
@@ -104,8 +120,9 @@ def _charge(sdk: stripe.StripeClient, request: Charge, metadata: dict[str, str])
 def _find(sdk: stripe.StripeClient, request: Charge) -> Charged | None:
     """What an earlier attempt did, as the provider tells; its search lags by about a minute."""
     query = f"metadata['payment_id']:'{request.payment_id}'"
-    found = sdk.v1.payment_intents.search({"query": query}).data
-    return _ended(found[0]) if found else None
+    found = [_ended(intent) for intent in sdk.v1.payment_intents.search({"query": query}).data]
+    # Of several the one that was charged, else the one that may be, else the newest.
+    return min(found, key=lambda one: _MONEY_FIRST.index(one.status), default=None)
 
 
 def _ended(intent: stripe.PaymentIntent) -> Charged:
@@ -140,11 +157,19 @@ def _collect(charged: Charged, request: Charge, operation: Operation, table_name
         table_name,
         {"pk": payments_table.row_key(operation.tenant, request.payment_id)},
         "SET " + ", ".join(f"#{name} = :{name}" for name in known),
-        # The provider's event may have come first, and says the same.
-        condition=f"#status = :pending OR ({same})",
+        # The provider's event may come first, and say the same. A decline of the intent that has
+        # succeeded in the end is the older news.
+        condition=f"#status = :pending OR ({same}){_declined_before(charged)}",
         names={f"#{name}": name for name in known},
         values={
             ":pending": Status.PENDING.value,
+            **({":declined": Status.DECLINED.value} if _declined_before(charged) else {}),
             **{f":{name}": value for name, value in known.items()},
         },
     )
+
+
+def _declined_before(charged: Charged) -> str:
+    if charged.status is not Status.SUCCEEDED or charged.provider_id is None:
+        return ""
+    return " OR (#status = :declined AND #provider_id = :provider_id)"

@@ -6,12 +6,13 @@ in whatever order the events come.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from functions.refunds.models import Refund, answer_of
 from functions.shared import dynamodb, payments_table, refunds_table
 from functions.shared.payments_table import Status
 from oncekey import Completed, InProgress, Settlement, settle
+from oncekey.references import read_reference
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.type_defs import AttributeValueTypeDef
@@ -31,6 +32,9 @@ _ASK_AGAIN_S = 10
 # Of a row that has an intent, only that intent's events count.
 _STILL_OPEN = (
     "(#status = :pending AND (attribute_not_exists(#provider_id) OR #provider_id = :provider_id))"
+)
+_DECLINED_BEFORE = (
+    "(#status = :declined AND (attribute_not_exists(#provider_id) OR #provider_id = :provider_id))"
 )
 
 
@@ -62,8 +66,9 @@ def _finish_payment(event: ProviderEvent) -> str:
     values[":pending"] = {"S": Status.PENDING.value}
     condition = _STILL_OPEN
     if status is Status.SUCCEEDED:
-        # An intent that failed may have succeeded since: in whichever order, the money counts.
-        condition = f"{_STILL_OPEN} OR (#status = :declined AND #provider_id = :provider_id)"
+        # An intent that failed may have succeeded since, and a payment that counts as declined
+        # without an intent may have got one: in whichever order, the money counts.
+        condition = f"{_STILL_OPEN} OR {_DECLINED_BEFORE}"
         values[":declined"] = {"S": Status.DECLINED.value}
     table = dynamodb.client()
     key = payments_table.row_key(event.metadata["tenant"], event.metadata["payment_id"])
@@ -82,28 +87,37 @@ def _finish_payment(event: ProviderEvent) -> str:
     return "payment-finished"
 
 
+def _is_reference(text: str | None) -> TypeGuard[str]:
+    try:
+        read_reference(text or "")
+    except ValueError:
+        return False
+    return True
+
+
 def _settle_refund(event: ProviderEvent) -> str:
     metadata = event.metadata
-    reference = metadata.get("reference")
-    if reference is None:
-        # No record waits for it: it was made without one.
+    reference, refund_id = metadata.get("reference"), metadata.get("refund_id")
+    if refund_id is None or not _is_reference(reference):
+        # No record waits for it: it was made without one, or by somebody else.
         return "refund-without-record"
-    refunds_table.write(
+    status = refunds_table.write(
         refunds_table.Row(
             tenant=metadata["tenant"],
-            refund_id=metadata["refund_id"],
+            refund_id=refund_id,
             payment_id=metadata["payment_id"],
             operation_id=metadata["operation_id"],
             amount=event.amount,
             status=event.status,
             provider_id=event.object_id,
             refunded_at=event.created,
+            told_at=event.told_at,
         )
     )
     refund = Refund(
-        refund_id=metadata["refund_id"],
+        refund_id=refund_id,
         payment_id=metadata["payment_id"],
-        status=event.status,
+        status=status,
         amount=event.amount,
     )
     settlement = settle(reference, Completed(answer_of(refund)))

@@ -11,6 +11,7 @@ from functions.refunds.models import Refund
 from functions.shared import payments_table, provider, refunds_table
 from functions.shared.payments_table import Status
 from oncekey import NotExecuted
+from oncekey.clock import SystemClock
 
 if TYPE_CHECKING:
     from functions.refunds.models import RefundRequest
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
 # Far more than the clocks of a provider and of a function ever do.
 CLOCKS_DIFFER_S = 300
+# A call that was sent before the lease was over may arrive for a minute, and as long again for what
+# nobody has seen yet.
+ARRIVES_WITHIN_S = 120
+# So many are looked through. The list holds what the whole account gave back in that time; more is
+# no search that a turn has the time for, and a person looks faster by the operation's id.
+REFUNDS_MAX = 2000
+_OF_A_PAGE = 100
 
 # Nothing happened, now or later.
 _FINAL_REFUSALS = (stripe.InvalidRequestError, stripe.CardError)
@@ -55,18 +63,40 @@ def create_refund(request: RefundRequest, operation: Operation) -> Refund:
     return refund
 
 
-def find_made(operation_id: str, *, since_ms: int) -> stripe.Refund | None:
+class TooManyRefunds(Exception):  # noqa: N818 -- how a search ended
+    """The account gave back so often in that time that one search cannot tell."""
+
+
+def find_made(
+    operation_id: str, *, since_ms: int, until_ms: int | None = None
+) -> stripe.Refund | None:
     """The refund that the provider has made for the operation, if it has made one.
 
-    It lists what was made since the operation began, by either clock: unlike its search, that does
-    not lag behind.
+    It lists what was made from the operation's beginning until the lease of its last attempt was
+    over, by either clock: unlike the provider's search, that does not lag behind.
+
+    Args:
+        operation_id: the operation's.
+        since_ms: when its first attempt began.
+        until_ms: when the lease of its last one was over; None for now.
 
     Raises:
         stripe.StripeError: the provider does not say.
+        TooManyRefunds: there are more than `REFUNDS_MAX`, and it is not among the newest.
     """
-    since_s = since_ms // 1000 - CLOCKS_DIFFER_S
-    pages = provider.client().v1.refunds.list({"created": {"gte": since_s}, "limit": 100})
-    for made in pages.auto_paging_iter():
+    until_ms = SystemClock().now_ms() if until_ms is None else until_ms
+    pages = provider.client().v1.refunds.list(
+        {
+            "created": {
+                "gte": since_ms // 1000 - CLOCKS_DIFFER_S,
+                "lte": -(-until_ms // 1000) + CLOCKS_DIFFER_S + ARRIVES_WITHIN_S,
+            },
+            "limit": _OF_A_PAGE,
+        }
+    )
+    for seen, made in enumerate(pages.auto_paging_iter()):
+        if seen >= REFUNDS_MAX:
+            raise TooManyRefunds
         if _told(made).get("operation_id") == operation_id:
             return made
     return None

@@ -14,7 +14,11 @@ def what_became_of(question: Question) -> Completed | NotExecuted:
     It asks the provider, and writes the row that the function did not. What it raises leaves the
     refund unknown until the next turn.
     """
-    made = logic.find_made(question.operation_id, since_ms=question.started_at_ms)
+    made = logic.find_made(
+        question.operation_id,
+        since_ms=question.started_at_ms,
+        until_ms=question.lease_until_ms,
+    )
     if made is None:
         return NotExecuted()
     return Completed(answer_of(logic.restore(made)))

@@ -36,18 +36,28 @@ class Charge(BaseModel):
     key: Annotated[str, Field(min_length=1, max_length=255)]
 
 
+# Within what the table's numbers and texts hold, far beyond what is ever charged.
+EpochSecond = Annotated[int, Field(ge=0, lt=10**11)]
+ProviderId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,255}$")]
+# The provider may add one; its form stays.
+ProviderStatus = Annotated[str, Field(pattern=r"^[a-z_]{1,64}$")]
+
+
 class ProviderEvent(BaseModel):
     """The payload of `stripe.event`: how a payment or refund stands, and whose it is.
 
-    `metadata` is what this service has given the provider to keep with it.
+    `metadata` is what this service has given the provider to keep with it. `created` is when the
+    payment or refund was made, `told_at` when the provider made the event.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     type: str
-    object_id: str
-    status: str
-    amount: int
-    created: int
+    object_id: ProviderId
+    status: ProviderStatus
+    amount: Annotated[int, Field(ge=0, lt=10**12)]
+    created: EpochSecond
+    # A message of an earlier release has none.
+    told_at: EpochSecond | None = None
     reason: str | None = None
     metadata: dict[str, str]

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from functions.shared import dynamodb, payments_table
 from functions.shared.settings import setting
 
-# The one state of a refund that others follow.
-_PENDING = "pending"
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.type_defs import AttributeValueTypeDef
+
+# How far a refund has come. A state that is not named here is open: any other may follow it. The
+# bank may still send back what has succeeded. Nothing follows the last two. So in whichever order
+# two states are told, the one that has come further is the later one.
+# https://docs.stripe.com/refunds#failed-refunds
+_WITHOUT_MONEY = ("failed", "canceled")
+_ENDED = ("succeeded", *_WITHOUT_MONEY)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A refund as it stands in the table. `status` is the provider's word."""
+    """A refund as it stands in the table. `status` is the provider's word.
+
+    `told_at` is the epoch second of the provider's event that said so. Open states follow each
+    other in any order, so between two of them the time decides.
+    """
 
     tenant: str
     refund_id: str
@@ -23,6 +35,7 @@ class Row:
     status: str
     provider_id: str
     refunded_at: int
+    told_at: int | None = None
 
 
 def table_name() -> str:
@@ -34,30 +47,57 @@ def table_name() -> str:
     return setting("REFUNDS_TABLE")
 
 
-def write(row: Row) -> None:
-    """Write `row`, unless what is there has come further.
+def write(row: Row) -> str:
+    """Write `row`, unless what is there has come further; the status that then stands there.
 
-    The handler writes it, or whoever learns of the refund after the handler has died; they say the
-    same, in any order and however often.
+    The handler writes it, or whoever learns of the refund after the handler has died, in any order
+    and however often.
     """
+    item: dict[str, AttributeValueTypeDef] = {
+        "pk": {"S": payments_table.row_key(row.tenant, row.refund_id)},
+        "tenant": {"S": row.tenant},
+        "refund_id": {"S": row.refund_id},
+        "payment_id": {"S": row.payment_id},
+        "operation_id": {"S": row.operation_id},
+        "amount": {"N": str(row.amount)},
+        "status": {"S": row.status},
+        "provider_id": {"S": row.provider_id},
+        "refunded_at": {"N": str(row.refunded_at)},
+    }
+    is_open = row.status not in _ENDED
+    if is_open and row.told_at is not None:
+        item["told_at"] = {"N": str(row.told_at)}
     table = dynamodb.client()
+    condition, names, values = _has_not_come_further(row, is_open=is_open)
     try:
         table.put_item(
             TableName=table_name(),
-            Item={
-                "pk": {"S": payments_table.row_key(row.tenant, row.refund_id)},
-                "tenant": {"S": row.tenant},
-                "refund_id": {"S": row.refund_id},
-                "payment_id": {"S": row.payment_id},
-                "operation_id": {"S": row.operation_id},
-                "amount": {"N": str(row.amount)},
-                "status": {"S": row.status},
-                "provider_id": {"S": row.provider_id},
-                "refunded_at": {"N": str(row.refunded_at)},
-            },
-            ConditionExpression="attribute_not_exists(#pk) OR #status = :pending",
-            ExpressionAttributeNames={"#pk": "pk", "#status": "status"},
-            ExpressionAttributeValues={":pending": {"S": _PENDING}},
+            Item=item,
+            ConditionExpression=f"attribute_not_exists(#pk) OR ({condition})",
+            ExpressionAttributeNames={"#pk": "pk", **names},
+            ExpressionAttributeValues=values,
+            ReturnValuesOnConditionCheckFailure="ALL_OLD",
         )
-    except table.exceptions.ConditionalCheckFailedException:
-        return
+    except table.exceptions.ConditionalCheckFailedException as refused:
+        # The stubs know no member that this error alone has.
+        response: Any = refused.response
+        standing: str = response["Item"]["status"]["S"]
+        return standing
+    return row.status
+
+
+def _has_not_come_further(
+    row: Row, *, is_open: bool
+) -> tuple[str, dict[str, str], dict[str, AttributeValueTypeDef]]:
+    """The condition that `row` may take the place of what is there, its names and its values."""
+    stay = _WITHOUT_MONEY if row.status in _WITHOUT_MONEY else _ENDED
+    condition = f"NOT #status IN ({', '.join(f':{status}' for status in stay)})"
+    names = {"#status": "status"}
+    values: dict[str, AttributeValueTypeDef] = {f":{status}": {"S": status} for status in stay}
+    if not is_open:
+        return condition, names, values
+    older = "attribute_not_exists(#told_at)"
+    if row.told_at is not None:
+        older = f"({older} OR #told_at <= :told_at)"
+        values[":told_at"] = {"N": str(row.told_at)}
+    return f"{condition} AND {older}", {**names, "#told_at": "told_at"}, values

@@ -147,7 +147,9 @@ def test_a_question_says_what_was_begun_and_for_whom() -> None:
         attempt=3,
         started_at_ms=1_699_999_999_000,
         reference=f"{in_doubt.pk}.{in_doubt.operation_id}",
+        lease_until_ms=in_doubt.lease_until_ms,
     )
+    assert in_doubt.lease_until_ms is not None
 
 
 def test_a_question_about_a_whole_operation_names_no_step() -> None:

@@ -72,7 +72,9 @@ class Question:
     `op.downstream_key(...)` under the step's own name; of an operation `downstream_key_of(name)` is
     that of its call `name`. `reference` is `op.reference`. `key` and `principal` are empty where
     the operation keeps them out of the table. `started_at_ms` is by the clock of the attempt: the
-    start of the step, or of the operation's first attempt.
+    start of the step, or of the operation's first attempt. `lease_until_ms` is when the lease of
+    the last one was over: no call was sent after that, which bounds a provider's list. It is None
+    where that is not on record.
     """
 
     operation: str
@@ -85,6 +87,7 @@ class Question:
     attempt: int
     started_at_ms: int
     reference: str = ""
+    lease_until_ms: int | None = None
 
     def downstream_key_of(self, name: str) -> str:
         """What `op.downstream_key(name)` gave in every attempt."""
@@ -209,6 +212,7 @@ def question_about(record: Record) -> Question:
         attempt=record.attempt,
         started_at_ms=started.at_ms if started is not None else record.created_at_ms,
         reference=reference_to(record),
+        lease_until_ms=record.lease_until_ms,
     )
 
 

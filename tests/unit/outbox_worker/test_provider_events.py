@@ -16,42 +16,15 @@ from functions.shared.models import ProviderEvent
 from oncekey import InProgress
 from oncekey.clock import SystemClock
 from oncekey.references import read_reference
-from tests.support.events import load, with_route, with_tenant
+from tests.support.events import load
 from tests.support.protected import is_replay, problem_of
+from tests.support.provider_events import FAILED, INTENT, PROCESSING, REFUND, SUCCEEDED, payment
 from tests.support.queue_events import delivery, message
-from tests.support.reference_tables import PAYMENT_ID, PENDING
+from tests.support.reference_tables import PAYMENT_ID
 
 if TYPE_CHECKING:
     from tests.support.provider import Provider
     from tests.support.reference_tables import Tables
-
-INTENT = {
-    "type": "payment_intent.succeeded",
-    "object_id": "pi_1",
-    "status": "succeeded",
-    "amount": 1200,
-    "created": 1_796_083_198,
-    "metadata": {
-        "tenant": "tenant-1",
-        "payment_id": PAYMENT_ID,
-        "operation_id": PENDING["operation_id"],
-    },
-}
-SUCCEEDED = ProviderEvent.model_validate(INTENT)
-FAILED = SUCCEEDED.model_copy(
-    update={
-        "type": "payment_intent.payment_failed",
-        "status": "requires_payment_method",
-        "reason": "card_declined",
-    }
-)
-PROCESSING = SUCCEEDED.model_copy(update={"status": "processing"})
-
-
-def payment(tables: Tables) -> dict[str, Any]:
-    """The only row of a payment."""
-    (row,) = tables.rows("payments")
-    return row
 
 
 @pytest.mark.parametrize("status", ["succeeded", "processing", "requires_action"])
@@ -132,41 +105,6 @@ def test_an_event_in_the_middle_of_the_workers_charge_is_the_same_news(
     assert handler(load("sqs_payment_requested"), None) == {"batchItemFailures": []}
     assert provider.counts()["charges"] == 1
     assert payment(tables)["status"] == "succeeded"
-
-
-REFUND = with_tenant(with_route(load("apigw_http_v2_post"), "POST", "/refunds"), "tenant-1")
-REFUND["body"] = json.dumps({"payment_id": PAYMENT_ID, "amount": 300})
-
-
-@pytest.fixture
-def dead_refund(
-    provider: Provider, tables: Tables, intent_id: str, monkeypatch: pytest.MonkeyPatch
-) -> ProviderEvent:
-    """What the provider tells of a refund whose handler died before it wrote anything; its record
-    is unknown.
-    """
-    from tests.support.provider import sdk
-
-    with monkeypatch.context() as dying:
-
-        def dies(_row: object) -> None:
-            raise SystemExit(137)
-
-        dying.setattr(refunds_table, "write", dies)
-        with pytest.raises(SystemExit):
-            create_refund(REFUND, None)
-    assert tables.rows("refunds") == []
-    with sdk(provider.url) as client:
-        (made,) = client.v1.refunds.list().data
-    assert made.metadata is not None
-    return ProviderEvent(
-        type="refund.created",
-        object_id=made.id,
-        status="succeeded",
-        amount=made.amount,
-        created=made.created,
-        metadata=made.metadata.to_dict(),
-    )
 
 
 @pytest.mark.requirement("D6")

@@ -50,6 +50,7 @@ def test_an_event_is_taken_on_once(tables: Tables) -> None:
         "status": "succeeded",
         "amount": 1200,
         "created": 1796083198,
+        "told_at": 1796083199,
         "reason": None,
         "metadata": {
             "tenant": "tenant-1",
