@@ -33,7 +33,7 @@ def create_queues(
     created = create_queue(
         scope,
         f"{pascal(queue.name)}Queue",
-        retention=Duration.days(queue.retention_days),
+        retention=Duration.days(service.retention_days(queue)),
         fifo=queue.fifo,
         visibility_timeout=Duration.seconds(service.visibility_timeout_s(queue)),
         dead_letters=dead_letters,

@@ -17,6 +17,9 @@ API_TIMEOUT_S = 29
 FUNCTION_TIMEOUT_S = 3
 VISIBILITY_TIMEOUT_S = 30
 _DAY_S = 24 * 3600
+MESSAGES_KEPT_S = 4 * _DAY_S
+# SQS keeps nothing for longer. A week's message is still there when the next one comes.
+_PEOPLES_QUEUE_S = 14 * _DAY_S
 # S3 counts whole days, from midnight.
 BUCKET_SLACK_DAYS = 2
 
@@ -110,3 +113,12 @@ def _numbers(
             return default
 
     return number
+
+
+def peoples_queue_faults(*, kept_s: int) -> Iterator[str]:
+    """A queue forgets what waits for a person before one may have looked."""
+    if kept_s < _PEOPLES_QUEUE_S:
+        yield (
+            f"its messages wait for a person and are kept for {kept_s / _DAY_S:g} days: at least"
+            f" {_PEOPLES_QUEUE_S // _DAY_S}, which is as long as SQS keeps anything"
+        )

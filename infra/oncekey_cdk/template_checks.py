@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from .checks import (
     API_TIMEOUT_S,
     FUNCTION_TIMEOUT_S,
+    MESSAGES_KEPT_S,
     VISIBILITY_TIMEOUT_S,
     api_faults,
     bucket_faults,
     lease_faults,
+    peoples_queue_faults,
     visibility_faults,
 )
 from .response_bucket import ANSWERS
@@ -24,7 +26,14 @@ Template = dict[str, Any]
 
 # On an event source whose function has a batch done again as a whole, and says so.
 WHOLE_BATCHES = "oncekey:whole-batches"
-RULES = ("VisibilityTimeout", "PartialBatchAnswers", "Lease", "AnswersKept", "ApiTimeout")
+RULES = (
+    "VisibilityTimeout",
+    "PartialBatchAnswers",
+    "Lease",
+    "AnswersKept",
+    "ApiTimeout",
+    "PeoplesQueue",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +81,7 @@ def findings(templates: Mapping[str, Template]) -> Iterator[Finding]:
         "AWS::Lambda::Function": _of_function,
         "AWS::ApiGatewayV2::Integration": _of_http_integration,
         "AWS::ApiGateway::Method": _of_rest_method,
+        "AWS::SQS::Queue": _of_queue,
     }
     for name, template in templates.items():
         for logical_id, resource in template.get("Resources", {}).items():
@@ -138,6 +148,43 @@ def _of_rest_method(
             most_s = int(integration.get("TimeoutInMillis", API_TIMEOUT_S * 1000)) // 1000
             for fault in api_faults(timeout_s=_timeout_s(function), most_s=most_s):
                 yield "ApiTimeout", f"{function.name}: {fault}"
+
+
+def _of_queue(templates: Mapping[str, Template], queue: _Resource) -> Iterator[tuple[str, str]]:
+    kept_s = queue.properties.get("MessageRetentionPeriod", MESSAGES_KEPT_S)
+    if isinstance(kept_s, int | str) and _waits_for_people(templates, queue):
+        for fault in peoples_queue_faults(kept_s=int(kept_s)):
+            yield "PeoplesQueue", fault
+
+
+def _waits_for_people(templates: Mapping[str, Template], queue: _Resource) -> bool:
+    """Whether `queue` is told of what has failed, or of what nobody but a person can settle."""
+    return any(
+        _referred(templates, user, reference) == queue
+        for template in templates.values()
+        for name in template.get("Resources", {})
+        for user in [_Resource(template, name)]
+        for reference in _told_by(user)
+    )
+
+
+def _told_by(user: _Resource) -> Iterator[Any]:
+    properties = user.properties
+    match user.kind:
+        case "AWS::SQS::Queue":
+            yield properties.get("RedrivePolicy", {}).get("deadLetterTargetArn")
+        case "AWS::Lambda::EventSourceMapping" | "AWS::Lambda::EventInvokeConfig":
+            destinations = properties.get("DestinationConfig", {})
+            yield destinations.get("OnFailure", {}).get("Destination")
+        case "AWS::Lambda::Function":
+            yield properties.get("DeadLetterConfig", {}).get("TargetArn")
+            variables = properties.get("Environment", {}).get("Variables", {})
+            yield variables.get("ONCEKEY_ESCALATION_QUEUE_URL")
+        case "AWS::Events::Rule":
+            for target in properties.get("Targets", []):
+                yield target.get("DeadLetterConfig", {}).get("Arn")
+        case _:
+            return
 
 
 def _timeout_s(function: _Resource) -> int:

@@ -120,6 +120,34 @@ def test_what_is_changed_later_is_refused_when_synthesised(change: str) -> None:
         app.synth()
 
 
+PEOPLES_QUEUES: dict[str, Callable[[dict[str, Any]], sqs.Queue]] = {
+    "dead letters": lambda built: built["outbox"].dead_letters,
+    "given up by the relay": lambda built: built["outbox"].given_up,
+    "escalated, and failed runs": lambda built: built["reconciler"].escalated,
+}
+
+
+@pytest.mark.fault("K5.8")
+@pytest.mark.parametrize("kept_s", [13 * 86_400, None], ids=["13 days", "SQS's own"])
+@pytest.mark.parametrize("queue", PEOPLES_QUEUES)
+def test_no_queue_that_waits_for_people_keeps_its_messages_for_less_than_14_days(
+    queue: str, kept_s: int | None
+) -> None:
+    """A queue that is told of dead letters, failed runs or escalations, and is given another
+    retention on the way, is refused when the app is synthesised.
+
+    Red when `_waits_for_people` leaves out one of the ways in which a queue is told.
+    """
+    stack = new_stack()
+    changed: Any = PEOPLES_QUEUES[queue](build_service(stack)).node.default_child
+    changed.message_retention_period = kept_s
+    app = stack.node.root
+    assert isinstance(app, App)
+
+    with pytest.raises(RuntimeError, match="messages wait for a person and are kept for"):
+        app.synth()
+
+
 def test_who_knows_better_acknowledges_it() -> None:
     """A rule that is acknowledged on its resource, with a reason, lets the app be synthesised."""
     stack = new_stack()

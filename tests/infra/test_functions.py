@@ -146,7 +146,7 @@ def test_no_message_outlives_its_record() -> None:
     from oncekey_local.described_event_faults import DEAD_LETTER_RETENTION_DAYS
 
     (queue,) = [queue for queue in SERVICE.queues if queue.name == "payments"]
-    assert queue.retention_days + DEAD_LETTER_RETENTION_DAYS < RETENTION.days
+    assert SERVICE.retention_days(queue) + DEAD_LETTER_RETENTION_DAYS < RETENTION.days
 
 
 def test_who_accepts_who_works_and_who_tells_share_what_they_know() -> None:

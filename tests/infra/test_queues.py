@@ -30,11 +30,28 @@ def test_every_queue_has_dead_letters_of_its_own(events: Synthesised, described:
     target = policy["deadLetterTargetArn"]["Fn::GetAtt"]
     assert policy["maxReceiveCount"] == described.max_receives
     assert target[0].startswith(f"{pascal(described.dead_letters)}Queue")
-    assert own["MessageRetentionPeriod"] == described.retention_days * DAY_S
+    assert own["MessageRetentionPeriod"] == EVENTS.retention_days(described) * DAY_S
     assert dead["MessageRetentionPeriod"] == 14 * DAY_S
     assert "RedrivePolicy" not in dead
     fifo = True if described.fifo else None
     assert (own.get("FifoQueue"), dead.get("FifoQueue")) == (fifo, fifo)
+
+
+@pytest.mark.fault("K5.8")
+def test_only_what_a_function_works_on_is_kept_for_less_than_14_days(app: Synthesised) -> None:
+    """Of the reference service's queues one triggers a function and keeps its messages for 4 days;
+    every other queue waits for people, and keeps them for 14.
+
+    Red when `escalated` keeps its messages as long as a queue that a function works on.
+    """
+    kept = {
+        name: resource["Properties"]["MessageRetentionPeriod"] // DAY_S
+        for name, resource in app.stateful.find_resources(KIND).items()
+    }
+
+    assert sorted(kept.values()) == [4, 14, 14, 14]
+    ((work, _),) = [each for each in kept.items() if each[1] == 4]
+    assert work.startswith("PaymentsQueue")
 
 
 def test_the_queues_are_those_of_the_description(events: Synthesised) -> None:

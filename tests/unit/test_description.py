@@ -170,7 +170,25 @@ def test_all_faults_of_names_are_reported_at_once() -> None:
 )
 def test_limits_of_queues(queue: dict[str, int], fault: str) -> None:
     """What SQS would refuse of a queue, or what would lose its dead letters, is refused here."""
-    assert f"queue 'work' {fault}" in _refusal(queues=(Queue(name="work", **queue),))  # type: ignore[arg-type]
+    worker = _function("w", queues=(QueueTrigger(queue="work"),))
+    assert f"queue 'work' {fault}" in _refusal(worker, queues=(Queue(name="work", **queue),))  # type: ignore[arg-type]
+
+
+@pytest.mark.fault("K5.8")
+@pytest.mark.parametrize("days", [0, 4, 13, 15])
+def test_a_queue_that_waits_for_people_keeps_its_messages_14_days(days: int) -> None:
+    """Messages that no function works on are kept for 14 days, and a description that says less is
+    refused; what a function works on is kept for 4 days.
+
+    Red when an untriggered queue has the retention of one that a function works on.
+    """
+    worker = _function("w", queues=(QueueTrigger(queue="work"),))
+    told, work = Queue(name="told"), Queue(name="work")
+    service = Service(name="pay", functions=(worker,), tables=(), queues=(told, work))
+
+    assert (service.retention_days(told), service.retention_days(work)) == (14, 4)
+    refusal = _refusal(queues=(Queue(name="told", retention_days=days),))
+    assert f"queue 'told' keeps messages for {days} days, and no function works on them" in refusal
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,11 @@ def least_visibility_timeout_s(service: Service, queue: Queue) -> int:
     )
 
 
+def is_worked_on(service: Service, queue: Queue) -> bool:
+    """Whether the queue triggers a function. Otherwise its messages wait for a person."""
+    return any(True for _ in _triggered_by(service, queue))
+
+
 def _triggered_by(service: Service, queue: Queue) -> Iterator[tuple[Function, QueueTrigger]]:
     for function in service.functions:
         for trigger in function.queues:
@@ -107,16 +112,28 @@ def _of_queue(service: Service, queue: Queue) -> Iterator[str]:
         )
     if not 1 <= queue.max_receives <= 1000:
         yield f"{name} gives up after {queue.max_receives} receives: 1 to 1000"
-    if not 1 <= queue.retention_days < DEAD_LETTER_RETENTION_DAYS:
-        yield (
-            f"{name} keeps messages for {queue.retention_days} days: 1 to "
-            f"{DEAD_LETTER_RETENTION_DAYS - 1}, because dead letters live for "
-            f"{DEAD_LETTER_RETENTION_DAYS} from when they were sent"
-        )
+    yield from (f"{name} keeps messages for {fault}" for fault in _of_retention(service, queue))
     functions = [function.name for function, _ in _triggered_by(service, queue)]
     if len(functions) > 1:
         yield f"{name} triggers {_listed(functions)}: each message would reach one of them only"
     yield from _of_visibility_timeout(service, queue)
+
+
+def _of_retention(service: Service, queue: Queue) -> Iterator[str]:
+    days = queue.retention_days
+    if days is None:
+        return
+    if not is_worked_on(service, queue):
+        if days != DEAD_LETTER_RETENTION_DAYS:
+            yield (
+                f"{days} days, and no function works on them: they wait for a person, so leave"
+                f" retention_days out, which keeps them for {DEAD_LETTER_RETENTION_DAYS}"
+            )
+    elif not 1 <= days < DEAD_LETTER_RETENTION_DAYS:
+        yield (
+            f"{days} days: 1 to {DEAD_LETTER_RETENTION_DAYS - 1}, because dead letters live for "
+            f"{DEAD_LETTER_RETENTION_DAYS} from when they were sent"
+        )
 
 
 def _of_visibility_timeout(service: Service, queue: Queue) -> Iterator[str]:

@@ -102,14 +102,16 @@ class Queue:
 
     `name` is logical: lower-case letters, digits, hyphens. A message that was received
     `max_receives` times without being deleted is a dead letter. Without `visibility_timeout_s` it
-    is the shortest that is safe for the function which the queue triggers.
+    is the shortest that is safe for the function which the queue triggers. Without
+    `retention_days` messages are kept for 4 days, and for 14 where no function works on them: those
+    wait for a person.
     """
 
     name: str
     fifo: bool = False
     visibility_timeout_s: int | None = None
     max_receives: int = 5
-    retention_days: int = 4
+    retention_days: int | None = None
 
     @property
     def dead_letters(self) -> str:

@@ -54,6 +54,8 @@ __all__ = [
 
 # SQS's own, for a queue that triggers nothing.
 _VISIBILITY_TIMEOUT_S = 30
+# SQS's own, for messages that a function works on.
+_RETENTION_DAYS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,3 +82,11 @@ class Service:
         return described_event_faults.least_visibility_timeout_s(self, queue) or (
             _VISIBILITY_TIMEOUT_S
         )
+
+    def retention_days(self, queue: Queue) -> int:
+        """For how many days this queue keeps a message."""
+        if queue.retention_days is not None:
+            return queue.retention_days
+        if described_event_faults.is_worked_on(self, queue):
+            return _RETENTION_DAYS
+        return described_event_faults.DEAD_LETTER_RETENTION_DAYS

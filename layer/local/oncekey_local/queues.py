@@ -52,7 +52,7 @@ async def create_queues(
                 "QueueName": queue_name(service, queue.name),
                 "Attributes": fifo
                 | {
-                    "MessageRetentionPeriod": str(queue.retention_days * _DAY_S),
+                    "MessageRetentionPeriod": str(service.retention_days(queue) * _DAY_S),
                     "VisibilityTimeout": str(timeout_s),
                     "RedrivePolicy": json.dumps(redrive_policy),
                 },
