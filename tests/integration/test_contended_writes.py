@@ -36,7 +36,7 @@ def conflict_at(world: World, operation: str, number: int) -> None:
     def conflict(**_: Any) -> None:
         calls.append(None)
         if len(calls) == number:
-            error = {"Error": {"Code": "TransactionConflictException", "Message": "ongoing"}}
+            error: Any = {"Error": {"Code": "TransactionConflictException", "Message": "ongoing"}}
             raise ClientError(error, operation)
 
     world.client.meta.events.register(f"before-call.dynamodb.{operation}", conflict)

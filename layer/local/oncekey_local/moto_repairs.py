@@ -30,7 +30,7 @@ def check_client_tokens(tokens: ClientTokens) -> None:
     def transact(handler: DynamoHandler) -> Any:
         return tokens.apply(handler.body, lambda: _transact_write_items(handler))
 
-    DynamoHandler.transact_write_items = transact  # type: ignore[method-assign]
+    DynamoHandler.transact_write_items = transact  # type: ignore[method-assign, assignment]
 
 
 def _get_records(iterator: ShardIterator, limit: int = 1000) -> dict[str, Any]:
