@@ -13,7 +13,7 @@ import pytest
 
 from oncekey.due_transitions import Reschedule
 from oncekey.dynamodb_codec import record_from_item
-from oncekey.pending_transitions import Begin, Enqueue, TimeOut, Waiting
+from oncekey.pending_transitions import Begin, Enqueue, SettlePending, TimeOut, Waiting
 from oncekey.record import Due, Effects
 from oncekey.step_transitions import ClearStep, FinishStep, StartStep
 from oncekey.steps import FinishedStep, StartedStep
@@ -306,6 +306,13 @@ ROWS = [
         name="a late effect: the owner is a fresh one",
         status="FAILED_RETRYABLE",
         by=LateEffect(pk=PK, seen=SEEN, new_owner="new-owner", ending=ENDING),
+        sets=ENDING_SET | FRESH,
+        removes=ENDING_REMOVED,
+    ),
+    Row(
+        name="settle what no worker has begun: the owner is a fresh one",
+        status="PENDING",
+        by=SettlePending(pk=PK, seen=SEEN, new_owner="new-owner", ending=ENDING),
         sets=ENDING_SET | FRESH,
         removes=ENDING_REMOVED,
     ),

@@ -145,6 +145,7 @@ def test_some_transition_is_permitted_and_some_is_refused_for_every_status() -> 
         (Status.FAILED_RETRYABLE, "Resume"),
         (Status.FAILED_RETRYABLE, "Enqueue"),
         (Status.FAILED_RETRYABLE, "LateEffect"),
+        (Status.PENDING, "SettlePending"),
         (Status.FAILED_RETRYABLE, "Reschedule"),
         (Status.PENDING, "Reschedule"),
         (Status.UNKNOWN, "Reschedule"),

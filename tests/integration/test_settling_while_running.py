@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
-
 import pytest
 
-from oncekey import Completed, NotExecuted, Settlement, settle
-from oncekey.record import Status
-from tests.support.accepted import Accepted
-from tests.support.protected import Protected, is_replay, records, while_running
+from oncekey import Completed, NotExecuted, Settlement
+from tests.support.protected import Protected, is_replay, while_running
+from tests.support.settled import ANSWER, says
 from tests.support.steps import POST, FaultyStore
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 LEASE_MS = 15_000
-ANSWER: Any = {"statusCode": 201, "body": json.dumps({"id": "re_1"})}
-
-
-def says(service: Protected, finding: Completed | NotExecuted) -> Callable[[], Settlement]:
-    """Somebody settles the only operation, by its reference."""
-
-    def saying() -> Settlement:
-        (record,) = records(service)
-        reference = f"{record.pk}.{record.operation_id}"
-        return settle(reference, finding, store=service.store, clock=service.clock)
-
-    return saying
 
 
 def dead(service: Protected) -> None:
@@ -54,15 +35,6 @@ def test_a_running_operation_is_left_to_its_own_run(finding: Completed | NotExec
 
     assert service.send(POST)["body"] == '{"the first": true}'
     assert says(service, finding)() is Settlement.NOT_IN_DOUBT
-
-
-def test_an_accepted_operation_that_waits_is_left_to_its_worker() -> None:
-    """Nobody has begun it, so nobody can know how it ended."""
-    service = Accepted()
-    service.sends()
-
-    assert says(service, Completed(ANSWER))() is Settlement.RUNNING
-    assert service.record.status is Status.PENDING
 
 
 @pytest.mark.requirement("D6")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from oncekey.pending_transitions import Begin, Enqueue, TimeOut
+from oncekey.pending_transitions import Begin, Enqueue, SettlePending, TimeOut
 from oncekey.record import Record, Status
 from oncekey.transitions import Reserve
 from tests.support.records import NOW_MS
@@ -70,6 +70,16 @@ PENDING_ROWS = [
         from_status=PENDING,
         owner=True,
         changes=changing(*BEGINS),
+    ),
+    Row(
+        name="PENDING, unrecorded or never begun -> COMPLETED by a webhook or operator",
+        build=lambda seen: SettlePending(pk=PK, seen=seen, new_owner="owner-9", ending=ENDING),
+        to=Status.COMPLETED,
+        from_status=PENDING,
+        owner=True,
+        rev=True,
+        unrecorded_or_never_begun=True,
+        changes=changing(*ANSWERS, "owner"),
     ),
     Row(
         name="PENDING, never begun -> COMPLETED (408) by whoever meets it too late",

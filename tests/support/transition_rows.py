@@ -67,6 +67,7 @@ class Row:
     mark: int | None = None  # the mark of the step in doubt, where it matters
     absent: str | None = None  # the step that is not finished yet
     nothing_done: bool = False  # no step is finished
+    unrecorded_or_never_begun: bool = False
     never_begun: bool = False  # the first attempt
     half_done: bool = False  # settled, and still to be looked at
     due: bool = False  # somebody is to look at it
@@ -89,6 +90,11 @@ class Row:
             and (self.doubt is None or self.doubt == (stored.steps.started is not None))
             and (self.mark is None or _mark(stored) == self.mark)
             and not (self.nothing_done and stored.steps.finished)
+            and not (
+                self.unrecorded_or_never_begun
+                and stored.effects == "recorded"
+                and stored.attempt != 1
+            )
             and not (self.never_begun and stored.attempt != 1)
             and not (self.due and stored.due is None)
             and all(step.name != self.absent for step in stored.steps.finished)

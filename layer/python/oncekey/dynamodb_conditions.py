@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from oncekey.due_transitions import Reschedule
-from oncekey.pending_transitions import Begin, Enqueue, TimeOut
+from oncekey.pending_transitions import Begin, Enqueue, SettlePending, TimeOut
 from oncekey.record import Effects
 from oncekey.step_transitions import ClearStep, FinishStep, StartStep
 from oncekey.transitions import (
@@ -50,6 +50,9 @@ ENQUEUE = RESUME
 BEGIN_RECORDED = "#status = :pending AND #owner = :seen_owner"
 BEGIN = f"{BEGIN_RECORDED} AND {_NOTHING_DONE}"
 TIME_OUT = f"{BEGIN_RECORDED} AND #attempt = :first"
+SETTLE_PENDING = (
+    f"#status = :pending AND {_SAME_VERSION} AND (#effects <> :recorded OR #attempt = :first)"
+)
 TAKE_OVER = f"#status = :in_progress AND {_MAY_RUN_AGAIN} AND {_SAME_VERSION} AND {_LEASE_OVER}"
 EXPIRE_LEASE_TO_UNKNOWN = f"#status = :in_progress AND {_SAME_VERSION} AND {_LEASE_OVER}"
 EXPIRE_LEASE_TO_RETRYABLE = TAKE_OVER
@@ -89,6 +92,10 @@ def guard(transition: Transition) -> tuple[str, Item]:
         case TimeOut():
             first: Item = {":first": {"N": "1"}}
             return TIME_OUT, first | {":seen_owner": {"S": transition.seen_owner}}
+        case SettlePending():
+            never_begun: Item = {":first": {"N": "1"}}
+            version = _version(transition.seen.owner, transition.seen.rev)
+            return SETTLE_PENDING, never_begun | version
         case TakeOver():
             return TAKE_OVER, _version(transition.seen.owner, transition.seen.rev) | _now(
                 transition.now_ms

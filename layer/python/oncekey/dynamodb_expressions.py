@@ -18,7 +18,7 @@ from oncekey.dynamodb_codec import (
     started_value,
 )
 from oncekey.dynamodb_conditions import guard
-from oncekey.pending_transitions import Begin, Enqueue, TimeOut
+from oncekey.pending_transitions import Begin, Enqueue, SettlePending, TimeOut
 from oncekey.record import Effects, Status
 from oncekey.step_transitions import ClearStep, FinishStep, StartStep
 from oncekey.transitions import (
@@ -148,7 +148,7 @@ def _changes(transition: Transition) -> tuple[Item, list[str]]:
             return finished, ["steps.started"] if transition.mark is not None else []
         case ClearStep():
             return {}, ["steps.started"]
-        case LateEffect():
+        case LateEffect() | SettlePending():
             sets, removes = end(transition.ending)
             return sets | {"owner": {"S": transition.new_owner}}, removes
         case Reschedule():

@@ -41,9 +41,11 @@ def settle(
 
     When it returns `SETTLED`, a retry of the client gets the answer, or resumes. Whoever comes
     second, or too late, changes nothing and is told so: `OVERTAKEN`; `NOT_IN_DOUBT` where it is
-    answered, expired, or was never known. `RUNNING` while its own run may still end it, and
-    `TOO_EARLY` for a `NotExecuted` while a call of the dead attempt may still arrive: say it again
-    later. An operation that was to be tried again, and took effect after all, is completed, too.
+    answered, expired, or was never known, or where a run that is to come goes on with it anyway.
+    `RUNNING` while its own run may still end it, and `TOO_EARLY` for a `NotExecuted` while a call
+    of the dead attempt may still arrive: say it again later. An operation that was to be tried
+    again, and took effect after all, is completed, too. So is an accepted one that no worker has
+    begun: no worker begins it any more.
 
     Args:
         reference: `op.reference`, as the provider kept it.

@@ -55,4 +55,19 @@ class TimeOut:
     ending: Ending
 
 
-PendingTransition = Enqueue | Begin | TimeOut
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettlePending:
+    """PENDING → COMPLETED, by a webhook or operator: it is done, and no worker is to do it.
+
+    A late effect of an earlier attempt, or somebody's own doing before a worker began. Of recorded
+    effects the first attempt only: once they were begun, a run makes their business writes. Writes
+    `new_owner`, a fresh one; a worker, which needs a record that waits, begins it no more.
+    """
+
+    pk: str
+    seen: Seen
+    new_owner: str
+    ending: Ending
+
+
+PendingTransition = Enqueue | Begin | TimeOut | SettlePending

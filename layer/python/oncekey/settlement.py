@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from oncekey import retry, telemetry
 from oncekey.asking import ask
 from oncekey.driver import drive
-from oncekey.errors import NotExecuted
+from oncekey.errors import NotExecuted, StoreError
 from oncekey.record import Status
 from oncekey.resolvers import (
     Completed,
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+# Each but the first follows somebody else's write between a read and ours.
+_MOST_ROUNDS = 5
+
 
 class Settlement(StrEnum):
     """What became of an attempt to settle."""
@@ -43,6 +46,7 @@ class Settlement(StrEnum):
     STILL_UNKNOWN = "still-unknown"
     NO_RESOLVER = "no-resolver"
     RUNNING = "running"  # its own run may still end it; say it again later
+    # It is answered, expired or was never known; or a run that is to come goes on with it anyway.
     NOT_IN_DOUBT = "not-in-doubt"
     OVERTAKEN = "overtaken"  # somebody else has settled it meanwhile
 
@@ -105,10 +109,21 @@ class Settler:
         check_finding(finding)
         if isinstance(finding, StillUnknown):
             return Settlement.STILL_UNKNOWN
-        if record.status in {Status.IN_PROGRESS, Status.PENDING}:
+        for _ in range(_MOST_ROUNDS):
+            written = self._write(record, finding, step)
+            if isinstance(written, Settlement):
+                return written
+            record = written
+        raise StoreError("others write this record all the time; say it again", transient=True)
+
+    def _write(
+        self, record: Record, finding: Completed | NotExecuted, step: str
+    ) -> Settlement | Record:
+        """What came of one try; or the record as it is now, which may still be settled."""
+        if record.status is Status.IN_PROGRESS:
             return Settlement.RUNNING
-        is_late_effect = record.status is Status.FAILED_RETRYABLE and isinstance(finding, Completed)
-        if record.status is not Status.UNKNOWN and not is_late_effect:
+        late = record.status in {Status.FAILED_RETRYABLE, Status.PENDING}
+        if record.status is not Status.UNKNOWN and not (late and isinstance(finding, Completed)):
             return Settlement.NOT_IN_DOUBT
         if isinstance(finding, NotExecuted) and self._is_too_early(record):
             return Settlement.TOO_EARLY
@@ -132,11 +147,19 @@ class Settler:
         due = record.due if not record.reconcile_attempts else None
         return due is not None and now_ms < due.at_ms
 
-    def _send(self, record: Record, settled: Settled) -> Settlement:
+    def _send(self, record: Record, settled: Settled) -> Settlement | Record:
         if settled.blob is not None:
             self._run(retry.keep(settled.blob, self._budget(), self.clock))
         reply = self._run(retry.write(settled.transition, self._budget(), self.clock))
         if isinstance(reply, Refused) and not _is_ours(reply.record, settled):
+            met = reply.record
+            if met is not None and met.operation_id == record.operation_id:
+                if met.status is Status.IN_PROGRESS:
+                    return Settlement.RUNNING
+                if met.status is Status.PENDING or met.owner == record.owner:
+                    # A reconciler has looked at it, or its client has sent it again: nobody has
+                    # settled it.
+                    return met
             telemetry.settlement_overtaken(record, self.clock.now_ms())
             return Settlement.OVERTAKEN
         telemetry.settled(record, self.clock.now_ms(), settled.what)

@@ -10,6 +10,7 @@ from oncekey.claim import LONGEST_WORK_S
 from oncekey.errors import NotExecuted
 from oncekey.http_answer import stored_form
 from oncekey.http_event import Shape
+from oncekey.pending_transitions import SettlePending
 from oncekey.record import Due, Effects, Status
 from oncekey.recorder import KEPT_LONGER_S
 from oncekey.resolvers import Completed, answers_of
@@ -33,7 +34,7 @@ _ROUTE = re.compile(r"[A-Z]+ /")
 class Settled:
     """A settlement: its write, what must be kept before, and what is settled by it."""
 
-    transition: Settle | SettleStep | LateEffect
+    transition: Settle | SettleStep | SettlePending | LateEffect
     what: str
     blob: Blob | None = None
 
@@ -58,6 +59,8 @@ class Settling:
         Raises:
             TypeError: the answer or result cannot be stored.
         """
+        if self.record.status is Status.PENDING:
+            return self._of_pending(finding, step)
         if self.record.effects is Effects.RECORDED:
             return self._of_step(finding, step)
         if step:
@@ -68,6 +71,18 @@ class Settling:
             ending, blob = self._ending(finding)
             return Settled(transition=self._settle(ending), what="completed", blob=blob)
         return Settled(transition=self._settle(self._failed()), what="not executed")
+
+    def _of_pending(self, finding: Completed | NotExecuted, step: str) -> Settled | None:
+        has_writes = self.record.effects is Effects.RECORDED and self.record.was_begun
+        if step or has_writes or isinstance(finding, NotExecuted):
+            # No step is in doubt; and the run that is to come makes the business writes of what was
+            # begun, and runs anyway after what was not executed.
+            return None
+        ending, blob = self._ending(finding)
+        transition = SettlePending(
+            pk=self.record.pk, seen=seen(self.record), new_owner=self.new_owner, ending=ending
+        )
+        return Settled(transition=transition, what="completed, not begun", blob=blob)
 
     def _of_step(self, finding: Completed | NotExecuted, step: str) -> Settled | None:
         started, name = self.record.steps.started, self.record.step_in_doubt

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from oncekey.due_transitions import Reschedule
-from oncekey.pending_transitions import Begin, Enqueue, TimeOut
+from oncekey.pending_transitions import Begin, Enqueue, SettlePending, TimeOut
 from oncekey.record import Effects, Record, Status
 from oncekey.record_changes import begun, ended, waiting
 from oncekey.step_transitions import ClearStep, FinishStep, StartStep, StepTransition
@@ -49,6 +49,10 @@ def permitted(transition: Transition, record: Record | None) -> bool:
             return fits and _waits_under(record, transition.seen_owner)
         case TimeOut():
             return not record.was_begun and _waits_under(record, transition.seen_owner)
+        case SettlePending():
+            waits = record.status is Status.PENDING and transition.seen == seen(record)
+            unrecorded = record.effects is not Effects.RECORDED
+            return waits and (unrecorded or not record.was_begun)
         case TakeOver():
             return record.may_run_again and _lease_ran_out(
                 record, transition.seen, transition.now_ms
@@ -165,6 +169,8 @@ def applied(transition: Transition, record: Record | None) -> Record:
             return begun(record, transition.lease)
         case TimeOut():
             return ended(record, transition.ending)
+        case SettlePending():
+            return ended(replace(record, owner=transition.new_owner), transition.ending)
         case ExpireLease():
             return ended(record, transition.to)
         case Complete():

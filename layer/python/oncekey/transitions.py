@@ -7,6 +7,7 @@
  absent, expired    Reserve      COMPLETED          a webhook, with its message
  PENDING            Begin        IN_PROGRESS        a worker
  PENDING            TimeOut      COMPLETED          whoever meets it, after its deadline
+ PENDING            SettlePending COMPLETED         a webhook or an operator
  IN_PROGRESS        Complete     COMPLETED          its owner
  IN_PROGRESS        Release      FAILED_RETRYABLE   its owner
  IN_PROGRESS        MarkUnknown  UNKNOWN            its owner
