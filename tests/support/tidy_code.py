@@ -21,7 +21,7 @@ PACKAGE = "oncekey"
 LAYER = f"{LAYER_ROOT}/{PACKAGE}"
 
 MAX_FUNCTION_LINES = 60
-MAX_MODULE_LINES = {"layer": 400, "functions": 400, "infra": 400, "tests": 500}
+MAX_MODULE_LINES = {"layer": 400, "functions": 400, "infra": 400, "tests": 450}
 
 _ABOVE_THE_LAYER = {"oncekey_local", "functions", "infra", "tests"}
 _CLOCK = "clock.py"
