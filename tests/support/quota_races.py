@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from oncekey.claim import Claim
+    from oncekey.commit import Commit
     from oncekey.outcome import Outcome
 
 LOST_ANSWER, LOST = "its answer is lost", "it is lost"
@@ -106,16 +107,31 @@ class Race:
         self.store = MemoryStore()
         self.clock = ManualClock()
         self.runs = 0
+        # Every transaction that was sent, once for each time.
+        self.sent: list[Commit] = []
         self.faults_left = faults
-        self._lands_at_once = faults > 0
-        made = [_claimed(claim) for claim in claims]
-        self.requests = [Request(claim, self.clock) for claim in made]
+        self.lands_at_once = faults > 0
+        self.requests: list[Request] = []
+        self.ask(*claims)
+
+    def ask(self, *claims: Claim) -> None:
+        """More requests, each in a sandbox of its own."""
+        self.requests += [Request(_claimed(claim), self.clock) for claim in claims]
+
+    @property
+    def ends(self) -> list[str]:
+        """What became of each request, in their order."""
+        return [request.end for request in self.requests]
 
     def play(self, script: Script) -> None:
         """All requests to their ends."""
         while moves := list(self._moves()):
             request, fault = script.choose(moves)
             self._move(request, fault)
+
+    def play_one(self, request: Request) -> None:
+        """The next move of `request`."""
+        self._move(request, "")
 
     def _moves(self) -> Iterator[tuple[Request, str]]:
         for request in self.requests:
@@ -127,6 +143,8 @@ class Race:
 
     def _move(self, request: Request, fault: str) -> None:
         command = request.command
+        if isinstance(command, Transact) and not request.is_prepared:
+            self.sent.append(command.commit)
         if fault:
             self.faults_left -= 1
             if fault in {LOST_ANSWER, DIES_AFTER}:
@@ -135,7 +153,7 @@ class Race:
                 request.is_dead = True
             else:
                 request.go_on(StoreError("no answer", transient=True))
-        elif isinstance(command, Transact) and not (request.is_prepared or self._lands_at_once):
+        elif isinstance(command, Transact) and not (request.is_prepared or self.lands_at_once):
             self._prepare(request)
         elif isinstance(command, Pause):
             # Time that passes for all is no matter here, and would move the window.

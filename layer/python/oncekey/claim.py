@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -155,5 +156,10 @@ def remaining_ms(context: Any) -> int | None:
 
     Zero is not None: it means that the time is up.
     """
-    ask: Callable[[], int] | None = getattr(context, "get_remaining_time_in_millis", None)
-    return None if ask is None else int(ask())
+    # Asked of whatever stands for the context, a proxy or a wrapper as well; what answers no number
+    # of milliseconds, such as a mock, is none.
+    ask = getattr(context, "get_remaining_time_in_millis", None)
+    left_ms = ask() if callable(ask) else None
+    if not isinstance(left_ms, int | float) or isinstance(left_ms, bool):
+        return None
+    return int(left_ms) if math.isfinite(left_ms) else None

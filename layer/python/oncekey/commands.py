@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from oncekey.commit import Commit, ConditionsFailed, Inapplicable
     from oncekey.journal import Journal
     from oncekey.operation import Operation
+    from oncekey.quota_counter import Counter
     from oncekey.record import Record
     from oncekey.store import Refused, Written
     from oncekey.stored_answer import Blob, Elsewhere
@@ -41,6 +42,13 @@ class Read:
     """One strongly consistent read; a `StoreError` is thrown into the flow."""
 
     pk: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCounter:
+    """One strongly consistent read of a counter; a `StoreError` is thrown into the flow."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +120,7 @@ class Raised:
 
 
 Result = Answered[Any] | Unsendable | Raised
-Command = Write | Transact | Read | Keep | Fetch | Pause | Invoke
+Command = Write | Transact | Read | ReadCounter | Keep | Fetch | Pause | Invoke
 Flow = Generator[Command, Any, R]
 
 
@@ -131,6 +139,12 @@ def transact(commit: Commit) -> Flow[Written | Refused | ConditionsFailed | Inap
 def read(pk: str) -> Flow[Record | None]:
     """Ask for one read."""
     reply: Record | None = yield Read(pk)
+    return reply
+
+
+def read_counter(name: str) -> Flow[Counter | None]:
+    """Ask for one read of a counter."""
+    reply: Counter | None = yield ReadCounter(name)
     return reply
 
 

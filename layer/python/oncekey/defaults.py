@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,9 @@ _CONNECTION = (
 )
 
 
+_making_a_store = threading.Lock()
+
+
 def settings(given: Mapping[str, int | str]) -> Settings:
     """The settings from what was `given`, else from the environment.
 
@@ -48,11 +52,19 @@ def store(call_timeout_ms: int) -> Store:
     return _connected(call_timeout_ms)
 
 
+def bucket(name: str) -> ResponseBucket:
+    """The bucket of this name: one, and so one client, for whoever reads payloads from it."""
+    with _making_a_store:
+        return _bucket(name, tuple(os.environ.get(name, "") for name in _CONNECTION))
+
+
 def _connected(call_timeout_ms: int) -> DynamoDBStore:
     connection = tuple(os.environ.get(name, "") for name in _CONNECTION)
     bucket = os.environ.get("ONCEKEY_RESPONSE_BUCKET", "").strip()
     outbox = os.environ.get("ONCEKEY_OUTBOX_TABLE", "").strip()
-    return _store(table_name(os.environ), bucket, outbox, call_timeout_ms, connection)
+    # Threads that call first at the same time would be given a store, and so a client, each.
+    with _making_a_store:
+        return _store(table_name(os.environ), bucket, outbox, call_timeout_ms, connection)
 
 
 def open_records(call_timeout_ms: int) -> OpenRecords:
@@ -69,6 +81,14 @@ def _settings(
     environment: tuple[tuple[str, str], ...], given: tuple[tuple[str, int | str], ...]
 ) -> Settings:
     return settings_from(dict(environment), dict(given))
+
+
+@lru_cache(maxsize=16)
+def _bucket(
+    name: str,
+    connection: tuple[str, ...],  # noqa: ARG001 -- a part of the cache's key
+) -> ResponseBucket:
+    return ResponseBucket(name)
 
 
 @lru_cache(maxsize=16)

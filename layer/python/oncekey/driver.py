@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from oncekey.commands import Command, Fetch, Flow, Invoke, Keep, Pause, Read, Transact, Write
+from oncekey.commands import (
+    Command,
+    Fetch,
+    Flow,
+    Invoke,
+    Keep,
+    Pause,
+    Read,
+    ReadCounter,
+    Transact,
+    Write,
+)
 from oncekey.errors import StoreError
 
 if TYPE_CHECKING:
@@ -58,6 +69,8 @@ def perform(
             return store.commit(command.commit)
         case Read():
             return store.read(command.pk)
+        case ReadCounter():
+            return store.counter(command.name)
         case Keep():
             store.keep(command.blob)
             return None

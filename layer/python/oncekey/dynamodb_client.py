@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import StoreError
@@ -11,6 +12,10 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _logger = logging.getLogger("oncekey")
+
+# Held while a client of any service is made: threads that call first at the same time wait for one
+# client instead of making one each, and boto3's default session is not safe to share meanwhile.
+making_a_client = threading.RLock()
 
 # Above these a client of the user's own can outlive the function, so that a reserve or a completion
 # never returns.

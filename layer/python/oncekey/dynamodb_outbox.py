@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey import relay_telemetry
-from oncekey.dynamodb_client import own_client, store_error
+from oncekey.dynamodb_client import making_a_client, own_client, store_error
 from oncekey.dynamodb_codec import answer_value
 from oncekey.errors import StoreError
 from oncekey.outbox import Message
@@ -143,5 +143,7 @@ class OutboxTable:
 
     def _connected(self) -> DynamoDBClient:
         if self._client is None:
-            self._client = own_client(STORE_TIMEOUT_MS)
+            with making_a_client:
+                if self._client is None:
+                    self._client = own_client(STORE_TIMEOUT_MS)
         return self._client

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 from oncekey.dynamodb_client import (
     is_refusal,
     longest_call_ms,
+    making_a_client,
     own_client,
     store_error,
     warn_about,
 )
 from oncekey.dynamodb_codec import Item, record_from_item
+from oncekey.dynamodb_counters import counter_from_item
 from oncekey.dynamodb_due import (
     due_page,
     due_parameters,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from oncekey.commit import Commit, ConditionsFailed, Inapplicable
     from oncekey.due_index import DuePage
+    from oncekey.quota_counter import Counter
     from oncekey.record import Record
     from oncekey.s3_bucket import ResponseBucket
     from oncekey.stored_answer import Blob, Elsewhere
@@ -102,6 +105,11 @@ class DynamoDBStore:
         item = self._get(pk)
         return None if item is None else record_from_item(item)
 
+    def counter(self, name: str) -> Counter | None:
+        """See `oncekey.store.Store.counter`: one strongly consistent GetItem."""
+        item = self._get(name)
+        return None if item is None else counter_from_item(item)
+
     def due(self, shard: str, until_ms: int, *, after: Any = None) -> DuePage:
         """See `oncekey.due_index.OpenRecords.due`: one Query of the index."""
         parameters = due_parameters(self._table, shard, until_ms, after)
@@ -171,9 +179,10 @@ class DynamoDBStore:
         return item
 
     def _connected(self) -> DynamoDBClient:
-        # Two threads may both make one here; the later stays and both work.
         if self._client is None:
-            self._client = own_client(self._call_timeout_ms)
+            with making_a_client:
+                if self._client is None:
+                    self._client = own_client(self._call_timeout_ms)
         return self._client
 
     def _refused(self, error: Exception) -> Refused:

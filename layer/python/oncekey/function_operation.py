@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey import defaults, telemetry
 from oncekey.bare_call import BareCall
-from oncekey.claim import Claim, deadline_ms
+from oncekey.claim import Claim, deadline_ms, remaining_ms
 from oncekey.commands import Answered, Raised, Result, Unsendable
 from oncekey.errors import (
     CallNotAnswered,
@@ -155,12 +155,25 @@ class FunctionOperation:
             accepts=fingerprint.accepts,
             effects=self.effects,
             settings=settings,
-            deadline_ms=_deadline_ms(call, settings, self.clock.now_ms()),
+            deadline_ms=self._deadline_ms(call, settings, self.clock.now_ms()),
             stores_raw_key=self.stores_raw_key,
             quota=self.quota,
         )
         execution = Execution(store=store, clock=self.clock, is_not_executed=self.is_not_executed)
         return claim, execution
+
+    def _deadline_ms(self, call: Call, settings: Settings, now_ms: int) -> int:
+        """By the context in the arguments, else the enclosing operation, else the default."""
+        left_ms = _left_ms(call)
+        if left_ms is not None:
+            return now_ms + left_ms
+        enclosing_ms = enclosing_deadline_ms.get()
+        # Who is still alive after that was not bound by it: a task that outlived its handler, say.
+        if enclosing_ms is not None and enclosing_ms > now_ms:
+            return enclosing_ms
+        if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+            telemetry.lease_without_context(self.name, settings.default_lease_ms)
+        return deadline_ms(None, settings, now_ms)
 
     def _tenant(self, call: Call) -> str:
         tenant = self.tenant(*call.args, **call.kwargs)
@@ -238,13 +251,19 @@ def _returned(value: Any) -> Result:
     return Answered(value=decode(text), stored=text, is_final=True)
 
 
-def _deadline_ms(call: Call, settings: Settings, now_ms: int) -> int:
-    """By the Lambda context among the arguments, else the enclosing operation, else the default."""
-    for argument in (*call.args, *call.kwargs.values()):
-        if callable(inspect.getattr_static(argument, "get_remaining_time_in_millis", None)):
-            return deadline_ms(argument, settings, now_ms)
-    enclosing_ms = enclosing_deadline_ms.get()
-    # Who is still alive after that was not bound by it: a task that outlived its handler, say.
-    if enclosing_ms is None or enclosing_ms <= now_ms:
-        return deadline_ms(None, settings, now_ms)
-    return enclosing_ms
+def _left_ms(call: Call) -> int | None:
+    """What is left of the invocation, by a Lambda context or its proxy among the arguments."""
+    arguments = (*call.args, *call.kwargs.values())
+    # An argument that has the method itself is asked before those that may only stand for one.
+    for argument in sorted(arguments, key=_has_none_itself):
+        try:
+            left_ms = remaining_ms(argument)
+        except Exception:  # noqa: BLE001, S112 -- what fails at this question is no context
+            continue
+        if left_ms is not None:
+            return left_ms
+    return None
+
+
+def _has_none_itself(argument: object) -> bool:
+    return inspect.getattr_static(argument, "get_remaining_time_in_millis", None) is None

@@ -7,13 +7,15 @@ import json
 import os
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from oncekey import relay_telemetry
+from oncekey import defaults, relay_telemetry
 from oncekey.envelope import EnvelopeUnreadable, unsealed
 from oncekey.errors import ConfigurationError, StoreError
-from oncekey.s3_bucket import ResponseBucket
 from oncekey.sqs_queue import LONGEST_DELAY_S, SqsQueue
+
+if TYPE_CHECKING:
+    from oncekey.s3_bucket import ResponseBucket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,4 +112,4 @@ def _bucket() -> ResponseBucket:
     if not name:
         fault = "ONCEKEY_RESPONSE_BUCKET is not set: name the bucket that large payloads are in"
         raise ConfigurationError("oncekey.inbox", [fault])
-    return ResponseBucket(name)
+    return defaults.bucket(name)

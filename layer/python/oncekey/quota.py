@@ -36,8 +36,8 @@ class Quota:
         scope: `operation` (every operation has counters of its own, the default) or `tenant`: one
             count over all operations whose quota says so. Give these the same limits.
         shards: over how many items a tenant's counts are spread, each with its share of the limit.
-            One item takes some tens of new keys a second; more shards take more, and cost more
-            requests once the limit is near.
+            One item takes some tens of new keys a second; more shards take more, and cost reads
+            of full ones once the limit is near.
 
     Raises:
         ConfigurationError: an argument is wrong; the message names every fault.

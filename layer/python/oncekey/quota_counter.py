@@ -85,7 +85,10 @@ def counted(counter: Counter | None, count: Count) -> Counter:
 
 
 def after_refusal(refused: RefusedCount, now_s: int) -> Count | None:
-    """What to try next, now that `refused.counter` is known; None if that is full."""
+    """What to try next, now that `refused.counter` is known; None if that is full.
+
+    Where there is no counter, nothing has been counted.
+    """
     counter = refused.counter
     run_out = sorted((at_s, keys) for at_s, keys in _buckets(counter).items() if at_s <= now_s)
     again = replace(refused.count, taken_off=tuple(run_out[:_MOST_TAKEN_OFF]))

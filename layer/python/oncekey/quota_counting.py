@@ -11,7 +11,7 @@ from oncekey.commit import Commit, ConditionsFailed, Inapplicable
 from oncekey.errors import StoreError
 from oncekey.identity import digest
 from oncekey.outcome import RETRY_SOON_MS, Reason, Refusal, Replayed
-from oncekey.quota_counter import Count, after_refusal
+from oncekey.quota_counter import Count, RefusedCount, after_refusal
 from oncekey.quota_memory import QuotaMemory
 from oncekey.transitions import Reserve
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.commands import Flow
     from oncekey.quota import Quota
-    from oncekey.quota_counter import RefusedCount
     from oncekey.record import Record
     from oncekey.retry import Budget
     from oncekey.store import Refused, Written
@@ -38,7 +37,7 @@ _WINDOW_STAYS_S = _HOUR_S
 # Operations that share a counter write its expiry in turn; no short retention may remove what a
 # longer one still counts.
 _RETENTIONS_DIFFER_S = 90 * 24 * _HOUR_S
-# Each round follows from another counter that was full, or from one that somebody else has written.
+# A round is lost only where somebody else has written the counter since it was last seen.
 _MOST_ROUNDS = 20
 
 
@@ -75,6 +74,8 @@ def commit(
         refusal = _full(claim, lines, clock.now_ms())
         if refusal is not None:
             return refusal
+        if number and not _is_time_left(budget, clock):
+            break
         counting = replace(
             whole, token=_token(reserve, number), counts=tuple(line.open[0] for line in lines)
         )
@@ -87,7 +88,10 @@ def commit(
         if not isinstance(reply, ConditionsFailed):
             return reply
         for refused in reply.counts:
-            _learn(refused, lines, memory, clock.now_ms())
+            yield from _learn(refused, lines, memory, budget, clock)
+    refusal = _full(claim, lines, clock.now_ms())
+    if refusal is not None:
+        return refusal
     quota_telemetry.contended(claim.identity.operation, claim.identity.tenant)
     return Refusal(reason=Reason.STORE_UNAVAILABLE, retry_after_ms=RETRY_SOON_MS)
 
@@ -203,17 +207,43 @@ def _token(transition: Reserve, number: int) -> str:
     return str(uuid.uuid5(uuid.UUID(record.operation_id), f"reserve {record.owner} {number}"))
 
 
-def _learn(refused: RefusedCount, lines: list[_Line], memory: QuotaMemory, now_ms: int) -> None:
-    """Go on with what has run out taken off, or else with the next shard."""
+def _learn(
+    refused: RefusedCount, lines: list[_Line], memory: QuotaMemory, budget: Budget, clock: Clock
+) -> Flow[None]:
+    """Go on with what has run out taken off, or else with the next shard that has room."""
     line = next(line for line in lines if line.open and line.open[0] == refused.count)
-    again = after_refusal(refused, now_ms // 1000)
+    if not _has_room(line, refused, memory, clock.now_ms()):
+        yield from _find_room(line, memory, budget, clock)
+
+
+def _find_room(line: _Line, memory: QuotaMemory, budget: Budget, clock: Clock) -> Flow[None]:
+    """Read the shards of `line` up to one with room.
+
+    A read costs an eighth of a transaction that is refused, and holds nobody up. When there is no
+    time left the rest stays open, as unread as it was.
+    """
+    while line.open and _is_time_left(budget, clock):
+        count = line.open[0]
+        counter = yield from retry.read_counter(count.name, budget, clock)
+        if _has_room(line, RefusedCount(count, counter), memory, clock.now_ms()):
+            return
+
+
+def _has_room(line: _Line, met: RefusedCount, memory: QuotaMemory, now_ms: int) -> bool:
+    """Whether the first shard of `line` has room in what was met there; it is dropped if not."""
+    again = after_refusal(met, now_ms // 1000)
     if again is not None:
         line.open[0] = again
-        return
+        return True
     del line.open[0]
-    until_ms = _frees_at_ms(refused, now_ms)
+    until_ms = _frees_at_ms(met, now_ms)
     line.full_until_ms.append(until_ms)
-    memory.found_full(refused.count.name, until_ms, now_ms)
+    memory.found_full(met.count.name, until_ms, now_ms)
+    return False
+
+
+def _is_time_left(budget: Budget, clock: Clock) -> bool:
+    return clock.now_ms() + budget.call_timeout_ms <= budget.until_ms
 
 
 def _frees_at_ms(refused: RefusedCount, now_ms: int) -> int:

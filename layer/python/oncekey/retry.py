@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.commands import Flow
     from oncekey.commit import Commit
+    from oncekey.quota_counter import Counter
     from oncekey.record import Record
     from oncekey.store import Written
     from oncekey.stored_answer import Blob, Elsewhere
@@ -114,6 +115,15 @@ def read(pk: str, budget: Budget, clock: Clock) -> Flow[Record | None]:
         StoreError: the last failure.
     """
     return (yield from _repeated(lambda: commands.read(pk), budget, clock))
+
+
+def read_counter(name: str, budget: Budget, clock: Clock) -> Flow[Counter | None]:
+    """Read a quota's counter, again after a transient failure, within `budget`.
+
+    Raises:
+        StoreError: the last failure.
+    """
+    return (yield from _repeated(lambda: commands.read_counter(name), budget, clock))
 
 
 def keep(blob: Blob, budget: Budget, clock: Clock) -> Flow[None]:

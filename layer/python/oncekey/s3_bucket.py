@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey.dynamodb_client import store_error
+from oncekey.dynamodb_client import making_a_client, store_error
 from oncekey.stored_answer import OBJECT_CALL_TIMEOUT_MS
 
 if TYPE_CHECKING:
@@ -58,19 +58,26 @@ class ResponseBucket:
 
     def _connected(self) -> S3Client:
         if self._client is None:
-            import boto3  # noqa: PLC0415 -- as in dynamodb_client: importing the library needs nothing
-            from botocore.config import Config  # noqa: PLC0415
-
-            config = Config(
-                connect_timeout=_CONNECT_TIMEOUT_S,
-                read_timeout=_READ_TIMEOUT_S,
-                retries={"total_max_attempts": 1, "mode": "standard"},
-            )
-            self._client = boto3.client("s3", config=config)
+            with making_a_client:
+                if self._client is None:
+                    self._client = _own_client()
         return self._client
 
     def __repr__(self) -> str:
         return f"ResponseBucket({self._name!r})"
+
+
+def _own_client() -> S3Client:
+    import boto3  # noqa: PLC0415 -- as in dynamodb_client: importing the library needs nothing
+    from botocore.config import Config  # noqa: PLC0415
+
+    config = Config(
+        connect_timeout=_CONNECT_TIMEOUT_S,
+        read_timeout=_READ_TIMEOUT_S,
+        retries={"total_max_attempts": 1, "mode": "standard"},
+    )
+    client: S3Client = boto3.client("s3", config=config)
+    return client
 
 
 def _failure(error: Exception) -> StoreError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncekey.dynamodb_client import store_error
+from oncekey.dynamodb_client import making_a_client, store_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,18 +96,25 @@ class SqsQueue:
 
     def _connected(self) -> SQSClient:
         if self._client is None:
-            import boto3  # noqa: PLC0415 -- as in dynamodb_client: importing the library needs nothing
-            from botocore.config import Config  # noqa: PLC0415
-
-            timeout_s = _TIMEOUT_MS / 3000
-            config = Config(
-                connect_timeout=timeout_s,
-                read_timeout=2 * timeout_s,
-                retries={"total_max_attempts": 2, "mode": "standard"},
-                user_agent_extra="oncekey",
-            )
-            self._client = boto3.client("sqs", config=config)
+            with making_a_client:
+                if self._client is None:
+                    self._client = _own_client()
         return self._client
 
     def __repr__(self) -> str:
         return "SqsQueue"
+
+
+def _own_client() -> SQSClient:
+    import boto3  # noqa: PLC0415 -- as in dynamodb_client: importing the library needs nothing
+    from botocore.config import Config  # noqa: PLC0415
+
+    timeout_s = _TIMEOUT_MS / 3000
+    config = Config(
+        connect_timeout=timeout_s,
+        read_timeout=2 * timeout_s,
+        retries={"total_max_attempts": 2, "mode": "standard"},
+        user_agent_extra="oncekey",
+    )
+    client: SQSClient = boto3.client("sqs", config=config)
+    return client

@@ -1,4 +1,4 @@
-"""The five verbs of a store, and their contract in words."""
+"""The six verbs of a store, and their contract in words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from oncekey.commit import Commit, ConditionsFailed, Inapplicable
+    from oncekey.quota_counter import Counter
     from oncekey.record import Record
     from oncekey.stored_answer import Blob, Elsewhere
     from oncekey.transitions import Transition
@@ -86,4 +87,8 @@ class Store(Protocol):
 
     def read(self, pk: str) -> Record | None:
         """The record as of now (strongly consistent). It is never the guard of a write."""
+        ...
+
+    def counter(self, name: str) -> Counter | None:
+        """A quota's counter as of now (strongly consistent). It is never the guard of a write."""
         ...

@@ -181,6 +181,19 @@ def retention_too_short(operation: str, retention_s: int) -> None:
     )
 
 
+@lru_cache(maxsize=256)
+def lease_without_context(operation: str, lease_ms: int) -> None:
+    """A call in Lambda got no Lambda context; said once for each operation."""
+    _logger.warning(
+        "oncekey: a call of %s was given no Lambda context: its lease ends after the default of %s"
+        " ms, whatever time the invocation has. Pass the context on as an argument, or set"
+        " ONCEKEY_DEFAULT_LEASE_MS to the function's timeout",
+        operation,
+        lease_ms,
+        extra={"oncekey_event": "lease-without-context", "operation": operation},
+    )
+
+
 def commit_contended(record: Record, now_ms: int, error: StoreError) -> None:
     """A commit found the same items, or the table, too busy until its time was up."""
     _say(logging.WARNING, "commit-contended", record, now_ms, error.reason)

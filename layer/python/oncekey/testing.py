@@ -93,6 +93,10 @@ class MemoryStore:
         """See `oncekey.store.Store.read`."""
         return self.records.get(pk)
 
+    def counter(self, name: str) -> Counter | None:
+        """See `oncekey.store.Store.counter`."""
+        return self.counters.get(name)
+
     def keep(self, blob: Blob) -> None:
         """See `oncekey.store.Store.keep`."""
         self.blobs[blob.at.name] = blob.data
