@@ -283,7 +283,7 @@ def test_a_callable_selects_what_counts() -> None:
     assert asked('{"amount":9007199254740993}') != asked('{"amount":9007199254740992}')
 
 
-@pytest.mark.parametrize("value", [b"1", {1, 2}, {1: 1, "1": 2}, object()], ids=stable_repr)
+@pytest.mark.parametrize("value", [memoryview(b"1"), range(2), object()], ids=stable_repr)
 def test_a_callable_that_selects_no_json_is_a_mistake(value: Any) -> None:
     """What has no JSON form cannot be compared; the message says what to select."""
     request = read_request(events.load(V2))

@@ -14,6 +14,7 @@ from oncekey.body_models import MISFITS, Model, model_body, unfit
 from oncekey.canonical import NotCanonical, canonical_json, canonical_value
 from oncekey.errors import ConfigurationError, OncekeyError
 from oncekey.identity import digest
+from oncekey.key_values import is_json, json_value, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +77,8 @@ def selected_fingerprint(selected: Any, secrets: tuple[bytes, ...] = ()) -> Fing
     """The fingerprint of a function's call: of what was selected of its arguments, or of nothing.
 
     Raises:
-        ConfigurationError: what was selected is no JSON value.
+        ConfigurationError: a part of what was selected has a type that no fingerprint takes; the
+            message names it by its path. See `oncekey.key_values`.
     """
     return Fingerprint(
         by_algorithm={VERSION: digest("call", *_canonical(selected))}, secrets=secrets
@@ -145,6 +147,16 @@ def _selected(request: HttpRequest, select: Selection) -> tuple[str, bytes]:
 
 
 def _canonical(value: Any) -> tuple[str, bytes]:
+    try:
+        if not is_json(value):
+            return "selected values", spelled(json_value(value)).encode("utf-8")
+    except RecursionError:
+        raise ConfigurationError(
+            "fingerprint", ["must select a JSON value: it is too deep"]
+        ) from None
+    except ValueError as reason:
+        fault = f"must select a JSON value, or dates, UUIDs, models and the like: {reason}"
+        raise ConfigurationError("fingerprint", [fault]) from None
     try:
         return "selected", canonical_value(value)
     except NotCanonical:

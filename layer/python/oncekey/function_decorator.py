@@ -49,10 +49,11 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
     Args:
         operation: the name that keys are bound to. Renaming it forgets all of them.
         key: what tells calls apart: a callable of the call's arguments, or a JMESPath expression of
-            the argument (or of all arguments by name, if there are several).
+            the argument (or of all arguments by name, if there are several). It finds text, or any
+            value that `oncekey.key_values` can spell.
         tenant: whose key it is: a callable of the call's arguments, or `single_tenant()`.
         fingerprint: what must be the same in a repeat: a callable of the call's arguments to a JSON
-            value. Nothing but the key by default, because redelivered messages differ in details.
+            value or one that `oncekey.key_values` can spell. Nothing but the key by default, because redelivered messages differ in details.
         fingerprint_secrets: make the fingerprint an HMAC; see `idempotent`.
         effects: `unrecorded`, `repeatable` or `recorded`; see `idempotent`.
         not_executed: exception types, or a predicate, that prove that nothing happened.

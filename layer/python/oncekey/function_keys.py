@@ -6,19 +6,24 @@ JMESPath expression. An expression for a function with one parameter is applied 
 by name: `key="order_id"`, `key="event.detail.id"` or `key="[order_id, line]"`. Which of the two
 holds is settled by the signature, and a name that is no parameter is refused when the function is
 decorated, so a function that gains its second parameter is not silently keyed by something else.
+An expression sees a dataclass or a pydantic model as the mapping of its fields.
+
+A text is the key as it is. Any other value is one as `json:` and its one spelling, so that no text
+is the key of a number or a list; see `oncekey.key_values`.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from oncekey.canonical import NotCanonical, canonical_value
 from oncekey.errors import ConfigurationError, KeyMissing
+from oncekey.key_values import NotAKeyValue, fields_of, json_value, searchable, spelled
 
 MAX_KEY_LENGTH = 1_024
+
+_JSON, _TEXT = "json:", "text:"
 
 KeySource = str | Callable[..., Any]
 # Gives the key of one call from its positional and keyword arguments.
@@ -38,12 +43,11 @@ _FIRST_PART_ONLY = {
 def function_key(key: KeySource, signature: inspect.Signature, *, operation: str) -> FunctionKey:
     """What finds the key of each call of a function with `signature`.
 
-    `signature` has the parameters that callers give, without `self` and what is injected. A text is
-    the key as it is; any other JSON value is one as canonical JSON.
+    `signature` has the parameters that callers give, without `self` and what is injected.
 
     What is returned raises `KeyMissing` if there is no key or it is blank, holds nothing but nulls,
-    or is longer than `MAX_KEY_LENGTH` characters; `ConfigurationError` if `key` gives what is no
-    JSON value; and `TypeError` if the arguments do not fit the signature.
+    or is longer than `MAX_KEY_LENGTH` characters; `ConfigurationError` if `key` gives what no key
+    can be made of; and `TypeError` if the arguments do not fit the signature.
 
     Raises:
         ConfigurationError: `key` is neither a callable nor a JMESPath expression that can be
@@ -115,7 +119,7 @@ def _expression(
         raise _misconfigured(operation, *(f"key={text!r}: {fault}" for fault in faults))
 
     def find(bound: inspect.BoundArguments) -> Any:
-        arguments = dict(bound.arguments)
+        arguments = {name: searchable(value) for name, value in bound.arguments.items()}
         try:
             return expression.search(arguments if len(parameters) > 1 else arguments[parameters[0]])
         except ValueError:
@@ -157,7 +161,7 @@ def _key_text(found: Any, operation: str) -> str:
     if _is_nothing(found):
         raise _missing(operation, "`key=` found nothing but blanks and nulls")
     # A subclass, such as an enum's member, may print itself as something else.
-    text = str.__str__(found) if isinstance(found, str) else _json_text(found, operation)
+    text = _own(str.__str__(found)) if isinstance(found, str) else _json_text(found, operation)
     if len(text) > MAX_KEY_LENGTH:
         raise _missing(operation, f"it has {len(text)} characters, at most {MAX_KEY_LENGTH}")
     try:
@@ -167,28 +171,33 @@ def _key_text(found: Any, operation: str) -> str:
     return text
 
 
+def _own(text: str) -> str:
+    # A text that begins like the spelling of another value is set apart from it.
+    return f"{_TEXT}{text}" if text.startswith((_JSON, _TEXT)) else text
+
+
 def _is_nothing(found: Any) -> bool:
+    if found is None:
+        return True
     if isinstance(found, str):
         return not found.strip()
-    if isinstance(found, Mapping):
-        return all(map(_is_nothing, found.values()))
-    return found is None or (isinstance(found, list | tuple) and all(map(_is_nothing, found)))
+    if isinstance(found, bytes | bytearray):
+        return not found
+    if isinstance(found, list | tuple | set | frozenset):
+        return all(map(_is_nothing, found))
+    members = found if isinstance(found, Mapping) else fields_of(found)
+    return members is not None and all(map(_is_nothing, members.values()))
 
 
 def _json_text(found: Any, operation: str) -> str:
     try:
-        return canonical_value(found).decode("utf-8")
-    except NotCanonical:
-        pass
-    try:
-        # Integers beyond 2^53-1 and the like: exact all the same.
-        return json.dumps(found, sort_keys=True, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError):
+        return _JSON + spelled(json_value(found))
+    except NotAKeyValue as reason:
         raise _misconfigured(
-            operation,
-            f"key= gave a value of the type {type(found).__name__} that is not JSON: give text,"
-            " such as str(...) of it, or a JSON value",
+            operation, f"key= gave a value that no key is made of: {reason}: give str(...) of it"
         ) from None
+    except ValueError:
+        raise _missing(operation, "it has a number that is too long") from None
 
 
 def _missing(operation: str, detail: str) -> KeyMissing:
