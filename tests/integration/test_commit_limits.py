@@ -230,6 +230,33 @@ WRONG_VALUES: dict[str, tuple[Callable[[Any], None], type[Exception], str]] = {
         TypeError,
         "of up to 38 digits",
     ),
+    "a name that is no text": (
+        lambda to: to.update(
+            LEDGER, {"id": "a"}, "SET #n = :x", names={"#n": cast("str", b"x")}, values={":x": 1}
+        ),
+        TypeError,
+        "attribute names and their placeholders are text; one is bytes",
+    ),
+    "a placeholder that is no text": (
+        lambda to: to.update(LEDGER, {"id": "a"}, "SET a = :x", values={cast("str", b":x"): 1}),
+        TypeError,
+        "are text; one is bytes",
+    ),
+    "an attribute whose name is no text": (
+        lambda to: to.put(LEDGER, {"id": "a", cast("str", 1): "x"}),
+        TypeError,
+        "are text; one is int",
+    ),
+    "a name in a map that is no text": (
+        lambda to: to.put(LEDGER, {"id": "a", "map": {b"x": 1}}),
+        TypeError,
+        "'map' is or holds",
+    ),
+    "a condition that is none": (
+        lambda to: to.check(LEDGER, {"id": "a"}, cast("str", {"a": 1})),
+        TypeError,
+        "it is dict",
+    ),
     "no table": (lambda to: to.put("", {"id": "a"}), TransactionInvalid, "name the table"),
     "a table that is no text": (
         lambda to: to.put(cast("str", None), {"id": "a"}),

@@ -25,6 +25,11 @@ from oncekey.stored_answer import Blob, Elsewhere, Place
 from oncekey.transitions import Complete, Ending, Reserve, Transition
 from tests.support.records import NOW_MS, NOW_S, REACHED, record
 
+
+class OddError(Exception):
+    """What a client of the user's own may raise."""
+
+
 FAILED = "ConditionalCheckFailed"
 RECORD = record(effects=Effects.RECORDED)
 ENDING = Ending(response="{}", completed_at_ms=NOW_MS, expires_at_s=NOW_S + 1)
@@ -235,7 +240,7 @@ AGAIN: dict[str, tuple[Exception, str | None]] = {
     "throttled": (refusal("ThrottlingException"), "throttled"),
     "an error of DynamoDB's": (refusal("InternalServerError"), None),
     "no answer": (exceptions.ReadTimeoutError(endpoint_url="https://somewhere.example"), None),
-    "an error of the client's": (ValueError("whatever"), None),
+    "an error of a client that nobody knows": (OddError("whatever"), None),
 }
 
 

@@ -104,6 +104,7 @@ def test_events_without_a_record_name_the_operation(caplog: pytest.LogCaptureFix
         {"oncekey_event": "unprotected", "operation": "POST /payments"},
         {
             "oncekey_event": "store-unavailable",
+            "kind": "outage",
             "operation": "POST /payments",
             "reason": "ThrottlingException",
         },

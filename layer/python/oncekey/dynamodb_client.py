@@ -1,12 +1,10 @@
-"""Our own DynamoDB client, and what its failures mean."""
+"""Our own DynamoDB client, and how long a call of a user's own can take."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from typing import TYPE_CHECKING, Any
-
-from oncekey.errors import StoreError
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -21,43 +19,6 @@ making_a_client = threading.RLock()
 # never returns.
 _LONGEST_SENSIBLE_TIMEOUT_S = 5
 _MOST_SENSIBLE_ATTEMPTS = 3
-
-# Errors after which the same request may succeed.
-# https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Programming.Errors.html
-_TRANSIENT_CODES = frozenset(
-    {
-        "InternalServerError",
-        "ItemCollectionSizeLimitExceededException",
-        "LimitExceededException",
-        "ProvisionedThroughputExceededException",
-        "ReplicatedWriteConflictException",
-        "RequestTimeout",
-        "RequestLimitExceeded",
-        "ServiceUnavailable",
-        "SlowDown",
-        "ThrottlingException",
-        "TransactionConflictException",
-        "TransactionInProgressException",
-    }
-)
-
-# Somebody else writes the same items in a transaction.
-_CONFLICT_CODES = frozenset({"TransactionConflict", "TransactionConflictException"})
-_THROTTLE_CODES = frozenset(
-    {
-        "ProvisionedThroughputExceeded",
-        "ProvisionedThroughputExceededException",
-        "RequestLimitExceeded",
-        "SlowDown",
-        "ThrottlingError",
-        "ThrottlingException",
-    }
-)
-
-# Failures without an answer that no waiting helps: the deployment, or our own parameters.
-_NOT_BY_WAITING = frozenset(
-    {"NoCredentialsError", "NoRegionError", "ParamValidationError", "PartialCredentialsError"}
-)
 
 
 def own_client(call_timeout_ms: int) -> DynamoDBClient:
@@ -117,37 +78,3 @@ def longest_call_ms(client: Any) -> int:
     default = 3 if retries.get("mode") in {"standard", "adaptive"} else 5
     attempts = retries.get("total_max_attempts") or default
     return int(1000 * attempts * ((config.connect_timeout or 60) + (config.read_timeout or 60)))
-
-
-def store_error(error: Exception) -> StoreError:
-    """What a failure of the client means. The message names the kind of failure, never a value."""
-    response: dict[str, Any] | None = getattr(error, "response", None)
-    if response is None:
-        # No answer: refused, reset, timed out. Missing credentials or Region will not come by
-        # waiting.
-        name = type(error).__name__
-        return StoreError(
-            name,
-            transient=name not in _NOT_BY_WAITING,
-        )
-    code = str(response.get("Error", {}).get("Code", "unknown"))
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    transient = code in _TRANSIENT_CODES or status >= 500
-    return StoreError(code, transient=transient, contention=contention_of(code))
-
-
-def is_refusal(error: Exception) -> bool:
-    """Whether DynamoDB has answered that the condition of a write does not hold."""
-    # botocore's connection errors have a response too: None.
-    response: dict[str, Any] = getattr(error, "response", None) or {}
-    code = response.get("Error", {}).get("Code")
-    return bool(code == "ConditionalCheckFailedException")
-
-
-def contention_of(code: str) -> str | None:
-    """What kind of contention an error, or the reason of a cancelled transaction, speaks of."""
-    if code in _CONFLICT_CODES:
-        return "conflict"
-    if code == "TransactionInProgressException":
-        return "in-progress"
-    return "throttled" if code in _THROTTLE_CODES else None

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey import relay_telemetry
-from oncekey.dynamodb_client import making_a_client, own_client, store_error
+from oncekey.dynamodb_client import making_a_client, own_client
 from oncekey.dynamodb_codec import answer_value
-from oncekey.errors import StoreError
+from oncekey.dynamodb_errors import store_error
 from oncekey.outbox import Message
 from oncekey.settings import STORE_TIMEOUT_MS
 from oncekey.stored_answer import Elsewhere, Place
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from oncekey.dynamodb_codec import Item
+    from oncekey.errors import StoreError
 
 _MOST_DELETED_AT_ONCE = 25
 _MOST_ON_PAGE = 100
@@ -138,8 +139,7 @@ class OutboxTable:
         failure = store_error(error)
         if failure.transient:
             return failure
-        hint = "check its name, the Region and the function's permissions"
-        return StoreError(f"{failure.reason} on table {self._name!r}: {hint}", transient=False)
+        return failure.at(f"on table {self._name!r}")
 
     def _connected(self) -> DynamoDBClient:
         if self._client is None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.dynamodb_client import (
-    is_refusal,
     longest_call_ms,
     making_a_client,
     own_client,
-    store_error,
     warn_about,
 )
 from oncekey.dynamodb_codec import Item, record_from_item
@@ -21,6 +19,7 @@ from oncekey.dynamodb_due import (
     shards_in,
     shards_parameters,
 )
+from oncekey.dynamodb_errors import is_refusal, store_error
 from oncekey.dynamodb_expressions import put_parameters, update_parameters
 from oncekey.dynamodb_transaction import cancellation, companion_item, transaction_parameters
 from oncekey.errors import StoreError
@@ -201,17 +200,14 @@ class DynamoDBStore:
                 raise
             others = {self._outbox} if commit.messages else set[str]()
             written = {self._table, *(write.table for write in commit.writes)} | others
-            tables = ", ".join(sorted(written))
-            hint = "check their names, the Region and the function's permissions"
-            reason = f"{failure.reason} in a transaction on {tables}: {hint}"
-            raise StoreError(reason, transient=False) from error
+            where = f"in a transaction on {', '.join(sorted(written))}"
+            raise failure.at(where, "their names") from error
 
     def _failure(self, error: Exception) -> StoreError:
         failure = store_error(error)
         if failure.transient:
             return failure
-        hint = "check its name, the Region and the function's permissions"
-        return StoreError(f"{failure.reason} on table {self._table!r}: {hint}", transient=False)
+        return failure.at(f"on table {self._table!r}")
 
     def __repr__(self) -> str:
         return f"DynamoDBStore(table={self._table!r})"

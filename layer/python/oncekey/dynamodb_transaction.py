@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.commit import ConditionsFailed, Inapplicable
-from oncekey.dynamodb_client import contention_of, store_error
 from oncekey.dynamodb_codec import record_from_item
 from oncekey.dynamodb_counters import count_update, counter_from_item
+from oncekey.dynamodb_errors import contention_of, store_error
 from oncekey.dynamodb_expressions import put_parameters, update_parameters
 from oncekey.dynamodb_outbox import message_item
 from oncekey.dynamodb_writes import python_values

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.dynamodb_sizes import item_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from boto3.dynamodb.conditions import ConditionBase
 
@@ -26,6 +26,7 @@ def low_level(values: Mapping[str, Any]) -> dict[str, Any]:
 
     serializer = TypeSerializer()
     written: dict[str, Any] = {}
+    _check_texts(values, "attribute names and placeholders")
     for name, value in values.items():
         try:
             written[name] = _copied(serializer.serialize(value))
@@ -52,10 +53,18 @@ def _copied(value: Any) -> Any:
         case "L":
             return {"L": [_copied(each) for each in content]}
         case "M":
+            _check_texts(content, "the names in a map")
             return {"M": {name: _copied(each) for name, each in content.items()}}
         case _:
             pass
     return value
+
+
+def _check_texts(values: Iterable[object], what: str) -> None:
+    # botocore would raise in the middle of the commit.
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"{what} are text; one is {type(value).__name__}")
 
 
 def python_values(item: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -75,14 +84,24 @@ def conditions(
 
     Raises:
         ValueError: a name or a value of the author's is called like one that boto3 gave.
+        TypeError: a condition, a name or a value is of a type that none can have.
     """
+    _check_texts([*names, *names.values()], "attribute names and their placeholders")
     all_names, all_values = dict(names), low_level(values)
     parameters: dict[str, Any] = {}
     if isinstance(condition, str):
         parameters["ConditionExpression"] = condition
     elif condition is not None:
-        from boto3.dynamodb.conditions import ConditionExpressionBuilder  # noqa: PLC0415 -- as above
+        from boto3.dynamodb.conditions import (  # noqa: PLC0415 -- as above
+            ConditionBase,
+            ConditionExpressionBuilder,
+        )
 
+        if not isinstance(condition, ConditionBase):
+            raise TypeError(
+                f"a condition is an expression, as text, or boto3's Attr(...);"
+                f" it is {type(condition).__name__}"
+            )
         built = ConditionExpressionBuilder().build_expression(condition)
         parameters["ConditionExpression"] = built.condition_expression
         given = {*built.attribute_name_placeholders, *built.attribute_value_placeholders}

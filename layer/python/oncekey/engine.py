@@ -76,7 +76,7 @@ def attempt(
         return Refusal(
             reason=Reason.STORE_UNAVAILABLE,
             retry_after_ms=RETRY_SOON_MS,
-            is_outage=error.transient,
+            is_outage=error.is_outage,
         )
     if isinstance(decision, Replayed | Refusal):
         decision = limited(decision, claim, owner, clock.now_ms())

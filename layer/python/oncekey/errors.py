@@ -89,16 +89,26 @@ class RequestRefused(OncekeyError):  # noqa: N818 -- not an error of the program
 class StoreError(OncekeyError):
     """The store did not do what it was asked; what was asked may still have been applied.
 
-    `transient`: asking again may succeed. Otherwise (no permission, no such table) only a change of
-    the deployment helps. `contention`: the store is well, but others are writing the same items
-    (`conflict`) or count in the same counter (`counter`), our own first sending is still at work
-    (`in-progress`), or there is more to do than it takes (`throttled`).
+    `transient`: asking again may succeed. Otherwise (no permission, no such table, a mistake in the
+    call) only a change of the deployment or of the code helps. `contention`: the store is well, but
+    others are writing the same items (`conflict`) or count in the same counter (`counter`), our own
+    first sending is still at work (`in-progress`), or there is more to do than one key, table or
+    account takes (`throttled`). `is_mistake`: no answer came, and not for a lack of one: the call
+    cannot be made like that.
     """
 
-    def __init__(self, reason: str, *, transient: bool, contention: str | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        transient: bool,
+        contention: str | None = None,
+        is_mistake: bool = False,
+    ) -> None:
         self.reason = reason
         self.transient = transient
         self.contention = contention
+        self.is_mistake = is_mistake
         # What did not answer is the bucket, which says nothing of the table.
         self.is_of_bucket = False
         super().__init__(reason)
@@ -108,13 +118,38 @@ class StoreError(OncekeyError):
         """Whether what was asked for has certainly not been applied, now or later."""
         return self.contention in {"conflict", "counter", "throttled"}
 
+    @property
+    def is_outage(self) -> bool:
+        """Whether the next request, whoever sends it, is likely to fail as well.
+
+        Contention is a key's or a tenant's own; a mistake, its author's.
+        """
+        return self.transient and self.contention is None and not self.is_of_bucket
+
+    @property
+    def kind(self) -> str:
+        """`contention`, `outage`, `mistake`, or `configuration`; of the bucket, too."""
+        if self.contention is not None:
+            return "contention"
+        if self.transient:
+            return "outage"
+        return "mistake" if self.is_mistake else "configuration"
+
+    def at(self, where: str, name: str = "its name") -> StoreError:
+        """The same final failure, with the place that it happened at, and what to look at."""
+        hint = f"check {name}, the Region and the function's permissions"
+        if self.is_mistake:
+            hint = "the error that this one was raised from says more"
+        reason = f"{self.reason} {where}: {hint}"
+        return StoreError(reason, transient=False, is_mistake=self.is_mistake)
+
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments are lost by Exception's own pickling.
-        return (_store_error, (self.reason, self.transient, self.contention))
+        return (_store_error, (self.reason, self.transient), dict(vars(self)))
 
 
-def _store_error(reason: str, transient: bool, contention: str | None) -> StoreError:  # noqa: FBT001 -- called by pickle only
-    return StoreError(reason, transient=transient, contention=contention)
+def _store_error(reason: str, transient: bool) -> StoreError:  # noqa: FBT001 -- called by pickle only
+    return StoreError(reason, transient=transient)
 
 
 class CallNotAnswered(OncekeyError):  # noqa: N818 -- what its subclasses have in common

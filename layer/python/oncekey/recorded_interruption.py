@@ -81,7 +81,7 @@ class Interruption(Recorder):
             reason=Reason.STORE_UNAVAILABLE,
             record=self.record,
             retry_after_ms=RETRY_SOON_MS,
-            is_outage=error.transient and not error.is_of_bucket,
+            is_outage=error.is_outage,
         )
 
     def _released(self, *, is_late: bool = False) -> Flow[Written | Refused | None]:

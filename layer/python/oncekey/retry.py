@@ -28,9 +28,10 @@ R = TypeVar("R")
 _FIRST_DELAY_MS = 50
 _LONGEST_DELAY_MS = 1_000
 _FEW = 3
-# A burst of one tenant's new keys meets in its counter. That says nothing of the store, and passes:
-# these tries take about three seconds.
-_MOST_COUNTER_CONFLICTS = 8
+# A burst of one tenant's new keys meets in its counter; one of requests for one key is throttled.
+# That says nothing of the store, and passes: these tries take about three seconds.
+_MOST_IN_A_CROWD = 8
+_CROWDS = {"counter", "throttled"}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +49,11 @@ class Budget:
     failures: int = 0
     # Of these, the failures after which what was asked may have been applied.
     doubts: int = 0
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether somebody asks again anyway, so that not only the time counts."""
+        return self.max_failures is not None
 
     def allows(self, next_at_ms: int) -> bool:
         """Whether one more try may begin at `next_at_ms`."""
@@ -151,19 +157,19 @@ def _for(at: Elsewhere, budget: Budget) -> Budget:
 
 
 def _repeated(call: Callable[[], Flow[R]], budget: Budget, clock: Clock) -> Flow[R]:
-    failures = conflicts = 0
+    failures = crowded = 0
     while True:
         try:
             return (yield from call())
         except StoreError as error:
             failures += 1
-            if error.contention == "counter":
-                conflicts += 1
+            if error.contention in _CROWDS:
+                crowded += 1
             else:
                 budget.failures += 1
             budget.doubts += not error.is_harmless
             delay = delay_ms(failures, clock.random_fraction())
-            is_over = not error.transient or conflicts == _MOST_COUNTER_CONFLICTS
+            is_over = not error.transient or (crowded >= _MOST_IN_A_CROWD and budget.is_bounded)
             if is_over or not budget.allows(clock.now_ms() + delay):
                 raise
         yield from commands.pause(delay)

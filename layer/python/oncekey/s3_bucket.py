@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey.dynamodb_client import making_a_client, store_error
+from oncekey.dynamodb_client import making_a_client
+from oncekey.dynamodb_errors import store_error
 from oncekey.stored_answer import OBJECT_CALL_TIMEOUT_MS
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncekey.dynamodb_client import making_a_client, store_error
+from oncekey.dynamodb_client import making_a_client
+from oncekey.dynamodb_errors import store_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

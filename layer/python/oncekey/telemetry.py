@@ -141,9 +141,10 @@ def ownership_lost(record: Record, now_ms: int) -> None:
 
 
 def store_unavailable(operation: str, error: StoreError) -> None:
-    """A request was refused because the store did not answer.
+    """A request was refused because the store did not do what it was asked.
 
-    Its handler did not run, or its commit was not confirmed.
+    Its handler did not run, or its commit was not confirmed. An outage and contention
+    pass; a mistake in the configuration or in the call stays until it is mended: `kind` says which.
     """
     _logger.error(
         "oncekey store-unavailable: %s: %s",
@@ -151,6 +152,7 @@ def store_unavailable(operation: str, error: StoreError) -> None:
         error.reason,
         extra={
             "oncekey_event": "store-unavailable",
+            "kind": error.kind,
             "operation": operation,
             "reason": error.reason,
         },

@@ -193,7 +193,7 @@ class WebhookOperation:
             receipt = drive(flow(heard.budget, self.clock), store=store, clock=self.clock)
         except StoreError as error:
             telemetry.store_unavailable(self.name, error)
-            if error.transient and error.contention not in {"conflict", "in-progress"}:
+            if error.is_outage:
                 breaker.failed(self.clock.now_ms())
             return not_now("store-unavailable", heard.request, heard.settings)
         breaker.succeeded()
