@@ -22,6 +22,8 @@ ACCEPTED = {
     '"comma,semicolon;equals=1"': "comma,semicolon;equals=1",
     r'"a quote \" is no visible end"'.replace(" ", "-"): 'a-quote-"-is-no-visible-end',
     r'"a\\b0123456789012"': "a\\b0123456789012",
+    '"0123456789 0123456789"': "0123456789 0123456789",
+    '" 0123456789012345 "': " 0123456789012345 ",
     r"a\b0123456789012": "a\\b0123456789012",
     r'"\"\"\"\"\"\"\"\"\\\\\\\\\\\\\\\\"': '"' * 8 + "\\" * 8,
     "=?utf-8?q?0123456789?=": "=?utf-8?q?0123456789?=",
@@ -33,7 +35,6 @@ REFUSED = {
     "an empty string": '""',
     "a string of spaces": '"                    "',
     "a space inside": "0123456789 0123456789",
-    "a space inside quotes": '"0123456789 0123456789"',
     "a tab inside": "0123456789\t0123456789",
     "a line break": f"{UUID}\n",
     "a line break inside quotes": '"0123456789\n0123456789"',
@@ -74,7 +75,11 @@ def test_both_spellings_are_read(line: str, key: str) -> None:
 
 
 @pytest.mark.requirement("D9")
-@given(st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=16, max_size=255))
+@given(
+    st.text(
+        st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=16, max_size=255
+    ).filter(str.strip)
+)
 def test_quoted_and_bare_are_one_key(key: str) -> None:
     """A key that can be written both ways is the same key in both.
 
@@ -83,7 +88,7 @@ def test_quoted_and_bare_are_one_key(key: str) -> None:
     escaped = key.replace("\\", "\\\\").replace('"', '\\"')
 
     assert idempotency_key([f'"{escaped}"']) == key
-    if not set('",;') & set(key):
+    if not set('",; ') & set(key):
         assert idempotency_key([key]) == key
 
 
@@ -91,7 +96,7 @@ def test_quoted_and_bare_are_one_key(key: str) -> None:
 @pytest.mark.case(32)
 @pytest.mark.parametrize("line", REFUSED.values(), ids=REFUSED)
 def test_what_is_not_one_key_is_refused(line: str) -> None:
-    """Blank keys, lists, parameters, and anything but visible ASCII are refused as invalid.
+    """Blank keys, lists, parameters, and anything but printable ASCII are refused as invalid.
 
     Red when a blank key counts as a key, or the character rules are widened.
     """

@@ -17,8 +17,9 @@ DEFAULT_MIN_KEY_LENGTH = 16
 # Visible ASCII. A bare key has no quote, comma or semicolon: those would begin a string, a list or
 # parameters.
 _BARE = re.compile(r"[!#-+\--:<-~]+")
-# A structured-field string, whole; a backslash escapes only a quote or a backslash.
-_QUOTED = re.compile(r'"((?:[!#-\[\]-~]|\\["\\])*)"')
+# A structured-field string, whole: printable ASCII with the space; a backslash escapes only a quote
+# or a backslash.
+_QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])*)"')
 _ESCAPE = re.compile(r"\\(.)")
 
 
@@ -26,8 +27,8 @@ def idempotency_key(lines: list[str], min_length: int = DEFAULT_MIN_KEY_LENGTH) 
     """The key in the header's `lines`; one line repeated unchanged counts once.
 
     Raises:
-        RequestRefused: no header (`key-missing`), or no single key of `min_length` to 255 visible
-            ASCII characters in it (`key-invalid`).
+        RequestRefused: no header (`key-missing`), or no single key of `min_length` to 255
+            characters in it (`key-invalid`): printable ASCII in quotes, visible ASCII without.
     """
     distinct = {line.strip(" \t") for line in lines}
     if not distinct:
@@ -61,10 +62,13 @@ def _unquoted(value: str) -> str:
     quoted = _QUOTED.fullmatch(value)
     if quoted is None:
         raise _invalid(
-            "The Idempotency-Key is not one quoted string of visible ASCII characters:"
+            "The Idempotency-Key is not one quoted string of printable ASCII characters:"
             " send one key, without parameters."
         )
-    return _ESCAPE.sub(r"\1", quoted[1])
+    key = _ESCAPE.sub(r"\1", quoted[1])
+    if key and not key.strip(" "):
+        raise _invalid("The Idempotency-Key is blank: send a random value, such as a UUID.")
+    return key
 
 
 def _invalid(detail: str) -> RequestRefused:
