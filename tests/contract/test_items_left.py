@@ -71,6 +71,7 @@ WHOLE: dict[str, Any] = {
     "last_error": {"S": "an old error"},
     "escalated_at": {"N": str(NOW_MS - 2_000)},
     "request": {"S": "a kept request"},
+    "request_digest": {"S": "an old digest"},
 }
 MARK = {
     "M": {"name": {"S": "charge"}, "position": {"N": "0"}, "mark": {"N": "2"}, "at": {"N": "11"}}
@@ -102,7 +103,7 @@ ENDING_SET = {
     "completed_at": {"N": str(NOW_MS)},
     "expires_at": {"N": "1800000000"},
 }
-ENDING_REMOVED = ("lease_until", "due_shard", "due_at", "last_error", "request")
+ENDING_REMOVED = ("lease_until", "due_shard", "due_at", "last_error", "request", "request_digest")
 
 RETRY = Retry(reason="a reason", expires_at_s=1_800_000_001)
 RETRY_SET = {
@@ -215,11 +216,14 @@ ROWS = [
         by=Enqueue(
             pk=PK,
             seen=SEEN,
-            waiting=Waiting(owner="new-owner", due=DUE, effects=Effects.REPEATABLE),
+            waiting=Waiting(
+                owner="new-owner", due=DUE, effects=Effects.REPEATABLE, request_digest="a digest"
+            ),
         ),
         sets={
             "status": {"S": "PENDING"},
             "effects": {"S": "repeatable"},
+            "request_digest": {"S": "a digest"},
             **FRESH,
             **NEXT,
             **DUE_SET,

@@ -32,8 +32,10 @@ ESCALATED = Doubt(reason="steps-changed: charge", due=LATER, escalated_at_ms=NOW
 RECORDED_LEASE = Lease(
     owner="owner-9", until_ms=NOW_MS + 40_000, due=LATER, effects=Effects.RECORDED
 )
-WAITING = Waiting(owner="owner-9", due=LATER, effects=Effects.REPEATABLE)
-RECORDED_WAITING = Waiting(owner="owner-9", due=LATER, effects=Effects.RECORDED)
+WAITING = Waiting(owner="owner-9", due=LATER, effects=Effects.REPEATABLE, request_digest="digest-9")
+RECORDED_WAITING = Waiting(
+    owner="owner-9", due=LATER, effects=Effects.RECORDED, request_digest="digest-9"
+)
 OTHER_STEP = StartedStep(name="another", position=2, mark=4, at_ms=NOW_MS)
 CHARGED = FinishedStep(name="charge", position=2, at_ms=NOW_MS, result='{"id":"ch_1"}')
 FRESH = record(pk=PK, rev=1, attempt=1, owner="owner-9", operation_id="another", due=LATER)
@@ -119,14 +121,14 @@ def changing(*names: str) -> frozenset[str]:
 _ALWAYS = ("rev", "status", "lease_until_ms", "due", "expires_at_s", "last_error")
 TURNS = ("reconcile_attempts", "escalated_at_ms")
 ENDS = (*_ALWAYS, *TURNS)
-ANSWERS = (*_ALWAYS, "response", "response_version", "completed_at_ms", "request")
+ANSWERS = (*_ALWAYS, "response", "response_version", "completed_at_ms", "request", "request_digest")
 RESTARTS = (*ENDS, "owner", "attempt", "effects")
 LOOKED_AT = ("rev", "due", *TURNS)
 DOUBTS = ("rev", "status", "due", "last_error", "escalated_at_ms")
 STEPPED = ("rev", "steps")
 WAITS = (
     *("rev", "status", "owner", "attempt", "effects", "due", "expires_at_s", "last_error"),
-    *TURNS,
+    *("request_digest", *TURNS),
 )
 BEGINS = (*ENDS, "owner", "effects")
 PENDING = frozenset({Status.PENDING})

@@ -69,8 +69,13 @@ def accept(
 
 def again(record: Record, claim: Claim, owner: str, now_ms: int) -> Enqueue:
     """What accepts anew a request whose last attempt has failed; its finished steps are kept."""
-    due = claim.due(now_ms + claim.settings.start_within_ms)
-    waiting = Waiting(owner=owner, due=due, effects=claim.effects)
+    assert claim.job is not None
+    waiting = Waiting(
+        owner=owner,
+        due=claim.due(now_ms + claim.settings.start_within_ms),
+        effects=claim.effects,
+        request_digest=claim.job.request_digest,
+    )
     return Enqueue(pk=record.pk, seen=seen(record), waiting=waiting)
 
 

@@ -138,6 +138,7 @@ class Claim:
             effects=self.effects,
             created_at_ms=now_ms,
             request=self.request,
+            request_digest=None if self.job is None else self.job.request_digest,
             lease_until_ms=until_ms,
             due=self.due(now_ms + self.settings.start_within_ms)
             if until_ms is None

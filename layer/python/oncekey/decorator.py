@@ -62,7 +62,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
             as `POST /payments`. Renaming it forgets all its keys; two handlers with one name share
             their keys.
         tenant: whose key it is, from the verified request context only. `single_tenant()` if there
-            is only one.
+            is only one. Where it names nobody the request is refused (403), with a key or without.
         principal: narrows the scope of a key within a tenant.
         effects: what the handler does to the outside world. With `unrecorded` what is interrupted
             is unknown; with `repeatable` running again is harmless, and what is interrupted runs
@@ -77,8 +77,9 @@ class idempotent:  # noqa: N801 -- written as a decorator
         fingerprint_secrets: make the fingerprint an HMAC, so that the table says nothing of what
             was asked. The newest comes first; the others are accepted. By default the words of
             ONCEKEY_FINGERPRINT_SECRETS.
-        methods: which methods need a key. Others pass through untouched.
-        required: False lets requests without a key pass unprotected, and logs them.
+        methods: which methods need a key. Others pass through untouched, if their tenant is known.
+        required: False lets requests without a key pass unprotected, once their tenant is known,
+            and logs them.
         min_key_length: shorter keys are refused, because guessable ones would leak answers.
         store_raw_key: False keeps key and principal out of the table, where they may be personal
             data.

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # What the reconciler has noted; void once the record goes on.
 _TURNS = ("reconcile_attempts", "escalated_at")
+# What was kept of the request; void once it is answered.
+_REQUEST = ("request", "request_digest")
 
 
 def look_again(transition: Reschedule) -> tuple[Item, list[str]]:
@@ -35,6 +37,7 @@ def wait(waiting: Waiting) -> tuple[Item, list[str]]:
         "status": {"S": Status.PENDING.value},
         "owner": {"S": waiting.owner},
         "effects": {"S": waiting.effects.value},
+        "request_digest": {"S": waiting.request_digest},
         **_due(waiting.due),
     }
     return sets, ["expires_at", "last_error", *_TURNS]
@@ -63,7 +66,8 @@ def end(to: Ending | Retry | Doubt) -> tuple[Item, list[str]]:
                 "completed_at": {"N": str(to.completed_at_ms)},
                 "expires_at": {"N": str(to.expires_at_s)},
             }
-            return sets, ["lease_until", "due_shard", "due_at", "last_error", "request"]
+            removes = ["lease_until", "due_shard", "due_at", "last_error", *_REQUEST]
+            return sets, removes
         case Retry():
             sets = {
                 "status": {"S": Status.FAILED_RETRYABLE.value},

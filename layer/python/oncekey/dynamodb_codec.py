@@ -42,6 +42,7 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "reconcile_attempts": ("reconcile_attempts", "N"),
     "last_error": ("last_error", "S"),
     "escalated_at_ms": ("escalated_at", "N"),
+    "request_digest": ("request_digest", "S"),
 }
 # What an item may lack; anything else that is missing makes it unreadable.
 _OPTIONAL = {
@@ -54,6 +55,7 @@ _OPTIONAL = {
     "reconcile_attempts",
     "last_error",
     "escalated_at_ms",
+    "request_digest",
 }
 ATTRIBUTE_NAMES = frozenset(
     {name for name, _ in _ATTRIBUTES.values()}

@@ -17,9 +17,10 @@ from oncekey.http_outcome import answer_to, refused
 from oncekey.http_result import raised, returned, warn_of_unused
 from oncekey.job import Job, event_text, kept_request
 from oncekey.job_begin import begin
+from oncekey.kept_event import without_sender
 from oncekey.operation import Operation, running
 from oncekey.settings import Settings, is_disabled
-from oncekey.tenants import caller_of
+from oncekey.tenants import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -62,8 +63,8 @@ class HttpOperation:
         been written first.
         """
         begun = self._begin(event, context)
-        if begun is None:
-            return self._bare(event).answer(handler, event, context)
+        if isinstance(begun, Caller):
+            return self._bare(begun).answer(handler, event, context)
         if not isinstance(begun, _Protected):
             return begun
 
@@ -73,8 +74,8 @@ class HttpOperation:
     async def answer_async(self, handler: AsyncHandler, event: Any, context: Any) -> Any:
         """The same for a coroutine function; calls of the store leave the event loop free."""
         begun = self._begin(event, context)
-        if begun is None:
-            return await self._bare(event).answer_async(handler, event, context)
+        if isinstance(begun, Caller):
+            return await self._bare(begun).answer_async(handler, event, context)
         if not isinstance(begun, _Protected):
             return begun
 
@@ -89,13 +90,15 @@ class HttpOperation:
             RequestRefused: it does not have the form that this release's operation needs.
         """
         begun = self._taken_up(task, context)
-        invocation = self._invocation(handler, task.event, context, begun)
+        event = without_sender(task.event)
+        invocation = self._invocation(handler, event, context, begun)
         return begun.execution.run(begun.claim, invocation, partial(begin, task))
 
     async def work_async(self, handler: AsyncHandler, task: Task, context: Any) -> Outcome:
         """The same for a coroutine function."""
         begun = self._taken_up(task, context)
-        invocation = self._invocation_async(handler, task.event, context, begun)
+        event = without_sender(task.event)
+        invocation = self._invocation_async(handler, event, context, begun)
         return await begun.execution.run_async(begun.claim, invocation, partial(begin, task))
 
     def _invocation(
@@ -126,21 +129,33 @@ class HttpOperation:
 
         return invocation
 
-    def _begin(self, event: Any, context: Any) -> _Protected | Answer | None:
-        """The protected request, or the answer that it gets at once, or None: run bare."""
+    def _begin(self, event: Any, context: Any) -> _Protected | Answer | Caller:
+        """The protected request, or the answer that it gets at once, or for whom it runs bare."""
         if is_disabled(os.environ):
-            return None
+            return self.policy.caller_while_disabled(request_context(event))
         request = read_request(event)
+        try:
+            # First of all: what needs no key runs for somebody, too.
+            caller = self.policy.caller(request)
+        except RequestRefused as error:
+            settings = defaults.settings(self.policy.given_settings)
+            return refused(error.code, request, self.policy, settings, detail=error.detail)
         if not self.policy.needs_key(request):
-            return None
+            return caller
+        return self._claimed(request, caller, event, context)
+
+    def _claimed(
+        self, request: HttpRequest, caller: Caller, event: Any, context: Any
+    ) -> _Protected | Answer:
         settings = defaults.settings(self.policy.given_settings)
         store = self.store or defaults.store(settings.store_timeout_ms)
         try:
-            claim = self.policy.claim(request, context, settings, self.clock)
+            claim = self.policy.claim(request, caller, context, settings, self.clock)
             if self.policy.is_async:
-                claim = replace(claim, job=self._job(event, store))
+                claim = replace(claim, job=self._job(event, caller, store))
             if self.policy.completes_abandoned:
-                claim = replace(claim, request=kept_request(event, self.policy.name))
+                sender = self.policy.unnamed(caller, event)
+                claim = replace(claim, request=kept_request(event, self.policy.name, sender))
         except RequestRefused as error:
             return refused(error.code, request, self.policy, settings, detail=error.detail)
         return self._protected(request, claim, settings, store)
@@ -149,7 +164,8 @@ class HttpOperation:
         request = read_request(task.event)
         settings = defaults.settings(self.policy.given_settings)
         store = self.store or defaults.store(settings.store_timeout_ms)
-        claim = self.policy.claim(request, context, settings, self.clock, is_accepted=True)
+        caller = self.policy.sender(task.event, request)
+        claim = self.policy.claim(request, caller, context, settings, self.clock, is_accepted=True)
         if claim.pk != task.pk:
             detail = "Key, tenant or principal are not those that it was accepted for."
             raise RequestRefused("request-invalid", detail)
@@ -166,28 +182,28 @@ class HttpOperation:
         )
         return _Protected(request=request, claim=claim, settings=settings, execution=execution)
 
-    def _job(self, event: Any, store: Store) -> Job:
+    def _job(self, event: Any, caller: Caller, store: Store) -> Job:
         if not store.has_outbox:
             fault = (
                 "mode='async' needs an outbox: name its table in ONCEKEY_OUTBOX_TABLE, or pass"
                 " store=DynamoDBStore(table, outbox=...)"
             )
             raise ConfigurationError(f"@idempotent(operation={self.policy.name!r})", [fault])
-        return Job(event=event_text(event, has_bucket=store.has_bucket))
+        sender = self.policy.unnamed(caller, event)
+        return Job(event=event_text(event, has_bucket=store.has_bucket, sender=sender))
 
     def _raised(self, error: BaseException, protected: _Protected) -> Result:
         base = protected.settings.problem_base
         return raised(error, protected.request, self.policy, base)
 
-    def _bare(self, event: Any) -> BareHttp:
-        caller = request_context(event)
+    def _bare(self, caller: Caller) -> BareHttp:
         policy = self.policy
         operation = Operation(
             name=policy.name,
             operation_id=self.clock.new_operation_id(),
             attempt=1,
-            tenant=caller_of(policy.tenant, caller) or "",
-            principal=(caller_of(policy.principal, caller) or "") if policy.principal else "",
+            tenant=caller.tenant,
+            principal=caller.principal,
             protected=False,
         )
         bare = BareCall(

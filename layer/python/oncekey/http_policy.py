@@ -12,9 +12,11 @@ from oncekey.fingerprint import Selection, fingerprints
 from oncekey.first_sent import HEADER as FIRST_SENT
 from oncekey.first_sent import first_sent_ms
 from oncekey.http_answer import stored_form
+from oncekey.http_event import request_context
 from oncekey.http_key import HEADER, idempotency_key
 from oncekey.identity import Identity
-from oncekey.tenants import CallerSource, caller_of
+from oncekey.kept_event import kept_event, sender_of
+from oncekey.tenants import NOBODY_WHILE_DISABLED, Caller, CallerSource, caller_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,26 +67,68 @@ class HttpPolicy:
         telemetry.unprotected(self.name)
         return False
 
+    def caller(self, request: HttpRequest) -> Caller:
+        """Who sent `request`, by the verified request context.
+
+        Raises:
+            RequestRefused: tenant or principal are not known (`tenant-missing`).
+        """
+        return Caller(
+            tenant=_named(self.tenant, request),
+            principal=_named(self.principal, request) if self.principal else "",
+        )
+
+    def caller_while_disabled(self, context: Mapping[str, Any]) -> Caller:
+        """The same under ONCEKEY_DISABLED, where an event need not say who sent it."""
+        named = caller_of(self.principal, context) if self.principal else ""
+        return Caller(
+            tenant=caller_of(self.tenant, context) or NOBODY_WHILE_DISABLED,
+            principal=NOBODY_WHILE_DISABLED if named is None else named,
+        )
+
+    def unnamed(self, caller: Caller, event: Mapping[str, Any]) -> Caller | None:
+        """`caller`, if what is kept of `event` names nobody or somebody else; None if it does."""
+        context = request_context(kept_event(event))
+        tenant = caller_of(self.tenant, context)
+        principal = caller_of(self.principal, context) if self.principal else ""
+        is_named = (tenant, principal) == (caller.tenant, caller.principal)
+        return None if is_named else caller
+
+    def sender(self, kept: Mapping[str, Any], request: HttpRequest) -> Caller:
+        """Who sent a kept event: by its note, or like any other.
+
+        A note is as good as its message. The identity holds both to the record: other names are
+        another record's.
+
+        Raises:
+            RequestRefused: as for `caller`.
+        """
+        noted = sender_of(kept)
+        if noted is None:
+            return self.caller(request)
+        return Caller(tenant=noted[0], principal=noted[1] if self.principal else "")
+
     def claim(
         self,
         request: HttpRequest,
+        caller: Caller,
         context: Any,
         settings: Settings,
         clock: Clock,
         *,
         is_accepted: bool = False,
     ) -> Claim:
-        """What `request` asks for, as the engine needs it.
+        """What `request` of `caller` asks for, as the engine needs it.
 
-        `is_accepted`: its fingerprint was compared before, and it was not too old.
+        `is_accepted`: its record holds the request to what it was, and it was not too old.
 
         Raises:
-            RequestRefused: the caller is not known, the key is missing or malformed, or the request
-                does not have the form that it must have.
+            RequestRefused: the key is missing or malformed, or the request does not have the form
+                that it must have.
         """
         identity = Identity(
-            tenant=_caller(self.tenant, request),
-            principal=_caller(self.principal, request) if self.principal else "",
+            tenant=caller.tenant,
+            principal=caller.principal,
             operation=self.name,
             # What was accepted had a key that was long enough then.
             key=idempotency_key(
@@ -118,7 +162,7 @@ class HttpPolicy:
         return stored_form(answer, request.shape)
 
 
-def _caller(source: CallerSource, request: HttpRequest) -> str:
+def _named(source: CallerSource, request: HttpRequest) -> str:
     caller = caller_of(source, request.context)
     if caller is None:
         raise RequestRefused(

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 from oncekey import job_telemetry
 from oncekey.envelope import EnvelopeUnreadable
 from oncekey.errors import RequestRefused
+from oncekey.identity import digest
+from oncekey.kept_event import kept_event, with_sender
 from oncekey.outbox import LARGEST_INLINE_PAYLOAD_BYTES, Message, kept_apart
+from oncekey.stored_answer import AnswerDamaged, opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from oncekey.record import Record
+    from oncekey.tenants import Caller
 
 # The topic of the messages that tell workers of accepted requests.
 TOPIC = "oncekey.job"
@@ -26,21 +30,6 @@ LARGEST_KEPT_REQUEST_BYTES = 16_000
 
 # What a message's payload has beside the event.
 _HEAD_BYTES = 1_000
-
-# What proves who the caller is must not be written down. Who it is stands in the request context,
-# as the gateway's authorizer has found it.
-_CREDENTIALS = frozenset(
-    {
-        "authorization",
-        "proxy-authorization",
-        "cookie",
-        "x-api-key",
-        "x-amz-security-token",
-        # Of a load balancer that has logged its user in.
-        "x-amzn-oidc-accesstoken",
-        "x-amzn-oidc-data",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +42,11 @@ class Job:
     def is_large(self) -> bool:
         """Whether its message needs the bucket."""
         return len(self.event) > LARGEST_INLINE_PAYLOAD_BYTES - _HEAD_BYTES
+
+    @property
+    def request_digest(self) -> str:
+        """What the record holds its message's event to."""
+        return digest(self.event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,23 +62,43 @@ class Task:
     owner: str
     event: dict[str, Any] = field(repr=False)
 
+    def is_of(self, record: Record) -> bool:
+        """Whether the event is the one that `record` was written for.
 
-def event_text(event: Mapping[str, Any], *, has_bucket: bool) -> str:
-    """`event` as JSON text, without what proves who its caller is.
+        A message can be put into the queue by more than the relay, and ids are no secrets.
+        """
+        expected = record.request_digest
+        if record.request is not None:
+            try:
+                expected = digest(opened(record.request, None))
+            except AnswerDamaged:
+                return False
+        return expected is not None and digest(_text(self.event)) == expected
+
+
+def event_text(event: Mapping[str, Any], *, has_bucket: bool, sender: Caller | None = None) -> str:
+    """What is kept of `event` as JSON text: nothing that proves who its caller is.
+
+    `sender` is noted in it, where what is kept does not name its caller.
 
     Raises:
         RequestRefused: it is too large to be kept without a bucket (`request-invalid`).
     """
-    text = json.dumps(_without_credentials(event), separators=(",", ":"))
+    kept = kept_event(event)
+    if sender is not None:
+        kept = with_sender(kept, sender.tenant, sender.principal)
+    text = _text(kept)
     if not has_bucket and len(text) > LARGEST_INLINE_PAYLOAD_BYTES - _HEAD_BYTES:
         detail = "The request is too large to be kept for later."
         raise RequestRefused("request-invalid", detail)
     return text
 
 
-def kept_request(event: Mapping[str, Any], operation: str) -> str | bytes | None:
+def kept_request(
+    event: Mapping[str, Any], operation: str, sender: Caller | None = None
+) -> str | bytes | None:
     """`event` as its record keeps it; None, and a warning, for one that takes too much of it."""
-    text = event_text(event, has_bucket=True)
+    text = event_text(event, has_bucket=True, sender=sender)
     packed = zlib.compress(text.encode("utf-8"))
     kept = text if len(text) <= len(packed) else packed
     # Whoever hands it back writes its message without a bucket.
@@ -99,7 +113,7 @@ def message_of(job: Job, record: Record, now_ms: int, *, name: str = "") -> Mess
 
     `name` tells it apart from the operation's other messages.
     """
-    head = json.dumps({"record": record.pk, "owner": record.owner}, separators=(",", ":"))
+    head = _text({"record": record.pk, "owner": record.owner})
     text = f'{head[:-1]},"event":{job.event}}}'
     # An attempt is accepted once: the transition that this message goes with sees to it.
     message_id = str(uuid.uuid5(uuid.UUID(record.operation_id), name or f"job {record.attempt}"))
@@ -128,17 +142,5 @@ def task_of(payload: object, operation_id: str) -> Task:
     raise EnvelopeUnreadable("the message tells of no accepted request")
 
 
-def _without_credentials(event: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in event.items() if name != "cookies"}
-    for name in ("headers", "multiValueHeaders"):
-        if isinstance(kept.get(name), dict):
-            kept[name] = {
-                header: value
-                for header, value in kept[name].items()
-                if header.lower() not in _CREDENTIALS
-            }
-    context = kept.get("requestContext")
-    if isinstance(context, dict) and isinstance(context.get("identity"), dict):
-        identity = {name: value for name, value in context["identity"].items() if name != "apiKey"}
-        kept["requestContext"] = {**context, "identity": identity}
-    return kept
+def _text(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))

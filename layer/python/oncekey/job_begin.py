@@ -53,11 +53,27 @@ def begin(task: Task, claim: Claim, owner: str, budget: Budget, clock: Clock) ->
 def _decide(
     record: Record | None, task: Task, claim: Claim, owner: str, clock: Clock
 ) -> Decision | Write:
-    now_ms = clock.now_ms()
-    if record is None or record.operation_id != task.operation_id or record.is_expired(now_ms):
+    if (
+        record is None
+        or record.operation_id != task.operation_id
+        or record.is_expired(clock.now_ms())
+    ):
         return Refusal(reason=Reason.SUPERSEDED)
+    decision = _next(record, task, claim, owner, clock)
+    if isinstance(decision, Replayed | Refusal) or task.is_of(record):
+        return decision
+    # Another event than the one that is kept, or that waits; or that of an older message, whose
+    # request was accepted anew since.
+    is_waiting = record.status is Status.PENDING and record.owner == task.owner
+    is_altered = is_waiting or record.request is not None
+    reason = Reason.KEY_REUSED if is_altered else Reason.SUPERSEDED
+    return Refusal(reason=reason, record=record)
+
+
+def _next(record: Record, task: Task, claim: Claim, owner: str, clock: Clock) -> Decision | Write:
+    now_ms = clock.now_ms()
     if record.status is not Status.PENDING:
-        # The fingerprint was compared when the request was accepted.
+        # The event is held to the record by its digest: a release may compute another fingerprint.
         found = replace(claim, fingerprint=record.fingerprint)
         decision = decide(record, found, owner, clock)
         # It has expired at this moment; the request of a new operation is not this one's.

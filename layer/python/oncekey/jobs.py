@@ -94,7 +94,8 @@ class Jobs:
             OutcomeUnknown: it was interrupted and may have had an effect; it waits to be settled.
             StoreUnavailable: the store did not answer, or did not confirm the end.
             NotExecuted: the handler says that nothing happened.
-            ValueError: no handler here takes the message, or the request does not fit this release.
+            ValueError: no handler here takes the message, the request does not fit this release, or
+                the message carries another request than was accepted.
             BaseException: what the handler raised; its record has been written first.
         """
         job = self._job(message)
@@ -147,6 +148,11 @@ def _check(outcome: Outcome, message: Delivered) -> None:
                 operation=message.operation,
                 operation_id=message.operation_id,
                 retry_after_s=None if wait_ms is None else whole_seconds(wait_ms),
+            )
+        case Refusal(reason=Reason.KEY_REUSED):
+            raise ValueError(
+                f"the message carries another request than {message.operation!r} accepted as"
+                f" {message.operation_id}: it is not carried out"
             )
         case Refusal(reason=Reason.SUPERSEDED, record=None):
             job_telemetry.forgotten(message.operation, message.operation_id)

@@ -26,10 +26,10 @@ class Operation:
 
     `operation_id` is a random UUID, the same over all attempts; derive business ids and messages
     from it, never from the client's key: after the key's expiry the same key is a new operation.
-    `protected` is False where the handler runs bare (ONCEKEY_DISABLED, or a method that needs no
-    key); everything else works there as well, with ids of its own. `reference` names the operation
-    to `oncekey.settle`: give it to a provider as metadata, so that its webhook can settle what has
-    become unknown.
+    `tenant` is never empty. `protected` is False where the handler runs bare (ONCEKEY_DISABLED, or
+    a method that needs no key); everything else works there as well, with ids of its own.
+    `reference` names the operation to `oncekey.settle`: give it to a provider as metadata, so that
+    its webhook can settle what has become unknown.
     """
 
     name: str

@@ -20,6 +20,8 @@ class Waiting:
     owner: str
     due: Due
     effects: Effects
+    # Of the event in its message.
+    request_digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

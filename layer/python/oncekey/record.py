@@ -51,6 +51,8 @@ class Record:
     `rev` grows with every write. `owner` is the fencing token of the attempt that may write next;
     `operation_id` stays the same over all attempts of this life of the record. `request` is the
     event, as text or compressed, of an operation that is completed without its client.
+    `request_digest` is that of the event in the message of a request that was accepted for later:
+    no other event is carried out for it.
     """
 
     pk: str
@@ -77,6 +79,7 @@ class Record:
     last_error: str | None = None
     escalated_at_ms: int | None = None
     request: str | bytes | None = None
+    request_digest: str | None = None
 
     def is_expired(self, now_ms: int) -> bool:
         """Whether the record counts as absent, though DynamoDB may not have deleted it yet."""

@@ -26,6 +26,7 @@ def waiting(record: Record, to: Waiting) -> Record:
         attempt=record.attempt + 1,
         effects=to.effects,
         due=to.due,
+        request_digest=to.request_digest,
         expires_at_s=None,
         last_error=None,
         reconcile_attempts=0,
@@ -64,6 +65,7 @@ def ended(record: Record, to: Ending | Retry | Doubt) -> Record:
                 due=None,
                 last_error=None,
                 request=None,
+                request_digest=None,
             )
         case Retry():
             return replace(

@@ -88,7 +88,7 @@ def keep_result(
 
     What is kept beside it does not expire before the record is completed: it is evidence.
     """
-    taken = _size_without_answer(record) + _size(record.request) + _MARK_BYTES
+    taken = _size_without_answer(record) + _size_of_request(record) + _MARK_BYTES
     room = -taken % _WRITE_UNIT_BYTES
     name = f"{record.pk}#{record.owner}#{step_name}"
     return _placed(text.encode("utf-8"), room, name, 0, "results/" if has_bucket else None)
@@ -99,7 +99,7 @@ def has_room_for_step(record: Record) -> bool:
 
     Asked before the step runs: a result that does not fit could neither be recorded nor settled.
     """
-    taken = _size_without_answer(record) + _size(record.request)
+    taken = _size_without_answer(record) + _size_of_request(record)
     return taken + _LARGEST_STEP_BYTES <= LARGEST_COMPANION_BYTES
 
 
@@ -168,6 +168,13 @@ def _size_without_answer(record: Record) -> int:
         for step in record.steps.finished
     )
     return _RECORD_OVERHEAD_BYTES + steps + sum(len(text.encode("utf-8")) for text in texts)
+
+
+def _size_of_request(record: Record) -> int:
+    digest_bytes = (
+        0 if record.request_digest is None else _size(record.request_digest) + _STEP_BYTES
+    )
+    return _size(record.request) + digest_bytes
 
 
 def _size(stored: StoredAnswer | None) -> int:

@@ -3,22 +3,47 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 # Receives the event's `requestContext`: neither headers nor body, which a client can write at will.
 # Returns None where the caller cannot be told, and the request is then refused.
 CallerSource = Callable[[Mapping[str, Any]], str | None]
 
+# What a caller is called under ONCEKEY_DISABLED whose source names nobody: an event of a unit test
+# need not have a caller, and no handler need be ready for an empty tenant.
+NOBODY_WHILE_DISABLED = "oncekey-disabled"
+LONGEST_NAME_BYTES = 1_024
+
 _SINGLE_TENANT = "single-tenant"
-_NO_NAME = re.compile(r"(map)?\[.*\]", re.DOTALL)
-_SESSION = re.compile(r"^(arn:[^:]+:sts::[0-9]*:assumed-role/[^/]+)/.*$", re.DOTALL)
+# What languages and gateways write where there is no name: of a missing value, of a flag, of a list
+# or an object, and of a number that was rounded on its way (1e+20 may have been another's).
+_NO_NAMES = frozenset({"null", "undefined", "none", "nil", "nan", "true", "false"})
+_NO_NAME = re.compile(
+    r"(map)?\[.*\]|\{.*\}|[+-]?[0-9](\.[0-9]+)?e\+[0-9]+", re.DOTALL | re.IGNORECASE
+)
+_ASSUMED_ROLE = re.compile(r"(?P<role>arn:[^:]+:sts::[0-9]*:assumed-role/(?P<name>[^/]+))/(.*)")
+# The session of everybody who signs with the credentials of a Cognito identity pool.
+_COGNITO_SESSION = "CognitoIdentityCredentials"
+# The roles of IAM Identity Center, which names the session after the person.
+_OF_PEOPLE = "AWSReservedSSO_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who sent a request: `principal` is empty unless the operation is scoped by it."""
+
+    tenant: str
+    principal: str = field(default="", repr=False)
 
 
 def jwt_claim(name: str) -> CallerSource:
     """The claim `name` of a verified token.
 
-    It was verified by API Gateway's JWT authorizer (HTTP API) or Cognito authorizer (REST API).
+    It was verified by API Gateway's JWT authorizer (HTTP API) or Cognito authorizer (REST API). A
+    claim that is no text, or says `null`, `true` and the like, names nobody; see `is_name`.
     """
 
     def source(context: Mapping[str, Any]) -> str | None:
@@ -26,9 +51,7 @@ def jwt_claim(name: str) -> CallerSource:
         claims = _mapping(_mapping(authorizer.get("jwt")).get("claims")) or _mapping(
             authorizer.get("claims")
         )
-        claim = _text(claims.get(name))
-        # An HTTP API hands lists and objects on as text, in which an empty list looks like a name.
-        return None if claim is None or _NO_NAME.fullmatch(claim) else claim
+        return _name(claims.get(name))
 
     return source
 
@@ -38,31 +61,57 @@ def authorizer_value(name: str) -> CallerSource:
 
     def source(context: Mapping[str, Any]) -> str | None:
         authorizer = _mapping(context.get("authorizer"))
-        return _text(_mapping(authorizer.get("lambda")).get(name)) or _text(authorizer.get(name))
+        return _name(_mapping(authorizer.get("lambda")).get(name)) or _name(authorizer.get(name))
 
     return source
 
 
 def iam_principal() -> CallerSource:
-    """The ARN of the caller whose IAM signature was verified (HTTP API, REST API, Function URL).
+    """The caller whose IAM signature was verified (HTTP API, REST API, Function URL).
 
-    Of an assumed role it is the role, without the name of the session: that differs from host to
-    host, and a retry from another host is the same caller's.
+    - A user of a Cognito identity pool is its identity id, with or without a login: all of them
+      share one role and one session of it.
+    - Of an assumed role it is the role's ARN without the name of the session: that differs from
+      host to host, and a retry from another host is the same caller's. So all who may assume a role
+      are one caller. Only a role of IAM Identity Center keeps it: there the session is the person.
+      Where people share another role (SAML, web identity), use another source.
+    - Anybody else is their ARN.
     """
 
     def source(context: Mapping[str, Any]) -> str | None:
         iam = _mapping(_mapping(context.get("authorizer")).get("iam"))
-        arn = _text(iam.get("userArn")) or _text(_mapping(context.get("identity")).get("userArn"))
-        return arn and _SESSION.sub(r"\1", arn)
+        identity = _mapping(context.get("identity"))
+        return _signer(
+            arn=_name(iam.get("userArn")) or _name(identity.get("userArn")),
+            pooled=_mapping(iam.get("cognitoIdentity"))
+            or {
+                "identityId": identity.get("cognitoIdentityId"),
+                "identityPoolId": identity.get("cognitoIdentityPoolId"),
+                "type": identity.get("cognitoAuthenticationType"),
+            },
+        )
 
     return source
+
+
+def _signer(arn: str | None, pooled: Mapping[str, Any]) -> str | None:
+    user = _name(pooled.get("identityId"))
+    if user is not None or any(pooled.values()) or arn is None:
+        return user
+    assumed = _ASSUMED_ROLE.fullmatch(arn)
+    if assumed is None:
+        return arn
+    if assumed[3] == _COGNITO_SESSION:
+        # One of many, and nothing says which.
+        return None
+    return arn if assumed["name"].startswith(_OF_PEOPLE) else assumed["role"]
 
 
 def api_key_id() -> CallerSource:
     """The id (not the secret value) of the API key that a REST API's usage plan accepted."""
 
     def source(context: Mapping[str, Any]) -> str | None:
-        return _text(_mapping(context.get("identity")).get("apiKeyId"))
+        return _name(_mapping(context.get("identity")).get("apiKeyId"))
 
     return source
 
@@ -80,23 +129,30 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def is_name(caller: object) -> TypeGuard[str]:
-    """Whether `caller` can name somebody: text that is not blank and that UTF-8 can hold."""
-    if not isinstance(caller, str) or not caller.strip():
+    """Whether `caller` can name somebody, wherever it comes from.
+
+    That is text of at most 1,024 bytes with something to be seen in it and no control characters,
+    which is not what a gateway writes in place of a name: `null`, `undefined`, `None`, `true`, a
+    list, an object, a number that may have been rounded. A number is no name: turn it into text
+    where it is exact.
+    """
+    if not isinstance(caller, str) or len(caller) > LONGEST_NAME_BYTES:
         return False
-    try:
-        caller.encode("utf-8")
-    except UnicodeEncodeError:
+    kinds = {unicodedata.category(character) for character in caller}
+    is_plain = kinds.isdisjoint({"Cc", "Cs", "Zl", "Zp"})
+    is_seen = any(kind[0] not in "CZ" for kind in kinds)
+    if not is_plain or not is_seen or len(caller.encode("utf-8")) > LONGEST_NAME_BYTES:
         return False
-    return True
+    word = caller.strip()
+    return word.lower() not in _NO_NAMES and _NO_NAME.fullmatch(word) is None
 
 
-def _text(value: Any) -> str | None:
-    # An empty claim, a list or a flag names nobody.
-    return value if isinstance(value, str) and value.strip() else None
+def _name(value: object) -> str | None:
+    return value if is_name(value) else None
 
 
 def caller_of(source: CallerSource, context: Mapping[str, Any]) -> str | None:
-    """Whom `source` names; None where it names nobody, is at a loss, or gives what is no name."""
+    """Whom `source` names; None where it raises or returns what is no name."""
     try:
         caller = source(context)
     except (LookupError, TypeError, AttributeError, ValueError):

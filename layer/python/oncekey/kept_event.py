@@ -1,0 +1,184 @@
+"""What of an event is written down for a worker: what was asked, and nothing that proves who asks.
+
+An event that is kept goes through outbox, queue and dead letters, and lives for weeks. Of its own
+members, of its request context and of what an authorizer found, only what is named here is kept. Of
+headers and query everything is kept but what looks like a credential, by its name or by its value:
+which of them a handler reads is its author's to say. The body and the path are what was asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import unquote_plus
+
+_MEMBERS = frozenset(
+    {
+        *("version", "routeKey", "rawPath", "rawQueryString"),
+        *("resource", "path", "httpMethod", "pathParameters"),
+        *("headers", "multiValueHeaders"),
+        *("queryStringParameters", "multiValueQueryStringParameters"),
+        *("requestContext", "body", "isBase64Encoded"),
+    }
+)
+_CONTEXT = frozenset(
+    {
+        *("accountId", "apiId", "domainName", "domainPrefix", "stage", "deploymentId"),
+        *("http", "httpMethod", "path", "protocol", "resourceId", "resourcePath", "routeKey"),
+        *("requestId", "extendedRequestId", "time", "timeEpoch"),
+        *("requestTime", "requestTimeEpoch", "elb", "identity", "authorizer"),
+    }
+)
+_IDENTITY = frozenset(
+    {
+        *("accountId", "apiKeyId", "principalOrgId", "sourceIp", "userAgent", "userArn"),
+        *("cognitoIdentityId", "cognitoIdentityPoolId", "cognitoAuthenticationType"),
+        *("vpcId", "vpceId"),
+    }
+)
+_IAM = frozenset({"accountId", "cognitoIdentity", "principalOrgId", "userArn", "userId"})
+_COGNITO = frozenset({"amr", "identityId", "identityPoolId"})
+
+# Names of headers and of members of a query whose values prove who somebody is.
+_SECRET_NAME = re.compile(
+    r"auth|token|secret|passw|pwd|credential|cookie|session|signature|assertion|jwt|oidc|saml"
+    r"|csrf|xsrf|dpop|bearer|api-?key|access-?key|client-?cert|origin-verify|principal"
+    r"|(^|-)(key|sig|otp|pin|nonce|ticket|sid|pass|code)$"
+)
+# The client's own key, and where a client goes on reading.
+_NO_SECRET_NAME = re.compile(
+    r"(.*-)?idempotency-key|authority|(next|page|next-page|continuation)-token"
+)
+# A claim is what a token says; only these are what a token is.
+_SECRET_CLAIM = re.compile(r"secret|passw|credential|cookie|api-?key|(access|refresh|id)-?token")
+# A value of any name that begins like one of these is a credential.
+_SECRET_VALUE = re.compile(
+    r"(basic|bearer|digest|negotiate|dpop|hawk|token|aws4-hmac-sha256)\s+\S"
+    r"|eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*"  # a JSON web token
+    r"|(AKIA|ASIA)[A-Z0-9]{16}\b|AIza[\w-]{35}\b|(sk|rk)_(live|test)_\w{8,}|gh[opsu]_\w{16,}",
+    re.IGNORECASE,
+)
+_SEPARATORS = re.compile(r"[-_.\s:\[\]]+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# Where a kept event says who sent it, if what is kept of its request context does not.
+_SENDER = "oncekeySender"
+
+
+def kept_event(event: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `event` with what a worker may have of it; `event` itself is not changed."""
+    kept = _only(event, _MEMBERS)
+    for name in ("headers", "multiValueHeaders"):
+        if isinstance(kept.get(name), Mapping):
+            kept[name] = _without(kept[name], _is_secret)
+    for name in ("queryStringParameters", "multiValueQueryStringParameters"):
+        if isinstance(kept.get(name), Mapping):
+            kept[name] = _without(kept[name], _is_secret_member)
+    query = kept.get("rawQueryString")
+    if isinstance(query, str):
+        kept["rawQueryString"] = "&".join(filter(_is_kept_piece, query.split("&")))
+    if isinstance(kept.get("requestContext"), Mapping):
+        kept["requestContext"] = _context(kept["requestContext"])
+    return kept
+
+
+def with_sender(kept: Mapping[str, Any], tenant: str, principal: str) -> dict[str, Any]:
+    """`kept` with a note of who sent it, for an event whose request context no longer says so."""
+    return {**kept, _SENDER: {"tenant": tenant, "principal": principal}}
+
+
+def sender_of(kept: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Tenant and principal that `kept` has a note of; None where its request context names them."""
+    noted = kept.get(_SENDER)
+    if not isinstance(noted, Mapping):
+        return None
+    return str(noted.get("tenant", "")), str(noted.get("principal", ""))
+
+
+def without_sender(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The event as its handler gets it."""
+    return {name: value for name, value in kept.items() if name != _SENDER}
+
+
+def _context(context: Mapping[str, Any]) -> dict[str, Any]:
+    kept = _only(context, _CONTEXT)
+    _narrow(kept, "identity", lambda identity: _only(identity, _IDENTITY))
+    _narrow(kept, "authorizer", _authorizer)
+    return kept
+
+
+def _authorizer(authorizer: Mapping[str, Any]) -> dict[str, Any]:
+    # What a Lambda authorizer returns may be anything: a token for a service behind, say.
+    kept = _only(authorizer, frozenset({"jwt", "claims", "scopes", "iam", "principalId"}))
+    _narrow(kept, "claims", _claims)
+    _narrow(kept, "jwt", _jwt)
+    _narrow(kept, "iam", _iam)
+    return kept
+
+
+def _jwt(jwt: Mapping[str, Any]) -> dict[str, Any]:
+    kept = _only(jwt, frozenset({"claims", "scopes"}))
+    _narrow(kept, "claims", _claims)
+    return kept
+
+
+def _iam(iam: Mapping[str, Any]) -> dict[str, Any]:
+    kept = _only(iam, _IAM)
+    _narrow(kept, "cognitoIdentity", lambda identity: _only(identity, _COGNITO))
+    return kept
+
+
+def _claims(claims: Mapping[str, Any]) -> dict[str, Any]:
+    return _without(
+        claims,
+        lambda name, value: _SECRET_CLAIM.search(_plain(name)) is not None or _is_credential(value),
+    )
+
+
+def _narrow(
+    parent: dict[str, Any], name: str, narrowed: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> None:
+    # Of another form than the gateway's it is not understood, and so not kept.
+    if isinstance(parent.get(name), Mapping):
+        parent[name] = narrowed(parent[name])
+    elif parent.get(name) is not None:
+        del parent[name]
+
+
+def _only(members: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    # What a gateway leaves empty stays so.
+    return {name: value for name, value in members.items() if name in names or value is None}
+
+
+def _without(members: Mapping[str, Any], is_secret: Callable[[str, Any], bool]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if not is_secret(name, value)}
+
+
+def _is_secret(name: str, value: object) -> bool:
+    plain = _plain(name)
+    if _NO_SECRET_NAME.fullmatch(plain) is not None:
+        return False
+    spellings = (plain, name.lower())
+    return any(map(_SECRET_NAME.search, spellings)) or _is_credential(value)
+
+
+def _is_secret_member(name: str, value: object) -> bool:
+    # A load balancer hands the query on undecoded. A plain `key` is more often no credential.
+    name = unquote_plus(name)
+    return _is_credential(value) if _plain(name) == "key" else _is_secret(name, value)
+
+
+def _is_kept_piece(piece: str) -> bool:
+    name, _, value = piece.partition("=")
+    return not _is_secret_member(name, unquote_plus(value))
+
+
+def _plain(name: str) -> str:
+    # X-Auth-Token, x_auth_token and xAuthToken are one name.
+    return _SEPARATORS.sub("-", _HUMP.sub("-", name)).lower().strip("-")
+
+
+def _is_credential(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_is_credential, value))
+    return isinstance(value, str) and _SECRET_VALUE.match(unquote_plus(value).strip()) is not None
