@@ -12,7 +12,7 @@ from infra.log_groups import log_retention
 from infra.names import pascal
 from infra.oncekey_cdk import IdempotencyTable, IdempotentHttpApi
 from infra.oncekey_cdk.event_sources import grant_send
-from infra.oncekey_cdk.grants import RELAY_ACTIONS
+from infra.oncekey_cdk.grants import RELAY_ACTIONS, SWEEP_ACTIONS
 from infra.schedules import add_schedule
 from infra.service_function import ServiceFunction, layer_version
 
@@ -84,7 +84,9 @@ def _grant(created: ServiceFunction, function: Function, resources: Resources) -
     if function.reconciles:
         _records(function.reconciles, resources).grant_reconcile(created)
     if function.relays_from:
-        resources.tables[function.relays_from].allow(created, *RELAY_ACTIONS)
+        is_ordered = any(resources.queues[name].fifo for name in function.sends_to)
+        actions = (*RELAY_ACTIONS, *SWEEP_ACTIONS) if is_ordered else RELAY_ACTIONS
+        resources.tables[function.relays_from].allow(created, *actions)
     touched = {
         READ_ACTIONS: function.reads,
         WRITE_ACTIONS: function.writes,

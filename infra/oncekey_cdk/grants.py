@@ -24,8 +24,11 @@ DUE_ACTIONS = ("dynamodb:Query",)
 READ_ACTIONS = ("dynamodb:GetItem",)
 PUBLISH_ACTIONS = ("dynamodb:PutItem",)
 APPEND_ACTIONS = ("dynamodb:PutItem",)
-# The relay deletes in batches. To IAM they are a matter of their own.
-RELAY_ACTIONS = ("dynamodb:BatchWriteItem",)
+# The relay deletes in batches (to IAM they are a matter of their own), and notes what the queue has
+# refused.
+RELAY_ACTIONS = ("dynamodb:BatchWriteItem", "dynamodb:UpdateItem")
+# A sweep reads the outbox through, and so does a relay that keeps messages in order.
+SWEEP_ACTIONS = ("dynamodb:Scan",)
 # What Lambda's poller does under the function's role.
 STREAM_ACTIONS = (
     "dynamodb:DescribeStream",

@@ -19,7 +19,7 @@ from .event_sources import (
     grant_stream,
 )
 from .faults import override_faults, refuse
-from .grants import PUBLISH_ACTIONS, RELAY_ACTIONS
+from .grants import PUBLISH_ACTIONS, RELAY_ACTIONS, SWEEP_ACTIONS
 from .idempotent_function import FIXED_PROPS, IdempotentFunction
 from .resources import function_timeout_s, queue_resource, visibility_timeout_s
 from .safe_queue import DEAD_LETTER_RETENTION, create_queue
@@ -158,7 +158,7 @@ class Outbox(Construct):
         }
 
     def _connect_relay(self) -> None:
-        self.table.allow(self.relay, *RELAY_ACTIONS)
+        self.table.allow(self.relay, *self._relay_actions)
         grant_send(self.relay, self.queue)
         connect_stream(
             self.relay,
@@ -175,12 +175,16 @@ class Outbox(Construct):
     def grant_relay(self, grantee: iam.IGrantable) -> None:
         """Let `grantee` read the stream, send to the queue, and delete what was sent."""
         grant_stream(grantee, self.table.table, encryption_key=self.table.encryption_key)
-        self.table.allow(grantee, *RELAY_ACTIONS)
+        self.table.allow(grantee, *self._relay_actions)
         grant_send(grantee, self.queue)
+
+    @property
+    def _relay_actions(self) -> tuple[str, ...]:
+        return (*RELAY_ACTIONS, *SWEEP_ACTIONS) if self.queue.fifo else RELAY_ACTIONS
 
     def grant_sweep(self, grantee: iam.IGrantable) -> None:
         """Let `grantee`, a reconciler, find messages that were left behind, and relay them."""
-        self.table.allow(grantee, "dynamodb:Scan")
+        self.table.allow(grantee, *SWEEP_ACTIONS)
         self.table.allow(grantee, *RELAY_ACTIONS)
         grant_send(grantee, self.queue)
 

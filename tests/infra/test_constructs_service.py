@@ -74,7 +74,7 @@ def test_each_function_may_do_exactly_this(service: Template) -> None:
     }
     assert grants(service, "OutboxRelay") == {
         (STREAM, "OutboxTable.StreamArn"),
-        (("dynamodb:BatchWriteItem",), "OutboxTable.Arn"),
+        (("dynamodb:BatchWriteItem", "dynamodb:UpdateItem"), "OutboxTable.Arn"),
         (("sqs:SendMessage",), "OutboxQueue.Arn"),
         (("sqs:SendMessage",), "OutboxGivenUp.Arn"),
         logs("OutboxRelay"),
@@ -92,7 +92,7 @@ def test_each_function_may_do_exactly_this(service: Template) -> None:
         (("dynamodb:Query",), "Records.Arn/index/due"),
         (("dynamodb:PutItem",), "OutboxTable.Arn"),
         (("dynamodb:Scan",), "OutboxTable.Arn"),
-        (("dynamodb:BatchWriteItem",), "OutboxTable.Arn"),
+        (("dynamodb:BatchWriteItem", "dynamodb:UpdateItem"), "OutboxTable.Arn"),
         (("sqs:SendMessage",), "OutboxQueue.Arn"),
         (("sqs:SendMessage",), "ReconcilerEscalated.Arn"),
         *KEEPS,

@@ -126,7 +126,11 @@ def test_a_relay_may_do_exactly_this(events: Synthesised) -> None:
     assert grants(events, "OutboxRelay") == {
         (STREAM_ACTIONS, "OutboxTableStreamArn"),
         (("dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"), "OutboxTableArn"),
-        (("dynamodb:BatchWriteItem",), "PlainTableArn"),
+        # Its queue is a FIFO one.
+        (
+            ("dynamodb:BatchWriteItem", "dynamodb:UpdateItem", "dynamodb:Scan"),
+            "PlainTableArn",
+        ),
         (SEND_ACTIONS, "OrderedQueueArn"),
         (SEND_ACTIONS, "OrderedDeadLettersQueueArn"),
         (SEND_ACTIONS, "LostQueueArn"),

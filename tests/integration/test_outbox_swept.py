@@ -19,7 +19,7 @@ from oncekey.sqs_queue import Entry, Rejected, SqsQueue
 from oncekey.testing import ManualClock, MemoryStore
 from tests.support.dynamodb import LossyTransport, dynamodb_table
 from tests.support.many_records import Reads, multiply
-from tests.support.reconciled import RUN_MS, reconciler
+from tests.support.reconciled import RUN_MS, Escalations, reconciler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,13 +42,14 @@ class Queue(SqsQueue):
         self.bodies: list[str] = []
         self.happens: Callable[[], object] = lambda: None
         self.refuses: set[str] = set()
+        self.code = "TooLarge"
 
     def send(self, entries: Sequence[Entry]) -> list[Rejected]:
         """See `SqsQueue.send`."""
         self.happens()
         taken = [each for each in entries if each.id not in self.refuses]
         self.bodies += [each.body for each in taken]
-        return [Rejected(each.id, "TooLarge", True) for each in entries if each not in taken]
+        return [Rejected(each.id, self.code, True) for each in entries if each not in taken]
 
     @property
     def ids(self) -> list[str]:
@@ -73,10 +74,10 @@ class Line:
             self.client.put_item(TableName=OUTBOX, Item=message_item(each))
         return messages
 
-    def sweeps(self) -> Report:
+    def sweeps(self, **options: Any) -> Report:
         """A run of the reconciler."""
         sweep = OutboxSweep(table=self.table, relay=self.relay)
-        return reconciler(self, outbox=sweep).run(self.clock.now_ms() + RUN_MS)
+        return reconciler(self, outbox=sweep, **options).run(self.clock.now_ms() + RUN_MS)
 
     def in_table(self) -> set[str]:
         """The ids that are still there."""
@@ -235,3 +236,90 @@ def test_a_delete_whose_answer_is_lost_sends_nothing_again(line: Line) -> None:
     assert other.sweeps().failed == 1
     assert line.in_table() == set()
     assert line.sweeps().resent == 0
+
+
+@pytest.mark.fault("K5.3")
+def test_a_message_that_is_set_aside_waits_for_a_person_and_is_put_back(line: Line) -> None:
+    """What the queue never takes is set aside by the reconciler's sweep, a person is told once, and
+    nobody sends it until it is put back; the item stays whole.
+
+    Red when it is tried at each run, when nobody is told, or when its payload is lost.
+    """
+    line.write(*range(12))
+    line.queue.refuses, line.queue.code = {"message-003"}, "InvalidMessageContents"
+    escalations = Escalations()
+
+    reports = [line.sweeps(escalations=escalations) for _ in range(4)]
+
+    assert [each.resent for each in reports] == [11, 0, 0, 0]
+    assert [each.set_aside for each in reports] == [1, 0, 0, 0]
+    assert [body["message_id"] for body in escalations.bodies] == ["message-003"]
+    assert escalations.bodies[0]["reason"] == "InvalidMessageContents"
+    line.clock.advance(7 * 24 * 3_600_000 + 1)
+    line.sweeps(escalations=escalations)
+    assert len(escalations.bodies) == 2
+    line.queue.refuses = set()
+    assert line.table.put_back("message-003")
+    assert (line.sweeps().resent, line.in_table()) == (1, set())
+    assert line.queue.ids[-1] == "message-003"
+
+
+@pytest.mark.fault("K5.3")
+def test_the_tries_of_a_message_are_counted_in_its_item(line: Line) -> None:
+    """A refusal that may have another cause is tried by five runs, whichever process they are in.
+
+    Red when the count is lost with the sandbox.
+    """
+    line.write(1)
+    line.queue.refuses, line.queue.code = {"message-001"}, "MissingParameter"
+
+    reports = []
+    for _ in range(7):
+        other = Line(line.client)
+        other.queue = line.queue
+        other.relay = OutboxRelay(table=other.table, queue=line.queue)
+        reports.append(other.sweeps())
+
+    assert [(each.failed, each.set_aside) for each in reports] == [(1, 0)] * 4 + [(0, 1)] + [
+        (0, 0)
+    ] * 2
+
+
+def test_nothing_is_made_of_a_message_that_has_left(line: Line) -> None:
+    """What another relay has deleted is not counted, set aside, noted or put back: no update makes
+    an item of it.
+
+    Red when an update has no condition.
+    """
+    table = line.table
+
+    assert table.count_try("message-001") is None
+    assert not table.set_aside("message-001", "why", 1)
+    assert not table.mark_told("message-001", 1)
+    assert not table.put_back("message-001")
+    assert line.in_table() == set()
+
+
+def test_an_item_that_is_no_message_is_set_aside(line: Line) -> None:
+    """What somebody else has put into the table is told to a person, and read no more.
+
+    Red when it is met, and logged, at every run.
+    """
+    odd: Any = {"id": {"S": "odd"}, "created_at": {"N": "1"}, "payload": {"N": "1"}}
+    line.client.put_item(TableName=OUTBOX, Item=odd)
+    escalations = Escalations()
+
+    reports = [line.sweeps(escalations=escalations) for _ in range(3)]
+
+    assert [each.set_aside for each in reports] == [1, 0, 0]
+    assert [body["message_id"] for body in escalations.bodies] == ["odd"]
+
+
+def test_a_place_in_the_operation_is_kept(line: Line) -> None:
+    """The sequence of a message is in its item, and read again."""
+    (first,) = line.write(1)
+    line.client.put_item(TableName=OUTBOX, Item=message_item(replace(first, sequence=205)))
+
+    (read,) = line.table.waiting(NOW_MS).messages
+
+    assert read == replace(first, sequence=205)

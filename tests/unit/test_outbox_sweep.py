@@ -1,85 +1,313 @@
-"""Sweeping an outbox whose queue is slow, or does not answer."""
+"""Sweeping an outbox: within its time, in order, and whatever else stands in the table."""
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.dynamodb_outbox import OutboxPage
-from oncekey.outbox import Message
+from oncekey.errors import StoreError
 from oncekey.outbox_sweep import OutboxSweep, Swept
+from oncekey.relay import OutboxRelay
+from oncekey.testing import ManualClock
+from tests.support.memory_outbox import WEEK_MS, MemoryOutbox, waiting
+from tests.support.reconciled import Escalations
+from tests.support.strict_sqs import StrictSqs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from oncekey.outbox import Message
 
-def message(number: int) -> Message:
-    """One that waits."""
-    return Message(
-        id=f"message-{number}",
-        topic="ride.ordered",
-        payload="{}",
-        operation_id="an-operation",
-        operation="POST /rides",
-        tenant="acme",
-        created_at_ms=1,
-    )
+ALL_MS = 10**9
 
 
-class Outbox:
-    """A table with pages of these lengths, and a relay that sends each message or none."""
+class Yard:
+    """An outbox, a queue and the sweep between them. Every call takes a time of its own."""
 
-    def __init__(self, *pages: int, sends: bool = True) -> None:
-        self.pages = pages
-        self.read: list[Any] = []
-        self.batches: list[int] = []
-        self._sends = sends
+    def __init__(
+        self,
+        messages: Sequence[Message] = (),
+        *,
+        fifo: bool = False,
+        page: int = 1_000,
+        call_ms: int = 0,
+        **options: Any,
+    ) -> None:
+        self.clock = ManualClock()
+        self.sqs = StrictSqs(fifo=fifo)
+        self.table = MemoryOutbox(*messages, page=page)
+        self.escalations = Escalations()
+        self.sqs.happens = lambda _ids: self.clock.advance(call_ms)
+        self.table.happens = lambda _verb: self.clock.advance(call_ms)
+        relay = OutboxRelay(table=self.table, queue=self.sqs.queue, clock=self.clock, **options)
+        self.sweep = OutboxSweep(table=self.table, relay=relay)
 
-    def waiting(self, _before_ms: int, after: Any = None) -> OutboxPage:
-        """The next page."""
-        self.read.append(after)
-        number = after or 0
-        is_last = number + 1 == len(self.pages)
-        messages = tuple(message(100 * number + each) for each in range(self.pages[number]))
-        return OutboxPage(messages=messages, after=None if is_last else number + 1)
+    def sweeps(self, lasts_ms: int = 15_000, *, before_ms: int = ALL_MS, **options: Any) -> Swept:
+        """One run that has so much time."""
+        until_ms = self.clock.now_ms() + lasts_ms
+        return self.sweep.run(
+            before_ms=before_ms,
+            is_time_left=lambda: self.clock.now_ms() < until_ms,
+            **{"escalations": self.escalations, **options},
+        )
 
-    def send_again(self, messages: Sequence[Message]) -> set[str]:
-        """A batch."""
-        self.batches.append(len(messages))
-        return {each.id for each in messages} if self._sends else set()
+    def refuses(self, code: str, *marks: str) -> None:
+        """The queue refuses what has one of these in its body."""
+        self.sqs.refuses = lambda body: code if any(mark in body for mark in marks) else None
 
 
-def sweep(outbox: Any, *, batches: int) -> Swept:
-    """A sweep that has time for so many batches."""
-    return OutboxSweep(table=outbox, relay=outbox).run(
-        before_ms=2, is_time_left=lambda: len(outbox.batches) < batches
-    )
+def many(number: int, first: int = 0, **values: Any) -> list[Message]:
+    """So many messages."""
+    return [waiting(first + each, **values) for each in range(number)]
 
 
 def test_all_pages_are_swept_in_batches_of_the_queue() -> None:
     """Every page is read and sent, ten messages at a time, and nothing is left."""
-    outbox = Outbox(25, 0, 10)
+    yard = Yard(many(35), page=25)
 
-    assert sweep(outbox, batches=99) == Swept(resent=35, failed=0, is_complete=True)
-    assert outbox.batches == [10, 10, 5, 10]
+    assert yard.sweeps() == Swept(resent=35)
+    assert [len(call) for call in yard.sqs.calls] == [10, 10, 5, 10]
 
 
-@pytest.mark.parametrize("sends", [True, False])
-def test_the_time_is_looked_at_between_two_batches(sends: bool) -> None:
+@pytest.mark.fault("K4.6")
+@pytest.mark.parametrize("fifo", [False, True])
+def test_the_time_is_looked_at_between_pages(fifo: bool) -> None:
+    """Of 5,000 pages without a message that is due a run reads as many as its time allows.
+
+    Red when the time is looked at between batches only.
+    """
+    yard = Yard(many(5_000), page=1, call_ms=20, fifo=fifo)
+
+    swept = yard.sweeps(15_000, before_ms=0)
+
+    assert yard.table.pages == 750
+    assert not swept.is_complete
+
+
+@pytest.mark.fault("K4.6")
+def test_a_sweep_goes_on_where_the_one_before_it_stopped() -> None:
+    """What is due in the last of many pages is reached by later runs, and then the table is read
+    from its beginning again.
+
+    Red when each run begins with the first page.
+    """
+    yard = Yard(many(100, created_at_ms=ALL_MS), page=1, call_ms=1_000)
+    yard.table.messages["message-0099"] = waiting(99)
+
+    runs = [yard.sweeps(15_000) for _ in range(8)]
+
+    assert sum(swept.resent for swept in runs) == 1
+    assert not any(swept.is_complete for swept in runs)
+    assert not yard.sweeps(1_000_000).is_complete
+    assert yard.sweeps(1_000_000).is_complete
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+def test_the_time_is_looked_at_between_two_batches(is_down: bool) -> None:
     """A queue that takes seconds for each batch costs the run its share of the time and a batch,
     not a page: the records have their turn.
     """
-    outbox = Outbox(100, 100, sends=sends)
+    yard = Yard(many(200), page=100)
 
-    swept = sweep(outbox, batches=2)
+    def slow(_ids: list[str]) -> None:
+        yard.clock.advance(8_000)
+        if is_down:
+            raise StoreError("no route to the queue", transient=True)
 
-    assert outbox.batches == [10, 10]
-    assert (swept.resent, swept.failed) == ((20, 0) if sends else (0, 20))
+    yard.sqs.happens = slow
+    swept = yard.sweeps(15_000)
+
+    assert [len(call) for call in yard.sqs.calls] == [10, 10]
+    assert (swept.resent, swept.failed) == ((0, 20) if is_down else (20, 0))
     assert not swept.is_complete
 
 
 def test_what_is_sent_to_its_end_is_complete_however_long_it_took() -> None:
     """Where nothing is left, nothing was left for want of time."""
-    assert sweep(Outbox(10), batches=1).is_complete
-    assert sweep(Outbox(0), batches=0).is_complete
+    assert Yard(many(10), call_ms=50_000).sweeps().is_complete
+    assert Yard(call_ms=50_000).sweeps().is_complete
+
+
+@pytest.mark.fault("K5.3")
+@pytest.mark.parametrize("code", ["InvalidMessageContents", "InvalidParameterValue"])
+@pytest.mark.parametrize("fifo", [False, True])
+def test_messages_that_no_queue_takes_starve_no_other(code: str, fifo: bool) -> None:
+    """6,000 messages that the queue refuses stand before 50 that it takes: these are sent within a
+    few runs of a quarter of a minute, and in the end each of the 6,000 is set aside.
+
+    Red when what is refused is tried again before what was never tried, or for ever.
+    """
+    poison = [waiting(number, topic="poison", tenant=f"t{number}") for number in range(6_000)]
+    good = [waiting(6_000 + number, tenant=f"t{number}") for number in range(50)]
+    yard = Yard([*poison, *good], fifo=fifo, call_ms=5)
+    yard.refuses(code, "poison")
+
+    for _ in range(60):
+        yard.sweeps(15_000)
+        if len(yard.sqs.ids) == 50:
+            break
+
+    assert sorted(yard.sqs.ids) == [message.id for message in good]
+    runs = 0
+    while len(yard.table.aside) < 6_000:
+        yard.sweeps(15_000)
+        runs += 1
+        assert runs < 200
+    assert set(yard.table.messages) == set(yard.table.aside)
+    calls = len(yard.sqs.calls)
+    yard.sweeps()
+    assert len(yard.sqs.calls) == calls
+
+
+@pytest.mark.fault("K5.3")
+def test_a_person_is_told_of_what_was_set_aside_once_and_each_week() -> None:
+    """The escalation queue gets one message about each, without its payload; one that nobody has
+    put back is told again after a week.
+
+    Red when it is told at each run, or never again.
+    """
+    yard = Yard(many(3, payload='"4242secret"'))
+    yard.refuses("InvalidMessageContents", "message-0001")
+
+    first = yard.sweeps(before_ms=10_000)
+    told = yard.sweeps(before_ms=10_000)
+    again = yard.sweeps(before_ms=10_000 + WEEK_MS)
+    at_last = yard.sweeps(before_ms=10_001 + WEEK_MS)
+
+    assert (first.set_aside, first.failed, first.resent) == (1, 0, 2)
+    assert [swept.told for swept in (first, told, again, at_last)] == [0, 1, 0, 1]
+    body = yard.escalations.bodies[0]
+    assert (body["topic"], body["message_id"]) == ("oncekey.set-aside", "message-0001")
+    assert (body["reason"], body["tenant"]) == ("InvalidMessageContents", "acme")
+    assert "4242secret" not in str(yard.escalations.bodies)
+    assert yard.escalations.bodies[1]["id"] == body["id"]
+
+
+@pytest.mark.fault("K5.3")
+def test_an_escalation_queue_that_is_down_is_asked_once_in_a_run() -> None:
+    """What could not be told is told by a later run, and a run tells of so many at the most.
+
+    Red when a person who was not told counts as told, or each message costs a call that fails.
+    """
+    yard = Yard(many(250))
+    yard.refuses("InvalidMessageContents", "message")
+    yard.sweeps()
+    calls: list[int] = []
+    yard.escalations.happens = lambda: calls.append(1)
+    yard.escalations.is_down = True
+
+    assert (yard.sweeps().told, len(calls)) == (0, 1)
+    yard.escalations.is_down = False
+    assert [yard.sweeps().told for _ in range(4)] == [100, 100, 50, 0]
+    assert len({body["message_id"] for body in yard.escalations.bodies}) == 250
+
+
+def test_without_an_escalation_queue_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The log says once, and each week, what waits for a person."""
+    yard = Yard(many(1))
+    yard.refuses("InvalidMessageContents", "message")
+
+    for _ in range(5):
+        yard.sweeps(escalations=None)
+
+    assert caplog.text.count("message-waits-for-a-person: message-0000") == 1
+
+
+@pytest.mark.fault("K5.3")
+def test_a_message_that_was_put_back_is_sent() -> None:
+    """Once its cause is removed, a person puts a message back, and the next sweep sends it.
+
+    Red when something of its being set aside stays.
+    """
+    yard = Yard(many(1))
+    yard.refuses("InvalidParameterValue", "message")
+    for _ in range(6):
+        yard.sweeps()
+    assert set(yard.table.aside) == {"message-0000"}
+    yard.refuses("InvalidParameterValue")
+
+    assert yard.sweeps().resent == 0
+    assert yard.table.put_back("message-0000")
+    assert yard.sweeps().resent == 1
+    assert (yard.sqs.ids, yard.table.messages) == (["message-0000"], {})
+
+
+@pytest.mark.fault("K10.1")
+@pytest.mark.parametrize("seed", range(5))
+def test_a_sweep_sends_a_group_in_the_order_of_publishing(seed: int) -> None:
+    """The order of a scan says nothing: what was published first goes out first, page by page.
+
+    Red when a group's messages go out in the order of the table.
+    """
+    numbers = list(range(60))
+    random.Random(seed).shuffle(numbers)  # noqa: S311 -- an order, no secret
+    messages = [
+        waiting(place, tenant=f"t{number % 3}", created_at_ms=number // 6, sequence=number % 6)
+        for place, number in enumerate(numbers)
+    ]
+    yard = Yard(messages, fifo=True, page=7)
+    order = {message.id: message.order for message in messages}
+
+    assert yard.sweeps() == Swept(resent=60)
+    for group in ("t0", "t1", "t2"):
+        sent = [
+            order[each]
+            for each, body in zip(yard.sqs.ids, yard.sqs.bodies, strict=True)
+            if group in body
+        ]
+        assert sent == sorted(sent)
+        assert len(sent) == 20
+
+
+@pytest.mark.fault("K10.1")
+@pytest.mark.parametrize("failing", [0, 7, 19])
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_a_sweep_sends_nothing_of_a_group_after_a_failure_in_it(
+    failing: int, is_answered: bool
+) -> None:
+    """What is later in the group waits for the next run, which begins with what has failed; the
+    other group is sent.
+
+    Red when a sweep goes on with a group in which something has failed.
+    """
+    yard = Yard([waiting(n, tenant="ab"[n % 2]) for n in range(40)], fifo=True)
+    slow = f"message-{2 * failing:04d}"
+
+    def fails(ids: list[str]) -> dict[str, str]:
+        if slow not in ids:
+            return {}
+        if is_answered:
+            return {slow: "InternalError"}
+        raise ConnectionError("no answer")
+
+    yard.sqs.happens = fails
+    yard.sweeps()
+
+    of_a = [each for each in yard.sqs.ids if int(each[-4:]) % 2 == 0]
+    assert of_a == [f"message-{2 * number:04d}" for number in range(failing)]
+    yard.sqs.happens = lambda _ids: None
+    yard.sweeps()
+    for rest in (0, 1):
+        sent = [each for each in yard.sqs.ids if int(each[-4:]) % 2 == rest]
+        assert sent == [f"message-{2 * number + rest:04d}" for number in range(20)]
+
+
+@pytest.mark.fault("K10.1")
+def test_a_sweep_that_cannot_hold_all_sends_the_earliest() -> None:
+    """Of an outbox that is larger than the memory the earliest messages go out first, run by run.
+
+    Red when a group's later messages go out because they were read first.
+    """
+    large = '"' + "x" * 150_000 + '"'
+    messages = [waiting(n, created_at_ms=1_000 - n, payload=large) for n in range(150)]
+    yard = Yard(messages, fifo=True, page=6)
+
+    first = yard.sweeps()
+
+    assert not first.is_complete
+    assert 0 < first.resent < 150
+    while yard.table.messages:
+        yard.sweeps()
+    assert yard.sqs.ids == [message.id for message in reversed(messages)]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey import relay_telemetry
 from oncekey.dynamodb_client import making_a_client, own_client
 from oncekey.dynamodb_codec import answer_value
-from oncekey.dynamodb_errors import store_error
+from oncekey.dynamodb_errors import is_refusal, store_error
 from oncekey.outbox import Message
+from oncekey.set_aside import SetAside
 from oncekey.settings import STORE_TIMEOUT_MS
 from oncekey.stored_answer import Elsewhere, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from oncekey.errors import StoreError
 
 _MOST_DELETED_AT_ONCE = 25
-_MOST_ON_PAGE = 100
+# A page ends at 1 MB as well. Small pages would make a pass over what is set aside slow.
+_MOST_ON_PAGE = 1_000
+# A person who has not put a message back by then is told again.
+_TOLD_AGAIN_MS = 7 * 24 * 3_600_000
 _TEXTS = ("id", "topic", "operation_id", "operation", "tenant")
 
 
@@ -34,6 +37,8 @@ def message_item(message: Message) -> Item:
     """The item of the outbox table that a message is."""
     item: Item = {name: {"S": getattr(message, name)} for name in _TEXTS}
     item["created_at"] = {"N": str(message.created_at_ms)}
+    if message.sequence:
+        item["sequence"] = {"N": str(message.sequence)}
     if message.claim is None:
         item["payload"] = {"S": message.payload}
     else:
@@ -57,26 +62,71 @@ def message_from_item(item: Mapping[str, Mapping[str, Any]]) -> Message:
         else:
             payload = str(item["payload"]["S"])
         return Message(
-            **texts, payload=payload, claim=claim, created_at_ms=int(item["created_at"]["N"])
+            **texts,
+            payload=payload,
+            claim=claim,
+            created_at_ms=int(item["created_at"]["N"]),
+            sequence=_number(item, "sequence"),
         )
     except (KeyError, ValueError, TypeError) as error:
         raise NotAMessage(f"the item is no message of oncekey ({type(error).__name__})") from None
 
 
-def _messages(items: Sequence[Mapping[str, Mapping[str, Any]]]) -> Iterator[Message]:
-    for item in items:
-        try:
-            yield message_from_item(item)
-        except NotAMessage as fault:
-            relay_telemetry.message_set_aside("", str(fault))
+def _number(item: Mapping[str, Mapping[str, Any]], name: str) -> int:
+    return int(item.get(name, {}).get("N", 0))
+
+
+def _text(item: Mapping[str, Mapping[str, Any]], name: str) -> str:
+    return str(item.get(name, {}).get("S", ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxPage:
-    """Messages that wait; `after` asks for the next page, and is None on the last one."""
+    """What waits in the table; `after` asks for the next page, and is None on the last one.
+
+    `tries` says how often the queue has refused a message, if it has. `set_aside` are those of
+    which a person is to be told. `unreadable` are the ids of items that are no messages, and why.
+    """
 
     messages: tuple[Message, ...]
+    tries: Mapping[str, int] = field(default_factory=dict)
+    set_aside: tuple[SetAside, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
     after: Any = None
+
+
+def _page(items: Sequence[Mapping[str, Mapping[str, Any]]], after: Any) -> OutboxPage:
+    messages: list[Message] = []
+    tries: dict[str, int] = {}
+    set_aside: list[SetAside] = []
+    unreadable: dict[str, str] = {}
+    for item in items:
+        message_id = _text(item, "id")
+        if "set_aside_at" in item:
+            set_aside.append(_set_aside(item))
+            continue
+        try:
+            messages.append(message_from_item(item))
+        except NotAMessage as fault:
+            unreadable[message_id] = str(fault)
+            continue
+        if refused := _number(item, "tries"):
+            tries[message_id] = refused
+    return OutboxPage(
+        messages=tuple(messages),
+        tries=tries,
+        set_aside=tuple(set_aside),
+        unreadable=unreadable,
+        after=after,
+    )
+
+
+def _set_aside(item: Mapping[str, Mapping[str, Any]]) -> SetAside:
+    return SetAside(
+        **{name: _text(item, name) for name in (*_TEXTS, "reason")},
+        created_at_ms=_number(item, "created_at"),
+        set_aside_at_ms=_number(item, "set_aside_at"),
+    )
 
 
 class OutboxTable:
@@ -89,29 +139,111 @@ class OutboxTable:
     def waiting(self, before_ms: int, after: Any = None) -> OutboxPage:
         """A page of the messages that were written before `before_ms`.
 
-        Strongly consistent: what a relay has deleted is not sent again. What is no message is left
-        out, and logged.
+        And of those that were set aside, unless a person was told of them in the week before that.
+        Strongly consistent: what a relay has deleted is not sent again.
 
         Raises:
             StoreError: the table did not answer.
         """
         start = {} if after is None else {"ExclusiveStartKey": after}
+        names = ("created_at", "set_aside_at", "escalated_at")
+        values = {":before_ms": before_ms, ":told_before_ms": before_ms - _TOLD_AGAIN_MS}
         try:
             answer: Any = self._connected().scan(
                 TableName=self._name,
                 ConsistentRead=True,
-                FilterExpression="#created_at < :before_ms",
-                ExpressionAttributeNames={"#created_at": "created_at"},
-                ExpressionAttributeValues={":before_ms": {"N": str(before_ms)}},
+                FilterExpression=(
+                    "(attribute_not_exists(#set_aside_at) AND #created_at < :before_ms)"
+                    " OR (attribute_exists(#set_aside_at) AND (attribute_not_exists(#escalated_at)"
+                    " OR #escalated_at < :told_before_ms))"
+                ),
+                ExpressionAttributeNames={f"#{name}": name for name in names},
+                ExpressionAttributeValues={name: {"N": str(at)} for name, at in values.items()},
                 Limit=_MOST_ON_PAGE,
                 **start,
             )
         except Exception as error:
             raise self._failure(error) from error
-        return OutboxPage(
-            messages=tuple(_messages(answer.get("Items", []))),
-            after=answer.get("LastEvaluatedKey"),
+        return _page(answer.get("Items", []), answer.get("LastEvaluatedKey"))
+
+    def count_try(self, message_id: str) -> int | None:
+        """Note that the queue has refused this message; how often by now, or None if it has left.
+
+        Raises:
+            StoreError: it may be noted, or not.
+        """
+        changed = self._update(message_id, "ADD #tries :one", ("tries",), {":one": 1})
+        return None if changed is None else _number(changed, "tries")
+
+    def set_aside(self, message_id: str, reason: str, now_ms: int) -> bool:
+        """Have nobody send this message until a person has put it back; False if it has left.
+
+        It stays in the table, whole.
+
+        Raises:
+            StoreError: it may be set aside, or not.
+        """
+        changed = self._update(
+            message_id,
+            "SET #set_aside_at = if_not_exists(#set_aside_at, :now), #reason = :reason",
+            ("set_aside_at", "reason"),
+            {":now": now_ms, ":reason": reason},
         )
+        return changed is not None
+
+    def mark_told(self, message_id: str, now_ms: int) -> bool:
+        """Note that a person was told now that this message is set aside; False if it has left.
+
+        Raises:
+            StoreError: it may be noted, or not; then the person is told again.
+        """
+        changed = self._update(
+            message_id, "SET #escalated_at = :now", ("escalated_at",), {":now": now_ms}
+        )
+        return changed is not None
+
+    def put_back(self, message_id: str) -> bool:
+        """Have a message sent after all, once its cause is removed; False if it has left.
+
+        The next sweep sends it.
+
+        Raises:
+            StoreError: it may be put back, or not.
+        """
+        names = ("set_aside_at", "reason", "escalated_at", "tries")
+        removed = ", ".join(f"#{name}" for name in names)
+        changed = self._update(message_id, f"REMOVE {removed}", names, {})
+        return changed is not None
+
+    def _update(
+        self,
+        message_id: str,
+        expression: str,
+        names: Sequence[str],
+        values: Mapping[str, int | str],
+    ) -> Item | None:
+        typed = {
+            name: {"N": str(value)} if isinstance(value, int) else {"S": value}
+            for name, value in values.items()
+        }
+        request: dict[str, Any] = {"ExpressionAttributeValues": typed} if typed else {}
+        try:
+            answer: Any = self._connected().update_item(
+                TableName=self._name,
+                Key={"id": {"S": message_id}},
+                UpdateExpression=expression,
+                # An update would make an item of what another relay has sent and deleted.
+                ConditionExpression="attribute_exists(#id)",
+                ExpressionAttributeNames={"#id": "id", **{f"#{name}": name for name in names}},
+                ReturnValues="UPDATED_NEW",
+                **request,
+            )
+        except Exception as error:
+            if is_refusal(error):
+                return None
+            raise self._failure(error) from error
+        changed: Item = answer.get("Attributes", {})
+        return changed
 
     def delete(self, ids: Sequence[str]) -> set[str]:
         """Delete the messages of these ids, which are in the queue; those that are still there.

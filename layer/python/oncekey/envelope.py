@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from oncekey.message_text import queue_text
 from oncekey.outbox import Message
 from oncekey.stored_answer import Elsewhere, Place
 
@@ -17,12 +18,19 @@ class EnvelopeUnreadable(ValueError):  # noqa: N818 -- a property of what was re
 
 
 def sealed(message: Message) -> str:
-    """`message` as the body of a queue's message."""
+    """`message` as the body of a queue's message, in characters that SQS takes.
+
+    Raises:
+        UnicodeEncodeError: it has a lone surrogate, which nothing escapes.
+    """
     head = {name: getattr(message, name) for name in _MEMBERS}
     if message.claim is not None:
         claim = {"name": message.claim.name, "digest": message.claim.digest}
-        return _dumps({**head, "claim": claim})
-    return f'{_dumps(head)[:-1]},"payload":{message.payload}}}'
+        body = _dumps({**head, "claim": claim})
+    else:
+        body = f'{_dumps(head)[:-1]},"payload":{message.payload}}}'
+    body.encode("utf-8")
+    return queue_text(body)
 
 
 def unsealed(body: str) -> Message:

@@ -119,7 +119,7 @@ ALGORITHMS: dict[str, Callable[[HttpRequest, Selection | None], str]] = {VERSION
 
 def _body(request: HttpRequest) -> tuple[str, bytes]:
     body = request.body
-    if _may_be_json(request.media_type, body):
+    if may_be_json(request.media_type, body):
         try:
             return "json", canonical_json(body)
         except NotCanonical:
@@ -127,7 +127,8 @@ def _body(request: HttpRequest) -> tuple[str, bytes]:
     return f"bytes {request.media_type}", body
 
 
-def _may_be_json(media_type: str, body: bytes) -> bool:
+def may_be_json(media_type: str, body: bytes) -> bool:
+    """Whether a body is taken for JSON, if it can be read as that."""
     # "1.0" and "1" are the same JSON, but not the same line of text; an object or an array is JSON
     # under any name, and clients do mislabel it.
     declared = media_type in {"", "application/json"} or media_type.endswith("+json")

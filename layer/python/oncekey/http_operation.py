@@ -12,10 +12,11 @@ from oncekey.bare_call import BareCall
 from oncekey.bare_http import BareHttp
 from oncekey.errors import ConfigurationError, RequestRefused
 from oncekey.execution import Execution
+from oncekey.fingerprint import may_be_json
 from oncekey.http_event import HttpRequest, read_request, request_context
 from oncekey.http_outcome import answer_to, refused
 from oncekey.http_result import raised, returned, warn_of_unused
-from oncekey.job import Job, event_text, kept_request
+from oncekey.job import Job, check_body, event_text, kept_request
 from oncekey.job_begin import begin
 from oncekey.kept_event import without_sender
 from oncekey.operation import Operation, running
@@ -152,7 +153,7 @@ class HttpOperation:
         try:
             claim = self.policy.claim(request, caller, context, settings, self.clock)
             if self.policy.is_async:
-                claim = replace(claim, job=self._job(event, caller, store))
+                claim = replace(claim, job=self._job(event, request, caller, store))
             if self.policy.completes_abandoned:
                 sender = self.policy.unnamed(caller, event)
                 claim = replace(claim, request=kept_request(event, self.policy.name, sender))
@@ -182,13 +183,15 @@ class HttpOperation:
         )
         return _Protected(request=request, claim=claim, settings=settings, execution=execution)
 
-    def _job(self, event: Any, caller: Caller, store: Store) -> Job:
+    def _job(self, event: Any, request: HttpRequest, caller: Caller, store: Store) -> Job:
         if not store.has_outbox:
             fault = (
                 "mode='async' needs an outbox: name its table in ONCEKEY_OUTBOX_TABLE, or pass"
                 " store=DynamoDBStore(table, outbox=...)"
             )
             raise ConfigurationError(f"@idempotent(operation={self.policy.name!r})", [fault])
+        if may_be_json(request.media_type, request.body):
+            check_body(request.body)
         sender = self.policy.unnamed(caller, event)
         return Job(event=event_text(event, has_bucket=store.has_bucket, sender=sender))
 

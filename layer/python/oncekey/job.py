@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey import job_telemetry
+from oncekey.canonical import MAX_DEPTH
 from oncekey.envelope import EnvelopeUnreadable
 from oncekey.errors import RequestRefused
 from oncekey.identity import digest
 from oncekey.kept_event import kept_event, with_sender
+from oncekey.message_text import is_too_deep
 from oncekey.outbox import LARGEST_INLINE_PAYLOAD_BYTES, Message, kept_apart
 from oncekey.stored_answer import AnswerDamaged, opened
 
@@ -82,29 +84,52 @@ def event_text(event: Mapping[str, Any], *, has_bucket: bool, sender: Caller | N
     `sender` is noted in it, where what is kept does not name its caller.
 
     Raises:
-        RequestRefused: it is too large to be kept without a bucket (`request-invalid`).
+        RequestRefused: it is too large to be kept without a bucket, or nested deeper than 128
+            (`request-invalid`).
     """
     kept = kept_event(event)
     if sender is not None:
         kept = with_sender(kept, sender.tenant, sender.principal)
-    text = _text(kept)
+    try:
+        text = _text(kept)
+    except RecursionError:
+        raise _too_deep() from None
+    if is_too_deep(text):
+        raise _too_deep()
     if not has_bucket and len(text) > LARGEST_INLINE_PAYLOAD_BYTES - _HEAD_BYTES:
         detail = "The request is too large to be kept for later."
         raise RequestRefused("request-invalid", detail)
     return text
 
 
+def check_body(body: bytes) -> None:
+    """Refuse a body of JSON that the worker's handler may not be able to read.
+
+    Raises:
+        RequestRefused: it is nested deeper than 128 (`request-invalid`).
+    """
+    if is_too_deep(body.decode("utf-8", "replace")):
+        raise _too_deep()
+
+
 def kept_request(
     event: Mapping[str, Any], operation: str, sender: Caller | None = None
 ) -> str | bytes | None:
-    """`event` as its record keeps it; None, and a warning, for one that takes too much of it."""
-    text = event_text(event, has_bucket=True, sender=sender)
+    """`event` as its record keeps it; None, and a warning, for one that takes too much of it.
+
+    Or for one that is nested too deep for the worker that would get it back.
+    """
+    try:
+        text = event_text(event, has_bucket=True, sender=sender)
+    except RequestRefused:
+        job_telemetry.request_not_kept(operation, f"nested deeper than {MAX_DEPTH}")
+        return None
     packed = zlib.compress(text.encode("utf-8"))
     kept = text if len(text) <= len(packed) else packed
     # Whoever hands it back writes its message without a bucket.
     if len(kept) <= LARGEST_KEPT_REQUEST_BYTES and not Job(event=text).is_large:
         return kept
-    job_telemetry.request_not_kept(operation, len(packed))
+    job_telemetry.request_not_kept(operation, f"{len(packed)} bytes compressed")
     return None
 
 
@@ -140,6 +165,10 @@ def task_of(payload: object, operation_id: str) -> Task:
         if isinstance(pk, str) and isinstance(owner, str) and isinstance(event, dict):
             return Task(pk=pk, operation_id=operation_id, owner=owner, event=event)
     raise EnvelopeUnreadable("the message tells of no accepted request")
+
+
+def _too_deep() -> RequestRefused:
+    return RequestRefused("request-invalid", f"The request is nested deeper than {MAX_DEPTH}.")
 
 
 def _text(value: Mapping[str, Any]) -> str:

@@ -36,11 +36,11 @@ def forgotten(operation: str, operation_id: str) -> None:
     )
 
 
-def request_not_kept(operation: str, size_bytes: int) -> None:
-    """A request is too large for its record, so that nobody completes it without its client."""
+def request_not_kept(operation: str, reason: str) -> None:
+    """A request is not kept in its record, so that nobody completes it without its client."""
     _logger.warning(
-        "oncekey request-not-kept: %s: %s bytes compressed",
+        "oncekey request-not-kept: %s: %s",
         operation,
-        size_bytes,
+        reason,
         extra={"oncekey_event": "request-not-kept", "operation": operation},
     )

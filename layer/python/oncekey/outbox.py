@@ -8,6 +8,8 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from oncekey.canonical import MAX_DEPTH
+from oncekey.message_text import is_too_deep, queue_text
 from oncekey.recorded_errors import TransactionInvalid
 from oncekey.stored_answer import Elsewhere, Place
 
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
 
 # SQS takes messages of 256 KiB everywhere, and more since 2025; the rest is for attributes.
 LARGEST_INLINE_PAYLOAD_BYTES = 200_000
+LONGEST_TOPIC = 256
 _OVERHEAD_BYTES = 400
+# DynamoDB's transactions have 100 items at the most.
+_MOST_IN_A_COMMIT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +31,8 @@ class Message:
     """A message that will be sent once the operation has committed it.
 
     `id` is never reused; workers deduplicate by it. `payload` is JSON text. `claim` says where a
-    large one is kept in the bucket; then it is not part of the outbox's item.
+    large one is kept in the bucket; then it is not part of the outbox's item. `sequence` is its
+    place among the messages of its operation.
     """
 
     id: str
@@ -37,6 +43,7 @@ class Message:
     tenant: str
     created_at_ms: int
     claim: Elsewhere | None = None
+    sequence: int = 0
 
     @property
     def size_bytes(self) -> int:
@@ -44,6 +51,11 @@ class Message:
         payload = len(self.payload.encode("utf-8")) if self.claim is None else 0
         names = (self.id, self.topic, self.operation_id, self.operation, self.tenant)
         return payload + sum(len(name.encode("utf-8")) for name in names) + _OVERHEAD_BYTES
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """What comes first has the lesser one: by time, and within an operation by its place."""
+        return (self.created_at_ms, self.sequence)
 
     def __str__(self) -> str:
         return f"message to {self.topic}"
@@ -83,8 +95,9 @@ class Outbox:
         attempt, and of one message only.
 
         Raises:
-            TransactionInvalid: the payload is no JSON, or too large without a bucket, or there is
-                no outbox table.
+            TransactionInvalid: the payload is no JSON, is nested deeper than 128, has text that is
+                none (a lone surrogate), or is too large without a bucket; the topic is none; or
+                there is no outbox table.
         """
         self._check("op.outbox.publish")
         source = self._source
@@ -93,10 +106,7 @@ class Outbox:
                 "op.outbox.publish: there is no outbox; name its table in ONCEKEY_OUTBOX_TABLE, or"
                 " pass store=DynamoDBStore(table, outbox=...)"
             )
-        if not topic:
-            raise TransactionInvalid(
-                "op.outbox.publish: name the topic, such as 'payment.requested'"
-            )
+        _check_topic(topic)
         text = _json(topic, payload)
         position, number = source.position(), len(self._collected.messages)
         message_id = str(uuid.uuid5(uuid.UUID(source.operation_id), f"message {position}.{number}"))
@@ -109,6 +119,7 @@ class Outbox:
             tenant=source.tenant,
             created_at_ms=source.now_ms(),
             claim=self._claim(message_id, topic, text),
+            sequence=_MOST_IN_A_COMMIT * position + number,
         )
         self._collected.check(message, message.size_bytes)
         self._collected.messages.append(message)
@@ -135,13 +146,42 @@ def kept_apart(message_id: str, owner: str, payload: str) -> Elsewhere | None:
     return Elsewhere(place=Place.OBJECT, name=name, digest=hashlib.sha256(data).hexdigest())
 
 
+def _check_topic(topic: str) -> None:
+    try:
+        is_topic = 0 < len(topic) <= LONGEST_TOPIC and bool(topic.encode("utf-8"))
+    except (TypeError, AttributeError, UnicodeEncodeError):
+        is_topic = False
+    if not is_topic:
+        raise TransactionInvalid(
+            "op.outbox.publish: name the topic, such as 'payment.requested', in 1 to"
+            f" {LONGEST_TOPIC} characters"
+        )
+
+
 def _json(topic: str, payload: object) -> str:
+    """`payload` as every queue takes it, and every worker can read it."""
     try:
         text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         text.encode("utf-8")
-    except (TypeError, ValueError, RecursionError) as error:
+    except UnicodeEncodeError as error:
+        raise TransactionInvalid(
+            f"the payload of the message to {topic} is no JSON text: it has a lone surrogate, which"
+            " no queue takes; publish whole characters"
+        ) from error
+    except (TypeError, ValueError) as error:
         raise TransactionInvalid(
             f"the payload of the message to {topic} is no JSON ({type(error).__name__}): publish"
             " text, numbers, lists and dictionaries"
         ) from error
-    return text
+    except RecursionError as error:
+        raise _too_deep(topic) from error
+    if is_too_deep(text):
+        raise _too_deep(topic)
+    return queue_text(text)
+
+
+def _too_deep(topic: str) -> TransactionInvalid:
+    return TransactionInvalid(
+        f"the payload of the message to {topic} is nested deeper than {MAX_DEPTH}, which its worker"
+        " may not be able to read: publish a flatter one"
+    )

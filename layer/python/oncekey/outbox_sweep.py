@@ -3,75 +3,219 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from oncekey import relay_telemetry
+from oncekey.errors import StoreError
 from oncekey.relay import OutboxRelay
-from oncekey.sqs_queue import MOST_ENTRIES
+from oncekey.relay_order import group_of, published
+from oncekey.sqs_queue import MOST_ENTRIES, Entry, SqsQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from oncekey.dynamodb_outbox import OutboxTable
+    from oncekey.dynamodb_outbox import OutboxPage, OutboxTable
     from oncekey.outbox import Message
+    from oncekey.relay_turn import Turn
+    from oncekey.set_aside import SetAside
 
 _VARIABLES = ("ONCEKEY_OUTBOX_TABLE", "ONCEKEY_QUEUE_URL")
+# Of what is sent later, so much is kept in mind; a reconciler has 256 MB.
+_MOST_KEPT_BYTES = 16_000_000
+# In one run a person is told of so many messages. The others are told in the runs that follow.
+_MOST_TOLD = 100
 
 
 @dataclass(slots=True, kw_only=True)
 class Swept:
-    """How many messages were sent again, how many failed, and whether all were looked at."""
+    """What a sweep has done.
+
+    `resent` messages are in the queue now, `failed` could not be sent, `set_aside` wait for a
+    person, who was told of `told`. `is_complete`: all that was due was looked at.
+    """
 
     resent: int = 0
     failed: int = 0
+    set_aside: int = 0
+    told: int = 0
     is_complete: bool = True
+
+
+@dataclass(slots=True)
+class Place:
+    """Where the next sweep goes on: after this key, or at the beginning of the table."""
+
+    after: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxSweep:
-    """Sweeps the outbox `table`, through its `relay`.
+    """Sweeps an outbox, through its `relay`: the `table` that the relay has.
 
     Messages leave the table once the queue has them, so what is there is what is open, and reading
     all of it is cheap.
+
+    What was refused before is sent after everything else, and a sweep that has run out of time goes
+    on where it stopped (in the same sandbox): so nothing keeps others from being sent. Where a
+    relay keeps groups in order, the whole table is read first, and the earliest go out first.
     """
 
-    table: OutboxTable
     relay: OutboxRelay
+    table: OutboxTable | None = None
+    place: Place = field(default_factory=Place)
 
     @classmethod
     def from_environment(cls) -> OutboxSweep | None:
         """The sweep of ONCEKEY_OUTBOX_TABLE to ONCEKEY_QUEUE_URL; None if one is not set.
 
+        Of a FIFO queue the groups are the tenants. Beside a relay with other groups pass a sweep
+        with the same: `Reconciler(outbox=OutboxSweep(relay=OutboxRelay(group=...)))`.
         A reconciler without a queue may still write messages; somebody else's relay sends them.
         """
-        if not all(os.environ.get(name, "").strip() for name in _VARIABLES):
+        names = tuple(os.environ.get(name, "").strip() for name in _VARIABLES)
+        if not all(names):
             return None
-        relay = OutboxRelay()
-        return cls(table=relay.table, relay=relay)
+        return cls(relay=OutboxRelay(), place=_places.setdefault(names, Place()))
 
-    def run(self, *, before_ms: int, is_time_left: Callable[[], bool]) -> Swept:
+    def run(
+        self,
+        *,
+        before_ms: int,
+        is_time_left: Callable[[], bool],
+        escalations: SqsQueue | None = None,
+    ) -> Swept:
         """Send every message again that was written before `before_ms`, and delete it.
+
+        The time is looked at before each page but the first, and before each call of the queue but
+        the first, because one that does not answer takes seconds. `escalations` is the queue that
+        tells a person of what was set aside; without it that is logged.
 
         Raises:
             StoreError: the table did not answer; what was not sent is still there.
+            ConfigurationError: the relay has no table or no queue.
         """
-        swept = Swept()
-        for number, batch in enumerate(self._waiting(before_ms)):
-            # Between batches, because a queue that does not answer takes seconds for each.
-            if number and not is_time_left():
-                swept.is_complete = False
-                return swept
-            gone = self.relay.send_again(batch)
-            swept.resent += len(gone)
-            swept.failed += len(batch) - len(gone)
-        return swept
+        turn = self.relay.turn(is_time_left)
+        run = _Run(turn=turn, told_at_ms=before_ms)
+        if self.relay.group is None:
+            self._send_page_by_page(run, before_ms, is_time_left)
+        else:
+            self._send_in_order(run, before_ms, is_time_left, self.relay.group)
+        told = self._tell(run, escalations)
+        return Swept(
+            resent=len(turn.gone),
+            failed=len(turn.failed),
+            set_aside=len(turn.set_aside),
+            told=told,
+            is_complete=run.is_complete and turn.is_complete,
+        )
 
-    def _waiting(self, before_ms: int) -> Iterator[Sequence[Message]]:
-        after = None
+    @property
+    def _table(self) -> OutboxTable:
+        return self.table or self.relay.table
+
+    def _send_page_by_page(
+        self, run: _Run, before_ms: int, is_time_left: Callable[[], bool]
+    ) -> None:
+        turn, began_after = run.turn, self.place.after
+        for after, page in self._pages(before_ms, is_time_left, began_after):
+            self.place.after = after
+            run.take(page)
+            turn.send(each for each in page.messages if each.id not in page.tries)
+            if turn.is_queue_down or not turn.is_complete:
+                break
+            self.place.after = page.after
+            if page.after is None:
+                run.is_complete = began_after is None
+                break
+        turn.send(sorted(run.kept, key=run.refused_least))
+
+    def _send_in_order(
+        self,
+        run: _Run,
+        before_ms: int,
+        is_time_left: Callable[[], bool],
+        group: Callable[[Message], str],
+    ) -> None:
+        for _, page in self._pages(before_ms, is_time_left, None):
+            run.take(page, in_order=True)
+            if page.after is None:
+                run.is_complete = not run.is_cut
+                # A group that has failed before comes after the others.
+                slow = {group_of(each, group) for each in run.kept if each.id in run.tries}
+                run.kept.sort(key=lambda each: (group_of(each, group) in slow, published(each)))
+                run.turn.send(run.kept)
+
+    def _pages(
+        self, before_ms: int, is_time_left: Callable[[], bool], after: Any
+    ) -> Iterator[tuple[Any, OutboxPage]]:
         while True:
-            page = self.table.waiting(before_ms, after)
-            for start in range(0, len(page.messages), MOST_ENTRIES):
-                yield page.messages[start : start + MOST_ENTRIES]
+            page = self._table.waiting(before_ms, after)
+            yield after, page
             after = page.after
-            if after is None:
+            if after is None or not is_time_left():
                 return
+
+    def _tell(self, run: _Run, escalations: SqsQueue | None) -> int:
+        """Tell a person of what was set aside, and note that; how many were told of."""
+        told = 0
+        for start in range(0, len(run.set_aside), MOST_ENTRIES):
+            batch = run.set_aside[start : start + MOST_ENTRIES]
+            try:
+                for each in _told(batch, escalations):
+                    self._table.mark_told(each.id, run.told_at_ms)
+                    told += 1
+            except StoreError as error:
+                # Told again by the next run. One that is slow to fail is asked once in each.
+                relay_telemetry.person_not_told(len(batch), error)
+                break
+        return told
+
+
+def _told(batch: list[SetAside], escalations: SqsQueue | None) -> list[SetAside]:
+    """Those of `batch` of which a person is told now."""
+    for each in batch:
+        relay_telemetry.message_waits_for_a_person(each)
+    if escalations is None:
+        return batch
+    rejected = escalations.send([Entry(id=each.id, body=each.escalation()) for each in batch])
+    left = {each.id for each in rejected}
+    return [each for each in batch if each.id not in left]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """What a sweep has read."""
+
+    turn: Turn
+    told_at_ms: int
+    kept: list[Message] = field(default_factory=list)
+    kept_bytes: int = 0
+    tries: dict[str, int] = field(default_factory=dict)
+    set_aside: list[SetAside] = field(default_factory=list)
+    is_cut: bool = False
+    is_complete: bool = False
+
+    def take(self, page: OutboxPage, *, in_order: bool = False) -> None:
+        """Keep what is sent later: all of it `in_order`, or else what was refused before."""
+        for message_id, reason in page.unreadable.items():
+            self.turn.put_aside(message_id, reason)
+        self.set_aside += page.set_aside[: _MOST_TOLD - len(self.set_aside)]
+        later = [each for each in page.messages if in_order or each.id in page.tries]
+        self.kept += later
+        self.kept_bytes += sum(message.size_bytes for message in later)
+        self.tries |= page.tries
+        if self.kept_bytes > _MOST_KEPT_BYTES:
+            # What goes first is kept.
+            self.is_cut = True
+            self.kept.sort(key=published if in_order else self.refused_least)
+            while self.kept_bytes > _MOST_KEPT_BYTES:
+                self.kept_bytes -= self.kept.pop().size_bytes
+
+    def refused_least(self, message: Message) -> tuple[Any, ...]:
+        """By this, each message that was refused before has its turn."""
+        return self.tries[message.id], published(message)
+
+
+# By table and queue: a sandbox's next sweep goes on where its last one stopped.
+_places: dict[tuple[str, ...], Place] = {}

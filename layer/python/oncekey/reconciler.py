@@ -132,7 +132,7 @@ class Reconciler:
         )
         report = visits.report
         try:
-            fault = None if outbox is None else self._sweep(outbox, report, turns, until_ms)
+            fault = None if outbox is None else self._sweep(outbox, visits, until_ms)
             self._visit_all(visits, store, until_ms)
         finally:
             report.log()
@@ -157,24 +157,24 @@ class Reconciler:
                 report.failed += 1
                 visit_failed(pk, error)
 
-    def _sweep(
-        self, outbox: OutboxSweep, report: Report, turns: ReconcilerSettings, until_ms: int
-    ) -> StoreError | None:
+    def _sweep(self, outbox: OutboxSweep, visits: Visits, until_ms: int) -> StoreError | None:
         """Sweep for a quarter of the time at the most; the failure, if there is one.
 
         Neither a full outbox nor one that does not answer keeps records waiting.
         """
-        now_ms = self._clock.now_ms()
+        report, now_ms = visits.report, self._clock.now_ms()
         swept_until_ms = now_ms + (until_ms - now_ms) // 4
         try:
             swept = outbox.run(
-                before_ms=now_ms - turns.outbox_grace_ms,
+                before_ms=now_ms - visits.turns.outbox_grace_ms,
                 is_time_left=lambda: self._clock.now_ms() < swept_until_ms,
+                escalations=visits.escalations,
             )
         except StoreError as error:
             return error
         report.resent += swept.resent
         report.failed += swept.failed
+        report.set_aside += swept.set_aside
         report.is_complete &= swept.is_complete
         return None
 

@@ -22,7 +22,8 @@ class Report:
     `asked` had a resolver that was asked, `settled` are, `still_unknown` are not yet, `handed_back`
     go to a worker, `waiting` wait for their client or a redrive, `escalated` for a person,
     `overtaken` met somebody faster, and `failed` could not be read or written. `resent` messages of
-    the outbox were sent again. `is_complete`: nothing that was due was left for want of time.
+    the outbox were sent again, and `set_aside` will not be: the queue never takes them.
+    `is_complete`: nothing that was due was left for want of time.
     """
 
     visited: int = 0
@@ -37,6 +38,7 @@ class Report:
     overtaken: int = 0
     failed: int = 0
     resent: int = 0
+    set_aside: int = 0
     is_complete: bool = True
 
     def log(self) -> None:

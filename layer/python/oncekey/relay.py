@@ -11,38 +11,29 @@ filters INSERT and has `ReportBatchItemFailures`.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey import relay_telemetry
+from oncekey.claim import remaining_ms
+from oncekey.clock import SystemClock
 from oncekey.dynamodb_outbox import NotAMessage, OutboxTable, message_from_item
-from oncekey.envelope import sealed
 from oncekey.errors import ConfigurationError, StoreError
-from oncekey.sqs_queue import MOST_BATCH_BYTES, MOST_ENTRIES, Entry, SqsQueue
+from oncekey.relay_order import in_order
+from oncekey.relay_turn import Turn
+from oncekey.sqs_queue import LONGEST_CALL_MS, SqsQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from oncekey.clock import Clock
     from oncekey.outbox import Message
 
-
-_LONGEST_GROUP = 128
-
-
-@dataclass(frozen=True, slots=True)
-class _Due:
-    """A message of the stream, under its sequence number there."""
-
-    sequence_number: str
-    entry: Entry
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Relayed:
-    """Of a batch: the sequence numbers to be sent again, and the ids that only the queue has."""
-
-    again: set[str]
-    gone: set[str]
+# One call of the queue, and the deletion after it. Of a short invocation a third, or it would never
+# do anything.
+_MARGIN_MS = LONGEST_CALL_MS + 2_000
+_MARGIN_FRACTION = 3
+# What one sandbox remembers of what it has sent; a stream's batch has 10,000 records at the most.
+_MOST_REMEMBERED = 10_000
 
 
 class OutboxRelay:
@@ -50,14 +41,21 @@ class OutboxRelay:
 
     A message is in the table until `SendMessageBatch` has acknowledged it; killed at any moment, or
     run twice at once, the relay can send one again and never lose one. Workers tell repeats by the
-    message's id. What fails is reported, so that Lambda sends the stream's records again from there
-    on. What can never be sent stays in the table and is logged; it holds nothing up.
+    message's id.
+
+    What fails because the queue does not answer, and what there is no time for, is reported, so
+    that Lambda sends the stream's records again from there on; those behind it that were sent are
+    passed over then, as long as the sandbox lives. What the queue refuses is not reported: it
+    waits for the reconciler's sweep, and is set aside in the end. It holds nothing up.
 
     Args:
         table: the outbox table, by default that of ONCEKEY_OUTBOX_TABLE.
         queue: the queue, by default that of ONCEKEY_QUEUE_URL.
-        group: for a FIFO queue, the group that a message is kept in order with, such as
-            `lambda message: message.tenant`.
+        group: for a FIFO queue, the group that a message is kept in order with, by default its
+            tenant. A name that SQS does not take is replaced by its hash. While an earlier message
+            of a group is in the table, none that is later is sent. Such a relay reads the table at
+            each call, which is nearly empty unless the queue is down.
+        clock: for tests.
     """
 
     def __init__(
@@ -66,10 +64,14 @@ class OutboxRelay:
         table: OutboxTable | None = None,
         queue: SqsQueue | None = None,
         group: Callable[[Message], str] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._table = table
         self._queue = queue
         self._group = group
+        self._clock = clock or SystemClock()
+        # Sent and deleted, and behind a failure: Lambda sends their records again.
+        self._sent: dict[str, None] = {}
 
     def __call__(self, event: Mapping[str, Any], context: object) -> dict[str, Any]:
         """Relay the messages of a DynamoDB stream event; which of its records failed.
@@ -79,12 +81,43 @@ class OutboxRelay:
         Raises:
             ConfigurationError: there is no table or no queue; nothing was sent.
         """
-        del context
+        is_time_left = _is_time_left(context)
+        turn = self.turn(is_time_left)
+        numbers: dict[str, str] = {}
+        messages: list[Message] = []
+        for record in event.get("Records", []):
+            if record.get("eventName") != "INSERT":
+                continue
+            change = record["dynamodb"]
+            try:
+                message = message_from_item(change["NewImage"])
+            except NotAMessage as fault:
+                turn.put_aside(str(change["NewImage"].get("id", {}).get("S", "")), str(fault))
+                continue
+            if message.id not in self._sent and message.id not in numbers:
+                numbers[message.id] = change["SequenceNumber"]
+                messages.append(message)
+        if messages:
+            again = self._relay(messages, turn, is_time_left)
+            self._remember(turn.gone & numbers.keys(), numbers, again)
+            failed = sorted((numbers[each] for each in again if each in numbers), key=int)
+            return {"batchItemFailures": [{"itemIdentifier": each} for each in failed]}
+        return {"batchItemFailures": []}
+
+    def turn(self, is_time_left: Callable[[], bool]) -> Turn:
+        """A turn that sends what it is given, as long as there is time.
+
+        Raises:
+            ConfigurationError: there is no table or no queue.
+        """
         table, queue = self._connected()
-        failed: set[str] = set()
-        for batch in _batches(self._due(event.get("Records", []))):
-            failed |= self._relay(batch, table, queue).again
-        return {"batchItemFailures": [{"itemIdentifier": each} for each in sorted(failed, key=int)]}
+        return Turn(
+            table=table,
+            queue=queue,
+            group=self.group,
+            clock=self._clock,
+            is_time_left=is_time_left,
+        )
 
     @property
     def table(self) -> OutboxTable:
@@ -95,75 +128,42 @@ class OutboxRelay:
         """
         return self._connected()[0]
 
-    def send_again(self, messages: Sequence[Message]) -> set[str]:
-        """Relay messages that were found in the table; the ids of those that have left it.
-
-        What the stream's relay has sent meanwhile arrives twice, under one id.
+    @property
+    def group(self) -> Callable[[Message], str] | None:
+        """What tells the group of a message; None for a queue that keeps no order.
 
         Raises:
-            ConfigurationError: as above.
+            ConfigurationError: there is no table or no queue.
         """
-        table, queue = self._connected()
-        gone: set[str] = set()
-        for batch in _batches(_known(self._entries(messages))):
-            gone |= self._relay(batch, table, queue).gone
-        return gone
+        if self._group is None and self._connected()[1].is_fifo:
+            return _tenant
+        return self._group
 
-    def _due(self, records: Sequence[Mapping[str, Any]]) -> Iterator[_Due]:
-        for record in records:
-            if record.get("eventName") != "INSERT":
-                continue
-            change = record["dynamodb"]
-            try:
-                message = message_from_item(change["NewImage"])
-            except NotAMessage as fault:
-                relay_telemetry.message_set_aside("", str(fault))
-                continue
-            entry = self._entry(message)
-            if entry is not None:
-                yield _Due(change["SequenceNumber"], entry)
-
-    def _entries(self, messages: Sequence[Message]) -> Iterator[Entry]:
-        for message in messages:
-            entry = self._entry(message)
-            if entry is not None:
-                yield entry
-
-    def _entry(self, message: Message) -> Entry | None:
-        """The message as the queue takes it; None, and a log line, for one that it never will."""
+    def _relay(
+        self, messages: Sequence[Message], turn: Turn, is_time_left: Callable[[], bool]
+    ) -> set[str]:
+        """Send `messages`; the ids of those whose records are to come again."""
+        group = self.group
+        if group is None:
+            turn.send(messages)
+            return turn.again
         try:
-            group = self._group_of(message)
-        except Exception as fault:  # noqa: BLE001 -- of the author's; one message holds nothing up
-            relay_telemetry.message_set_aside(message.id, f"group= {type(fault).__name__}")
-            return None
-        entry = Entry(id=message.id, body=sealed(message), group=group)
-        if entry.size_bytes > MOST_BATCH_BYTES:
-            relay_telemetry.message_set_aside(message.id, "it is larger than the queue takes")
-            return None
-        return entry
-
-    def _group_of(self, message: Message) -> str | None:
-        if self._group is None:
-            return None
-        group = self._group(message)
-        # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
-        if not 0 < len(group) <= _LONGEST_GROUP:
-            raise ValueError("a group has 1 to 128 characters")
-        return group
-
-    def _relay(self, batch: Sequence[_Due], table: OutboxTable, queue: SqsQueue) -> _Relayed:
-        numbers = {due.entry.id: due.sequence_number for due in batch}
-        try:
-            rejected = queue.send([due.entry for due in batch])
-            for each in rejected:
-                relay_telemetry.message_rejected(each.id, each.reason, is_final=each.is_final)
-            sent = numbers.keys() - {each.id for each in rejected}
-            left = table.delete(sorted(sent))
+            line = in_order(messages, self.table, group, is_time_left)
         except StoreError as error:
-            relay_telemetry.relay_failed(len(batch), error)
-            return _Relayed(again=set(numbers.values()), gone=set())
-        again = left | {each.id for each in rejected if not each.is_final}
-        return _Relayed(again={numbers[each] for each in again}, gone=sent - left)
+            # Nobody knows what has to go first.
+            relay_telemetry.relay_failed(len(messages), error)
+            return {message.id for message in messages}
+        turn.send(line.messages)
+        return turn.again | line.behind
+
+    def _remember(self, sent: set[str], numbers: Mapping[str, str], again: set[str]) -> None:
+        """Remember what Lambda sends again although it was sent: what stands behind a failure."""
+        first = min((int(numbers[each]) for each in again if each in numbers), default=None)
+        if first is None:
+            return
+        self._sent |= dict.fromkeys(each for each in sent if int(numbers[each]) > first)
+        while len(self._sent) > _MOST_REMEMBERED:
+            del self._sent[next(iter(self._sent))]
 
     def _connected(self) -> tuple[OutboxTable, SqsQueue]:
         faults: list[str] = []
@@ -180,19 +180,14 @@ class OutboxRelay:
         return self._table, self._queue
 
 
-def _known(entries: Iterator[Entry]) -> Iterator[_Due]:
-    # What stands in no stream goes by its id.
-    for entry in entries:
-        yield _Due(entry.id, entry)
+def _tenant(message: Message) -> str:
+    return message.tenant
 
 
-def _batches(due: Iterator[_Due]) -> Iterator[list[_Due]]:
-    batch: list[_Due] = []
-    for each in due:
-        size_bytes = sum(other.entry.size_bytes for other in batch) + each.entry.size_bytes
-        if batch and (len(batch) == MOST_ENTRIES or size_bytes > MOST_BATCH_BYTES):
-            yield batch
-            batch = []
-        batch.append(each)
-    if batch:
-        yield batch
+def _is_time_left(context: object) -> Callable[[], bool]:
+    """Whether the invocation lasts for one more call of the queue, asked again and again."""
+    at_first_ms = remaining_ms(context)
+    if at_first_ms is None:
+        return lambda: True
+    margin_ms = min(_MARGIN_MS, at_first_ms // _MARGIN_FRACTION)
+    return lambda: (remaining_ms(context) or 0) > margin_ms

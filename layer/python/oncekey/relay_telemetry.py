@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oncekey.errors import StoreError
+    from oncekey.set_aside import SetAside
 
 _logger = logging.getLogger("oncekey")
 
 
 def message_set_aside(message_id: str, reason: str) -> None:
-    """An item of the outbox can never be sent; it stays there, for a person to look at."""
+    """An item of the outbox will not be sent again; it stays there, for a person to look at."""
     _logger.error(
         "oncekey message-set-aside: %s: %s",
         message_id or "(no id)",
@@ -29,6 +30,32 @@ def message_rejected(message_id: str, reason: str, *, is_final: bool) -> None:
         message_id,
         reason,
         extra={"oncekey_event": "message-rejected", "message_id": message_id},
+    )
+
+
+def message_waits_for_a_person(message: SetAside) -> None:
+    """A message that was set aside is not put back yet; said once, and then each week."""
+    _logger.error(
+        "oncekey message-waits-for-a-person: %s: %s",
+        message.id,
+        message.reason,
+        extra={
+            "oncekey_event": "message-waits-for-a-person",
+            "message_id": message.id,
+            "operation": message.operation,
+            "operation_id": message.operation_id,
+            "reason": message.reason,
+        },
+    )
+
+
+def person_not_told(messages: int, error: StoreError) -> None:
+    """The escalation queue, or the outbox, did not answer; the next sweep tells the person."""
+    _logger.error(
+        "oncekey person-not-told: of %s messages: %s",
+        messages,
+        error.reason,
+        extra={"oncekey_event": "person-not-told", "reason": error.reason},
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.dynamodb_client import making_a_client
 from oncekey.dynamodb_errors import store_error
+from oncekey.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,42 @@ MOST_BATCH_BYTES = 256 * 1024
 # longer. A Lambda may have worked on it for a quarter of an hour.
 LONGEST_DELAY_S = 43_200 - 900
 _TIMEOUT_MS = 5_000
+# What one call may take: two tries, and the pause between them.
+LONGEST_CALL_MS = 11_000
+
+# Refusals that speak of the queue, its key or our credentials: any message would meet them, and a
+# change of the deployment helps.
+_OF_THE_QUEUE = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AuthFailure",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "IncompleteSignature",
+        "InvalidAccessKeyId",
+        "InvalidAddress",
+        "InvalidClientTokenId",
+        "InvalidSecurity",
+        "InvalidSignatureException",
+        "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException",
+        "NonExistentQueue",
+        "NotAuthorized",
+        "OptInRequired",
+        "OverLimit",
+        "QueueDeletedRecently",
+        "QueueDoesNotExist",
+        "RequestExpired",
+        "RequestThrottled",
+        "SignatureDoesNotMatch",
+        "Throttling",
+        "ThrottlingException",
+        "UnrecognizedClientException",
+    }
+)
+# Refusals that are certain to come again, because they speak of what stands in the message.
+_OF_THE_MESSAGE = frozenset({"BatchRequestTooLong", "InvalidMessageContents", "MessageTooLong"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +79,38 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """An entry that the queue did not take. `is_final`: it never will."""
+    """An entry that the queue did not take.
+
+    `is_final`: it refuses this entry, and not because of a failure of its own.
+    """
 
     id: str
     reason: str
     is_final: bool
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the queue will never take it: what it says is wrong stands in the message."""
+        return self.is_final and _plain(self.reason) in _OF_THE_MESSAGE
+
+
+def refuses_entries(error: StoreError) -> bool:
+    """Whether the queue is well, and has refused what it was sent, all of it for one entry.
+
+    Or whether the request could not even be written down, for one entry.
+    """
+    return error.is_mistake or not (error.transient or _is_of_the_queue(error.reason))
+
+
+def _is_of_the_queue(code: str) -> bool:
+    # Missing credentials and the like have the name of their exception.
+    plain = _plain(code)
+    return plain in _OF_THE_QUEUE or plain.endswith("Error") or code.lower().startswith("kms")
+
+
+def _plain(code: str) -> str:
+    # Some begin with "AWS.SimpleQueueService.".
+    return code.rpartition(".")[2]
 
 
 class SqsQueue:
@@ -56,6 +120,11 @@ class SqsQueue:
         self._url = url
         self._client = client
 
+    @property
+    def is_fifo(self) -> bool:
+        """Whether its messages need a group; SQS has such a queue's name end like that."""
+        return self._url.endswith(".fifo")
+
     def send(self, entries: Sequence[Entry]) -> list[Rejected]:
         """Send up to `MOST_ENTRIES` entries of at most `MOST_BATCH_BYTES`; those not taken.
 
@@ -63,15 +132,26 @@ class SqsQueue:
         was lost.
 
         Raises:
-            StoreError: the queue did not answer; any of the entries may be in it.
+            StoreError: the queue did not answer, and any of the entries may be in it; or it has
+                refused all of them (`refuses_entries`), and none is.
         """
         request: Any = [self._request(number, entry) for number, entry in enumerate(entries)]
         try:
-            answer = self._connected().send_message_batch(QueueUrl=self._url, Entries=request)
+            client = self._connected()
+        except Exception as error:
+            # Whatever it is, it is no message's fault.
+            name = type(error).__name__
+            raise StoreError(name, transient=store_error(error).transient) from error
+        try:
+            answer = client.send_message_batch(QueueUrl=self._url, Entries=request)
         except Exception as error:
             raise store_error(error) from error
         return [
-            Rejected(entries[int(each["Id"])].id, each["Code"], is_final=each["SenderFault"])
+            Rejected(
+                entries[int(each["Id"])].id,
+                each["Code"],
+                is_final=each["SenderFault"] and not _is_of_the_queue(each["Code"]),
+            )
             for each in answer.get("Failed", [])
         ]
 

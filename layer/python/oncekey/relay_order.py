@@ -1,0 +1,111 @@
+"""What of a group goes out first: what waits in the table from before, then what is new."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncekey.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from oncekey.dynamodb_outbox import OutboxTable
+    from oncekey.outbox import Message
+
+    Group = Callable[[Message], str]
+
+# Of what waits from before, one turn sends so many of the groups that it has to do with.
+_MOST_EARLIER = 1_000
+# Later than any message.
+_END_OF_TIME_MS = 2**53
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Messages in the order in which they go out, and the ids of those that must wait for more."""
+
+    messages: Sequence[Message]
+    behind: frozenset[str] = frozenset()
+
+
+def in_order(
+    new: Sequence[Message], table: OutboxTable, group: Group, is_time_left: Callable[[], bool]
+) -> Line:
+    """`new` messages of a stream, with what waits in `table` and goes before them.
+
+    A stream keeps the changes of one item in order, and each message is an item of its own. So what
+    is in the table and was published earlier in the same group goes first, whichever part of the
+    stream tells of it. Among `new` ones the stream's order stays, but within one operation that of
+    publishing.
+
+    Raises:
+        StoreError: the table did not answer, or has more than can be read in time.
+    """
+    latest: dict[str, tuple[int, int]] = {}
+    for message in new:
+        name = group_of(message, group)
+        if name is not None:
+            latest[name] = max(latest.get(name, message.order), message.order)
+    earlier, is_cut = _earlier(new, latest, table, group, is_time_left)
+    if not is_cut:
+        return Line(messages=[*earlier, *_by_operation(new)])
+    last = earlier[-1].order
+    fitting = [message for message in new if message.order <= last]
+    behind = frozenset(message.id for message in new if message.order > last)
+    return Line(messages=[*earlier, *_by_operation(fitting)], behind=behind)
+
+
+def _earlier(
+    new: Sequence[Message],
+    latest: dict[str, tuple[int, int]],
+    table: OutboxTable,
+    group: Group,
+    is_time_left: Callable[[], bool],
+) -> tuple[list[Message], bool]:
+    """What was published before the latest of `new` ones, the first of them; whether more wait."""
+    ids = {message.id for message in new}
+    found: list[Message] = []
+    is_cut = False
+    after = None
+    while True:
+        page = table.waiting(_END_OF_TIME_MS, after)
+        for message in page.messages:
+            name = group_of(message, group)
+            if message.id not in ids and name in latest and message.order < latest[name]:
+                found.append(message)
+        found.sort(key=published)
+        if len(found) > _MOST_EARLIER:
+            is_cut = True
+            del found[_MOST_EARLIER:]
+        after = page.after
+        if after is None:
+            return found, is_cut
+        if not is_time_left():
+            raise StoreError("the outbox cannot be read in time", transient=True)
+
+
+def published(message: Message) -> tuple[tuple[int, int], str]:
+    """By this, messages are in the order in which they were published."""
+    return message.order, message.id
+
+
+def _by_operation(messages: Iterable[Message]) -> list[Message]:
+    """The same, with the messages of each operation in their order on the places that it has."""
+    given = list(messages)
+    of_operation: dict[str, list[Message]] = {}
+    for message in given:
+        of_operation.setdefault(message.operation_id, []).append(message)
+    in_turn = {
+        name: iter(sorted(several, key=lambda message: message.order))
+        for name, several in of_operation.items()
+    }
+    return [next(in_turn[message.operation_id]) for message in given]
+
+
+def group_of(message: Message, group: Group) -> str | None:
+    """The group of a message; None where its author's function does not tell."""
+    try:
+        return group(message)
+    except Exception:  # noqa: BLE001 -- of the author's; whoever sends the message says so
+        return None

@@ -1,0 +1,45 @@
+"""A message that the queue will never take: what stays of it, and what a person is told."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+
+TOPIC = "oncekey.set-aside"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetAside:
+    """A message that waits in the outbox for a person: nobody sends it.
+
+    `reason` says what the queue, or the relay, has against it.
+    """
+
+    id: str
+    topic: str
+    operation: str
+    operation_id: str
+    tenant: str
+    created_at_ms: int
+    reason: str
+    set_aside_at_ms: int
+
+    def escalation(self) -> str:
+        """What a person is told: which message and why; nothing of its payload."""
+        name = f"set aside {self.id} {self.set_aside_at_ms}"
+        return json.dumps(
+            {
+                "id": str(uuid.uuid5(uuid.NAMESPACE_OID, name)),
+                "topic": TOPIC,
+                "message_id": self.id,
+                "message_topic": self.topic,
+                "operation": self.operation,
+                "operation_id": self.operation_id,
+                "tenant": self.tenant,
+                "reason": self.reason,
+                "created_at_ms": self.created_at_ms,
+                "set_aside_at_ms": self.set_aside_at_ms,
+            },
+            separators=(",", ":"),
+        )
