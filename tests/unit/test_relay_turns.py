@@ -70,6 +70,7 @@ def test_one_entry_that_is_refused_keeps_no_other_from_being_sent(
         ("AccessDenied", 403),
         ("AWS.SimpleQueueService.NonExistentQueue", 400),
         ("KmsDisabled", 400),
+        ("KMS.AccessDeniedException", 400),
         ("RequestThrottled", 403),
         ("InternalError", 500),
     ],
