@@ -87,10 +87,10 @@ def event_text(event: Mapping[str, Any], *, has_bucket: bool, sender: Caller | N
         RequestRefused: it is too large to be kept without a bucket, or nested deeper than 128
             (`request-invalid`).
     """
-    kept = kept_event(event)
-    if sender is not None:
-        kept = with_sender(kept, sender.tenant, sender.principal)
     try:
+        kept = kept_event(event)
+        if sender is not None:
+            kept = with_sender(kept, sender.tenant, sender.principal)
         text = _text(kept)
     except RecursionError:
         raise _too_deep() from None
