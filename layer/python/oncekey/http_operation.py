@@ -16,7 +16,7 @@ from oncekey.fingerprint import may_be_json
 from oncekey.http_event import HttpRequest, read_request, request_context
 from oncekey.http_outcome import answer_to, refused
 from oncekey.http_result import raised, returned, warn_of_unused
-from oncekey.job import Job, check_body, event_text, kept_request
+from oncekey.job import Job, check_depth, event_text, kept_request
 from oncekey.job_begin import begin
 from oncekey.kept_event import without_sender
 from oncekey.operation import Operation, running
@@ -190,8 +190,8 @@ class HttpOperation:
                 " store=DynamoDBStore(table, outbox=...)"
             )
             raise ConfigurationError(f"@idempotent(operation={self.policy.name!r})", [fault])
-        if may_be_json(request.media_type, request.body):
-            check_body(request.body)
+        is_json = may_be_json(request.media_type, request.body)
+        check_depth(event, request.body if is_json else b"")
         sender = self.policy.unnamed(caller, event)
         return Job(event=event_text(event, has_bucket=store.has_bucket, sender=sender))
 

@@ -14,7 +14,7 @@ from oncekey.envelope import EnvelopeUnreadable
 from oncekey.errors import RequestRefused
 from oncekey.identity import digest
 from oncekey.kept_event import kept_event, with_sender
-from oncekey.message_text import is_too_deep
+from oncekey.message_text import is_too_deep, is_value_too_deep
 from oncekey.outbox import LARGEST_INLINE_PAYLOAD_BYTES, Message, kept_apart
 from oncekey.stored_answer import AnswerDamaged, opened
 
@@ -87,28 +87,25 @@ def event_text(event: Mapping[str, Any], *, has_bucket: bool, sender: Caller | N
         RequestRefused: it is too large to be kept without a bucket, or nested deeper than 128
             (`request-invalid`).
     """
-    try:
-        kept = kept_event(event)
-        if sender is not None:
-            kept = with_sender(kept, sender.tenant, sender.principal)
-        text = _text(kept)
-    except RecursionError:
-        raise _too_deep() from None
-    if is_too_deep(text):
+    if is_value_too_deep(event):
         raise _too_deep()
+    kept = kept_event(event)
+    if sender is not None:
+        kept = with_sender(kept, sender.tenant, sender.principal)
+    text = _text(kept)
     if not has_bucket and len(text) > LARGEST_INLINE_PAYLOAD_BYTES - _HEAD_BYTES:
         detail = "The request is too large to be kept for later."
         raise RequestRefused("request-invalid", detail)
     return text
 
 
-def check_body(body: bytes) -> None:
-    """Refuse a body of JSON that the worker's handler may not be able to read.
+def check_depth(event: Mapping[str, Any], json_body: bytes) -> None:
+    """Refuse what a worker, or its handler, may not be able to read.
 
     Raises:
-        RequestRefused: it is nested deeper than 128 (`request-invalid`).
+        RequestRefused: the event, or its body, is nested deeper than 128 (`request-invalid`).
     """
-    if is_too_deep(body.decode("utf-8", "replace")):
+    if is_value_too_deep(event) or is_too_deep(json_body.decode("utf-8", "replace")):
         raise _too_deep()
 
 

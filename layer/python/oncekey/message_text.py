@@ -48,6 +48,19 @@ def is_too_deep(json_text: str) -> bool:
     return False
 
 
+def is_value_too_deep(value: object) -> bool:
+    """The same of a value, of dictionaries and lists, that is not written down yet."""
+    level, depth = [value], 0
+    while level := [item for item in level if isinstance(item, dict | list | tuple)]:
+        depth += 1
+        if depth > MAX_DEPTH:
+            return True
+        level = [
+            child for item in level for child in (item.values() if isinstance(item, dict) else item)
+        ]
+    return False
+
+
 def queue_name(name: str) -> str:
     """`name` as SQS takes it for a message's group or deduplication.
 
