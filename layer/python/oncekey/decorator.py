@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from oncekey import handlers, options
 from oncekey.clock import Clock, SystemClock
+from oncekey.declared import second_operation
 from oncekey.errors import ConfigurationError
 from oncekey.http_answer import Answer, storing_rule
 from oncekey.http_job import HttpJob, mark
@@ -21,6 +22,7 @@ from oncekey.http_operation import HttpOperation
 from oncekey.http_options import option_faults
 from oncekey.http_policy import HttpPolicy
 from oncekey.ietf_preset import IETF
+from oncekey.misuse import explained
 from oncekey.record import Effects
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ NotExecutedRule = (
 Secrets = Sequence[bytes] | Callable[[], Sequence[bytes]]
 
 
+@explained("@idempotent(operation='POST /payments', tenant=jwt_claim('tenant_id'))")
 @dataclass(frozen=True, kw_only=True)
 class idempotent:  # noqa: N801 -- written as a decorator
     """Make an HTTP handler safe to retry: every Idempotency-Key takes effect once.
@@ -59,7 +62,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
 
     Args:
         operation: the name that the key is bound to, by convention method and route template, such
-            as `POST /payments`. Renaming it forgets all its keys; two handlers with one name share
+            as `POST /payments`. Renaming it forgets all its keys. Two handlers with one name share
             their keys.
         tenant: whose key it is, from the verified request context only. `single_tenant()` if there
             is only one. Where it names nobody the request is refused (403), with a key or without.
@@ -167,9 +170,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
     ) -> Callable[[Event, Context], Result]: ...
     def __call__(self, handler: Callable[..., Any], /) -> Callable[[Any, Any], Any]:
         """Protect `handler`, which keeps its types; the operation, if it takes one, is supplied."""
-        faults = handlers.handler_faults(handler)
-        if faults:
-            raise ConfigurationError(f"@idempotent(operation={self.operation!r})", faults)
+        self._refuse(handlers.handler_faults(handler))
         bound = self.bound()
         takes_operation = handlers.takes_operation(handler)
 
@@ -189,9 +190,14 @@ class idempotent:  # noqa: N801 -- written as a decorator
         wrapper = protected_async if handlers.is_coroutine_function(handler) else protected
         # Callers see two arguments: the third is ours to give.
         del wrapper.__wrapped__
+        self._refuse(second_operation(self.operation, handler, wrapper, self.store))
         if self.mode == "async" or self.on_abandoned == "complete":
             mark(wrapper, HttpJob(bound, call, is_coroutine=wrapper is protected_async))
         return wrapper
+
+    def _refuse(self, faults: list[str]) -> None:
+        if faults:
+            raise ConfigurationError(f"@idempotent(operation={self.operation!r})", faults)
 
     def bound(self) -> HttpOperation:
         """The operation that these options describe."""

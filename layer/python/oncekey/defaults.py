@@ -37,7 +37,8 @@ def settings(given: Mapping[str, int | str]) -> Settings:
     Raises:
         ConfigurationError: with every fault found.
     """
-    ours = tuple(item for item in sorted(os.environ.items()) if item[0].startswith("ONCEKEY_"))
+    # Also what may have been meant for ours, such as ONCE_KEY_TABLE.
+    ours = tuple(item for item in sorted(os.environ.items()) if item[0][:4].upper() == "ONCE")
     return _settings(ours, tuple(sorted(given.items())))
 
 

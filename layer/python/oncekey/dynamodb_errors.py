@@ -142,6 +142,19 @@ _KIND_OF_EXCEPTION = {
 }
 # botocore wraps whatever is raised while it sends.
 _WRAPPER = "HTTPClientError"
+# What a message may say in a log. The rest of a message is left out: it may quote a value.
+_OF_THE_DEPLOYMENT = re.compile(
+    r"The provided key element does not match the schema"
+    r"|The number of conditions on the keys is invalid"
+    r"|Query condition missed key schema element: [\w.-]{1,255}"
+    r"|Missing the key [\w.-]{1,255} in the item"
+    r"|Type mismatch for [Kk]ey [\w.-]{1,255} expected: \w{1,2} actual: \w{1,4}"
+    r"|The table does not have the specified index: [\w.-]{1,255}"
+    r"|Requested resource not found(: Table: [\w.:/-]{1,255} not found)?"
+    r"|Cannot do operations on a non-existent table"
+    r"|not authorized to perform: [\w:*]{1,100} on resource: [\w.:/*-]{1,500}"
+    r"|The security token included in the request is (invalid|expired)"
+)
 _REASON_NAME = re.compile(r"[A-Za-z]{1,100}")
 
 
@@ -198,12 +211,21 @@ def store_error(error: Exception) -> StoreError:
     is_mistake = kind is Kind.MISTAKE and response is None
     if is_mistake:
         name = f"{name}{_where(error)}: a mistake in the call, and no outage"
-    return StoreError(
+    failure = StoreError(
         name,
         transient=kind is Kind.OUTAGE or kind in _CONTENTION,
         contention=kind.value if kind in _CONTENTION else None,
         is_mistake=is_mistake,
     )
+    failure.said = said_of_the_deployment(response or {})
+    return failure
+
+
+def said_of_the_deployment(response: dict[str, Any]) -> str:
+    """What a service says of its table, index or permissions: sentences that can hold no value."""
+    message = str(response.get("Error", {}).get("Message", ""))
+    found = _OF_THE_DEPLOYMENT.search(message)
+    return found[0] if found else ""
 
 
 def is_refusal(error: Exception) -> bool:

@@ -40,6 +40,13 @@ if TYPE_CHECKING:
     from oncekey.transitions import Transition
 
 
+# What a table must have that DynamoDB finds another form of.
+_FORM = (
+    "its name, its key (partition key pk of type S, no sort key) and its index due (partition key"
+    " due_shard of type S, sort key due_at of type N)"
+)
+
+
 class DynamoDBStore:
     """Records in one DynamoDB table with the partition key `pk`.
 
@@ -207,7 +214,9 @@ class DynamoDBStore:
         failure = store_error(error)
         if failure.transient:
             return failure
-        return failure.at(f"on table {self._table!r}")
+        is_found = failure.said and "not found" not in failure.said
+        is_of_its_form = is_found and "not authorized" not in failure.said
+        return failure.at(f"on table {self._table!r}", _FORM if is_of_its_form else "its name")
 
     def __repr__(self) -> str:
         return f"DynamoDBStore(table={self._table!r})"

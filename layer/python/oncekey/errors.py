@@ -111,6 +111,8 @@ class StoreError(OncekeyError):
         self.is_mistake = is_mistake
         # What did not answer is the bucket, which says nothing of the table.
         self.is_of_bucket = False
+        # What the service itself said about the deployment; never a value.
+        self.said = ""
         super().__init__(reason)
 
     @property
@@ -140,8 +142,12 @@ class StoreError(OncekeyError):
         hint = f"check {name}, the Region and the function's permissions"
         if self.is_mistake:
             hint = "the error that this one was raised from says more"
-        reason = f"{self.reason} {where}: {hint}"
-        return StoreError(reason, transient=False, is_mistake=self.is_mistake)
+        said = f" ({self.said})" if self.said else ""
+        failure = StoreError(
+            f"{self.reason} {where}: {hint}{said}", transient=False, is_mistake=self.is_mistake
+        )
+        failure.said = self.said
+        return failure
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments are lost by Exception's own pickling.
@@ -185,6 +191,11 @@ class CallNotAnswered(OncekeyError):  # noqa: N818 -- what its subclasses have i
         reason = f" ({self.detail})" if self.detail else ""
         wait = f" Wait {self.retry_after_s} s." if self.retry_after_s is not None else ""
         return f"{self.operation}{life}: {self.advice}{reason}.{wait}"
+
+    def in_vain(self) -> CallNotAnswered:
+        """The same, where this time no waiting helps, whatever is so of its kind."""
+        vars(self)["retryable"] = False
+        return self
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments are lost by Exception's own pickling. Notes that somebody added are

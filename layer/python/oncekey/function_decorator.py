@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from oncekey import options
 from oncekey.clock import Clock, SystemClock
+from oncekey.declared import second_operation
 from oncekey.errors import ConfigurationError
 from oncekey.function_keys import KeySource, function_key
 from oncekey.function_operation import Call, FunctionOperation
-from oncekey.handlers import is_coroutine_function
+from oncekey.handlers import is_coroutine_function, operation_faults, operation_parameter
+from oncekey.misuse import explained, function_faults
 from oncekey.quota import Quota, quota_faults
 from oncekey.record import Effects
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from oncekey.operation import Operation
     from oncekey.store import Store
 
 P = ParamSpec("P")
@@ -30,6 +33,7 @@ NotExecutedRule = (
 )
 
 
+@explained("@idempotent_function(operation='settle invoice', key='id', tenant=single_tenant())")
 @dataclass(frozen=True, kw_only=True)
 class idempotent_function:  # noqa: N801 -- written as a decorator
     """Make a function safe to call again: every key takes effect once.
@@ -42,7 +46,8 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
     `NotExecuted` is raised to the caller as it is, and proves nothing about what the caller did
     before. `Final` is a handler's word: raised in here it is an exception like any other.
 
-    The operation is `current_operation()` below the function. The lease ends with the invocation:
+    The operation is `current_operation()` below the function, and is given to a function that takes
+    it. The lease ends with the invocation:
     of the Lambda context among the arguments, else of the protected handler that makes the call,
     else after ONCEKEY_DEFAULT_LEASE_MS. An `async def` function stays one.
 
@@ -52,8 +57,9 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
             the argument (or of all arguments by name, if there are several). It finds text, or any
             value that `oncekey.key_values` can spell.
         tenant: whose key it is: a callable of the call's arguments, or `single_tenant()`.
-        fingerprint: what must be the same in a repeat: a callable of the call's arguments to a JSON
-            value or one that `oncekey.key_values` can spell. Nothing but the key by default, because redelivered messages differ in details.
+        fingerprint: what must be the same in a repeat: a callable of the call's arguments to what
+            `oncekey.key_values` can spell. Nothing but the key by default, because redelivered
+            messages differ in details.
         fingerprint_secrets: make the fingerprint an HMAC; see `idempotent`.
         effects: `unrecorded`, `repeatable` or `recorded`; see `idempotent`.
         not_executed: exception types, or a predicate, that prove that nothing happened.
@@ -110,23 +116,29 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
             faults.append("fingerprint is no callable of the call's arguments")
         if self.in_progress == "accepted":
             faults.append("in_progress is 'accepted': a function has no such answer, use 'wait'")
-        if faults:
-            raise ConfigurationError(f"@idempotent_function(operation={self.operation!r})", faults)
+        self._refuse(faults)
 
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:
         """Protect `function`, which keeps its types.
 
+        A parameter that is annotated as `Operation`, or is named `op`, is ours to give: the last
+        one, or one behind a `*`. A type checker does not know that; give it a default of None, or
+        use `current_operation()`.
+
         Raises:
-            ConfigurationError: it is a generator, or `key` cannot be applied to its parameters.
+            ConfigurationError: it is no function that returns, `key` cannot be applied to its
+                parameters, or another function has the operation.
         """
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            fault = "a generator has no result to store: return a list"
-            raise ConfigurationError(f"@idempotent_function(operation={self.operation!r})", [fault])
+        self._refuse(_function_faults(function))
         signature = inspect.signature(function)
-        parameters = list(signature.parameters.values())
+        self._refuse(operation_faults(signature))
+        taken = operation_parameter(signature)
+        parameters = [each for each in signature.parameters.values() if each is not taken]
         skip = 1 if parameters and parameters[0].name in {"self", "cls"} else 0
         own = signature.replace(parameters=parameters[skip:])
         bound = self._bound(own)
+        # What takes the operation by its place alone has a place for every argument.
+        by_place = taken is not None and taken.kind is taken.POSITIONAL_ONLY
 
         def call_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
             # Leaving a default out and giving it are the same call.
@@ -134,24 +146,37 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
             given.apply_defaults()
             return Call(given.args, given.kwargs)
 
+        def run(operation: Operation, args: Any, kwargs: Any, call: Call) -> Any:
+            untyped: Callable[..., Any] = function
+            if taken is None:
+                return untyped(*args, **kwargs)
+            if by_place:
+                return untyped(*args[:skip], *call.args, operation, **call.kwargs)
+            return untyped(*args, **kwargs, **{taken.name: operation})
+
         @functools.wraps(function)
         def protected(*args: P.args, **kwargs: P.kwargs) -> R:
             call = call_of(args, kwargs)
-            result: R = bound.call(lambda: function(*args, **kwargs), call)
+            result: R = bound.call(lambda operation: run(operation, args, kwargs, call), call)
             return result
 
         @functools.wraps(function)
         async def protected_async(*args: P.args, **kwargs: P.kwargs) -> Any:
-            def coroutine() -> Coroutine[Any, Any, Any]:
-                made: Any = function(*args, **kwargs)
-                return made  # type: ignore[no-any-return]  # a coroutine function makes one
+            call = call_of(args, kwargs)
+            return await bound.call_async(
+                lambda operation: run(operation, args, kwargs, call), call
+            )
 
-            return await bound.call_async(coroutine, call_of(args, kwargs))
+        wrapper: Any = protected_async if is_coroutine_function(function) else protected
+        if taken is not None:
+            # What callers give.
+            wrapper.__signature__ = signature.replace(parameters=parameters)
+        self._refuse(second_operation(self.operation, function, wrapper, self.store))
+        return wrapper  # type: ignore[no-any-return]  # R is its coroutine, if it is one
 
-        if is_coroutine_function(function):
-            wrapper: Any = protected_async
-            return wrapper  # type: ignore[no-any-return]  # R is its coroutine
-        return protected
+    def _refuse(self, faults: list[str]) -> None:
+        if faults:
+            raise ConfigurationError(f"@idempotent_function(operation={self.operation!r})", faults)
 
     def _bound(self, signature: inspect.Signature) -> FunctionOperation:
         return FunctionOperation(
@@ -183,3 +208,12 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
             },
             {"in_progress": self.in_progress},
         )
+
+
+def _function_faults(function: Any) -> list[str]:
+    faults = function_faults(function)
+    if faults:
+        return faults
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return ["a generator has no result to store: return a list"]
+    return []

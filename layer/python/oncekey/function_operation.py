@@ -53,6 +53,9 @@ _EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
 }
 
 
+_NOT_SET_UP = "it is not set up as the function needs it: its log says what to put right"
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """The arguments of one call, `self` apart."""
@@ -85,7 +88,7 @@ class FunctionOperation:
     store: Store | None
     clock: Clock
 
-    def call(self, function: Callable[[], Any], call: Call) -> Any:
+    def call(self, function: Callable[[Operation], Any], call: Call) -> Any:
         """The result of `function`: of its one run, whichever call that was.
 
         Raises:
@@ -97,7 +100,7 @@ class FunctionOperation:
             bare = self._bare(call)
             operation, run = bare.begin(None)
             with running(operation):
-                value = function()
+                value = function(operation)
             bare.apply(run)
             return value
         claim, execution = self._claimed(call)
@@ -106,7 +109,7 @@ class FunctionOperation:
         def invocation(operation: Operation) -> Result:
             try:
                 with running(operation):
-                    value = function()
+                    value = function(operation)
             except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
                 attempt.error = error
                 return Raised(error)
@@ -116,13 +119,13 @@ class FunctionOperation:
 
         return self._result(execution.run(claim, invocation), attempt)
 
-    async def call_async(self, function: Callable[[], Awaitable[Any]], call: Call) -> Any:
+    async def call_async(self, function: Callable[[Operation], Awaitable[Any]], call: Call) -> Any:
         """The same for a coroutine function; calls of the store leave the event loop free."""
         if is_disabled(os.environ):
             bare = self._bare(call)
             operation, run = bare.begin(None)
             with running(operation):
-                value = await function()
+                value = await function(operation)
             await bare.apply_async(run)
             return value
         claim, execution = self._claimed(call)
@@ -131,7 +134,7 @@ class FunctionOperation:
         async def invocation(operation: Operation) -> Result:
             try:
                 with running(operation):
-                    value = await function()
+                    value = await function(operation)
             except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
                 attempt.error = error
                 return Raised(error)
@@ -223,11 +226,14 @@ class FunctionOperation:
                 error.is_spent = True
             return error
         wait_ms = refusal.retry_after_ms
-        return _EXCEPTIONS[refusal.reason](
+        error = _EXCEPTIONS[refusal.reason](
             operation=self.name,
             operation_id=refusal.record.operation_id if refusal.record else None,
             retry_after_s=None if wait_ms is None else whole_seconds(wait_ms),
+            detail=_NOT_SET_UP if refusal.needs_deployment else "",
         )
+        # Of its kind, but for this one: waiting does not help.
+        return error.in_vain() if refusal.needs_deployment else error
 
     def _bare(self, call: Call) -> BareCall:
         operation = Operation(

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import TYPE_CHECKING, Any
+
+from oncekey.misuse import function_faults
+from oncekey.operation import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +41,9 @@ def never_awaited(made: Any) -> TypeError:
 
 def handler_faults(handler: Callable[..., object]) -> list[str]:
     """What is wrong with a handler of HTTP events."""
+    faults = function_faults(handler)
+    if faults:
+        return faults
     if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
         return ["a generator has no answer to store: return one"]
     if next(iter(inspect.signature(handler).parameters), "") in {"self", "cls"}:
@@ -44,6 +51,58 @@ def handler_faults(handler: Callable[..., object]) -> list[str]:
     if len(needed_arguments(handler)) not in (2, 3):
         return ["a handler takes event and context, and the operation as a third if it wants it"]
     return []
+
+
+_KINDS_BY_PLACE = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
+_NAMES_OPERATION = re.compile(r"(^|[^\w.]|\boncekey\.)Operation\b")
+
+
+def operation_parameter(signature: inspect.Signature) -> inspect.Parameter | None:
+    """The parameter of a function that takes the operation, if it has one.
+
+    That is one annotated as `Operation`, or named `op` without annotation and default.
+    """
+    return next(iter(_operation_parameters(signature)), None)
+
+
+def operation_faults(signature: inspect.Signature) -> list[str]:
+    """What is wrong with where a function takes the operation."""
+    taken = _operation_parameters(signature)
+    if not taken:
+        return []
+    names = " and ".join(parameter.name for parameter in taken)
+    if len(taken) > 1:
+        return [f"{names} both take the operation: one is enough"]
+    parameters = list(signature.parameters.values())
+    by_place = [parameter for parameter in parameters if parameter.kind in _KINDS_BY_PLACE]
+    takes_any = any(each.kind is each.VAR_POSITIONAL for each in parameters)
+    if taken[0].kind in _KINDS_BY_PLACE and (takes_any or by_place[-1] is not taken[0]):
+        place = (
+            f"{names} takes the operation, which callers do not give: put it last, or behind a *"
+        )
+        return [f"{place}; annotate it otherwise if it is an argument of your own"]
+    return []
+
+
+def _operation_parameters(signature: inspect.Signature) -> list[inspect.Parameter]:
+    return [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        and _takes_operation(parameter)
+    ]
+
+
+def _takes_operation(parameter: inspect.Parameter) -> bool:
+    annotation = parameter.annotation
+    if annotation is parameter.empty:
+        return parameter.name == "op" and parameter.default is parameter.empty
+    if isinstance(annotation, str):
+        return _NAMES_OPERATION.search(annotation) is not None
+    return annotation is Operation or Operation in getattr(annotation, "__args__", ())
 
 
 def needed_arguments(handler: Callable[..., object]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncekey import telemetry
 from oncekey.http_answer import Answer, answer_from, changed_by, with_headers
@@ -11,6 +11,7 @@ from oncekey.http_key import HEADER
 from oncekey.ietf_preset import retry_after
 from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
 from oncekey.preset import Marks
+from oncekey.problem import STORE_NOT_SET_UP
 
 _OURS = frozenset({"idempotency-key", "idempotency-expires", "idempotent-replayed"})
 
@@ -64,10 +65,16 @@ def refused(
     *,
     detail: str | None = None,
     retry_after_ms: int | None = None,
+    needs_deployment: bool = False,
 ) -> Answer:
     """The answer for the problem `code`, in the form that `request` came in."""
+    final: dict[str, Any] = {"retryable": False} if needs_deployment else {}
     answer = policy.preset.refusal(
-        code, base=settings.problem_base, detail=detail, retry_after_ms=retry_after_ms
+        code,
+        base=settings.problem_base,
+        detail=STORE_NOT_SET_UP if needs_deployment else detail,
+        retry_after_ms=retry_after_ms,
+        **final,
     )
     headers = policy.preset.refusal_headers(_request_id(request))
     return with_headers(answer, headers, request.shape)
@@ -78,7 +85,14 @@ def _refusal(
 ) -> Answer:
     if refusal.is_findable:
         return with_headers(_accepted(refusal), {}, request.shape)
-    return refused(refusal.reason, request, policy, settings, retry_after_ms=refusal.retry_after_ms)
+    return refused(
+        refusal.reason,
+        request,
+        policy,
+        settings,
+        retry_after_ms=refusal.retry_after_ms,
+        needs_deployment=refusal.needs_deployment,
+    )
 
 
 def _accepted(refusal: Refusal) -> Answer:

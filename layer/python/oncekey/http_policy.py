@@ -16,7 +16,7 @@ from oncekey.http_event import request_context
 from oncekey.http_key import HEADER, idempotency_key
 from oncekey.identity import Identity
 from oncekey.kept_event import kept_event, sender_of
-from oncekey.tenants import NOBODY_WHILE_DISABLED, Caller, CallerSource, caller_of
+from oncekey.tenants import NOBODY_WHILE_DISABLED, Caller, CallerSource, caller_of, why_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,8 +74,8 @@ class HttpPolicy:
             RequestRefused: tenant or principal are not known (`tenant-missing`).
         """
         return Caller(
-            tenant=_named(self.tenant, request),
-            principal=_named(self.principal, request) if self.principal else "",
+            tenant=self._named(self.tenant, request),
+            principal=self._named(self.principal, request) if self.principal else "",
         )
 
     def caller_while_disabled(self, context: Mapping[str, Any]) -> Caller:
@@ -161,11 +161,11 @@ class HttpPolicy:
         answer = self.preset.refusal("not-started-in-time", base=settings.problem_base)
         return stored_form(answer, request.shape)
 
-
-def _named(source: CallerSource, request: HttpRequest) -> str:
-    caller = caller_of(source, request.context)
-    if caller is None:
-        raise RequestRefused(
-            "tenant-missing", "The verified request context does not say whose key this is."
-        )
-    return caller
+    def _named(self, source: CallerSource, request: HttpRequest) -> str:
+        caller = caller_of(source, request.context)
+        if caller is None:
+            telemetry.caller_not_named(self.name, why_nobody(source, request.context))
+            raise RequestRefused(
+                "tenant-missing", "The verified request context does not say whose key this is."
+            )
+        return caller

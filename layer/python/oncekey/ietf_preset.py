@@ -20,7 +20,13 @@ class IetfPreset:
     store_when = "final"
 
     def refusal(
-        self, code: str, *, base: str, detail: str | None = None, retry_after_ms: int | None = None
+        self,
+        code: str,
+        *,
+        base: str,
+        detail: str | None = None,
+        retry_after_ms: int | None = None,
+        retryable: bool = True,
     ) -> Answer:
         """A problem answer; its `type` is `base` and the code."""
         problem = PROBLEMS[code]
@@ -29,7 +35,7 @@ class IetfPreset:
             "title": problem.title,
             "status": problem.status,
             "detail": detail or problem.detail,
-            "retryable": problem.retryable,
+            "retryable": problem.retryable and retryable,
         }
         headers = {"Content-Type": "application/problem+json", **retry_after(retry_after_ms)}
         return {

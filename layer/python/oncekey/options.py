@@ -57,8 +57,9 @@ def caller_faults(tenant: object, principal: object) -> list[str]:
     """What is wrong with the sources of tenant and principal."""
     faults: list[str] = []
     if not callable(tenant) or isinstance(tenant, type):
+        but = ", but a text, the same for everybody" if isinstance(tenant, str) else ""
         faults.append(
-            "tenant is no source: use jwt_claim('tenant_id') or another,"
+            f"tenant is no source{but}: use jwt_claim('tenant_id') or another,"
             " or single_tenant() if there is only one"
         )
     if tenant in _SOURCES or principal in _SOURCES:

@@ -51,7 +51,8 @@ class Refusal:
 
     `retry_after_ms` is None where sending the same request again is pointless. `is_outage`: the
     store did not answer, which says something about the next request, too. `is_findable`: the
-    operation can be asked after by its id.
+    operation can be asked after by its id. `needs_deployment`: the store answered that it
+    is not what it is taken for, which no waiting changes.
     """
 
     reason: Reason
@@ -59,6 +60,7 @@ class Refusal:
     retry_after_ms: int | None = None
     is_outage: bool = False
     is_findable: bool = False
+    needs_deployment: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

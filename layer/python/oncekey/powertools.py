@@ -30,6 +30,7 @@ from oncekey.commands import Raised
 from oncekey.decorator import idempotent
 from oncekey.errors import ConfigurationError, Final, NotExecuted
 from oncekey.fate import is_proof
+from oncekey.misuse import explained
 from oncekey.powertools_answer import (
     answer_of,
     answer_to_exception,
@@ -60,6 +61,7 @@ _OPTIONS = [option.name for option in fields(idempotent) if option.name != "oper
 _protected_event: ContextVar[object] = ContextVar("oncekey_protected_event", default=None)
 
 
+@explained("idempotent_route(tenant=jwt_claim('tenant_id'))")
 @dataclass(frozen=True, kw_only=True)
 class idempotent_route(idempotent):  # noqa: N801 -- written like the decorator
     """Make routes of a Powertools resolver safe to retry: every Idempotency-Key takes effect once.

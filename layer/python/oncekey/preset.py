@@ -33,9 +33,18 @@ class Preset(Protocol):
         ...
 
     def refusal(
-        self, code: str, *, base: str, detail: str | None = None, retry_after_ms: int | None = None
+        self,
+        code: str,
+        *,
+        base: str,
+        detail: str | None = None,
+        retry_after_ms: int | None = None,
+        retryable: bool = True,
     ) -> Answer:
-        """The answer for the problem `code` (see `oncekey.problem.PROBLEMS`)."""
+        """The answer for the problem `code` (see `oncekey.problem.PROBLEMS`).
+
+        `retryable` is given, as False, where this time no waiting helps, whatever the code says.
+        """
         ...
 
     def refusal_headers(self, request_id: str | None) -> dict[str, str]:

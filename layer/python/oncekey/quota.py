@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from oncekey.errors import ConfigurationError
+from oncekey.misuse import explained
 
 _MINUTE = timedelta(minutes=1)
 _LONGEST_WINDOW = timedelta(days=1)
@@ -14,6 +15,7 @@ _LARGEST_LIMIT = 10**12
 _MOST_SHARDS = 64
 
 
+@explained("Quota(new_keys=100)")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
     """What one tenant may use; at least one limit is given. Beyond it the answer is a 429.

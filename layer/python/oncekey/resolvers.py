@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.handlers import is_coroutine_function
+from oncekey.misuse import explained, function_faults
 from oncekey.operation import downstream_key
 from oncekey.record import Effects
 from oncekey.references import reference_to
@@ -106,6 +107,7 @@ _resolvers: dict[tuple[str, str], Callable[[Question], Finding]] = {}
 _rules: dict[str, AnswerRules] = {}
 
 
+@explained("@resolver('POST /payments')")
 @dataclass(frozen=True, slots=True)
 class resolver:  # noqa: N801 -- written as a decorator
     """Declare the function that finds out what became of something in doubt.
@@ -161,8 +163,9 @@ class resolver:  # noqa: N801 -- written as a decorator
         return function
 
     def _faults(self, function: object) -> list[str]:
-        if not callable(function):
-            return [f"a resolver is a function, not {type(function).__name__}"]
+        faults = function_faults(function)
+        if faults or not callable(function):
+            return faults
         if is_coroutine_function(function):
             return ["a resolver is a plain function: nobody awaits a coroutine"]
         known = _resolvers.get((self.operation, self.step))

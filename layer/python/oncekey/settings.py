@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from oncekey.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_logger = logging.getLogger("oncekey")
 
 IN_PROGRESS_POLICIES = ("conflict", "wait", "accepted")
 
@@ -124,6 +128,27 @@ _NUMBERS = {
     "ONCEKEY_STORE_TIMEOUT_MS": "store_timeout_ms",
 }
 _TEXTS = {"ONCEKEY_IN_PROGRESS": "in_progress", "ONCEKEY_PROBLEM_BASE": "problem_base"}
+# What other parts of the library read, and its own tests.
+_OTHERS = (
+    "ONCEKEY_DISABLED",
+    "ONCEKEY_ESCALATION_QUEUE_URL",
+    "ONCEKEY_FINGERPRINT_SECRETS",
+    "ONCEKEY_OUTBOX_GRACE_MS",
+    "ONCEKEY_OUTBOX_TABLE",
+    "ONCEKEY_QUEUE_URL",
+    "ONCEKEY_RECONCILE_FIRST_DELAY_MS",
+    "ONCEKEY_RECONCILE_LONGEST_DELAY_MS",
+    "ONCEKEY_RECONCILE_MAX_ATTEMPTS",
+    "ONCEKEY_RESOLVER_TIMEOUT_MS",
+    "ONCEKEY_RESPONSE_BUCKET",
+    "ONCEKEY_SIMULATION_SEED",
+    "ONCEKEY_TABLE",
+    "ONCEKEY_WEBHOOK_SECRET",
+)
+VARIABLES = (*_NUMBERS, *_TEXTS, *_OTHERS)
+_PREFIX = "ONCEKEY"
+# Less alike are not meant: a later release may know them, and this one may be its rollback.
+_LEAST_ALIKE = 0.65
 _SWITCHES = {"1": True, "true": True, "0": False, "false": False, "": False}
 
 
@@ -137,6 +162,7 @@ def settings_from(environment: Mapping[str, str], given: Mapping[str, int | str]
     """
     texts = {field: environment[name] for name, field in _TEXTS.items() if name in environment}
     numbers, faults = whole_numbers(environment, _NUMBERS)
+    faults += misspelt_variables(environment)
     try:
         settings = Settings(**{**texts, **numbers, **given})  # type: ignore[arg-type]  # each field has its own type, checked above
     except ConfigurationError as error:
@@ -145,6 +171,36 @@ def settings_from(environment: Mapping[str, str], given: Mapping[str, int | str]
         if not faults:
             return settings
     raise ConfigurationError("oncekey settings", faults)
+
+
+def misspelt_variables(environment: Mapping[str, str]) -> list[str]:
+    """The faults of variables that are none of the library's and look like one that is.
+
+    One with our prefix that is like none is logged: nobody reads it.
+    """
+    faults: list[str] = []
+    meant = {_core(name): name for name in VARIABLES}
+    for name in environment:
+        if name in VARIABLES or not _squeezed(name).startswith(_PREFIX):
+            continue
+        found = get_close_matches(_core(name), meant, n=1, cutoff=_LEAST_ALIKE)
+        if found:
+            faults.append(f"{name} is no variable of oncekey: did you mean {meant[found[0]]}?")
+        else:
+            _logger.warning(
+                "oncekey: nobody reads the variable %s",
+                name,
+                extra={"oncekey_event": "variable-unknown", "variable": name},
+            )
+    return faults
+
+
+def _core(name: str) -> str:
+    return _squeezed(name).removeprefix(_PREFIX)
+
+
+def _squeezed(name: str) -> str:
+    return name.upper().replace("_", "").replace("-", "")
 
 
 def whole_numbers(
@@ -184,6 +240,9 @@ def table_name(environment: Mapping[str, str]) -> str:
         ConfigurationError: it names none.
     """
     name = environment.get("ONCEKEY_TABLE", "").strip()
+    misspelt = [] if name else misspelt_variables(environment)
+    if misspelt:
+        raise ConfigurationError("oncekey settings", misspelt)
     if not name:
         fault = (
             "ONCEKEY_TABLE is not set: name the idempotency table,"

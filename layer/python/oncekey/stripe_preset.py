@@ -47,7 +47,13 @@ class StripePreset:
     store_when = "begun"
 
     def refusal(
-        self, code: str, *, base: str, detail: str | None = None, retry_after_ms: int | None = None
+        self,
+        code: str,
+        *,
+        base: str,
+        detail: str | None = None,
+        retry_after_ms: int | None = None,
+        retryable: bool = True,
     ) -> Answer:
         """An error object; `doc_url` is `base` and the problem code where `base` is an address."""
         problem = PROBLEMS[code]
@@ -57,7 +63,7 @@ class StripePreset:
             error["doc_url"] = f"{base}{code}"
         headers = {
             "Content-Type": "application/json",
-            "Stripe-Should-Retry": "true" if problem.retryable else "false",
+            "Stripe-Should-Retry": "true" if problem.retryable and retryable else "false",
             **retry_after(retry_after_ms),
         }
         return {

@@ -184,6 +184,17 @@ def retention_too_short(operation: str, retention_s: int) -> None:
 
 
 @lru_cache(maxsize=256)
+def caller_not_named(operation: str, why: str) -> None:
+    """A request was answered 403, because nothing says whose it is; each reason is said once."""
+    _logger.warning(
+        "oncekey tenant-missing: %s: %s",
+        operation,
+        why,
+        extra={"oncekey_event": "tenant-missing", "operation": operation, "reason": why},
+    )
+
+
+@lru_cache(maxsize=256)
 def lease_without_context(operation: str, lease_ms: int) -> None:
     """A call in Lambda got no Lambda context; said once for each operation."""
     _logger.warning(

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
+from oncekey.misuse import nearest
+
 # Receives the event's `requestContext`: neither headers nor body, which a client can write at will.
 # Returns None where the caller cannot be told, and the request is then refused.
 CallerSource = Callable[[Mapping[str, Any]], str | None]
@@ -17,6 +19,8 @@ CallerSource = Callable[[Mapping[str, Any]], str | None]
 NOBODY_WHILE_DISABLED = "oncekey-disabled"
 LONGEST_NAME_BYTES = 1_024
 
+_LOOKS_FOR = "_oncekey_looks_for"
+_MOST_SHOWN, _LONGEST_SHOWN = 30, 64
 _SINGLE_TENANT = "single-tenant"
 # What languages and gateways write where there is no name: of a missing value, of a flag, of a list
 # or an object, and of a number that was rounded on its way (1e+20 may have been another's).
@@ -53,7 +57,7 @@ def jwt_claim(name: str) -> CallerSource:
         )
         return _name(claims.get(name))
 
-    return source
+    return _looking_for(source, name)
 
 
 def authorizer_value(name: str) -> CallerSource:
@@ -63,7 +67,7 @@ def authorizer_value(name: str) -> CallerSource:
         authorizer = _mapping(context.get("authorizer"))
         return _name(_mapping(authorizer.get("lambda")).get(name)) or _name(authorizer.get(name))
 
-    return source
+    return _looking_for(source, name)
 
 
 def iam_principal() -> CallerSource:
@@ -122,6 +126,30 @@ def single_tenant() -> Callable[..., str]:
     For handlers and for functions, whatever their arguments.
     """
     return lambda *_args, **_kwargs: _SINGLE_TENANT
+
+
+def _looking_for(source: CallerSource, name: str) -> CallerSource:
+    # For the log: what a source that finds nobody has looked for.
+    setattr(source, _LOOKS_FOR, name)
+    return source
+
+
+def why_nobody(source: CallerSource, context: Mapping[str, Any]) -> str:
+    """What `source` looks for and the names that are in `context`, for the log; never a value."""
+    authorizer = _mapping(context.get("authorizer"))
+    parts = (authorizer.get("claims"), _mapping(authorizer.get("jwt")).get("claims"))
+    claims = [_mapping(part) for part in (*parts, authorizer.get("lambda"))]
+    flat = {name: value for name, value in authorizer.items() if not isinstance(value, Mapping)}
+    names = sorted({str(name)[:_LONGEST_SHOWN] for part in (*claims, flat) for name in part})
+    shown = ", ".join(map(ascii, names[:_MOST_SHOWN])) or "none"
+    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    sought = getattr(source, _LOOKS_FOR, None)
+    if sought is None:
+        return f"the names in the authorizer's context are {shown}{more}"
+    if sought in names:
+        return f"{sought!r} is there and names nobody: it is no text, or says null and the like"
+    likely = nearest(sought, names)
+    return f"there is no {sought!r} in the authorizer's context{likely}; there are {shown}{more}"
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

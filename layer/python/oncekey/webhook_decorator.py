@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey import options
 from oncekey.clock import Clock, SystemClock
+from oncekey.declared import second_operation
 from oncekey.errors import ConfigurationError
 from oncekey.handlers import is_coroutine_function
+from oncekey.misuse import explained, function_faults
 from oncekey.webhook_operation import WebhookOperation
 from oncekey.webhook_signatures import secrets_faults
 
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 _RETENTION = timedelta(days=31)
 
 
+@explained(
+    "@webhook(operation='POST /webhooks/stripe', scheme=StripeSignature(), tenant=single_tenant())"
+)
 @dataclass(frozen=True, kw_only=True)
 class webhook:  # noqa: N801 -- written as a decorator
     """Take every event of a provider on once, whenever and however often it is sent.
@@ -125,6 +130,9 @@ class webhook:  # noqa: N801 -- written as a decorator
 
         # Callers see a handler: the delivery is ours to give.
         del handler.__wrapped__
+        faults = second_operation(self.operation, function, handler, self.store)
+        if faults:
+            raise ConfigurationError(self._where, faults)
         return handler
 
     @property
@@ -153,6 +161,9 @@ class webhook:  # noqa: N801 -- written as a decorator
 
 
 def _function_faults(function: Callable[..., object]) -> list[str]:
+    faults = function_faults(function)
+    if faults:
+        return faults
     if is_coroutine_function(function) or inspect.isgeneratorfunction(function):
         return ["a webhook's function only decides: write it as a plain def that returns"]
     try:

@@ -1,0 +1,110 @@
+"""The operations that this process has declared: two of one name would share their keys.
+
+Each would be given the other's answers. Declaring the same function again is no second operation: a
+module that is loaded again, a factory that is called again, a test that runs again.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_logger = logging.getLogger("oncekey")
+
+# Wrappers of other decorators carry it on.
+_MARK = "_oncekey_operation"
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """One protected function, for as long as it is alive."""
+
+    protected: weakref.ReferenceType[Any]
+    module: str
+    name: str
+    line: int
+    # None: the default one. Another one is alive for as long as the function is.
+    store_id: int | None
+
+    @property
+    def scope(self) -> tuple[str, str]:
+        """Where it is declared: a module, or a function in one."""
+        return self.module, self.name.rpartition("<locals>")[0]
+
+    @property
+    def place(self) -> str:
+        """For the person who wrote it."""
+        return f"{self.module}.{self.name} (line {self.line})"
+
+    def is_same_as(self, other: _Declared) -> bool:
+        """Whether it is the same function, declared again."""
+        is_named_alike = (self.module, self.name) == (other.module, other.name)
+        return is_named_alike and (self.line == other.line or not self.name.endswith("<lambda>"))
+
+
+_declared: dict[str, list[_Declared]] = {}
+
+
+def second_operation(
+    operation: str, function: Callable[..., Any], protected: object, store: object
+) -> list[str]:
+    """Declare `protected`, which runs `function`; the fault, if another function has the name.
+
+    It is one within a module, or within a function that declares both; and anywhere in a Lambda,
+    where whatever is loaded serves together. Elsewhere, such as in tests, which load the handlers
+    of many functions, a second module's is logged.
+    """
+    if getattr(function, _MARK, None) == operation:
+        return ["it is decorated twice: its key would be in use whenever it is asked for"]
+    setattr(protected, _MARK, operation)
+    code = getattr(function, "__code__", None)
+    new = _Declared(
+        weakref.ref(protected),
+        str(getattr(function, "__module__", "")),
+        str(getattr(function, "__qualname__", type(function).__qualname__)),
+        getattr(code, "co_firstlineno", 0),
+        None if store is None else id(store),
+    )
+    others = _others(operation, new)
+    if others and gc.collect():
+        # What nobody refers to any more may be in a circle.
+        others = _others(operation, new)
+    refused = [other for other in others if _serve_together(other, new)]
+    if refused:
+        taken = f"{new.place} has the operation {operation!r} of {refused[0].place}"
+        return [f"{taken}: each would be given the other's answers, so name one of them otherwise"]
+    for other in others:
+        _logger.warning(
+            "oncekey: %s and %s both have the operation %r: where one process serves both, each is"
+            " given the other's answers",
+            other.place,
+            new.place,
+            operation,
+            extra={"oncekey_event": "operation-declared-twice", "operation": operation},
+        )
+    alive = [each for each in _declared.get(operation, []) if each.protected() is not None]
+    _declared[operation] = [*alive, new]
+    return []
+
+
+def _others(operation: str, new: _Declared) -> list[_Declared]:
+    return [
+        other
+        for other in _declared.get(operation, [])
+        if other.protected() is not None
+        and other.store_id == new.store_id
+        and not other.is_same_as(new)
+        and ("<locals>" in other.name) == ("<locals>" in new.name)
+        and ("<locals>" not in new.name or other.scope == new.scope)
+    ]
+
+
+def _serve_together(other: _Declared, new: _Declared) -> bool:
+    return other.scope == new.scope or "AWS_LAMBDA_FUNCTION_NAME" in os.environ
