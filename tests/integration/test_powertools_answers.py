@@ -76,7 +76,9 @@ CASES = [(shape, name) for shape in RESOLVERS for name in ANSWERS] + [
 def decorated_route(shape: str, answer: Callable[[], Any], *, protected: bool) -> Service:
     """A resolver with everything that is added after the middlewares."""
     service = Service(shape, cors=CORS)
-    middlewares: list[Callable[..., Any]] = [service.protect()] if protected else []
+    middlewares: list[Callable[..., Any]] = (
+        [service.protect(replay_headers={"Set-Cookie": True})] if protected else []
+    )
 
     @service.app.post(
         "/payments", middlewares=middlewares, compress=True, cache_control="max-age=9"
@@ -196,8 +198,9 @@ def test_an_answer_stored_behind_one_gateway_is_replayed_behind_another() -> Non
     second = Service("apigw_rest_v1_post")
     second.store, second.clock = first.store, first.clock
     for service in (first, second):
+        repeating = service.protect(replay_headers={"Set-Cookie": True})
 
-        @service.app.post("/payments", middlewares=[service.protect()])
+        @service.app.post("/payments", middlewares=[repeating])
         def create() -> Response[Any]:
             return Response(201, "text/plain", "x", headers={"X": "1"}, cookies=list(COOKIES))
 

@@ -245,15 +245,15 @@ def test_null_members_of_an_event_are_absent_ones() -> None:
         service.send(POST | {"requestContext": {"http": None}})
 
 
-def test_what_passes_through_is_not_touched_by_a_tenant_source() -> None:
-    """A preflight has no caller, and needs none."""
+def test_a_preflight_without_a_caller_is_refused_like_any_request() -> None:
+    """A preflight brings no token: it is for the gateway to answer, and runs for nobody here."""
     service = Protected(tenant=lambda context: context["authorizer"]["no such claim"])
-    service.then = lambda _event, op: {"statusCode": 204, "tenant": op.tenant}
+    preflight = with_header(with_route(POST, "OPTIONS", "/payments"), "origin", "https://a.example")
 
-    assert service.send(with_route(POST, "OPTIONS", "/payments")) == {
-        "statusCode": 204,
-        "tenant": "",
-    }
+    answer = service.send(with_header(preflight, "access-control-request-method", "POST"))
+
+    assert problem_of(answer) == (403, "tenant-missing", False)
+    assert service.runs == []
 
 
 def test_what_passes_through_needs_no_table(monkeypatch: pytest.MonkeyPatch) -> None:

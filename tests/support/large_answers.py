@@ -92,7 +92,8 @@ def world_on(table: DynamoDBClient, bucket: S3Client, *, has_bucket: bool = True
     store = store_on(table, bucket if has_bucket else None)
     # The store thinks of the client's own long time-outs; nothing takes time here.
     store._call_timeout_ms = 0
-    return World(table=table, bucket=bucket, service=Protected(store=store))
+    service = Protected(store=store, replay_headers={"Set-Cookie": True})
+    return World(table=table, bucket=bucket, service=service)
 
 
 def place_of(record: dict[str, Any]) -> str:

@@ -28,14 +28,16 @@ from tests.support.stable_names import stable_repr
 
 every_shape = pytest.mark.parametrize("shape", Shape)
 TEXTS = st.text(max_size=10)
+TOKENS = st.text("!#$%&'*+-.^_`|~09azAZ", min_size=1, max_size=10)
+LINES = st.text(st.characters(codec="latin-1", exclude_categories=["Cc"]), max_size=10)
 ANSWERS = st.fixed_dictionaries(
     {"statusCode": st.integers(100, 599)},
     optional={
-        "headers": st.none() | st.dictionaries(TEXTS, TEXTS, max_size=3),
-        "multiValueHeaders": st.dictionaries(TEXTS, st.lists(TEXTS, max_size=2), max_size=2),
+        "headers": st.none() | st.dictionaries(TOKENS, LINES, max_size=3),
+        "multiValueHeaders": st.dictionaries(TOKENS, st.lists(LINES, max_size=2), max_size=2),
         "body": st.none() | st.text(),
         "isBase64Encoded": st.booleans(),
-        "cookies": st.lists(TEXTS, max_size=2),
+        "cookies": st.lists(LINES, max_size=2),
         "statusDescription": st.just("200 OK"),
     },
 )

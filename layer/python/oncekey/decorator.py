@@ -6,7 +6,7 @@ It checks its options when it is applied, and does nothing else before the first
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -93,6 +93,10 @@ class idempotent:  # noqa: N801 -- written as a decorator
             default.
         before_store: changes what is stored, to keep secrets out of the table. The first caller
             gets the answer as it was, a replay what was stored.
+        replay_headers: which headers a replay repeats, where the rule does not fit: `{"Set-Cookie":
+            True, "X-Cost": False}`. By the rule it repeats those of the answer and not those of the
+            first exchange (`Date`, ids of requests and traces, rate limits, `Access-Control-*`,
+            cookies, `WWW-Authenticate`, hop-by-hop); these are not stored either.
         response_version: the version of the answers that this release gives.
         upgrade_response: turns an answer stored by another version into one of this version, on
             replay; it gets the answer and its version.
@@ -138,6 +142,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
     not_executed: NotExecutedRule = ()
     store_when: str | Callable[[Answer], bool] | None = None
     before_store: Callable[[Answer], Answer] | None = None
+    replay_headers: Mapping[str, bool] | None = None
     response_version: int = 1
     upgrade_response: Callable[[Answer, int], Answer] | None = None
     in_progress: str | None = None
@@ -220,6 +225,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
             response_version=self.response_version,
             upgrade_response=self.upgrade_response,
             before_store=self.before_store,
+            replay_headers={n.lower(): yes for n, yes in (self.replay_headers or {}).items()},
             is_async=self.mode == "async",
             completes_abandoned=self.on_abandoned == "complete",
             quota=self.quota,

@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 from oncekey.http_event import Shape
+from oncekey.http_headers import check_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,6 +39,7 @@ def stored_form(returned: Any, shape: Shape) -> str:
     answer = _explicit(returned, shape)
     status_code(answer)
     _check_body(answer)
+    check_headers(answer)
     try:
         stored = json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
@@ -50,7 +52,9 @@ def stored_form(returned: Any, shape: Shape) -> str:
 
 def final_answer(final: Final) -> Answer:
     """The answer that a raised `Final` stands for."""
-    headers = {name: str(value) for name, value in final.headers.items()}
+    # What an author gives, whatever its type says, is checked like any answer.
+    given: Mapping[str, Any] = final.headers
+    headers = {n: str(v) if isinstance(v, int | float) else v for n, v in given.items()}
     if isinstance(final.body, str):
         return {"statusCode": final.status, "headers": headers, "body": final.body}
     if final.body is None:
@@ -78,7 +82,7 @@ def status_code(answer: Mapping[str, Any]) -> int:
         TypeError: it is not a whole number from 100 to 599.
     """
     status = answer.get("statusCode")
-    if isinstance(status, str) and status.isdecimal():
+    if isinstance(status, str) and status.isascii() and status.isdecimal():
         status = int(status)
     if isinstance(status, bool) or not isinstance(status, int) or not 100 <= status <= 599:
         raise TypeError("oncekey: the handler's answer needs a statusCode from 100 to 599")
@@ -180,9 +184,6 @@ def _check_body(answer: Mapping[str, Any]) -> None:
             f"oncekey: the body of the handler's answer is text, not {type(body).__name__}:"
             " use json.dumps"
         )
-    for field in ("headers", "multiValueHeaders"):
-        if not isinstance(answer.get(field) or {}, dict):
-            raise TypeError(f"oncekey: {field} of the handler's answer is a dict")
 
 
 def _has_lone_surrogate(text: str) -> bool:

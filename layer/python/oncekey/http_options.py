@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from oncekey import options
+from oncekey.http_headers import is_header_name
 from oncekey.quota import quota_faults
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ def option_faults(given: idempotent, settings: dict[str, int | str]) -> list[str
         ),
         *options.kind_faults({name: (getattr(given, name), bool) for name in _SWITCHES}),
         *options.kind_faults({"problem_base": (given.problem_base or "", str)}),
+        *_replay_faults(given.replay_headers),
         *options.version_faults(given.response_version),
         *options.mode_faults(given.mode, given.in_progress, given.start_within, given.required),
         *_abandonment_faults(given),
@@ -39,6 +42,17 @@ def option_faults(given: idempotent, settings: dict[str, int | str]) -> list[str
         *options.duration_faults({name: getattr(given, name) for name in _DURATIONS}),
         *options.settings_faults(settings),
     ]
+
+
+def _replay_faults(chosen: object) -> list[str]:
+    if chosen is None:
+        return []
+    is_choice = isinstance(chosen, Mapping) and all(
+        is_header_name(name) and isinstance(yes, bool) for name, yes in chosen.items()
+    )
+    if is_choice:
+        return []
+    return ["replay_headers says of each header whether it is repeated: {'Set-Cookie': True}"]
 
 
 def _abandonment_faults(given: idempotent) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey import telemetry
 from oncekey.http_answer import Answer, answer_from, changed_by, with_headers
+from oncekey.http_headers import for_replay, with_cookies_for
 from oncekey.http_key import HEADER
 from oncekey.ietf_preset import retry_after
 from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
@@ -48,7 +49,9 @@ def _replay(
     except ValueError:
         telemetry.answer_unavailable(record, record.created_at_ms, "the stored answer is damaged")
         return refused(Reason.ANSWER_UNAVAILABLE, request, policy, settings)
-    return _marked(_upgraded(answer, record, policy), marks, request, policy)
+    # Of a record of another release, or of what a resolver answered, more may be stored.
+    repeated = for_replay(_upgraded(answer, record, policy), policy.replay_headers)
+    return _marked(with_cookies_for(repeated, request.shape), marks, request, policy)
 
 
 def _marked(answer: Answer, marks: Marks, request: HttpRequest, policy: HttpPolicy) -> Answer:

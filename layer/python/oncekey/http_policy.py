@@ -51,6 +51,8 @@ class HttpPolicy:
     response_version: int
     upgrade_response: Callable[[Answer, int], Answer] | None
     before_store: Callable[[Answer], Answer] | None
+    # By header, in lower case: whether a replay repeats it, where the rule is not what is wanted.
+    replay_headers: Mapping[str, bool]
     is_async: bool
     completes_abandoned: bool
     quota: Quota | None

@@ -18,6 +18,7 @@ from oncekey.http_answer import (
     stored_form,
 )
 from oncekey.http_event import Shape
+from oncekey.http_headers import for_replay
 from oncekey.not_now import says_not_now
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ def _answered(
         stored = text
         if policy.before_store is not None:
             changed = changed_by("before_store", policy.before_store(answer_from(text)))
-            stored = stored_form(changed, request.shape)
+            stored = stored_form(for_replay(changed, policy.replay_headers), request.shape)
+        elif (kept := for_replay(answer, policy.replay_headers)) is not answer:
+            stored = stored_form(kept, request.shape)
     except Exception as mistake:  # noqa: BLE001 -- of the author's; the handler has run, so the record comes first
         return Raised(mistake, has_returned=True)
     given = commits_with(answer)

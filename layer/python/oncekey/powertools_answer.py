@@ -28,6 +28,9 @@ except ImportError:  # older releases have no Depends()
 else:
     _WRAPPERS = (DependencyResolutionError,)
 
+from oncekey.http_event import Shape
+from oncekey.http_headers import with_cookies_for
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -75,9 +78,10 @@ def answer_of(app: ApiGatewayResolver, response: Response[Any]) -> Answer:
 
 def response_of(answer: Mapping[str, Any]) -> Response[Any]:
     """The response that is sent as `answer`, in whichever shape that was stored."""
-    many: dict[str, list[str]] = dict(answer.get("multiValueHeaders") or {})
-    # Headers are where cookies are sent in this form, and another form must not join them.
-    cookies = [*many.pop("Set-Cookie", []), *(answer.get("cookies") or [])]
+    # However they were sent, the resolver sends cookies as its own event wants them.
+    unified = with_cookies_for(dict(answer), Shape.PAYLOAD_2)
+    many: dict[str, list[str]] = dict(unified.get("multiValueHeaders") or {})
+    cookies = unified.get("cookies") or []
     # A number, as of `Final(429, headers={"Retry-After": 5})`, is a line of text to a gateway.
     single = {
         name: str(value)

@@ -1,0 +1,175 @@
+"""The headers of an answer: which can be sent at all, and which of them a replay repeats.
+
+Some headers say what was done and go with the answer; others were about one exchange, and would be
+untrue, or another's, in the next.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from oncekey.http_event import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from oncekey.http_answer import Answer
+
+# RFC 9110, sections 5.6.2 and 5.5: no line break or other control character, and bytes of Latin-1
+# at most. A gateway answers anything else with an error of its own, or cuts the answer in two.
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_PLACES = ("headers", "multiValueHeaders")
+_COOKIE = "set-cookie"
+
+# What belonged to the exchange that an answer was first given in.
+_OF_THE_EXCHANGE = frozenset(
+    {
+        # When and by whom it was sent, and over which connection.
+        *("date", "server", "via", "age", "alt-svc", "server-timing", "x-runtime", "x-powered-by"),
+        *("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"),
+        *("x-cache", "x-cache-hits", "x-served-by", "x-timer", "cf-ray", "x-response-time"),
+        # Whose session it was, and how they proved who they are.
+        *(_COOKIE, "set-cookie2", "www-authenticate", "authentication-info"),
+        # Which request it was.
+        *("x-request-id", "request-id", "x-correlation-id", "correlation-id", "x-amzn-requestid"),
+        *("x-amzn-request-id", "x-amz-request-id", "x-amz-id-2", "x-amz-apigw-id"),
+        *(
+            "x-amzn-trace-id",
+            "x-trace-id",
+            "x-span-id",
+            "traceparent",
+            "tracestate",
+            "traceresponse",
+        ),
+        *("baggage", "b3", "uber-trace-id", "sentry-trace", "x-cloud-trace-context"),
+        # What was left to its caller then.
+        *("ratelimit", "x-ratelimit", "x-rate-limit"),
+    }
+)
+_PREFIXES_OF_THE_EXCHANGE = (
+    *("access-control-", "proxy-", "ratelimit-", "x-ratelimit-", "x-rate-limit-"),
+    *("x-b3-", "x-datadog-", "x-amz-cf-", "sec-websocket-"),
+)
+
+
+def check_headers(answer: Mapping[str, Any]) -> None:
+    """Return if every header and cookie of `answer` can be sent.
+
+    Raises:
+        TypeError: one cannot. The message names it, without its value.
+    """
+    for place in _PLACES:
+        headers: Any = answer.get(place) or {}
+        if not isinstance(headers, dict):
+            raise TypeError(f"oncekey: {place} of the handler's answer is a dict")
+        for name, value in headers.items():
+            if not is_header_name(name):
+                raise TypeError(f"oncekey: a name in {place} of the handler's answer is no token")
+            if place == "headers":
+                _check_value(name, value)
+            elif value is not None and not isinstance(value, list | tuple):
+                raise TypeError(
+                    f"oncekey: {name} in {place} of the handler's answer is a list of texts,"
+                    f" not {type(value).__name__}"
+                )
+            else:
+                for line in value or ():
+                    _check_value(name, line)
+    cookies: Any = answer.get("cookies")
+    if cookies is not None and not isinstance(cookies, list | tuple):
+        raise TypeError("oncekey: cookies of the handler's answer is a list of texts")
+    for cookie in cookies or ():
+        if not isinstance(cookie, str):
+            raise TypeError(
+                f"oncekey: a cookie of the handler's answer is text, not {type(cookie).__name__}"
+            )
+        _check_value("a cookie", cookie)
+
+
+def is_header_name(name: object) -> bool:
+    """Whether `name` can be that of a header."""
+    return isinstance(name, str) and _TOKEN.fullmatch(name) is not None
+
+
+def _check_value(name: str, value: object) -> None:
+    # A gateway writes a number or a flag as text, and nothing for None.
+    if value is None or isinstance(value, bool | int | float):
+        return
+    if not isinstance(value, str):
+        raise TypeError(
+            f"oncekey: {name} in the handler's answer is text, not {type(value).__name__}"
+        )
+    if _VALUE.fullmatch(value) is None:
+        raise TypeError(
+            f"oncekey: {name} in the handler's answer has a character that no header can have:"
+            " a line break, another control character, or one beyond Latin-1"
+        )
+
+
+def for_replay(answer: Answer, chosen: Mapping[str, bool]) -> Answer:
+    """`answer` without what belonged to its first exchange; itself, if it has nothing of that.
+
+    `chosen` says of headers (in lower case) whether they are repeated, whatever the rule is.
+    """
+    dropped = {name for _, name in _names(answer) if not _is_repeated(name, chosen)}
+    has_cookies = bool(answer.get("cookies")) and not _is_repeated(_COOKIE, chosen)
+    if not dropped and not has_cookies:
+        return answer
+    kept = {name: value for name, value in answer.items() if name != "cookies" or not has_cookies}
+    for place in _PLACES:
+        if kept.get(place):
+            kept[place] = {n: value for n, value in kept[place].items() if n not in dropped}
+    return kept
+
+
+def _is_repeated(name: str, chosen: Mapping[str, bool]) -> bool:
+    lower = name.lower()
+    is_of_exchange = lower in _OF_THE_EXCHANGE or lower.startswith(_PREFIXES_OF_THE_EXCHANGE)
+    return chosen.get(lower, not is_of_exchange)
+
+
+def with_cookies_for(answer: Answer, shape: Shape) -> Answer:
+    """`answer` with its cookies where `shape` reads them.
+
+    A load balancer without multi-value headers sends one: the last.
+    """
+    match shape:
+        case Shape.PAYLOAD_2:
+            rest, moved = _taken(answer, "multiValueHeaders")
+            return {**rest, "cookies": [*(rest.get("cookies") or []), *moved]} if moved else answer
+        case Shape.REST | Shape.LOAD_BALANCER_MULTI_VALUE:
+            moved = list(answer.get("cookies") or [])
+            rest = {name: value for name, value in answer.items() if name != "cookies"}
+            return _with_lines(rest, moved) if moved else answer
+        case Shape.LOAD_BALANCER:
+            rest, moved = _taken(answer, "multiValueHeaders")
+            moved = [*moved, *(rest.pop("cookies", None) or [])]
+            if not moved:
+                return answer
+            headers = rest.get("headers") or {}
+            is_there = any(name.lower() == _COOKIE for name in headers)
+            return rest if is_there else {**rest, "headers": {**headers, "Set-Cookie": moved[-1]}}
+
+
+def _taken(answer: Answer, place: str) -> tuple[Answer, list[Any]]:
+    """A copy of `answer` without the cookies in `place`, and the cookies."""
+    headers: dict[str, Any] = answer.get(place) or {}
+    cookies = [line for n, lines in headers.items() if n.lower() == _COOKIE for line in lines or ()]
+    if not cookies:
+        return dict(answer), []
+    rest = {name: lines for name, lines in headers.items() if name.lower() != _COOKIE}
+    return {**answer, place: rest}, cookies
+
+
+def _with_lines(answer: Answer, cookies: list[Any]) -> Answer:
+    rest, already = _taken(answer, "multiValueHeaders")
+    many = rest.get("multiValueHeaders") or {}
+    return {**rest, "multiValueHeaders": {**many, "Set-Cookie": [*already, *cookies]}}
+
+
+def _names(answer: Answer) -> Iterator[tuple[str, str]]:
+    for place in _PLACES:
+        for name in answer.get(place) or {}:
+            yield place, name
