@@ -22,6 +22,7 @@ from functions.shared import models
 from oncekey import (
     InProgress,
     OutcomeUnknown,
+    ResultUnavailable,
     current_operation,
     idempotent_function,
 )
@@ -60,6 +61,9 @@ def work(record: SQSRecord, lambda_context: object = None) -> None:
     receives = int(record.attributes.approximate_receive_count)
     try:
         carry_out(delivered(record.body), lambda_context)
+    except ResultUnavailable:
+        # It was carried out, and only its result was not kept: there is nothing left to do.
+        logger.info("message was done before", extra={"sqs_message_id": record.message_id})
     except Exception as error:
         # Its type alone: the text of a provider's or a model's error may repeat what was sent.
         logger.warning(

@@ -38,6 +38,7 @@ from oncekey.ledger_values import (
     OnlyTheirs,
 )
 from oncekey.operation import Operation, current_operation
+from oncekey.operation_event import OperationEvent
 from oncekey.quota import Quota
 from oncekey.recorded_errors import (
     ConditionFailed,
@@ -87,6 +88,7 @@ __all__ = [
     "OnlyOurs",
     "OnlyTheirs",
     "Operation",
+    "OperationEvent",
     "OutcomeUnknown",
     "Publish",
     "Question",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from oncekey.identity import Identity
     from oncekey.job import Job
+    from oncekey.operation_event import OnEvent
     from oncekey.quota import Quota
     from oncekey.quota_memory import QuotaMemory
     from oncekey.settings import Settings
@@ -55,6 +56,8 @@ class Claim:
     # What the tenant may use, and what this sandbox remembers of it.
     quota: Quota | None = None
     quota_memory: QuotaMemory | None = None
+    # The author's, who hears of replays and the like.
+    on_event: OnEvent | None = None
 
     @property
     def pk(self) -> str:

@@ -28,6 +28,7 @@ from oncekey.record import Effects
 if TYPE_CHECKING:
     from oncekey.fingerprint import Selection
     from oncekey.operation import Operation
+    from oncekey.operation_event import OnEvent
     from oncekey.preset import Preset
     from oncekey.quota import Quota
     from oncekey.store import Store
@@ -120,6 +121,8 @@ class idempotent:  # noqa: N801 -- written as a decorator
         reconcile_grace: how long after a dead attempt's lease its calls may still arrive somewhere,
             60 s by default.
         quota: how many keys a tenant may use; see `oncekey.Quota`.
+        on_event: is told of replays, conflicts, takeovers and what is unknown; see
+            `oncekey.OperationEvent`.
         problem_base: what a problem's `type` begins with, such as your documentation's address.
         store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
         clock: the source of time and randomness, for tests.
@@ -156,6 +159,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
     max_lease: timedelta | None = None
     reconcile_grace: timedelta | None = None
     quota: Quota | None = None
+    on_event: OnEvent | None = None
     problem_base: str | None = None
     store: Store | None = None
     clock: Clock | None = None
@@ -229,6 +233,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
             is_async=self.mode == "async",
             completes_abandoned=self.on_abandoned == "complete",
             quota=self.quota,
+            on_event=self.on_event,
             given_settings=self._settings(),
         )
         return HttpOperation(policy=policy, store=self.store, clock=self.clock or SystemClock())

@@ -11,6 +11,7 @@ from oncekey.errors import StoreError
 from oncekey.fate import decide
 from oncekey.journal import Journal
 from oncekey.operation import Operation
+from oncekey.operation_event import tell
 from oncekey.operation_pointer import pointer_to
 from oncekey.outcome import RETRY_SOON_MS, Outcome, Reason, Refusal, Replayed
 from oncekey.quota_counting import limited
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
 
     Reserving = Callable[[Claim, str, Budget, Clock], Flow[Decision]]
 
+# What an author hears of a refusal.
+_KINDS = {
+    Reason.RUNNING: "conflict",
+    Reason.KEY_REUSED: "key-reused",
+    Reason.OUTCOME_UNKNOWN: "unknown",
+}
 # Before the handler has run the caller loses nothing by an early refusal: it sends it again.
 _MOST_RESERVE_FAILURES = 3
 
@@ -84,12 +91,17 @@ def attempt(
     if isinstance(decision, Replayed | Refusal):
         decision = limited(decision, claim, owner, clock.now_ms())
     if isinstance(decision, Replayed):
-        return (yield from replay(decision, budget, clock))
+        replayed = yield from replay(decision, budget, clock)
+        if isinstance(replayed, Replayed):
+            tell(claim.on_event, "replay", replayed.record)
+        return replayed
     if isinstance(decision, Refusal):
         record = decision.record
         # What waits under our own owner is what we have just accepted.
         if record is not None and record.owner != owner and decision.reason != Reason.SUPERSEDED:
             telemetry.refused(decision.reason, record, clock.now_ms())
+            if decision.reason in _KINDS:
+                tell(claim.on_event, _KINDS[decision.reason], record)
         return (yield from _findable(decision, claim, budget, clock))
     recorder = Recorder(
         claim=claim, record=decision.record, clock=clock, budget=budget, has_bucket=has_bucket

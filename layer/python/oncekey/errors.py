@@ -167,9 +167,12 @@ class CallNotAnswered(OncekeyError):  # noqa: N818 -- what its subclasses have i
         retry_after_s: when calling again may end otherwise; None where waiting does not help.
         detail: what else is known about the reason. Never a key or a payload.
         retryable: True means "same key, wait"; False means "do not make this call again".
+        completed: the call was carried out, and no further one is needed: a worker acknowledges its
+            message.
     """
 
     retryable: ClassVar[bool] = False
+    completed: ClassVar[bool] = False
     advice: ClassVar[str] = "the call was not answered"
 
     def __init__(
@@ -278,8 +281,13 @@ class KeyMissing(CallNotAnswered):
 
 
 class ResultUnavailable(CallNotAnswered):
-    """The call was carried out, and its result cannot be given again."""
+    """The call was carried out, and its result cannot be given again.
 
+    The work is done: the worker of a queue acknowledges the message, and does not report it as
+    failed.
+    """
+
+    completed = True
     advice = (
         "the call was carried out, and its result cannot be given again; do not repeat it with"
         " another key, look its effect up where it was made"

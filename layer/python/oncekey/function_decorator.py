@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from oncekey.operation import Operation
+    from oncekey.operation_event import OnEvent
     from oncekey.store import Store
 
 P = ParamSpec("P")
@@ -70,6 +71,8 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
         max_lease: a shorter lease, with `repeatable` effects only.
         reconcile_grace: see `idempotent`.
         quota: how many keys a tenant may use; see `oncekey.Quota`.
+        on_event: is told of replays, conflicts, takeovers and what is unknown; see
+            `oncekey.OperationEvent`. That tells a replay from a run.
         store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
         clock: the source of time and randomness, for tests.
 
@@ -95,6 +98,7 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
     max_lease: timedelta | None = None
     reconcile_grace: timedelta | None = None
     quota: Quota | None = None
+    on_event: OnEvent | None = None
     store: Store | None = None
     clock: Clock | None = None
 
@@ -106,6 +110,7 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
             *options.secrets_faults(self.fingerprint_secrets),
             *options.proof_faults(self.not_executed),
             *options.kind_faults({"store_raw_key": (self.store_raw_key, bool)}),
+            *options.event_faults(self.on_event),
             *options.clock_faults(self.clock),
             *options.store_faults(self.store),
             *quota_faults(self.quota),
@@ -189,6 +194,7 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
             is_not_executed=options.predicate(self.operation, self.not_executed),
             stores_raw_key=self.store_raw_key,
             quota=self.quota,
+            on_event=self.on_event,
             given_settings=self._settings(),
             store=self.store,
             clock=self.clock or SystemClock(),

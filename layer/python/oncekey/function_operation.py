@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from oncekey.clock import Clock
     from oncekey.function_keys import FunctionKey
+    from oncekey.operation_event import OnEvent
     from oncekey.quota import Quota
     from oncekey.record import Effects
     from oncekey.settings import Settings
@@ -84,6 +85,7 @@ class FunctionOperation:
     is_not_executed: Callable[[BaseException], bool]
     stores_raw_key: bool
     quota: Quota | None
+    on_event: OnEvent | None
     given_settings: Mapping[str, int | str]
     store: Store | None
     clock: Clock
@@ -161,6 +163,7 @@ class FunctionOperation:
             deadline_ms=self._deadline_ms(call, settings, self.clock.now_ms()),
             stores_raw_key=self.stores_raw_key,
             quota=self.quota,
+            on_event=self.on_event,
         )
         execution = Execution(store=store, clock=self.clock, is_not_executed=self.is_not_executed)
         return claim, execution

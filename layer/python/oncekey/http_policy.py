@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.http_answer import Answer
     from oncekey.http_event import HttpRequest
+    from oncekey.operation_event import OnEvent
     from oncekey.preset import Preset
     from oncekey.quota import Quota
     from oncekey.record import Effects
@@ -56,6 +57,7 @@ class HttpPolicy:
     is_async: bool
     completes_abandoned: bool
     quota: Quota | None
+    on_event: OnEvent | None
     given_settings: Mapping[str, int | str]
 
     def needs_key(self, request: HttpRequest) -> bool:
@@ -146,6 +148,7 @@ class HttpPolicy:
             response_version=self.response_version,
             stores_raw_key=self.stores_raw_key,
             may_be_asked_after=True,
+            on_event=self.on_event,
             timed_out=self._timed_out(request, settings) if self.is_async else None,
         )
         if is_accepted:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from oncekey import retry
 from oncekey.acceptance import timed_out
+from oncekey.operation_event import tell
 from oncekey.outcome import Decision, Held, Reason, Refusal, Replayed
 from oncekey.pending_transitions import Begin
 from oncekey.record import Effects, Status
@@ -19,7 +20,7 @@ from oncekey.reservation import (
 )
 from oncekey.store import Refused
 from oncekey.transition_rules import applied
-from oncekey.transitions import Reserve
+from oncekey.transitions import Reserve, TakeOver
 
 if TYPE_CHECKING:
     from oncekey.claim import Claim
@@ -41,10 +42,14 @@ def begin(task: Task, claim: Claim, owner: str, budget: Budget, clock: Clock) ->
         StoreError: as for `oncekey.reservation.reserve`.
     """
     met = yield from retry.read(task.pk, budget, clock)
+    takes_over = False
     for _ in range(MOST_ROUNDS):
         decision = _decide(met, task, claim, owner, clock)
+        if isinstance(decision, Held) and takes_over:
+            tell(claim.on_event, "takeover", decision.record)
         if isinstance(decision, Held | Replayed | Refusal):
             return decision
+        takes_over = isinstance(decision, TakeOver)
         reply = yield from retry.write(decision, budget, clock)
         met = reply.record if isinstance(reply, Refused) else applied(decision, met)
     return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=SHORTEST_RETRY_AFTER_MS)

@@ -89,7 +89,7 @@ class Jobs:
         time bounds the lease.
 
         Raises:
-            JobUnfinished: the handler's answer is not final, or is not on record.
+            JobUnfinished: the handler's answer is not final, or its end is not on record.
             InProgress: another worker is at it; `retry_after_s` says when to look again.
             OutcomeUnknown: it was interrupted and may have had an effect; it waits to be settled.
             StoreUnavailable: the store did not answer, or did not confirm the end.
@@ -158,8 +158,8 @@ def _check(outcome: Outcome, message: Delivered) -> None:
             job_telemetry.forgotten(message.operation, message.operation_id)
         case Refusal(reason=Reason.SUPERSEDED):
             job_telemetry.superseded(message.operation, message.operation_id)
-        case Ran(expires_at_s=None):
-            # Not final, not recorded, or not kept: the record says which, to whoever looks next.
+        case Ran(expires_at_s=None, is_done=False):
+            # Not final, or not recorded: the record says which, to whoever looks next.
             raise JobUnfinished(
                 operation=message.operation, operation_id=message.operation_id, retry_after_s=1
             )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from oncekey import telemetry, tenants
 from oncekey.errors import ConfigurationError
+from oncekey.handlers import is_coroutine_function
 from oncekey.http_key import MAX_KEY_LENGTH
 from oncekey.record import Effects
 from oncekey.settings import settings_from
@@ -180,6 +181,14 @@ def hook_faults(hooks: Mapping[str, object]) -> list[str]:
         for name, hook in hooks.items()
         if hook is not None and not callable(hook)
     ]
+
+
+def event_faults(on_event: object) -> list[str]:
+    """What is wrong with who hears of replays and the like."""
+    if on_event is None or (callable(on_event) and not isinstance(on_event, type)):
+        is_async = on_event is not None and is_coroutine_function(on_event)
+        return ["on_event is an async function, which nobody awaits"] if is_async else []
+    return ["on_event is no callable of an OperationEvent"]
 
 
 def kind_faults(values: Mapping[str, tuple[object, type]]) -> list[str]:

@@ -67,12 +67,14 @@ class Refusal:
 class Ran:
     """The handler ran and this is its answer.
 
-    `expires_at_s` is None where the answer could not be recorded.
+    `expires_at_s` is None where the answer is not on record. `is_done`: the record says that the
+    work is done, though its answer could not be kept.
     """
 
     value: Any
     record: Record
     expires_at_s: int | None
+    is_done: bool = False
 
 
 @dataclass(frozen=True, slots=True)

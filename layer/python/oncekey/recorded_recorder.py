@@ -95,8 +95,11 @@ class RecordedRecorder(Interruption):
             return (yield from self._refused(reply.record, result))
         if isinstance(result, Unsendable):
             return Failed(result.error)
-        expires_at_s = None if isinstance(stored, NotKept) else transition.ending.expires_at_s
-        return Ran(value=result.value, record=self.record, expires_at_s=expires_at_s)
+        is_done = isinstance(stored, NotKept)
+        expires_at_s = None if is_done else transition.ending.expires_at_s
+        return Ran(
+            value=result.value, record=self.record, expires_at_s=expires_at_s, is_done=is_done
+        )
 
     def _stored(
         self, result: Answered[Any] | Unsendable, collected: Collected

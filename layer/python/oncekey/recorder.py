@@ -9,6 +9,7 @@ from oncekey import retry, telemetry
 from oncekey.commands import Answered, Unsendable
 from oncekey.errors import StoreError
 from oncekey.fate import Fate, reason
+from oncekey.operation_event import tell
 from oncekey.outcome import RETRY_SOON_MS, Failed, Outcome, Ran, Reason, Refusal, Replayed
 from oncekey.record import Status
 from oncekey.replay import replay
@@ -84,8 +85,9 @@ class Recorder:
         if isinstance(met, Refused):
             return (yield from self._answer_in_place_of(answered, met.record))
         # What is not kept cannot be promised until any time.
-        expires_at_s = None if isinstance(stored, NotKept) else met
-        return Ran(value=answered.value, record=self.record, expires_at_s=expires_at_s)
+        if isinstance(stored, NotKept):
+            return replace(unrecorded, is_done=True)
+        return Ran(value=answered.value, record=self.record, expires_at_s=met)
 
     def _kept(self, text: str) -> Flow[StoredAnswer]:
         expires_at_s = self.claim.expires_at_s(self.clock.now_ms()) + KEPT_LONGER_S
@@ -147,7 +149,9 @@ class Recorder:
             # Ours: it landed and its answer was lost.
             kept = not isinstance(met.response, NotKept)
             expires_at_s = met.expires_at_s if kept else None
-            return Ran(value=answered.value, record=met, expires_at_s=expires_at_s)
+            return Ran(
+                value=answered.value, record=met, expires_at_s=expires_at_s, is_done=not kept
+            )
         telemetry.ownership_lost(self.record, now_ms)
         if met.status is Status.COMPLETED:
             return (yield from replay(Replayed(met), self.budget, self.clock))
@@ -175,6 +179,7 @@ class Recorder:
     def _mark_unknown(self, why: str, *, is_escalated: bool = False) -> Flow[None]:
         now_ms = self.clock.now_ms()
         telemetry.outcome_unknown(self.record, now_ms, why)
+        tell(self.claim.on_event, "unknown", self.record)
         due = self.claim.due_after_lease(self.record.lease_until_ms or now_ms)
         doubt = Doubt(reason=why, due=due, escalated_at_ms=now_ms if is_escalated else None)
         mark = MarkUnknown(pk=self.record.pk, owner=self.record.owner, doubt=doubt)

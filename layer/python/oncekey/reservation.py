@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 from oncekey import commands, quota_counting, retry, telemetry
 from oncekey.acceptance import accept, again, given_up, put_back, timed_out
 from oncekey.judgement import Verdict, judge
+from oncekey.operation_event import tell
 from oncekey.outcome import Decision, Held, Reason, Refusal, Replayed
 from oncekey.pending_transitions import Begin, Enqueue, TimeOut
 from oncekey.record import Record, Status
@@ -56,7 +57,7 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
         # large payload is not kept for a repeat, and no repeat locks the counters of new keys.
         met = yield from retry.read(claim.pk, budget, clock)
     decision = decide(met, claim, owner, clock)
-    polls, is_accepted = 0, False
+    polls, is_accepted, takes_over = 0, False, False
     for _ in range(MOST_ROUNDS):
         while (
             _is_running(decision) and (left_ms := _time_to_wait_ms(claim, wait_until_ms, clock)) > 0
@@ -66,10 +67,11 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
             met = yield from retry.read(claim.pk, budget, clock)
             decision = decide(met, claim, owner, clock)
         if isinstance(decision, Held | Replayed | Refusal):
-            return decision
+            break
         if isinstance(decision, Enqueue) and met is not None and is_accepted:
             # It has failed since we accepted it: the queue's next delivery is its retry.
             return running(met, clock.now_ms())
+        takes_over = isinstance(decision, TakeOver)
         reply = yield from _sent(decision, met, claim, budget, clock)
         if isinstance(reply, Refusal):
             return reply
@@ -77,6 +79,8 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
         # What was written is judged like anything else: a lease may have ended while it was sent.
         met = reply.record if isinstance(reply, Refused) else applied(decision, met)
         decision = decide(met, claim, owner, clock)
+    if isinstance(decision, Held) and takes_over:
+        tell(claim.on_event, "takeover", decision.record)
     if isinstance(decision, Held | Replayed | Refusal):
         return decision
     return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=SHORTEST_RETRY_AFTER_MS)

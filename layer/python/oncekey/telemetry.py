@@ -257,6 +257,17 @@ def operation_unused(operation: str) -> None:
     )
 
 
+def hook_failed(operation: str, kind: str, error: Exception) -> None:
+    """The author's `on_event` raised; the call goes on. The text of the error stays out."""
+    _logger.error(
+        "oncekey: on_event of %s raised %s at %s",
+        operation,
+        type(error).__name__,
+        kind,
+        extra={"oncekey_event": "hook-failed", "operation": operation},
+    )
+
+
 def rule_failed(operation: str, error: Exception) -> None:
     """The author's `not_executed` predicate raised; its verdict counts as no."""
     _logger.error(

@@ -1,0 +1,93 @@
+"""What is done is done, though its result could not be kept: its message is acknowledged."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from typing import Any
+
+import pytest
+
+from oncekey import ResultUnavailable, idempotent_function, single_tenant
+from oncekey.errors import CallNotAnswered, InProgress
+from oncekey.record import Status
+from oncekey.testing import MemoryStore
+from tests.support.async_world import POST, Accepting
+
+# More than an item holds, compressed or not.
+INCOMPRESSIBLE = b"".join(hashlib.sha256(str(number).encode()).digest() for number in range(20_000))
+    hashlib.sha256(bytes([n % 256, n // 256])).digest() for n in range(20_000)
+)
+
+
+class WithoutBucket(MemoryStore):
+    """A store that cannot keep what no item holds."""
+
+    has_bucket = False
+
+
+@pytest.mark.fault("K11.6")
+@pytest.mark.parametrize("effects", ["unrecorded", "repeatable", "recorded"])
+@pytest.mark.parametrize("result", ["too large", "of no kind that is stored"])
+def test_a_worker_can_tell_that_a_message_is_done(effects: str, result: str) -> None:
+    """A repeat of what was done without a result that can be given again does not run, and raises
+    what says that the work is completed; no other exception says so.
+
+    Red when it looks like any failure, and its message is delivered until it is a dead letter.
+    """
+    runs: list[str] = []
+    value = INCOMPRESSIBLE if result == "too large" else object()
+
+    @idempotent_function(
+        operation="without a result",
+        key="@",
+        tenant=single_tenant(),
+        store=WithoutBucket(),
+        effects=effects,
+    )
+    def function(message: str) -> Any:
+        runs.append(message)
+        return value
+
+    if result == "too large":
+        assert function("a") == value
+    else:
+        with pytest.raises(TypeError):
+            function("a")
+    for _ in range(2):
+        with pytest.raises(ResultUnavailable) as done:
+            function("a")
+        assert done.value.completed
+        assert not done.value.retryable
+    assert runs == ["a"]
+
+
+@pytest.mark.fault("K11.6")
+def test_only_a_completed_call_says_so() -> None:
+    """Of all that a call may raise, `ResultUnavailable` alone means that the work is done.
+
+    Red when a worker would acknowledge what is not.
+    """
+    kinds = [kind for kind in CallNotAnswered.__subclasses__() if kind.completed]
+
+    assert kinds == [ResultUnavailable]
+    assert not pickle.loads(pickle.dumps(InProgress(operation="x"))).completed  # noqa: S301
+    assert pickle.loads(pickle.dumps(ResultUnavailable(operation="x"))).completed  # noqa: S301
+
+
+@pytest.mark.fault("K11.6")
+@pytest.mark.parametrize("effects", ["unrecorded", "recorded"])
+def test_a_job_whose_answer_was_not_kept_is_acknowledged(effects: str) -> None:
+    """An accepted request that was carried out is done for its worker, at the first delivery and at
+    every other, though its answer could not be kept.
+
+    Red when each delivery fails, and the message becomes a dead letter.
+    """
+    service = Accepting(effects=effects)
+    service.store.has_bucket = False
+    service.then = lambda _event, _op: {"statusCode": 201, "body": INCOMPRESSIBLE.hex()}
+    service.send(POST)
+
+    assert [service.work(), service.work()] == ["done", "done"]
+    assert service.record.status is Status.COMPLETED
+    assert len(service.runs) == 1
