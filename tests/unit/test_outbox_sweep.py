@@ -162,6 +162,53 @@ def test_messages_that_no_queue_takes_starve_no_other(code: str, fifo: bool) -> 
 
 
 @pytest.mark.fault("K5.3")
+@pytest.mark.parametrize("fifo", [False, True])
+def test_what_was_refused_before_goes_last(fifo: bool) -> None:
+    """With time for one call, a run sends what nobody has tried yet, wherever it stands in the
+    table; of two that were tried, the one that was tried less.
+
+    Red when the order of the table, or of publishing, decides alone.
+    """
+    yard = Yard([waiting(n, tenant=f"t{n}") for n in range(20)], fifo=fifo)
+    yard.refuses("MissingParameter", '"n":')
+    yard.sweeps()
+    yard.table.tries["message-0000"] += 1
+    new = [waiting(20 + n, tenant=f"t{20 + n}") for n in range(10)]
+    yard.table.messages |= {message.id: message for message in new}
+    yard.sqs.calls.clear()
+
+    yard.sweeps(0)
+
+    assert yard.sqs.calls[0] == [message.id for message in new]
+
+
+@pytest.mark.fault("K5.3")
+@pytest.mark.parametrize("fifo", [False, True])
+def test_messages_that_fail_for_ever_starve_no_other(fifo: bool) -> None:
+    """Where the queue calls the failure its own, time and again, for thousands of messages that
+    stand first, the others are sent all the same, and these are set aside in the end.
+
+    Red when such a failure has no bound, or is tried first in each run.
+    """
+    bad = [waiting(number, tenant=f"t{number}") for number in range(2_000)]
+    good = [waiting(2_000 + number, tenant=f"t{2_000 + number}") for number in range(50)]
+    yard = Yard([*bad, *good], fifo=fifo)
+
+    def fails(ids: list[str]) -> dict[str, str]:
+        yard.clock.advance(100)
+        return {each: "InternalError" for each in ids if each < "message-2000"}
+
+    yard.sqs.happens = fails
+    yard.sweeps(15_000)
+    yard.sweeps(15_000)
+
+    assert sorted(yard.sqs.ids) == [message.id for message in good]
+    yard.table.tries = dict.fromkeys(yard.table.messages, 99)
+    yard.sweeps(1_000_000)
+    assert set(yard.table.aside) == {message.id for message in bad}
+
+
+@pytest.mark.fault("K5.3")
 def test_a_person_is_told_of_what_was_set_aside_once_and_each_week() -> None:
     """The escalation queue gets one message about each, without its payload; one that nobody has
     put back is told again after a week.

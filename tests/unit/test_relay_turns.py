@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.errors import StoreError
+from oncekey.errors import ConfigurationError, StoreError
 from oncekey.relay import OutboxRelay
 from tests.support.memory_outbox import Lambda, MemoryOutbox, failed_of, stream_of, waiting
 from tests.support.strict_sqs import StrictSqs, refusal
@@ -125,6 +125,7 @@ def test_a_message_that_no_queue_takes_is_set_aside_by_the_relay() -> None:
         waiting(3, tenant="Müller & Söhne"),
         waiting(4, tenant="x" * 129),
         waiting(5, payload='"\uffff"'),
+        waiting(6, id="message-0006 of an odd id " + "x" * 128),
     ]
     line = Line(messages, StrictSqs(fifo=True))
 
@@ -263,7 +264,7 @@ def test_nothing_of_a_group_goes_out_after_a_failure_in_it(route: str, failing: 
         line.sqs.refuses = lambda body: "Odd" if slow in body and next(tries) < 2 else None
 
     line.poller.delivers(line.event)
-    while line.table.messages:
+    for _ in range(10):
         # A later message of the same group is what calls the relay again.
         new = waiting(100 + next(tries), tenant="a")
         line.table.messages[new.id] = new
@@ -273,6 +274,7 @@ def test_nothing_of_a_group_goes_out_after_a_failure_in_it(route: str, failing: 
         sent = [each for each in line.sqs.ids if f'"{tenant}"' in body_of(line.sqs, each)]
         assert sent == sorted(sent)
     assert set(ids_of(messages)) <= set(line.sqs.ids)
+    assert line.table.messages == {}
 
 
 @pytest.mark.fault("K10.1")
@@ -359,6 +361,15 @@ def test_a_group_of_the_authors_that_fails_is_counted_and_holds_nothing_up() -> 
     assert line.relays() == []
     assert line.sqs.ids == ids_of(messages[2:])
     assert line.table.tries == {"message-0000": 1, "message-0001": 1}
+
+
+def test_a_stream_without_new_images_is_told_as_that() -> None:
+    """A stream that tells keys alone cannot be relayed: the error says what to change."""
+    line = Line([waiting(1)], StrictSqs())
+    del line.event["Records"][0]["dynamodb"]["NewImage"]
+
+    with pytest.raises(ConfigurationError, match="give it the view NEW_AND_OLD_IMAGES"):
+        line.relays()
 
 
 def test_a_fifo_queue_has_a_group_for_each_tenant() -> None:

@@ -79,7 +79,8 @@ class OutboxRelay:
         https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-batchfailurereporting.html
 
         Raises:
-            ConfigurationError: there is no table or no queue; nothing was sent.
+            ConfigurationError: there is no table or no queue, or the stream does not tell what was
+                written; nothing was sent.
         """
         is_time_left = _is_time_left(context)
         turn = self.turn(is_time_left)
@@ -89,6 +90,9 @@ class OutboxRelay:
             if record.get("eventName") != "INSERT":
                 continue
             change = record["dynamodb"]
+            if "NewImage" not in change:
+                fault = "the stream tells no new images: give it the view NEW_AND_OLD_IMAGES"
+                raise ConfigurationError("OutboxRelay", [fault])
             try:
                 message = message_from_item(change["NewImage"])
             except NotAMessage as fault:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.dynamodb_client import making_a_client
 from oncekey.dynamodb_errors import store_error
 from oncekey.errors import StoreError
+from oncekey.message_text import queue_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,7 +173,10 @@ class SqsQueue:
     def _request(self, number: int, entry: Entry) -> dict[str, Any]:
         request: dict[str, Any] = {"Id": str(number), "MessageBody": entry.body}
         if entry.group is not None:
-            request |= {"MessageGroupId": entry.group, "MessageDeduplicationId": entry.id}
+            request |= {
+                "MessageGroupId": entry.group,
+                "MessageDeduplicationId": queue_name(entry.id),
+            }
         return request
 
     def _connected(self) -> SQSClient:
