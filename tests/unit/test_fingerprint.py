@@ -35,6 +35,12 @@ def sent(
 
 
 GOLDEN = {
+    "f1:3JpnuFWId706rWokoz2zkLKjohEjOjJtBL7bE8FKzec": sent(
+        '{"a":null}', media_type="application/merge-patch+json"
+    ),
+    "f1:t4LklcLlQlkpO8z_Bkzw3Ah3Jce3MSmLG1lH-8E7Zk0": sent(
+        '{"a":null}', media_type='application/json; Profile="x"; charset=utf-8'
+    ),
     "f1:kmRxJ-8qroNvFXYptx6QL-IMe7LXHverJYc-7R_fdRg": sent(),
     "f1:ti-p0VQDLgiKkcrF5lIghNAARuADABfwxyca9bfky5k": sent(
         '{"amount":1200,"currency":"eur","items":[{"id":"é","weight":1e-5},null,true]}'
@@ -125,14 +131,73 @@ def test_a_body_in_base64_is_its_text() -> None:
     assert sent(b"a=1", media_type="text/plain") == sent("a=1", media_type="text/plain")
 
 
-def test_a_media_type_counts_for_bytes_only() -> None:
-    """JSON is JSON under any name and charset; other bytes mean what their media type says."""
-    assert sent(media_type="application/vnd.payment+json; charset=utf-8") == sent()
-    assert sent(media_type="text/plain") == sent()
-    assert sent("a=1", media_type="text/plain") != sent("a=1", media_type="application/x")
-    assert sent("a=1", media_type="TEXT/Plain; charset=utf-8") == sent(
-        "a=1", media_type="text/plain"
-    )
+BODIES = ['[{"op":"remove","path":"/a"}]', '{"a":1}', "1", "a=1", "", '{"a":1,"a":2}']
+MEDIA_TYPES = [
+    *("application/json", "application/json-patch+json", "application/merge-patch+json"),
+    *("application/vnd.payment+json", "application/vnd.payment.v2+json", "text/plain"),
+    *("application/json; profile=a", "application/json; profile=b", "application/json;version=1"),
+    *("application/json; profile=A", "application/json; profile=a; version=1"),
+    *("multipart/form-data; boundary=a", "multipart/form-data; boundary=b"),
+    *('application/json; profile="a;version=1"', 'application/json; profile="a\\";version=1"'),
+]
+
+
+@pytest.mark.fault("K8.1")
+@pytest.mark.parametrize("body", BODIES)
+def test_a_media_type_counts_where_it_is_not_plain_json(body: str) -> None:
+    """The same bytes under another media type, or with another parameter of it, are another
+    request: a JSON patch is no merge patch.
+
+    Red when the media type of a JSON body is left out, or its parameters are.
+    """
+    found = {sent(body, media_type=media_type) for media_type in MEDIA_TYPES}
+
+    assert len(found) == len(MEDIA_TYPES)
+
+
+@pytest.mark.fault("K8.1")
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("application/json", "application/json; charset=utf-8"),
+        ("application/json", 'Application/JSON;CHARSET="UTF-8" '),
+        ("application/json", "application/json;"),
+        ("application/json;profile=a", 'application/json ; Profile="a"; charset=latin-1'),
+        ("application/json;a=1;b=2", "application/json; b=2; a=1"),
+        ("application/merge-patch+json", "APPLICATION/merge-patch+JSON; charset=utf-8"),
+        ("text/plain", "TEXT/Plain; charset=utf-8"),
+        ('application/json;profile="a\\b"', "application/json;profile=ab"),
+    ],
+)
+def test_charset_and_case_of_a_media_type_do_not_count(body: str, one: str, other: str) -> None:
+    """Letter case, the charset, and the spelling and order of parameters make no difference.
+
+    Red when the header is hashed as it came.
+    """
+    assert sent(body, media_type=one) == sent(body, media_type=other)
+
+
+@pytest.mark.fault("K8.1")
+def test_json_of_another_media_type_is_json_all_the_same() -> None:
+    """A type that ends with +json, and an object under any name, are compared by their meaning.
+
+    Red when only plain JSON is canonicalised.
+    """
+    for media_type in MEDIA_TYPES:
+        one = sent('{"a":1.0,"b":[true]}', media_type=media_type)
+        assert one == sent('{ "b": [true], "a": 1 }', media_type=media_type)
+
+
+@pytest.mark.fault("K8.1")
+def test_a_missing_media_type_is_plain_json() -> None:
+    """A client that does not name it sends JSON, as its handler takes it.
+
+    Red when a request without a media type is another than the same as JSON.
+    """
+    event = events.with_header(events.with_body(events.load(V2), '{"amount":1200}'), "content-type")
+
+    assert fingerprint(read_request(event)) == sent()
 
 
 def test_a_scalar_is_json_only_where_it_is_declared() -> None:
@@ -240,6 +305,7 @@ def test_a_request_is_the_same_in_every_shape(name: str) -> None:
 
 def assert_same_as_v2(event: events.Event, query: str) -> None:
     """The event has the fingerprint of the HTTP API's sample with this query."""
+    event = events.with_header(event, "content-type", "application/json")
     reference = events.load(V2)
     reference["rawQueryString"] = query
     assert fingerprint(read_request(event)) == fingerprint(read_request(reference))

@@ -15,6 +15,7 @@ from oncekey import handlers, options
 from oncekey.clock import Clock, SystemClock
 from oncekey.declared import second_operation
 from oncekey.errors import ConfigurationError
+from oncekey.fingerprint import LeftOut
 from oncekey.http_answer import Answer, storing_rule
 from oncekey.http_job import HttpJob, mark
 from oncekey.http_key import DEFAULT_MIN_KEY_LENGTH
@@ -78,6 +79,10 @@ class idempotent:  # noqa: N801 -- written as a decorator
             the members of the body that it reads count as they were sent. A body that does not fit
             the model, or that the callable is at a loss with, is refused (400) before anything is
             written.
+        ignore_query: members of the query that a repeat may have otherwise, or not at all, such as
+            the signature of a signed URL: `("X-Amz-*",)`. A trailing `*` stands for any ending.
+        base_path: what the path begins with where it comes by another way, such as a custom domain
+            with a base path: `/v1`. A stage that the event names is left out by itself.
         fingerprint_secrets: make the fingerprint an HMAC, so that the table says nothing of what
             was asked. The newest comes first; the others are accepted. By default the words of
             ONCEKEY_FINGERPRINT_SECRETS.
@@ -137,6 +142,8 @@ class idempotent:  # noqa: N801 -- written as a decorator
     effects: str = "unrecorded"
     preset: Preset = IETF
     fingerprint: Selection | None = None
+    ignore_query: Collection[str] = ()
+    base_path: str = ""
     fingerprint_secrets: Secrets | None = None
     methods: Collection[str] = ("POST", "PATCH")
     required: bool = True
@@ -217,6 +224,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
             principal=self.principal,
             effects=Effects(self.effects),
             select=self.fingerprint,
+            left_out=LeftOut(query=frozenset(self.ignore_query), base_path=self.base_path),
             secrets=options.secrets_source(self.fingerprint_secrets),
             methods=frozenset(method.upper() for method in self.methods),
             required=self.required,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hmac
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
 from oncekey.body_models import MISFITS, Model, model_body, unfit
 from oncekey.canonical import NotCanonical, canonical_json, canonical_value
 from oncekey.errors import ConfigurationError, OncekeyError
+from oncekey.http_event import without_prefix
 from oncekey.identity import digest
 from oncekey.key_values import is_json, json_value, spelled
 
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 
 # The algorithm's version. A stored fingerprint is compared by the algorithm that it names.
 VERSION = "f1:"
+
+# Of these kinds of content the media type says more than that it is JSON.
+_OF_THE_BODY = frozenset({"json", "model", "model bytes"})
+_PLAIN = frozenset({"", "application/json"})
 
 
 # What part of a request counts: a JSON value that a callable takes from it, or a model of the body.
@@ -61,15 +67,50 @@ class Fingerprint:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """What of a request does not count: members of its query, and what its path begins with.
+
+    A name that ends with `*` stands for all that begin like it.
+    """
+
+    query: frozenset[str] = frozenset()
+    base_path: str = ""
+
+    def of(self, request: HttpRequest) -> HttpRequest:
+        """`request` as it counts."""
+        pieces = [each for each in request.raw_query.split("&") if not self._has(each)]
+        path = request.served_path
+        if self.base_path:
+            path = without_prefix(path, self.base_path)
+        return replace(request, raw_query="&".join(pieces), path=path)
+
+    def _has(self, piece: str) -> bool:
+        if not self.query:
+            return False
+        name = _decoded(piece.partition("=")[0]).decode("utf-8", "surrogateescape")
+        return any(
+            name.startswith(each[:-1]) if each.endswith("*") else name == each
+            for each in self.query
+        )
+
+
+NOTHING = LeftOut()
+
+
 def fingerprints(
-    request: HttpRequest, select: Selection | None = None, secrets: tuple[bytes, ...] = ()
+    request: HttpRequest,
+    select: Selection | None = None,
+    secrets: tuple[bytes, ...] = (),
+    left_out: LeftOut = NOTHING,
 ) -> Fingerprint:
     """The fingerprint of `request` by every algorithm that records may carry.
 
     Raises:
         RequestRefused: as for `fingerprint`.
     """
-    hashes = {version: compute(request, select) for version, compute in ALGORITHMS.items()}
+    counted, selecting = left_out.of(request), _seeing(request, select)
+    hashes = {version: compute(counted, selecting) for version, compute in ALGORITHMS.items()}
     return Fingerprint(by_algorithm=hashes, secrets=secrets)
 
 
@@ -90,12 +131,24 @@ def _keyed(secret: bytes, plain: str) -> str:
     return base64.urlsafe_b64encode(code).rstrip(b"=").decode("ascii")
 
 
-def fingerprint(request: HttpRequest, select: Selection | None = None) -> str:
+def _seeing(request: HttpRequest, select: Selection | None) -> Selection | None:
+    """`select`, which sees all of `request`, whatever is left out of it."""
+    if select is None or isinstance(select, type):
+        return select
+    return functools.wraps(select)(lambda _counted: select(request))
+
+
+def fingerprint(
+    request: HttpRequest, select: Selection | None = None, left_out: LeftOut = NOTHING
+) -> str:
     """`f1:` and the hash over method, concrete path, query and canonical body of `request`.
 
     A JSON body is canonicalised (RFC 8785), so key order, white space and the spelling of numbers
-    do not matter; what has no canonical form is hashed byte for byte with its media type. The query
-    counts as decoded pairs, sorted by name; the values of one name keep their order. With a
+    do not matter; what has no canonical form is hashed byte for byte. The media type counts where
+    it is not plain `application/json`, with its parameters but for the charset: a JSON patch is
+    another request than a merge patch of the same body. The path counts without the stage that it
+    came through. The query counts as decoded pairs, sorted by name; the values of one name keep
+    their order. With a
     callable as `select`, what it returns stands in place of the body; with a model, what
     `model_body` takes from the body does.
 
@@ -103,11 +156,13 @@ def fingerprint(request: HttpRequest, select: Selection | None = None) -> str:
         RequestRefused: the body does not fit the model, or the callable could not make anything of
             the request (`request-invalid`).
     """
-    return VERSION + _f1(request, select)
+    return VERSION + _f1(left_out.of(request), _seeing(request, select))
 
 
 def _f1(request: HttpRequest, select: Selection | None) -> str:
     kind, body = _body(request) if select is None else _selected(request, select)
+    if kind in _OF_THE_BODY and request.content_type not in _PLAIN:
+        kind = f"{kind} {request.content_type}"
     query = digest(*_flat(query_pairs(request)))
     return digest(request.method, request.path, query, kind, body)
 
@@ -124,7 +179,7 @@ def _body(request: HttpRequest) -> tuple[str, bytes]:
             return "json", canonical_json(body)
         except NotCanonical:
             pass
-    return f"bytes {request.media_type}", body
+    return f"bytes {request.content_type}", body
 
 
 def may_be_json(media_type: str, body: bytes) -> bool:

@@ -9,6 +9,8 @@ https://docs.aws.amazon.com/elasticloadbalancing/latest/application/lambda-funct
 from __future__ import annotations
 
 import base64
+import json
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -19,6 +21,11 @@ from oncekey.errors import RequestRefused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+
+# A piece up to the next semicolon that stands in no quotes.
+_PARAMETER = re.compile(r';?(?:[^;"]|"(?:[^"\\]|\\.)*"?)+|;')
+_ESCAPE = re.compile(r"\\(.)")
 
 
 class Shape(StrEnum):
@@ -74,6 +81,72 @@ class HttpRequest:
     def media_type(self) -> str:
         """The body's media type without parameters, in lower case; empty if it is not stated."""
         return next(iter(self.header_lines("content-type")), "").partition(";")[0].strip().lower()
+
+    @property
+    def content_type(self) -> str:
+        """The body's media type in one spelling, with its parameters but for the charset.
+
+        Names are in lower case and sorted, values without quotes. Lines that differ are all there.
+        """
+        lines = dict.fromkeys(_content_type(line) for line in self.header_lines("content-type"))
+        return ", ".join(lines)
+
+    @property
+    def served_path(self) -> str:
+        """The path without what only says by which way it came, as far as the event says so.
+
+        That is the stage of an HTTP API, and the base path of a REST API's custom domain, unless
+        its route is greedy.
+        """
+        if self.shape is Shape.PAYLOAD_2:
+            return _without_stage(self.path, self.context)
+        return _as_in(self.path, self.context.get("resourcePath"))
+
+
+def _content_type(line: str) -> str:
+    media_type, *parameters = _PARAMETER.findall(line)
+    found: list[tuple[str, str]] = []
+    for parameter in parameters:
+        name, _, value = parameter.strip(" \t;").partition("=")
+        value = value.strip()
+        if len(value) > 1 and value[0] == value[-1] == '"':
+            value = _ESCAPE.sub(r"\1", value[1:-1])
+        # Quoted only where it must be, so that no value can be taken for further parameters.
+        found.append((name.strip().lower(), value if value.isalnum() else json.dumps(value)))
+    kept = sorted(pair for pair in found if pair[0] not in {"", "charset"})
+    return ";".join([media_type.strip().lower(), *(f"{name}={value}" for name, value in kept)])
+
+
+def _without_stage(path: str, context: Mapping[str, Any]) -> str:
+    stage = context.get("stage")
+    if not isinstance(stage, str) or stage in {"", "$default"}:
+        return path
+    # A route may begin like the stage; then the path does so by itself.
+    template = str(context.get("routeKey") or "").partition(" ")[2]
+    return path if begins_with(template, f"/{stage}") else without_prefix(path, f"/{stage}")
+
+
+def _as_in(path: str, template: object) -> str:
+    """The end of `path` that has the segments of `template`, where it has more than these."""
+    if not isinstance(template, str) or not template.startswith("/") or "+}" in template:
+        return path
+    segments, wanted = path.split("/")[1:], template.split("/")[1:]
+    end = segments[-len(wanted) :]
+    if len(segments) <= len(wanted):
+        return path
+    pairs = zip(wanted, end, strict=True)
+    is_same = all(each.startswith("{") or each == segment for each, segment in pairs)
+    return "/" + "/".join(end) if is_same else path
+
+
+def begins_with(path: str, prefix: str) -> bool:
+    """Whether the first segments of `path` are those of `prefix`."""
+    return path == prefix or path.startswith(f"{prefix}/")
+
+
+def without_prefix(path: str, prefix: str) -> str:
+    """`path` without `prefix`, if that is what it begins with."""
+    return path[len(prefix) :] or "/" if begins_with(path, prefix) else path
 
 
 def read_request(event: Mapping[str, Any]) -> HttpRequest:

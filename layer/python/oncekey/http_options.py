@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from oncekey import options
@@ -24,6 +24,7 @@ def option_faults(given: idempotent, settings: dict[str, int | str]) -> list[str
         *options.effects_faults(given.effects, given.max_lease),
         *options.preset_faults(given.preset, given.store_when, given.after_expiry),
         *options.fingerprint_faults(given.fingerprint),
+        *_left_out_faults(given.ignore_query, given.base_path),
         *options.secrets_faults(given.fingerprint_secrets),
         *options.key_faults(given.methods, given.min_key_length),
         *options.proof_faults(given.not_executed),
@@ -43,6 +44,18 @@ def option_faults(given: idempotent, settings: dict[str, int | str]) -> list[str
         *options.duration_faults({name: getattr(given, name) for name in _DURATIONS}),
         *options.settings_faults(settings),
     ]
+
+
+def _left_out_faults(names: object, base_path: object) -> list[str]:
+    faults: list[str] = []
+    is_listed = isinstance(names, Collection) and not isinstance(names, str | bytes)
+    listed: list[object] = [*names] if is_listed and isinstance(names, Collection) else [None]
+    if not all(isinstance(name, str) and name.strip("*") for name in listed):
+        faults.append("ignore_query is a collection of names, such as ('X-Amz-*',)")
+    is_path = isinstance(base_path, str) and base_path.startswith("/") and base_path[-1] != "/"
+    if base_path != "" and not is_path:
+        faults.append("base_path begins with a slash and ends without one, such as '/v1'")
+    return faults
 
 
 def _replay_faults(chosen: object) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey import telemetry
 from oncekey.claim import Claim, deadline_ms
 from oncekey.errors import RequestRefused
-from oncekey.fingerprint import Selection, fingerprints
+from oncekey.fingerprint import LeftOut, Selection, fingerprints
 from oncekey.first_sent import HEADER as FIRST_SENT
 from oncekey.first_sent import first_sent_ms
 from oncekey.http_answer import stored_form
@@ -40,6 +40,7 @@ class HttpPolicy:
     principal: CallerSource | None
     effects: Effects
     select: Selection | None
+    left_out: LeftOut
     secrets: Callable[[], tuple[bytes, ...]]
     methods: frozenset[str]
     required: bool
@@ -153,7 +154,7 @@ class HttpPolicy:
         )
         if is_accepted:
             return claim
-        fingerprint = fingerprints(request, self.select, self.secrets())
+        fingerprint = fingerprints(request, self.select, self.secrets(), self.left_out)
         return replace(
             claim,
             fingerprint=fingerprint.current,
