@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from oncekey import (
     Completed,
@@ -24,9 +27,6 @@ from tests.support.dynamodb import TABLE, dynamodb_table
 from tests.support.events import load, with_header, with_route, with_tenant
 from tests.support.protected import headers_of
 from tests.support.webhooks import SENDERS, event_with
-
-if TYPE_CHECKING:
-    import pytest
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 
@@ -63,6 +63,78 @@ def test_the_readmes_handler_charges_once(monkeypatch: pytest.MonkeyPatch) -> No
 
     assert [json.loads(answer["body"]) for answer in answers] == [{"charge_id": "ch_1"}] * 2
     assert len(charges) == 1
+
+
+BAD_BODIES = [
+    "no JSON",
+    "",
+    None,
+    "null",
+    "[]",
+    "{}",
+    '"amount"',
+    '{"amount": null}',
+    '{"amount": "1200"}',
+    '{"amount": 12.5}',
+    '{"amount": true}',
+    '{"amount": -1}',
+    '{"amount": 1200',
+    "\x00",
+    "[" * 100_000,
+    base64.b64encode(b"\xff\xfe").decode(),
+]
+
+
+@pytest.mark.fault("K12.6")
+@pytest.mark.parametrize("body", BAD_BODIES, ids=range(len(BAD_BODIES)))
+def test_the_readmes_handler_answers_a_bad_body_with_400_and_leaves_nothing_behind(
+    body: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the body is, what is no order gets a 400, no record is written, and the same key
+    works with an order.
+
+    Red when the handler raises, or its refusal takes the key.
+    """
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    with dynamodb_table() as client:
+        namespace: dict[str, Any] = {"charge": lambda amount, idempotency_key: "ch_1"}
+        exec(compile(blocks(README, "python")[0], "README.md", "exec"), namespace)  # noqa: S102
+        order = with_tenant(load("apigw_http_v2_post"), "acme")
+        bad = {**order, "body": body, "isBase64Encoded": body == BAD_BODIES[-1]}
+        refused = [namespace["handler"](bad, None)["statusCode"] for _ in range(2)]
+        written = client.scan(TableName=TABLE)["Count"]
+        good = {**order, "body": b64('{"amount": 1200}'), "isBase64Encoded": True}
+        answer = namespace["handler"](good, None)
+
+    assert refused == [400, 400]
+    assert written == 0
+    assert (answer["statusCode"], json.loads(answer["body"])) == (201, {"charge_id": "ch_1"})
+
+
+@pytest.mark.fault("K12.6")
+@pytest.mark.parametrize(("number", "name"), [(2, "ride"), (6, "create_report")])
+def test_the_readmes_other_handlers_refuse_what_is_no_json(
+    number: int, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No example accepts a body that is no JSON, to fail at it later.
+
+    Red when one takes the key, or leaves a message that no worker can read.
+    """
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    monkeypatch.setenv("ONCEKEY_OUTBOX_TABLE", "outbox")
+    with dynamodb_table() as client:
+        namespace: dict[str, Any] = {}
+        exec(compile(blocks(README, "python")[number], "README.md", "exec"), namespace)  # noqa: S102
+        order = with_tenant(load("apigw_http_v2_post"), "acme")
+        answer = namespace[name]({**order, "body": "no JSON", "isBase64Encoded": False}, None)
+        written = client.scan(TableName=TABLE)["Count"]
+
+    assert (answer["statusCode"], written) == (400, 0)
+
+
+def b64(text: str) -> str:
+    """As a gateway encodes a body."""
+    return base64.b64encode(text.encode()).decode()
 
 
 def test_the_readmes_example_of_a_unit_test_holds() -> None:
