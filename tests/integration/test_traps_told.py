@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -86,8 +88,6 @@ def test_every_source_that_finds_nobody_is_told(
 
     Red when only the claims of one kind of token are looked at.
     """
-    import re
-
     assert re.search(told, refused(source, authorizer, caplog))
 
 
@@ -169,8 +169,6 @@ def test_a_table_of_another_form_is_told_as_that(
 
     Red when it is a 503 that may be retried for ever, or DynamoDB's reason is dropped.
     """
-    import re
-
     with dynamodb_table() as client:
         client.create_table(
             TableName="another-form",
@@ -268,3 +266,24 @@ def test_a_function_is_told_that_no_waiting_helps() -> None:
 
     assert not refusal.value.retryable
     assert refusal.value.retry_after_s is None
+
+
+@pytest.mark.fault("K12.4")
+def test_every_variable_that_is_read_or_documented_is_known() -> None:
+    """A variable that the library, its constructs or its README names is one of those that are
+    known, so that none of them is refused for being like another.
+
+    Red when a new variable is not added to the list.
+    """
+    root = Path(__file__).parents[2]
+    files = [root / "README.md", root / "infra/README.md"]
+    for folder in ("layer", "infra", "functions"):
+        files += (root / folder).rglob("*.py")
+    named = {
+        name
+        for file in files
+        for name in re.findall(r"\bONCEKEY_[A-Z0-9_]*[A-Z0-9]\b", file.read_text("utf-8"))
+    }
+
+    # The README's example of one that is misspelt.
+    assert named - {"ONCEKEY_RETENTIONS"} <= set(VARIABLES)
