@@ -304,6 +304,27 @@ def test_a_large_payload_is_fetched_from_the_bucket(line: Line) -> None:
         delivered(body, bucket=bucket)
 
 
+@pytest.mark.fault("K5.2")
+def test_a_large_payload_that_cannot_be_read_is_refused(line: Line) -> None:
+    """What an earlier release has put into the bucket, too deep for this reader, is an unreadable
+    message like any other.
+
+    Red when the reader's own exception comes out of it.
+    """
+    s3 = make_response_bucket()
+    bucket = ResponseBucket(BUCKET, client=s3)
+    data = b"[" * 100_000
+    bucket.put("outbox/1", data)
+    digest = hashlib.sha256(data).hexdigest()
+    claim = Elsewhere(place=Place.OBJECT, name="outbox/1", digest=digest)
+
+    line.relay(line.write(message(1, "", claim)), None)
+
+    (body,) = line.in_queue()
+    with pytest.raises(EnvelopeUnreadable, match="is no JSON"):
+        delivered(body, bucket=bucket)
+
+
 @pytest.mark.parametrize(
     "body", ["", "{}", "[]", "4242secret", '{"id": 1}', '{"id":"a","topic":"t"}', "[" * 100_000]
 )

@@ -101,6 +101,37 @@ def test_long_poll_is_over(sqs: Any) -> None:
     assert bodies(sqs.receive_message(QueueUrl=queue)) == []
 
 
+@pytest.mark.parametrize(
+    ("body", "group", "code"),
+    [
+        ("a \uffff", "g", "InvalidMessageContents"),
+        ("a \ufffe", "g", "InvalidMessageContents"),
+        ("a \0", "g", "InvalidMessageContents"),
+        ("a", "two words", "InvalidParameterValue"),
+        ("a", "müller", "InvalidParameterValue"),
+        ("a", "x" * 129, "InvalidParameterValue"),
+    ],
+)
+def test_what_sqs_refuses_is_refused_here(sqs: Any, body: str, group: str, code: str) -> None:
+    """Text and names that SQS does not take are refused here, too, with the whole batch.
+
+    Red when the local queue takes what the deployed one does not.
+    """
+    url = sqs.create_queue(QueueName="strict.fifo", Attributes={"FifoQueue": "true"})["QueueUrl"]
+    good = {"MessageBody": "tab \t, é, \U0001f600", "MessageGroupId": "a:b"}
+    bad = {"MessageBody": body, "MessageGroupId": group}
+    entries = [
+        {"Id": str(number), "MessageDeduplicationId": str(number), **entry}
+        for number, entry in enumerate((good, bad))
+    ]
+
+    with pytest.raises(sqs.exceptions.ClientError) as refused:
+        sqs.send_message_batch(QueueUrl=url, Entries=entries)
+
+    assert refused.value.response["Error"]["Code"].endswith(code)
+    assert not sqs.send_message_batch(QueueUrl=url, Entries=entries[:1]).get("Failed")
+
+
 def test_wrong_wait(sqs: Any) -> None:
     """A wait that SQS does not know is refused as ever."""
     queue = new_queue(sqs, "refused")

@@ -5,15 +5,21 @@ Found in moto 5.2.5. Each repair replaces one method, and changes nothing where 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from moto.dynamodb.responses import DynamoHandler
 from moto.dynamodbstreams.models import ShardIterator
+from moto.sqs.exceptions import InvalidParameterValue, SQSException
 from moto.sqs.models import SQSBackend
 
 from oncekey_local.client_tokens import ClientTokens
 
 _receive_message = SQSBackend.receive_message
+_send_message_batch = SQSBackend.send_message_batch
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
+_BODY = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
+_NAME = re.compile(r"[!-~]{1,128}")
 _transact_write_items = DynamoHandler.transact_write_items
 
 
@@ -22,6 +28,7 @@ def repair() -> None:
     check_client_tokens(ClientTokens())
     ShardIterator.get = _get_records  # type: ignore[method-assign, assignment]
     SQSBackend.receive_message = _receive_in_order  # type: ignore[method-assign, assignment]
+    SQSBackend.send_message_batch = _send_what_sqs_takes  # type: ignore[method-assign, assignment]
 
 
 def check_client_tokens(tokens: ClientTokens) -> None:
@@ -49,6 +56,22 @@ def _get_records(iterator: ShardIterator, limit: int = 1000) -> dict[str, Any]:
     following = ShardIterator(backend, shard, "AFTER_SEQUENCE_NUMBER", last)
     backend.shard_iterators[following.arn] = following
     return {"NextShardIterator": following.arn, "Records": records}
+
+
+def _send_what_sqs_takes(
+    backend: SQSBackend, queue_name: str, entries: dict[str, dict[str, Any]]
+) -> Any:
+    """A batch with characters, or names, that SQS does not take is refused as a whole.
+
+    moto takes all of them.
+    """
+    for entry in entries.values():
+        if not _BODY.fullmatch(entry["MessageBody"]):
+            raise SQSException("InvalidMessageContents", "SQS does not take these characters.")
+        names = (entry.get("MessageDeduplicationId"), entry.get("MessageGroupId"))
+        if not all(_NAME.fullmatch(name) for name in names if name):
+            raise InvalidParameterValue("A group's name has 1 to 128 visible ASCII characters.")
+    return _send_message_batch(backend, queue_name, entries)
 
 
 def _receive_in_order(backend: SQSBackend, queue_name: str, *arguments: Any, **options: Any) -> Any:

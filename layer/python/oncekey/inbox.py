@@ -56,10 +56,14 @@ def delivered(body: str, *, bucket: ResponseBucket | None = None) -> Delivered:
         if data is None or hashlib.sha256(data).hexdigest() != message.claim.digest:
             raise EnvelopeUnreadable("the payload in the bucket is gone or damaged")
         text = data.decode("utf-8")
+    try:
+        payload = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise EnvelopeUnreadable(f"the payload is no JSON ({type(error).__name__})") from None
     return Delivered(
         id=message.id,
         topic=message.topic,
-        payload=json.loads(text),
+        payload=payload,
         operation_id=message.operation_id,
         operation=message.operation,
         tenant=message.tenant,

@@ -44,7 +44,7 @@ class Report:
     def log(self) -> None:
         """Log the numbers, as a warning where something is left to do."""
         numbers = asdict(self)
-        is_clean = self.is_complete and not self.failed
+        is_clean = self.is_complete and not self.failed and not self.set_aside
         counts = {name: value for name, value in numbers.items() if name != "is_complete"}
         done = ", ".join(f"{name} {value}" for name, value in counts.items() if value)
         _logger.log(
