@@ -150,6 +150,8 @@ def _lambda(service: Service, function: Function) -> dict[str, str]:
     return {
         "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
         "AWS_LAMBDA_FUNCTION_NAME": name,
+        # What tools go by that ask whether a function runs on a developer's machine.
+        "AWS_SAM_LOCAL": "true",
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_mb),
         "AWS_LAMBDA_FUNCTION_VERSION": _VERSION,
         "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oncekey.errors import ConfigurationError
@@ -221,6 +222,8 @@ def whole_numbers(
 def is_disabled(environment: Mapping[str, str]) -> bool:
     """Whether ONCEKEY_DISABLED switches the library off, so that handlers run bare in unit tests.
 
+    In Lambda it is said in the log, once in a sandbox: there it leaves every request unprotected.
+
     Raises:
         ConfigurationError: the variable is neither 1/true nor 0/false. Guessing could switch the
             protection off.
@@ -230,7 +233,22 @@ def is_disabled(environment: Mapping[str, str]) -> bool:
         raise ConfigurationError(
             "oncekey settings", [f"ONCEKEY_DISABLED is {value!r}: 1 or 0 is needed"]
         )
-    return _SWITCHES[value]
+    is_off = _SWITCHES[value]
+    function = environment.get("AWS_LAMBDA_FUNCTION_NAME")
+    # Local runtimes for Lambda functions set this one.
+    if is_off and function and environment.get("AWS_SAM_LOCAL", "").lower() != "true":
+        _warn_of_no_protection(function)
+    return is_off
+
+
+@lru_cache(maxsize=256)
+def _warn_of_no_protection(function: str) -> None:
+    _logger.warning(
+        "oncekey: ONCEKEY_DISABLED is set in the Lambda function %s: nothing is protected, and"
+        " every retry runs again. Remove the variable; it is for unit tests",
+        function,
+        extra={"oncekey_event": "disabled-in-lambda", "function": function},
+    )
 
 
 def table_name(environment: Mapping[str, str]) -> str:
