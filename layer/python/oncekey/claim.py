@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey.record import Due, Effects, Record, Status
@@ -35,29 +35,29 @@ class Claim:
     """
 
     identity: Identity
-    fingerprint: str
+    fingerprint: str = field(repr=False)
     effects: Effects
     settings: Settings
     deadline_ms: int
     response_version: int = 1
     # Whether a fingerprint that differs is that of this request, by an older algorithm or secret.
-    accepts: Callable[[str], bool] | None = None
+    accepts: Callable[[str], bool] | None = field(default=None, repr=False)
     # When the client first sent the request, if it says so.
     first_sent_ms: int | None = None
     stores_raw_key: bool = True
     # What is left for a worker; None where the request is carried out by whoever claims it.
     job: Job | None = None
     # The event, where the operation is to be completed without its client.
-    request: str | bytes | None = None
+    request: str | bytes | None = field(default=None, repr=False)
     # The stored answer to an accepted request that no worker begins in time.
-    timed_out: str | None = None
+    timed_out: str | None = field(default=None, repr=False)
     # Whether the caller can be told where to ask after the operation.
     may_be_asked_after: bool = False
     # What the tenant may use, and what this sandbox remembers of it.
     quota: Quota | None = None
     quota_memory: QuotaMemory | None = None
     # The author's, who hears of replays and the like.
-    on_event: OnEvent | None = None
+    on_event: OnEvent | None = field(default=None, repr=False)
 
     @property
     def pk(self) -> str:

@@ -6,7 +6,7 @@ One flow can thus serve real calls and scheduled interleavings alike.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ class Answered(Generic[T]):
     collected is applied with it; `is_failure`, that it reports a failure, stored though it may be.
     """
 
-    value: T
-    stored: str
+    value: T = field(repr=False)
+    stored: str = field(repr=False)
     is_final: bool
     commits: bool = True
     is_failure: bool = False
@@ -102,7 +102,7 @@ class Answered(Generic[T]):
 class Unsendable:
     """The handler ended with a final answer that has no stored form; `error` tells its author."""
 
-    error: BaseException
+    error: BaseException = field(repr=False)
     commits: bool = True
 
 
@@ -114,7 +114,7 @@ class Raised:
     the author's rule said of it, where it has been asked already.
     """
 
-    error: BaseException
+    error: BaseException = field(repr=False)
     has_returned: bool = False
     is_proof: bool | None = None
 

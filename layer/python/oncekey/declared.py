@@ -10,7 +10,7 @@ import gc
 import logging
 import os
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _MARK = "_oncekey_operation"
 class _Declared:
     """One protected function, for as long as it is alive."""
 
-    protected: weakref.ReferenceType[Any]
+    protected: weakref.ReferenceType[Any] = field(repr=False)
     module: str
     name: str
     line: int

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -137,24 +137,24 @@ class idempotent:  # noqa: N801 -- written as a decorator
     """
 
     operation: str
-    tenant: CallerSource
-    principal: CallerSource | None = None
+    tenant: CallerSource = field(repr=False)
+    principal: CallerSource | None = field(default=None, repr=False)
     effects: str = "unrecorded"
     preset: Preset = IETF
-    fingerprint: Selection | None = None
+    fingerprint: Selection | None = field(default=None, repr=False)
     ignore_query: Collection[str] = ()
     base_path: str = ""
-    fingerprint_secrets: Secrets | None = None
+    fingerprint_secrets: Secrets | None = field(default=None, repr=False)
     methods: Collection[str] = ("POST", "PATCH")
     required: bool = True
     min_key_length: int = DEFAULT_MIN_KEY_LENGTH
     store_raw_key: bool = True
-    not_executed: NotExecutedRule = ()
-    store_when: str | Callable[[Answer], bool] | None = None
-    before_store: Callable[[Answer], Answer] | None = None
+    not_executed: NotExecutedRule = field(default=(), repr=False)
+    store_when: str | Callable[[Answer], bool] | None = field(default=None, repr=False)
+    before_store: Callable[[Answer], Answer] | None = field(default=None, repr=False)
     replay_headers: Mapping[str, bool] | None = None
     response_version: int = 1
-    upgrade_response: Callable[[Answer, int], Answer] | None = None
+    upgrade_response: Callable[[Answer, int], Answer] | None = field(default=None, repr=False)
     in_progress: str | None = None
     wait_up_to: timedelta | None = None
     retention: timedelta | None = None
@@ -166,10 +166,10 @@ class idempotent:  # noqa: N801 -- written as a decorator
     max_lease: timedelta | None = None
     reconcile_grace: timedelta | None = None
     quota: Quota | None = None
-    on_event: OnEvent | None = None
+    on_event: OnEvent | None = field(default=None, repr=False)
     problem_base: str | None = None
-    store: Store | None = None
-    clock: Clock | None = None
+    store: Store | None = field(default=None, repr=False)
+    clock: Clock | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         faults = option_faults(self, self._settings())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from oncekey.breaker import breaker_of
@@ -39,8 +39,8 @@ class Execution:
 
     store: Store
     clock: Clock
-    is_not_executed: Callable[[BaseException], bool]
-    result_of: Callable[[BaseException], Result] = Raised
+    is_not_executed: Callable[[BaseException], bool] = field(repr=False)
+    result_of: Callable[[BaseException], Result] = field(default=Raised, repr=False)
 
     def run(
         self,

@@ -7,7 +7,7 @@ import functools
 import hmac
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
@@ -43,8 +43,8 @@ class Fingerprint:
     first, make them HMACs.
     """
 
-    by_algorithm: dict[str, str]
-    secrets: tuple[bytes, ...] = ()
+    by_algorithm: dict[str, str] = field(repr=False)
+    secrets: tuple[bytes, ...] = field(default=(), repr=False)
 
     @property
     def current(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from oncekey import options
@@ -85,12 +85,14 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
     """
 
     operation: str
-    key: KeySource
-    tenant: Callable[..., str | None]
-    fingerprint: Callable[..., Any] | None = None
-    fingerprint_secrets: Sequence[bytes] | Callable[[], Sequence[bytes]] | None = None
+    key: KeySource = field(repr=False)
+    tenant: Callable[..., str | None] = field(repr=False)
+    fingerprint: Callable[..., Any] | None = field(default=None, repr=False)
+    fingerprint_secrets: Sequence[bytes] | Callable[[], Sequence[bytes]] | None = field(
+        default=None, repr=False
+    )
     effects: str = "unrecorded"
-    not_executed: NotExecutedRule = ()
+    not_executed: NotExecutedRule = field(default=(), repr=False)
     store_raw_key: bool = True
     in_progress: str | None = None
     wait_up_to: timedelta | None = None
@@ -98,9 +100,9 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
     max_lease: timedelta | None = None
     reconcile_grace: timedelta | None = None
     quota: Quota | None = None
-    on_event: OnEvent | None = None
-    store: Store | None = None
-    clock: Clock | None = None
+    on_event: OnEvent | None = field(default=None, repr=False)
+    store: Store | None = field(default=None, repr=False)
+    clock: Clock | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         faults = [

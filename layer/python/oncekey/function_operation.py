@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey import defaults, telemetry
@@ -61,15 +61,15 @@ _NOT_SET_UP = "it is not set up as the function needs it: its log says what to p
 class Call:
     """The arguments of one call, `self` apart."""
 
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    args: tuple[Any, ...] = field(repr=False)
+    kwargs: Mapping[str, Any] = field(repr=False)
 
 
 @dataclass(slots=True)
 class _Attempt:
     """What a run of the function left behind, for its own caller."""
 
-    error: BaseException | None = None
+    error: BaseException | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,15 +77,15 @@ class FunctionOperation:
     """The options of one function; every one has been checked."""
 
     name: str
-    key: FunctionKey
-    tenant: Callable[..., str | None]
-    select: Callable[..., Any] | None
-    secrets: Callable[[], tuple[bytes, ...]]
+    key: FunctionKey = field(repr=False)
+    tenant: Callable[..., str | None] = field(repr=False)
+    select: Callable[..., Any] | None = field(repr=False)
+    secrets: Callable[[], tuple[bytes, ...]] = field(repr=False)
     effects: Effects
-    is_not_executed: Callable[[BaseException], bool]
+    is_not_executed: Callable[[BaseException], bool] = field(repr=False)
     stores_raw_key: bool
     quota: Quota | None
-    on_event: OnEvent | None
+    on_event: OnEvent | None = field(repr=False)
     given_settings: Mapping[str, int | str]
     store: Store | None
     clock: Clock

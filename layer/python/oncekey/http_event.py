@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -49,11 +49,11 @@ class HttpRequest:
     shape: Shape
     method: str
     path: str
-    raw_query: str
-    headers: tuple[tuple[str, str], ...]
-    text: str
+    raw_query: str = field(repr=False)
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    text: str = field(repr=False)
     is_base64: bool
-    context: Mapping[str, Any]
+    context: Mapping[str, Any] = field(repr=False)
 
     @property
     def body(self) -> bytes:

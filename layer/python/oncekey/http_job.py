@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ class HttpJob:
     """What a worker needs of a decorated handler."""
 
     operation: HttpOperation
-    handler: Any
+    handler: Any = field(repr=False)
     is_coroutine: bool
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey import telemetry
@@ -36,29 +36,29 @@ class HttpPolicy:
     """How one operation behaves; every option has been checked."""
 
     name: str
-    tenant: CallerSource
-    principal: CallerSource | None
+    tenant: CallerSource = field(repr=False)
+    principal: CallerSource | None = field(repr=False)
     effects: Effects
-    select: Selection | None
+    select: Selection | None = field(repr=False)
     left_out: LeftOut
-    secrets: Callable[[], tuple[bytes, ...]]
+    secrets: Callable[[], tuple[bytes, ...]] = field(repr=False)
     methods: frozenset[str]
     required: bool
     min_key_length: int
     stores_raw_key: bool
-    is_not_executed: Callable[[BaseException], bool]
+    is_not_executed: Callable[[BaseException], bool] = field(repr=False)
     preset: Preset
-    is_final: Callable[[Answer], bool]
+    is_final: Callable[[Answer], bool] = field(repr=False)
     stores_failures: bool
     response_version: int
-    upgrade_response: Callable[[Answer, int], Answer] | None
-    before_store: Callable[[Answer], Answer] | None
+    upgrade_response: Callable[[Answer, int], Answer] | None = field(repr=False)
+    before_store: Callable[[Answer], Answer] | None = field(repr=False)
     # By header, in lower case: whether a replay repeats it, where the rule is not what is wanted.
     replay_headers: Mapping[str, bool]
     is_async: bool
     completes_abandoned: bool
     quota: Quota | None
-    on_event: OnEvent | None
+    on_event: OnEvent | None = field(repr=False)
     given_settings: Mapping[str, int | str]
 
     def needs_key(self, request: HttpRequest) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _VERSION = "v1#"
 
@@ -15,8 +15,8 @@ class Identity:
 
     tenant: str
     operation: str
-    key: str
-    principal: str = ""
+    key: str = field(repr=False)
+    principal: str = field(default="", repr=False)
 
     def partition_key(self) -> str:
         """`v1#` and the unpadded base64url of SHA-256 over the parts.

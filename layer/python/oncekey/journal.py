@@ -53,7 +53,7 @@ class Journal:
     until_ms: int
     call_timeout_ms: int
     has_bucket: bool
-    is_not_executed: Callable[[BaseException], bool]
+    is_not_executed: Callable[[BaseException], bool] = field(repr=False)
     collected: Collected = field(default_factory=Collected)
     use: Use = field(default_factory=Use)
     order: RunOrder = field(default_factory=RunOrder)

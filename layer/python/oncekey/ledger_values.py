@@ -67,8 +67,8 @@ class LedgerField(Generic[Ours, Theirs]):
     """
 
     name: str
-    ours: Callable[[Ours], object]
-    theirs: Callable[[Theirs], object]
+    ours: Callable[[Ours], object] = field(repr=False)
+    theirs: Callable[[Theirs], object] = field(repr=False)
     secret: bool = False
 
 

@@ -36,7 +36,7 @@ class Operation:
     operation_id: str
     attempt: int
     tenant: str
-    principal: str = ""
+    principal: str = field(default="", repr=False)
     reference: str = ""
     protected: bool = True
     _work: RecordedWork | None = field(default=None, repr=False, compare=False)

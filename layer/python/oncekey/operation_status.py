@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -68,8 +68,8 @@ class OperationStatus:
         ConfigurationError: an option is wrong.
     """
 
-    tenant: CallerSource
-    principal: CallerSource | None = None
+    tenant: CallerSource = field(repr=False)
+    principal: CallerSource | None = field(default=None, repr=False)
     store: Store | None = None
     clock: Clock | None = None
 
@@ -149,8 +149,8 @@ def _said(record: Record, store: Store) -> dict[str, Any] | None:
 
 
 def _location(answer: Answer) -> str | None:
-    for field in ("headers", "multiValueHeaders"):
-        for name, value in (answer.get(field) or {}).items():
+    for place in ("headers", "multiValueHeaders"):
+        for name, value in (answer.get(place) or {}).items():
             if name.lower() == "location" and value:
                 return str(value[0] if isinstance(value, list) else value)
     return None

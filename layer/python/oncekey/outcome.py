@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ class Replayed:
     """The operation is complete; `stored` is the text of its answer once it has been fetched."""
 
     record: Record
-    stored: str = ""
+    stored: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Ran:
     work is done, though its answer could not be kept.
     """
 
-    value: Any
+    value: Any = field(repr=False)
     record: Record
     expires_at_s: int | None
     is_done: bool = False
@@ -81,7 +81,7 @@ class Ran:
 class Failed:
     """The handler ran and raised; the exception belongs to its caller."""
 
-    error: BaseException
+    error: BaseException = field(repr=False)
 
 
 def whole_seconds(duration_ms: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ class Marks:
     `request_id` is the gateway's id of this request, if it gave one.
     """
 
-    key: str
+    key: str = field(repr=False)
     operation_id: str
     is_replay: bool
     expires_at_s: int | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey import retry, telemetry
@@ -36,7 +36,7 @@ _MOST_ACTIONS = 100
 class RecordedRecorder(Interruption):
     """Ends one attempt. `result_of` says what an exception raised at its end comes to."""
 
-    result_of: Callable[[BaseException], Result]
+    result_of: Callable[[BaseException], Result] = field(repr=False)
 
     def end(self, result: Result, fate: Fate) -> Flow[Outcome]:
         """Record `result` as `fate` says, unless the journal knows better.

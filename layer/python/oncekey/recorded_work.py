@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oncekey.errors import Final, NotExecuted
@@ -55,8 +55,8 @@ class RecordedWork:
     transaction: Transaction
     outbox: Outbox
     collected: Collected
-    drive: Callable[[Flow[Any]], Any]
-    drive_async: Callable[[Flow[Any]], Awaitable[Any]]
+    drive: Callable[[Flow[Any]], Any] = field(repr=False)
+    drive_async: Callable[[Flow[Any]], Awaitable[Any]] = field(repr=False)
 
     def step(self, name: str, function: Callable[[], Any], *, is_idempotent: bool) -> Any:
         """See `oncekey.operation.Operation.step`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -29,7 +29,7 @@ class Completed:
     `before_store=` is the handler's, who is elsewhere.
     """
 
-    result: Any
+    result: Any = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ class Question:
     step: str
     downstream_key: str
     tenant: str
-    principal: str
-    key: str
+    principal: str = field(repr=False)
+    key: str = field(repr=False)
     attempt: int
     started_at_ms: int
     reference: str = ""

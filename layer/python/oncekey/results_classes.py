@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Flag
 from functools import cached_property
 from types import MemberDescriptorType
@@ -38,11 +38,11 @@ class Parts:
 
     kind: str
     class_name: str
-    fields: dict[str, Any] = dataclasses.field(default_factory=dict)
-    member: str | int | None = None
+    fields: dict[str, Any] = dataclasses.field(repr=False, default_factory=dict)
+    member: str | int | None = field(default=None, repr=False)
     fields_set: list[str] | None = None
-    extra: dict[str, Any] | None = None
-    private: dict[str, Any] | None = None
+    extra: dict[str, Any] | None = field(default=None, repr=False)
+    private: dict[str, Any] | None = field(default=None, repr=False)
 
 
 def take_apart(value: Any) -> Parts | None:

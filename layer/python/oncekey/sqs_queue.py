@@ -6,7 +6,7 @@ https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_Change
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey.dynamodb_client import making_a_client
@@ -69,7 +69,7 @@ class Entry:
     """One message to be sent. `group` is that of a FIFO queue, where `id` deduplicates."""
 
     id: str
-    body: str
+    body: str = field(repr=False)
     group: str | None = None
 
     @property

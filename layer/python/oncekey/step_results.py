@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey import retry, telemetry
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Found:
     """The result of a step that has finished, in this attempt or an earlier one."""
 
-    value: Any
-    final: Final | None = None
+    value: Any = field(repr=False)
+    final: Final | None = field(default=None, repr=False)
 
     def given(self) -> Any:
         """The result as the step gave it: returned, or `Final` raised."""

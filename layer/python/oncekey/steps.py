@@ -6,7 +6,7 @@ not finished is in doubt. Steps run one after the other, so at most one is in do
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class FinishedStep:
     name: str
     position: int
     at_ms: int
-    result: StoredAnswer | None = None
+    result: StoredAnswer | None = field(default=None, repr=False)
     is_final: bool = False
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -62,7 +62,7 @@ class Blob:
     """Bytes to be kept beside a record until some time after its expiry; 0 where it has none."""
 
     at: Elsewhere
-    data: bytes
+    data: bytes = field(repr=False)
     expires_at_s: int
 
 

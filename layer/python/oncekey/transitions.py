@@ -34,7 +34,7 @@ says when each is permitted and what it leaves.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from oncekey.due_transitions import Reschedule
@@ -69,7 +69,7 @@ class Lease:
 class Ending:
     """A stored answer."""
 
-    response: StoredAnswer
+    response: StoredAnswer = field(repr=False)
     completed_at_ms: int
     expires_at_s: int
     response_version: int = 1

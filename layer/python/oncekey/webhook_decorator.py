@@ -79,13 +79,13 @@ class webhook:  # noqa: N801 -- written as a decorator
 
     operation: str
     scheme: Scheme
-    tenant: Callable[[Delivery], str | None]
+    tenant: Callable[[Delivery], str | None] = field(repr=False)
     secrets: SecretsSource | None = field(default=None, repr=False)
-    event_id: Callable[[Delivery], str | None] | None = None
+    event_id: Callable[[Delivery], str | None] | None = field(default=None, repr=False)
     retention: timedelta = _RETENTION
     problem_base: str | None = None
-    store: Store | None = None
-    clock: Clock | None = None
+    store: Store | None = field(default=None, repr=False)
+    clock: Clock | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         faults = [

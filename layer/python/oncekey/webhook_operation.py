@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import InvalidOperation
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -72,9 +72,9 @@ class WebhookOperation:
 
     name: str
     scheme: Scheme
-    secrets: SecretsSource | None
-    tenant: Callable[[Delivery], str | None]
-    event_id: Callable[[Delivery], str | None] | None
+    secrets: SecretsSource | None = field(repr=False)
+    tenant: Callable[[Delivery], str | None] = field(repr=False)
+    event_id: Callable[[Delivery], str | None] | None = field(repr=False)
     given_settings: Mapping[str, int | str]
     store: Store | None
     clock: Clock

@@ -34,7 +34,7 @@ class Stated:
     """
 
     content: bytes = field(repr=False)
-    digests: tuple[bytes, ...]
+    digests: tuple[bytes, ...] = field(repr=False)
     sent_at_s: int | None = None
 
 
