@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aws_cdk import CfnOutput
+from aws_cdk import CfnOutput, Duration
 
 from infra.names import pascal
 from infra.oncekey_cdk import Observability
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from infra.oncekey_cdk import IdempotentFunction, IdempotentHttpApi
     from infra.resources import Resources
-    from oncekey_local.description import Service
+    from oncekey_local.description import ScheduleTrigger, Service
 
 _OF_STREAMS = (
     "Of what a stream has given up: look which records it names, remove the cause, and put their"
@@ -46,10 +46,28 @@ def add_alarms(
     alarms = Observability(
         scope, "Alarms", functions=functions, tables=[*resources.tables.values()], apis=[api]
     )
+    for function, created in zip(service.functions, functions, strict=True):
+        if function.schedule:
+            alarms.watch_schedule(created, every=_period(function.schedule))
+        if function.relays_from and function.streams:
+            alarms.watch_stream(created)
+        if function.relays_from and function.reconciles:
+            alarms.watch_leftovers(created)
+        if function.compares:
+            told_as = str(function.environment["POWERTOOLS_SERVICE_NAME"])
+            for ledger in function.compares:
+                name = f"{pascal(function.name)}{pascal(ledger)}"
+                alarms.watch_ledger(name, ledger=ledger, service=told_as)
     for name in unattended(service):
         alarms.watch_depth(pascal(name), resources.queues[name], advice=_advice(name, service))
     # An output of the stack, whose name is what a person looks for.
     CfnOutput(alarms, "TopicArn", value=alarms.topic.topic_arn).override_logical_id("AlarmTopicArn")
+
+
+def _period(schedule: ScheduleTrigger) -> Duration:
+    if schedule.every_minutes is None:
+        return Duration.days(1)
+    return Duration.minutes(schedule.every_minutes)
 
 
 def _advice(name: str, service: Service) -> str:

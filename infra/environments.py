@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 from infra.layer_requirements import LayerTarget, target_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 class Stage(StrEnum):
@@ -97,6 +98,10 @@ CONTEXT_NAMES = (
     "python_version",
     "architecture",
 )
+# Names with these in them are the CDK's own, or those of packages for it.
+_OF_THE_CDK = ("@", ":")
+# The CDK's command line keeps these beside its own.
+_OF_THE_COMMAND_LINE = frozenset({"acknowledged-issue-numbers", "cli-telemetry"})
 # In every stage alike.
 _RUNTIME = {
     "python_version": LayerTarget.python_version,
@@ -146,6 +151,22 @@ def environment_from(context: Mapping[str, object]) -> Environment:
         runtime=LayerTarget(**runtime),
         **values,
     )
+
+
+def unknown_names(context: Iterable[str]) -> list[str]:
+    """What is wrong with the names of context values: one that is misspelt would say nothing.
+
+    Args:
+        context: All names in the CDK's context, its own and those of its packages among them.
+    """
+    faults = []
+    for name in sorted(context):
+        if name in CONTEXT_NAMES or name in _OF_THE_COMMAND_LINE or {*_OF_THE_CDK} & {*name}:
+            continue
+        near = difflib.get_close_matches(name.lower().replace("-", "_"), CONTEXT_NAMES, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(CONTEXT_NAMES)}"
+        faults.append(f"-c {name} is unknown: {hint}")
+    return faults
 
 
 def _stage(value: object) -> Stage:

@@ -49,4 +49,5 @@ LEDGER_FUNCTION = Function(
     },
     scans=("payments", "refunds"),
     writes_reports_in="responses",
+    compares=("payments", "refunds"),
 )

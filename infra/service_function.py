@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aws_cdk import Duration, IgnoreMode, SecretValue
+from aws_cdk import Duration, IgnoreMode
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_secretsmanager as secretsmanager
 
 from infra.layer_bundle import bundle_layer
 from infra.log_groups import log_retention
 from infra.oncekey_cdk import IdempotentFunction, OncekeyLayer
+from infra.oncekey_cdk.synth_checks import acknowledge
 from oncekey_local.description import (
     BucketName,
     EnvironmentValue,
@@ -74,6 +76,7 @@ class ServiceFunction(IdempotentFunction):
         resources: Resources,
         environment: Environment,
     ) -> None:
+        secrets = _secrets(function, environment)
         super().__init__(
             scope,
             construct_id,
@@ -83,6 +86,7 @@ class ServiceFunction(IdempotentFunction):
             environment={
                 name: _resolve(value, resources, environment)
                 for name, value in function.environment.items()
+                if name not in secrets
             },
             layers=[layer],
             memory_mb=function.memory_mb,
@@ -91,6 +95,13 @@ class ServiceFunction(IdempotentFunction):
             log_retention=log_retention(environment),
             keeps_data=environment.keeps_data,
         )
+        for variable, name in secrets.items():
+            named = secretsmanager.Secret.from_secret_name_v2(self, f"{variable}Secret", name)
+            self.read_secret(variable, named)
+        if "ONCEKEY_TABLE" not in function.environment:
+            acknowledge(
+                self, "FunctionTable", "The description gives it no table: it protects nothing."
+            )
 
 
 def _functions_code() -> lambda_.AssetCode:
@@ -113,22 +124,18 @@ def _resolve(value: EnvironmentValue, resources: Resources, environment: Environ
             return resources.queues[name].queue_url
         case Setting.PROVIDER_URL:
             return environment.provider_url
-        case Setting.PROVIDER_API_KEY:
-            return _secret(environment.provider_api_key_secret)
-        case Setting.WEBHOOK_SECRET:
-            return _secret(environment.webhook_secret)
         case _:
             return value
 
 
-def _secret(name: str) -> str:
-    """Refer to the secret `name` so that no template, parameter or shell history ever holds it.
-
-    CloudFormation replaces the reference while it deploys. What remains: the key stands in the
-    function's configuration, encrypted at rest, in clear for whoever may call
-    lambda:GetFunctionConfiguration, and a rotated key arrives with the next deployment. A NoEcho
-    parameter would leave the same and pass the key through the hands of every deployment; reading
-    the secret at run time would leave neither, at the price of a call at each cold start and a
-    handler that no longer reads its settings from the environment alone.
-    """
-    return SecretValue.secrets_manager(name).unsafe_unwrap()
+def _secrets(function: Function, environment: Environment) -> dict[str, str]:
+    """The secrets that a function reads, by the variable that would hold each."""
+    names: dict[EnvironmentValue, str] = {
+        Setting.PROVIDER_API_KEY: environment.provider_api_key_secret,
+        Setting.WEBHOOK_SECRET: environment.webhook_secret,
+    }
+    return {
+        variable: names[value]
+        for variable, value in function.environment.items()
+        if isinstance(value, Setting) and value in names
+    }

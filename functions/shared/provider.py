@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 import stripe
 
-from functions.shared.settings import setting
+from functions.shared.settings import secret, setting
 
 # Connecting, then waiting for the answer: 8 s at the worst. The functions' timeouts count on it.
 TIMEOUT_S = (1.0, 7.0)
@@ -25,17 +25,28 @@ UNCERTAIN = (stripe.APIConnectionError, stripe.APIError)
 READING_RETRIES = 2
 
 
-@cache
-def client() -> stripe.StripeClient:
-    """The SDK's client, one for each sandbox.
+class _Client:
+    """The SDK's client, one for each key that a sandbox meets: a rotated one is taken up.
 
     It repeats nothing by itself. That would hide that there was a first try, and a refusal of the
     second (a rate limit, say) proves nothing about the first.
-
-    Raises:
-        NotConfigured: PROVIDER_API_KEY or PROVIDER_URL is not set.
     """
-    return _client(retries=0)
+
+    def __call__(self) -> stripe.StripeClient:
+        """The client.
+
+        Raises:
+            NotConfigured: PROVIDER_API_KEY or PROVIDER_URL is not set.
+            SecretUnavailable: the key cannot be read now.
+        """
+        return _client(retries=0)
+
+    def cache_clear(self) -> None:
+        """Forget all clients and their connections."""
+        _connected.cache_clear()
+
+
+client = _Client()
 
 
 def reading_client() -> stripe.StripeClient:
@@ -43,14 +54,20 @@ def reading_client() -> stripe.StripeClient:
 
     Raises:
         NotConfigured: PROVIDER_API_KEY or PROVIDER_URL is not set.
+        SecretUnavailable: the key cannot be read now.
     """
     return _client(retries=READING_RETRIES)
 
 
 def _client(*, retries: int) -> stripe.StripeClient:
+    return _connected(secret("PROVIDER_API_KEY"), setting("PROVIDER_URL").rstrip("/"), retries)
+
+
+@lru_cache(maxsize=4)
+def _connected(key: str, url: str, retries: int) -> stripe.StripeClient:
     return stripe.StripeClient(
-        setting("PROVIDER_API_KEY"),
-        base_addresses={"api": setting("PROVIDER_URL").rstrip("/")},
+        key,
+        base_addresses={"api": url},
         max_network_retries=retries,
         http_client=stripe.RequestsClient(timeout=TIMEOUT_S),
     )

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 
-from oncekey import NotExecuted
+from oncekey import NotExecuted, StoreError
+from oncekey.clock import SystemClock
+from oncekey.secrets_manager import secret_text
 
 
 class NotConfigured(NotExecuted):
     """The function lacks an environment variable; found before anything was sent."""
+
+
+class SecretUnavailable(NotExecuted):
+    """A secret cannot be read now; found before anything was sent."""
 
 
 def seconds(name: str, *, default: int) -> int:
@@ -25,6 +31,25 @@ def seconds(name: str, *, default: int) -> int:
             f"the environment variable {name} must be a whole number of seconds, 0 or more"
         )
     return int(value)
+
+
+def secret(name: str) -> str:
+    """The secret that `<name>_ARN` names in Secrets Manager, or the environment variable `name`.
+
+    The first is how it is deployed: no configuration holds the secret, and a rotated one is known
+    within minutes. The second is for one machine.
+
+    Raises:
+        NotConfigured: neither is set.
+        SecretUnavailable: Secrets Manager does not answer, or refuses.
+    """
+    named = os.environ.get(f"{name}_ARN")
+    if not named:
+        return setting(name)
+    try:
+        return secret_text(named, SystemClock().now_ms()).strip()
+    except StoreError as error:
+        raise SecretUnavailable(f"the secret of {name} cannot be read ({error})") from error
 
 
 def setting(name: str) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from datetime import datetime
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     from infra.local_deployment.cloud import Cloud
     from oncekey_local.description import Function
-
-_SECRET = re.compile(r"\{\{resolve:secretsmanager:(?P<name>[^:]+):SecretString:::\}\}")
 
 
 class DeployedFunctions:
@@ -71,12 +68,9 @@ class DeployedFunctions:
         return json.loads(answer)
 
     def variables(self, function: Function) -> dict[str, str]:
-        """The variables of a function as they are deployed, secrets included.
-
-        moto leaves references to secrets as they are; CloudFormation does what is done here.
-        """
+        """The variables of a function as they are deployed; secrets are only named there."""
         deployed = self._deployed[function.handler]["Environment"]["Variables"]
-        return {name: self._resolved(str(value)) for name, value in deployed.items()}
+        return {name: str(value) for name, value in deployed.items()}
 
     def relay(self) -> int:
         """Call the relay with what is new in the outbox; returns how many messages there were."""
@@ -124,13 +118,6 @@ class DeployedFunctions:
         mappings = self._cloud.client("lambda").list_event_source_mappings()["EventSourceMappings"]
         (source,) = [one["EventSourceArn"] for one in mappings if one["FunctionArn"] == arn]
         return str(source)
-
-    def _resolved(self, value: str) -> str:
-        found = _SECRET.fullmatch(value)
-        if not found:
-            return value
-        secrets = self._cloud.client("secretsmanager")
-        return str(secrets.get_secret_value(SecretId=found["name"])["SecretString"])
 
     def _log(self, name: str) -> Path:
         return self._cloud.folder / f"{name}.log"

@@ -177,7 +177,7 @@ def _deploy(
         environment.webhook_secret: WEBHOOK_SECRET,
     }
     with report.step(f"account {cloud.account} of {cloud.name} bootstrapped by the CDK"):
-        # They have to be there before the functions' settings refer to them.
+        # They have to be there before the functions read them.
         for name, value in secrets.items():
             cloud.client("secretsmanager").create_secret(Name=name, SecretString=value)
         toolkit.bootstrap()

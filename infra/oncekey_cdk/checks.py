@@ -20,6 +20,14 @@ _DAY_S = 24 * 3600
 MESSAGES_KEPT_S = 4 * _DAY_S
 # SQS keeps nothing for longer. A week's message is still there when the next one comes.
 _PEOPLES_QUEUE_S = 14 * _DAY_S
+# Lambda's limits of event sources. SQS hands out ten messages at once.
+BATCH_SIZE_MAX = 10_000
+RECEIVED_AT_ONCE_MAX = 10
+WINDOW_MAX_S = 300
+CONCURRENCY = (2, 1000)
+# Where the layer keeps things in its bucket. Results say that something was charged: no rule may
+# remove them.
+ANSWERS, MESSAGES, RESULTS = "answers/", "outbox/", "results/"
 # S3 counts whole days, from midnight.
 BUCKET_SLACK_DAYS = 2
 
@@ -41,6 +49,38 @@ def visibility_faults(*, visible_s: int, timeout_s: int, window_s: int) -> Itera
             f"a visibility timeout of {visible_s} s hands out messages that are being worked on; "
             f"at least {least_s}, six times the function's timeout ({timeout_s} s) and "
             f"the window ({window_s} s)"
+        )
+
+
+def source_faults(
+    *,
+    batch_size: int | None,
+    window_s: float | None,
+    max_concurrency: int | None,
+    is_queue: bool,
+    is_fifo: bool,
+) -> Iterator[str]:
+    """Lambda refuses an event source half way through a deployment. None is not known.
+
+    https://docs.aws.amazon.com/lambda/latest/api/API_CreateEventSourceMapping.html
+    """
+    if batch_size is not None and not 1 <= batch_size <= BATCH_SIZE_MAX:
+        yield f"batch_size is {batch_size}: 1 to {BATCH_SIZE_MAX}"
+    if window_s is not None and not (0 <= window_s <= WINDOW_MAX_S and window_s == int(window_s)):
+        yield f"the window is {window_s:g} s: whole seconds, 0 to {WINDOW_MAX_S}"
+    least, most = CONCURRENCY
+    if max_concurrency is not None and not least <= max_concurrency <= most:
+        yield f"max_concurrency is {max_concurrency}: {least} to {most}, or none"
+    if not is_queue or batch_size is None or window_s is None:
+        return
+    if is_fifo and window_s:
+        yield f"a FIFO queue has no window, and {window_s:g} s are given"
+    if is_fifo and batch_size > RECEIVED_AT_ONCE_MAX:
+        yield f"batch_size is {batch_size}: at most {RECEIVED_AT_ONCE_MAX} of a FIFO queue"
+    if not is_fifo and batch_size > RECEIVED_AT_ONCE_MAX and not window_s:
+        yield (
+            f"batch_size is {batch_size}: more than {RECEIVED_AT_ONCE_MAX} need a window of a"
+            " second at least, in which they are collected"
         )
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import aws_lambda as lambda_
 
+from .checks import source_faults
+from .faults import refuse
 from .grants import (
     RECEIVE_ACTIONS,
     RECEIVE_KEY_ACTIONS,
@@ -20,7 +22,7 @@ from .grants import (
 from .template_checks import WHOLE_BATCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from aws_cdk import Duration
     from aws_cdk import aws_dynamodb as dynamodb
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 EVENT_NAMES = ("INSERT", "MODIFY", "REMOVE")
 _PARTIAL_ANSWERS = ["ReportBatchItemFailures"]
+_NO_STREAM = "table {!r} has no stream: create it with stream=True"
+_ATTEMPTS_MAX = 10_000
 
 
 def grant_stream(
@@ -44,7 +48,7 @@ def grant_stream(
     """
     stream_arn = table.table_stream_arn
     if stream_arn is None:
-        raise ValueError(f"table {table.node.path!r} has no stream: create it with stream=True")
+        raise ValueError(_NO_STREAM.format(table.node.path))
     allow(grantee, STREAM_ACTIONS, stream_arn)
     allow_key(grantee, TABLE_READ_KEY_ACTIONS, encryption_key, service="dynamodb")
     return stream_arn
@@ -81,8 +85,23 @@ def connect_stream(
     then Lambda tells the queue `on_failure` which records they were, and goes on without them.
 
     Raises:
-        ValueError: The table has no stream.
+        ValueError: The table has no stream, or Lambda refuses such an event source.
     """
+    faults = [
+        *source_faults(
+            batch_size=batch_size,
+            window_s=_given_seconds(window),
+            max_concurrency=None,
+            is_queue=False,
+            is_fifo=False,
+        ),
+        *_stream_faults(event_names, max_attempts),
+    ]
+    if table.table_stream_arn is None:
+        faults.append(_NO_STREAM.format(table.node.path))
+    if on_failure is not None and on_failure.fifo:
+        faults.append("on_failure is a FIFO queue: Lambda sends what has failed to none")
+    refuse(faults, scope=target, construct_id=construct_id, kind="Event source")
     stream_arn = grant_stream(target, table, encryption_key=encryption_key)
     destination: lambda_.CfnEventSourceMapping.DestinationConfigProperty | None = None
     if on_failure:
@@ -125,7 +144,14 @@ def connect_queue(
 
     The synthesis fails if the queue hands out messages that are being worked on. Of a queue that
     was imported nobody here knows its visibility timeout.
+
+    Raises:
+        ValueError: Lambda refuses such an event source.
     """
+    faults = queue_source_faults(
+        queue, batch_size=batch_size, window=window, max_concurrency=max_concurrency
+    )
+    refuse(faults, scope=target, construct_id=construct_id, kind="Event source")
     grant_receive(target, queue)
     scaling: lambda_.CfnEventSourceMapping.ScalingConfigProperty | None = None
     if max_concurrency is not None:
@@ -145,6 +171,27 @@ def connect_queue(
     return _told_how(mapping, partial_batch_answers=partial_batch_answers)
 
 
+def queue_source_faults(
+    queue: sqs.IQueue, *, batch_size: int, window: Duration | None, max_concurrency: int | None
+) -> list[str]:
+    """What Lambda would refuse of a function on this queue."""
+    faults = source_faults(
+        batch_size=batch_size,
+        window_s=_given_seconds(window),
+        max_concurrency=max_concurrency,
+        is_queue=True,
+        is_fifo=queue.fifo,
+    )
+    return [*faults]
+
+
+def _stream_faults(event_names: Sequence[str], max_attempts: int) -> Iterator[str]:
+    if not event_names or not {*event_names} <= {*EVENT_NAMES}:
+        yield f"event_names are some of {', '.join(EVENT_NAMES)}, not {[*event_names]!r}"
+    if not 1 <= max_attempts <= _ATTEMPTS_MAX:
+        yield f"max_attempts is {max_attempts}: 1 to {_ATTEMPTS_MAX}"
+
+
 def _told_how(
     mapping: lambda_.CfnEventSourceMapping, *, partial_batch_answers: bool
 ) -> lambda_.CfnEventSourceMapping:
@@ -154,8 +201,12 @@ def _told_how(
     return mapping
 
 
+def _given_seconds(window: Duration | None) -> float:
+    return window.to_seconds(integral=False) if window else 0
+
+
 def _seconds(window: Duration | None) -> int:
-    return round(window.to_seconds()) if window else 0
+    return round(_given_seconds(window))
 
 
 def _filter(

@@ -50,6 +50,19 @@ def override_faults(
     return faults
 
 
+def overridden(defaults: Mapping[str, Any], given: Mapping[str, object] | None) -> Props:
+    """The properties for a construct of the CDK: our defaults, and what overrides them.
+
+    None leaves our default as it is; the CDK's own would be a less safe one.
+    """
+    return {**defaults, **without_none(given)}
+
+
+def without_none(given: Mapping[str, object] | None) -> Props:
+    """What was given, without what says nothing."""
+    return {name: value for name, value in (given or {}).items() if value is not None}
+
+
 def refuse_route(api: Construct, method: str, path: str) -> None:
     """Return if `api` can have this route.
 

@@ -51,6 +51,9 @@ FETCH_ACTIONS = ("s3:GetObject",)
 # told from an outage.
 LIST_ACTIONS = ("s3:ListBucket",)
 
+# A secret that is read at run time.
+SECRET_ACTIONS = ("secretsmanager:GetSecretValue",)
+
 # What Lambda does under a function's role to reach into a VPC; none of it knows a resource to name
 # before the interface is there.
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
@@ -73,9 +76,13 @@ TABLE_WRITE_KEY_ACTIONS = (
     "kms:ReEncrypt*",
     "kms:GenerateDataKey*",
 )
+# Lambda decrypts a function's variables under its role.
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars-encryption.html
+VARIABLES_KEY_ACTIONS = ("kms:Decrypt",)
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
 SEND_KEY_ACTIONS = ("kms:GenerateDataKey", "kms:Decrypt")
 RECEIVE_KEY_ACTIONS = ("kms:Decrypt",)
+SECRET_KEY_ACTIONS = ("kms:Decrypt",)
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
 KEEP_KEY_ACTIONS = ("kms:GenerateDataKey", "kms:Decrypt")
 FETCH_KEY_ACTIONS = ("kms:Decrypt",)

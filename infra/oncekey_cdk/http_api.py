@@ -11,7 +11,7 @@ from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
-from .faults import override_faults, refuse, refuse_route
+from .faults import overridden, override_faults, refuse, refuse_route, without_none
 from .log_groups import RETENTION, create_log_group
 from .synth_checks import OncekeyChecks
 
@@ -39,6 +39,7 @@ ACCESS_LOG_FIELDS = {
 REQUESTS_PER_SECOND = 500
 BURST_REQUESTS = 1000
 
+_OWN_API = {"http_api": "it is this construct's own"}
 # An issuer beside an emulator. API Gateway itself creates no authorizer of such an address.
 _EMULATED_ISSUERS = ("http://127.0.0.1:", "http://localhost:")
 
@@ -86,7 +87,9 @@ class IdempotentHttpApi(Construct):
         faults = [
             *_authorizer_faults(jwt_issuer, jwt_audience),
             *override_faults(api_props, name="api_props", of=apigateway.HttpApi, fixed=own_stage),
-            *override_faults(stage_props, name="stage_props", of=apigateway.HttpStage, fixed={}),
+            *override_faults(
+                stage_props, name="stage_props", of=apigateway.HttpStage, fixed=_OWN_API
+            ),
         ]
         refuse(faults, scope=scope, construct_id=construct_id, kind="IdempotentHttpApi")
         super().__init__(scope, construct_id)
@@ -98,7 +101,7 @@ class IdempotentHttpApi(Construct):
         }
         # The stage is ours, below, for its throttle and its log.
         self.api = apigateway.HttpApi(
-            self, "Api", create_default_stage=False, **{**api, **(api_props or {})}
+            self, "Api", create_default_stage=False, **overridden(api, api_props)
         )
         stage: Props = {
             "stage_name": "$default",
@@ -108,11 +111,13 @@ class IdempotentHttpApi(Construct):
             ),
         }
         self.stage = apigateway.HttpStage(
-            self, "Stage", http_api=self.api, **{**stage, **(stage_props or {})}
+            self, "Stage", http_api=self.api, **overridden(stage, stage_props)
         )
         self.access_log = create_log_group(
             self, "AccessLog", retention=log_retention, keeps_data=keeps_data
         )
+        if "access_log_settings" in without_none(stage_props):
+            return
         resource = cast("apigateway.CfnStage", self.stage.node.default_child)
         resource.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(
             destination_arn=self.access_log.log_group_arn, format=json.dumps(ACCESS_LOG_FIELDS)

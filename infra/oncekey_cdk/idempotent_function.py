@@ -12,18 +12,27 @@ from constructs import Construct
 
 from oncekey.settings import DEFAULT_LEASE_MS
 
-from .checks import bucket_faults, lease_faults
-from .faults import override_faults, refuse
-from .grants import VPC_ACTIONS, allow
+from .checks import ANSWERS, bucket_faults, lease_faults
+from .faults import overridden, override_faults, refuse, without_none
+from .grants import (
+    SECRET_ACTIONS,
+    SECRET_KEY_ACTIONS,
+    VARIABLES_KEY_ACTIONS,
+    VPC_ACTIONS,
+    allow,
+    allow_key,
+)
 from .layer import ARCHITECTURE, RUNTIME, OncekeyLayer
 from .log_groups import RETENTION, create_log_group
-from .response_bucket import ANSWERS
+from .resources import function_resource
 from .synth_checks import OncekeyChecks
+from .wiring_checks import PROTECTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from aws_cdk import aws_logs as logs
+    from aws_cdk import aws_secretsmanager as secretsmanager
 
     from .faults import Props
     from .idempotency_table import IdempotencyTable
@@ -37,6 +46,8 @@ _MEMORY_MB = 512
 FIXED_PROPS = {
     "role": "grants go to this construct's own; add statements with allow()",
     "environment": "say environment=",
+    "log_retention": "it would be a second log group; say log_retention= of this construct",
+    "log_removal_policy": "say keeps_data=",
 }
 
 
@@ -53,7 +64,7 @@ class IdempotentFunction(Construct):
     Attributes:
         function: The Lambda function.
         role: Its role.
-        logs: Its log group.
+        logs: Its log group, ours or the one of `function_props`.
         works_for: The outbox whose queue calls it, if any; it is told that one to put messages off.
 
     Args:
@@ -71,6 +82,7 @@ class IdempotentFunction(Construct):
         log_retention: For how long its log is kept.
         keeps_data: Whether its log outlives the stack.
         function_props: Overrides of any property of `aws_lambda.Function`, by the CDK's names.
+            None leaves a default as it is.
 
     Raises:
         ValueError: Something cannot be; all of it is named.
@@ -96,16 +108,14 @@ class IdempotentFunction(Construct):
         keeps_data: bool = True,
         function_props: Mapping[str, Any] | None = None,
     ) -> None:
-        timeout = (function_props or {}).get("timeout", timeout)
+        given = without_none(function_props)
+        timeout = given.get("timeout", timeout)
         own = _own_variables(table, outbox, responses)
         variables = {**_default_lease(timeout, table), **own, **(environment or {})}
         answers_days = responses.expire_after_days.get(ANSWERS) if responses else None
         faults = [
-            *(
-                f"environment[{name!r}] is set by what was passed in; leave one of the two out"
-                for name in sorted({*own} & {*(environment or {})})
-            ),
-            *_time_faults(timeout.to_seconds(), variables, answers_days),
+            *_twice_faults(own, environment),
+            *_time_faults(timeout.to_seconds(integral=False), variables, answers_days),
             *override_faults(
                 function_props, name="function_props", of=lambda_.Function, fixed=FIXED_PROPS
             ),
@@ -114,9 +124,10 @@ class IdempotentFunction(Construct):
         super().__init__(scope, construct_id)
         OncekeyChecks.of(self)
         self.works_for: Outbox | None = None
-        self.logs = create_log_group(self, "Logs", retention=log_retention, keeps_data=keeps_data)
-        self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        self.logs.grant_write(self.role)
+        self.logs: logs.ILogGroup = given.get("log_group") or create_log_group(
+            self, "Logs", retention=log_retention, keeps_data=keeps_data
+        )
+        self.role = self._own_role()
         defaults: Props = {
             "code": code,
             "handler": handler,
@@ -128,37 +139,57 @@ class IdempotentFunction(Construct):
             "log_group": self.logs,
             "tracing": lambda_.Tracing.ACTIVE,
         }
-        self.function = lambda_.Function(
-            self,
-            "Function",
-            role=self.role,
-            environment=variables,
-            **{**defaults, **(function_props or {})},
-        )
-        self._grant(table, outbox, responses, in_vpc="vpc" in (function_props or {}))
+        named: Props = {"role": self.role, "environment": variables}
+        self.function = lambda_.Function(self, "Function", **named, **overridden(defaults, given))
+        # A check of the finished templates looks whether it has a table.
+        function_resource(self.function).add_metadata(PROTECTED, value=True)
+        self._grant(table, outbox, responses)
+        self._grant_overrides(given)
 
     @property
     def grant_principal(self) -> iam.IPrincipal:
         """The role, for grants."""
         return self.role
 
+    def _own_role(self) -> iam.Role:
+        role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        self.logs.grant_write(role)
+        return role
+
+    def _grant_overrides(self, given: Props) -> None:
+        """What the CDK leaves to whoever made the role."""
+        if "vpc" in given:
+            allow(self.role, VPC_ACTIONS, "*")
+        allow_key(
+            self.role, VARIABLES_KEY_ACTIONS, given.get("environment_encryption"), service="lambda"
+        )
+
     def _grant(
         self,
         table: IdempotencyTable | None,
         outbox: Outbox | None,
         responses: ResponseBucket | None,
-        *,
-        in_vpc: bool,
     ) -> None:
-        if in_vpc:
-            # Of a role that is not its own the CDK leaves that to the role's author.
-            allow(self.role, VPC_ACTIONS, "*")
         if table:
             table.grant_reserve(self)
         if outbox:
             outbox.grant_publish(self)
         if responses:
             responses.grant_keep(self)
+
+    def read_secret(self, variable: str, secret: secretsmanager.ISecret) -> None:
+        """Let the function read `secret` at run time, and name it as `<variable>_ARN`.
+
+            webhooks.read_secret("ONCEKEY_WEBHOOK_SECRET", secret)
+
+        No template and no configuration holds its value, and a rotated one is known in minutes. The
+        library reads ONCEKEY_WEBHOOK_SECRET_ARN and ONCEKEY_FINGERPRINT_SECRETS_ARN by itself.
+        """
+        named = secret.secret_full_arn
+        # An imported one has six characters behind its name that nobody here knows.
+        allow(self, SECRET_ACTIONS, named or f"{secret.secret_arn}-??????")
+        allow_key(self, SECRET_KEY_ACTIONS, secret.encryption_key, service="secretsmanager")
+        self.function.add_environment(f"{variable}_ARN", named or secret.secret_name)
 
     def allow(self, arn: str, *actions: str) -> None:
         """Let the function do these actions to exactly this resource."""
@@ -176,6 +207,11 @@ def _own_variables(
     if responses:
         variables["ONCEKEY_RESPONSE_BUCKET"] = responses.bucket_name
     return variables
+
+
+def _twice_faults(own: Mapping[str, str], given: Mapping[str, str] | None) -> Iterator[str]:
+    for name in sorted({*own} & {*(given or {})}):
+        yield f"environment[{name!r}] is set by what was passed in; leave one of the two out"
 
 
 def _default_lease(timeout: Duration, table: IdempotencyTable | None) -> dict[str, str]:

@@ -11,7 +11,7 @@ import jsii
 from aws_cdk import BundlingOptions, DockerImage, ILocalBundling, Stack
 from aws_cdk import aws_lambda as lambda_
 
-from .faults import override_faults, refuse
+from .faults import overridden, override_faults, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ class OncekeyLayer(lambda_.LayerVersion):
             "compatible_architectures": [*architectures],
             "description": "oncekey: every Idempotency-Key takes effect once",
         }
-        super().__init__(scope, construct_id, **{**defaults, **(layer_props or {})})
+        super().__init__(scope, construct_id, **overridden(defaults, layer_props))
 
     @staticmethod
     def shared(scope: Construct) -> OncekeyLayer:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from aws_cdk import Duration, Stack
+from aws_cdk import Duration, Names, Stack
+from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
@@ -17,11 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aws_cdk import aws_sqs as sqs
+    from constructs import IConstruct
 
     from .http_api import IdempotentHttpApi
     from .idempotent_function import IdempotentFunction
     from .outbox import Outbox
     from .reconciler import Reconciler
+    from .rest_api import IdempotentRestApi
     from .safe_table import SafeTable
 
 # SQS, Lambda and DynamoDB report once a minute.
@@ -34,6 +38,13 @@ _RELAY_BEHIND = Duration.minutes(5)
 _MESSAGE_WAITS = Duration.minutes(30)
 # What retries do not cover goes on for a while.
 _MINUTES = 3
+_ABOVE = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
+# As many as may be late, or lost with a host.
+_MISSED_RUNS = 3
+# Where functions put metrics of their own.
+_NAMESPACE = "oncekey"
+# In what a reconciler logs when it has sent what the relay left behind.
+LEFTOVERS_TERMS = ("oncekey reconciled:", "resent ")
 # A failure that nobody repeats is seen as well.
 _FAILURE_PERIOD = Duration.minutes(5)
 DEAD_LETTERS_ADVICE = (
@@ -64,7 +75,8 @@ class Observability(Construct):
         functions: Functions whose errors, throttles and near-timeouts are told.
         tables: Tables whose throttles and failures are told.
         outboxes: Outboxes whose dead letters, given-up records, relay and waiting messages are.
-        reconcilers: Reconcilers whose runs, and what they escalate, are.
+        reconcilers: Reconcilers whose runs, what they escalate, and that they run at all, are; and
+            what their outbox's relay leaves to them.
         apis: APIs whose 5xx answers are.
         topic: A topic of yours, which CloudWatch may publish to; by default a new one.
     """
@@ -78,11 +90,13 @@ class Observability(Construct):
         tables: Sequence[SafeTable] = (),
         outboxes: Sequence[Outbox] = (),
         reconcilers: Sequence[Reconciler] = (),
-        apis: Sequence[IdempotentHttpApi] = (),
+        apis: Sequence[IdempotentHttpApi | IdempotentRestApi] = (),
         topic: sns.ITopic | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self.alarms: dict[str, cloudwatch.Alarm] = {}
+        self._told: dict[tuple[str, str], cloudwatch.Alarm] = {}
+        self._rest_apis: dict[str, str] = {}
         self.topic: sns.ITopic = topic if topic is not None else self._own_topic()
         for function in functions:
             self.watch_function(function)
@@ -91,11 +105,124 @@ class Observability(Construct):
         for outbox in outboxes:
             self.watch_outbox(outbox)
         for reconciler in reconcilers:
-            name = reconciler.node.id
-            self.watch_function(reconciler.reconciler, name=name)
-            self.watch_depth(f"{name}Escalated", reconciler.escalated, advice=ESCALATED_ADVICE)
+            self.watch_reconciler(reconciler)
         for api in apis:
             self.watch_api(api)
+
+    def watch_reconciler(self, reconciler: Reconciler) -> None:
+        """Tell of runs that fail, or are not made, and of what they found that others have left."""
+        name, function = reconciler.node.id, reconciler.reconciler
+        self.watch_function(function, name=name)
+        self.watch_depth(f"{name}Escalated", reconciler.escalated, advice=ESCALATED_ADVICE)
+        self.watch_schedule(function, every=reconciler.every, name=name)
+        self.watch_leftovers(function, name=name)
+
+    def watch_schedule(
+        self, function: IdempotentFunction, *, every: Duration, name: str | None = None
+    ) -> None:
+        """Tell of a function that the clock should call `every` so often, and does not.
+
+        Nothing is reported of a function that nobody calls, so missing data is the alarm.
+        """
+        name = name or function.node.id
+        period = _longer(every, _FAILURE_PERIOD)
+        self._alarm(
+            function,
+            name,
+            "Absent",
+            function.function.metric_invocations(period=period, statistic="Sum"),
+            threshold=1,
+            periods=_MISSED_RUNS,
+            missing=cloudwatch.TreatMissingData.BREACHING,
+            comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            advice=(
+                f"Function {name} does not run: see that its EventBridge rule is enabled and may"
+                " invoke it, and that its reserved concurrency is not 0. What it would do waits."
+            ),
+        )
+
+    def watch_leftovers(self, reconciler: IdempotentFunction, *, name: str | None = None) -> None:
+        """Tell of an outbox whose messages a reconciler has to send, run after run.
+
+        Once in a while is nothing: a relay was killed. All the time, the relay does not run.
+        """
+        name = name or reconciler.node.id
+        found = logs.MetricFilter(
+            reconciler,
+            "Leftovers",
+            log_group=reconciler.logs,
+            # As the reconciler logs it; a test holds the two together.
+            filter_pattern=logs.FilterPattern.all_terms(*LEFTOVERS_TERMS),
+            metric_namespace=_NAMESPACE,
+            # Told apart by what is unique in the account: several stacks share the namespace.
+            metric_name=f"OutboxLeftovers-{Names.unique_resource_name(reconciler, max_length=200)}",
+        )
+        self._alarm(
+            reconciler,
+            name,
+            "OutboxStalled",
+            found.metric(period=_FAILURE_PERIOD, statistic="Sum"),
+            periods=_MINUTES,
+            advice=(
+                "The outbox is stalled: its messages wait for the reconciler, run after run. See"
+                " that the event source of the relay is enabled, and what the relay's log says."
+            ),
+        )
+
+    def watch_ledger(self, name: str, *, ledger: str, service: str) -> None:
+        """Tell of a comparison with a provider that found differences, or did not come to its end.
+
+        Args:
+            name: What the alarms' names begin with.
+            ledger: The dimension `ledger` of the metrics LedgerDifferent, LedgerOnlyOurs,
+                LedgerOnlyTheirs and LedgerIncomplete, which the comparing function emits.
+            service: Its dimension `service`.
+        """
+
+        def metric(metric_name: str) -> cloudwatch.Metric:
+            return cloudwatch.Metric(
+                namespace=_NAMESPACE,
+                metric_name=metric_name,
+                dimensions_map={"ledger": ledger, "service": service},
+                period=_FAILURE_PERIOD,
+                statistic="Maximum",
+            )
+
+        differences = cloudwatch.MathExpression(
+            expression="different + only_ours + only_theirs",
+            label=f"Differences of {ledger}",
+            period=_FAILURE_PERIOD,
+            using_metrics={
+                "different": metric("LedgerDifferent"),
+                "only_ours": metric("LedgerOnlyOurs"),
+                "only_theirs": metric("LedgerOnlyTheirs"),
+            },
+        )
+        # Both stay as they are until the next comparison.
+        kept = cloudwatch.TreatMissingData.IGNORE
+        self._alarm(
+            self,
+            name,
+            "Differences",
+            differences,
+            missing=kept,
+            advice=(
+                f"The {ledger} and the provider's differ: its report names each difference. Find"
+                " out from the provider what is true, and put our row right, or give back what was"
+                " taken twice."
+            ),
+        )
+        self._alarm(
+            self,
+            name,
+            "Incomplete",
+            metric("LedgerIncomplete"),
+            missing=kept,
+            advice=(
+                f"The {ledger} were not compared to their end: the function's log says why. Remove"
+                " the cause, and invoke it again for the same time."
+            ),
+        )
 
     def watch_depth(self, name: str, queue: sqs.IQueue, *, advice: str) -> cloudwatch.Alarm:
         """Tell of the first message in a queue whose messages wait for a person.
@@ -104,7 +231,9 @@ class Observability(Construct):
         as there is any, and says so once.
         """
         return self._alarm(
-            f"{name}Depth",
+            queue,
+            name,
+            "Depth",
             queue.metric_approximate_number_of_messages_visible(
                 period=_PERIOD, statistic="Maximum"
             ),
@@ -118,12 +247,16 @@ class Observability(Construct):
         name, inner = name or function.node.id, function.function
         told = f"Function {name}"
         self._alarm(
-            f"{name}Errors",
+            function,
+            name,
+            "Errors",
             inner.metric_errors(period=_FAILURE_PERIOD, statistic="Sum"),
             advice=f"{told} raises: its log says what; operations may be left in doubt.",
         )
         self._alarm(
-            f"{name}Throttles",
+            function,
+            name,
+            "Throttles",
             inner.metric_throttles(period=_PERIOD, statistic="Sum"),
             periods=_MINUTES,
             advice=f"{told} is refused for lack of concurrency: raise the account's or its own.",
@@ -131,7 +264,9 @@ class Observability(Construct):
         timeout_s = function_timeout_s(inner)
         if timeout_s is not None:
             self._alarm(
-                f"{name}Duration",
+                function,
+                name,
+                "Duration",
                 inner.metric_duration(period=_PERIOD, statistic="p99"),
                 threshold=round(timeout_s * 1000 * _NEAR_TIMEOUT),
                 periods=_MINUTES,
@@ -142,7 +277,9 @@ class Observability(Construct):
         """Tell of a table that throttles writes; callers are told 503 and come again."""
         name = name or table.node.id
         self._alarm(
-            f"{name}Throttles",
+            table,
+            name,
+            "Throttles",
             table.table.metric("WriteThrottleEvents", period=_PERIOD, statistic="Sum"),
             periods=_MINUTES,
             advice=(
@@ -157,9 +294,27 @@ class Observability(Construct):
         self.watch_depth(f"{name}DeadLetters", outbox.dead_letters, advice=DEAD_LETTERS_ADVICE)
         self.watch_depth(f"{name}GivenUp", outbox.given_up, advice=GIVEN_UP_ADVICE)
         self.watch_function(outbox.relay, name=f"{name}Relay")
+        self.watch_stream(outbox.relay, name=name)
         self._alarm(
-            f"{name}Behind",
-            outbox.relay.function.metric(
+            outbox,
+            name,
+            "Waiting",
+            outbox.queue.metric_approximate_age_of_oldest_message(
+                period=_PERIOD, statistic="Maximum"
+            ),
+            threshold=round(_MESSAGE_WAITS.to_seconds()),
+            periods=_MINUTES,
+            advice=f"A message of {name} waits: its worker fails, is too slow, or is switched off.",
+        )
+
+    def watch_stream(self, relay: IdempotentFunction, *, name: str | None = None) -> None:
+        """Tell of a relay that is minutes behind its table's stream."""
+        name = name or relay.node.id
+        self._alarm(
+            relay,
+            name,
+            "Behind",
+            relay.function.metric(
                 "IteratorAge",
                 period=_PERIOD,
                 statistic="Maximum",
@@ -169,21 +324,26 @@ class Observability(Construct):
             periods=_MINUTES,
             advice=f"The relay of {name} is behind: its log says whether DynamoDB or SQS refuses.",
         )
-        self._alarm(
-            f"{name}Waiting",
-            outbox.queue.metric_approximate_age_of_oldest_message(
-                period=_PERIOD, statistic="Maximum"
-            ),
-            threshold=round(_MESSAGE_WAITS.to_seconds()),
-            periods=_MINUTES,
-            advice=f"A message of {name} waits: its worker fails, is too slow, or is switched off.",
-        )
 
-    def watch_api(self, api: IdempotentHttpApi) -> None:
-        """Tell of answers that are the server's fault."""
-        name = api.node.id
+    def watch_api(self, api: IdempotentHttpApi | IdempotentRestApi) -> None:
+        """Tell of answers that are the server's fault.
+
+        Raises:
+            ValueError: Another REST API of the same name is watched.
+        """
+        name, inner = api.node.id, api.api
+        if isinstance(inner, apigateway.RestApi):
+            other = self._rest_apis.setdefault(inner.rest_api_name, api.node.path)
+            if other != api.node.path:
+                raise ValueError(
+                    f"the REST APIs {other!r} and {api.node.path!r} are both called"
+                    f" {inner.rest_api_name!r}, by which CloudWatch tells their metrics apart: give"
+                    " one another rest_api_name"
+                )
         self._alarm(
-            f"{name}Failures",
+            api,
+            name,
+            "Failures",
             api.api.metric_server_error(period=_FAILURE_PERIOD, statistic="Sum"),
             advice=(
                 f"{name} answers 5xx: the access log says which route. 503 is a store that does not"
@@ -193,26 +353,38 @@ class Observability(Construct):
 
     def _alarm(
         self,
-        construct_id: str,
+        watched: IConstruct,
+        name: str,
+        about: str,
         metric: cloudwatch.IMetric,
         *,
         advice: str,
         threshold: float = 0,
         periods: int = 1,
-        missing: Any = cloudwatch.TreatMissingData.NOT_BREACHING,
+        missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
+        comparison: cloudwatch.ComparisonOperator = _ABOVE,
     ) -> cloudwatch.Alarm:
+        """The alarm `about` what is watched; there is one, however often it is asked for."""
+        known = self._told.get((watched.node.path, f"{name}{about}"))
+        if known is not None:
+            return known
+        construct_id = f"{name}{about}"
+        if construct_id in self.alarms:
+            # Another of this name in another place.
+            construct_id = f"{Names.unique_resource_name(watched)}{about}"
         alarm = cloudwatch.Alarm(
             self,
             construct_id,
             alarm_description=advice,
             metric=metric,
             threshold=threshold,
-            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            comparison_operator=comparison,
             evaluation_periods=periods,
             treat_missing_data=missing,
         )
         alarm.add_alarm_action(actions.SnsAction(self.topic))
         self.alarms[construct_id] = alarm
+        self._told[watched.node.path, f"{name}{about}"] = alarm
         return alarm
 
     def _own_topic(self) -> sns.Topic:
@@ -222,3 +394,7 @@ class Observability(Construct):
         only_here = {"StringEquals": {"aws:SourceAccount": Stack.of(self).account}}
         topic.grant_publish(iam.ServicePrincipal("cloudwatch.amazonaws.com", conditions=only_here))
         return topic
+
+
+def _longer(one: Duration, other: Duration) -> Duration:
+    return one if one.to_seconds() > other.to_seconds() else other

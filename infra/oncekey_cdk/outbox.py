@@ -17,6 +17,7 @@ from .event_sources import (
     grant_receive,
     grant_send,
     grant_stream,
+    queue_source_faults,
 )
 from .faults import override_faults, refuse
 from .grants import PUBLISH_ACTIONS, RELAY_ACTIONS, SWEEP_ACTIONS
@@ -45,6 +46,14 @@ _RELAY_IN_ORDER = (
 )
 
 
+_FIXED_OF_QUEUE = {
+    "dead_letter_queue": "what has failed too often goes to this outbox's own; say max_receives=",
+    "fifo": "the relay has to know it; say fifo=",
+    "visibility_timeout": "it follows from the worker; say visibility_timeout=",
+    "retention_period": "it follows from that of the dead letters; say retention=",
+}
+
+
 class OutboxTable(SafeTable):
     """Messages on their way to the queue; the relay deletes them once they are there."""
 
@@ -54,6 +63,7 @@ class OutboxTable(SafeTable):
         "sort_key": "a message is one item",
         "stream": "the relay is called by it",
         "time_to_live_attribute": "a message that is not sent yet must not be deleted",
+        "replication_regions": "each Region's relay would send every message",
     }
 
     def __init__(self, scope: Construct, construct_id: str, **props: Any) -> None:
@@ -112,7 +122,7 @@ class Outbox(Construct):
     ) -> None:
         faults = [
             *_queue_faults(retention, max_receives),
-            *override_faults(queue_props, name="queue_props", of=sqs.Queue, fixed={}),
+            *override_faults(queue_props, name="queue_props", of=sqs.Queue, fixed=_FIXED_OF_QUEUE),
             *override_faults(
                 relay_props, name="relay_props", of=lambda_.Function, fixed=FIXED_PROPS
             ),
@@ -126,6 +136,7 @@ class Outbox(Construct):
         # Lambda sends what has failed to no FIFO queue.
         self.given_up = create_queue(self, "GivenUp", **kept)
         self._visibility_timeout = visibility_timeout
+        self._worker: IdempotentFunction | None = None
         self.queue = create_queue(
             self,
             "Queue",
@@ -205,16 +216,24 @@ class Outbox(Construct):
         It is told the queue, to put messages off, as ONCEKEY_QUEUE_URL.
 
         Raises:
-            ValueError: The `visibility_timeout` that was given is too short for this worker, or the
-                worker already has a queue.
+            ValueError: The `visibility_timeout` that was given is too short for this worker, the
+                worker already has a queue or the outbox a worker, or Lambda refuses such an event
+                source.
         """
-        window_s = round(window.to_seconds()) if window else 0
+        window_s = round(window.to_seconds(integral=False)) if window else 0
         timeout_s = function_timeout_s(worker.function) or 0
         given = self._visibility_timeout
-        faults: list[str] = []
+        faults = queue_source_faults(
+            self.queue, batch_size=batch_size, window=window, max_concurrency=max_concurrency
+        )
         if given is not None:
             faults += visibility_faults(
                 visible_s=round(given.to_seconds()), timeout_s=timeout_s, window_s=window_s
+            )
+        if self._worker is not None and self._worker is not worker:
+            faults.append(
+                f"{self._worker.node.path!r} works for it already, and each message would reach"
+                " one of the two, by chance; give the other an outbox of its own"
             )
         if worker.works_for is not None:
             faults.append(
@@ -223,6 +242,7 @@ class Outbox(Construct):
             )
         refuse(faults, scope=self, construct_id="Queue", kind="Outbox")
         worker.works_for = self
+        self._worker = worker
         if given is None:
             least_s = safe_visibility_timeout_s(timeout_s=timeout_s, window_s=window_s)
             queue = queue_resource(self.queue)

@@ -29,6 +29,10 @@ _MEMORY_MB = 256
 # EventBridge and Lambda keep a call for six hours at the most.
 _LONGEST_AGE_S = 6 * 3600
 _MINUTE_S = 60
+_OF_THE_SCHEDULE = "what becomes of its runs is said by its schedule"
+_FIXED_OF_RUNS = dict.fromkeys(
+    ("on_failure", "on_success", "max_event_age", "retry_attempts"), _OF_THE_SCHEDULE
+)
 _WITHOUT_RESOLVERS = "from oncekey.reconciler import Reconciler\n\nhandler = Reconciler()\n"
 
 
@@ -41,6 +45,7 @@ class Reconciler(Construct):
     Attributes:
         reconciler: The function; grant it what your resolvers need.
         escalated: The queue for what nobody could settle, and for runs that failed.
+        every: How often it runs.
 
     Args:
         table: The table whose records it settles.
@@ -86,7 +91,7 @@ class Reconciler(Construct):
                 function_props,
                 name="function_props",
                 of=lambda_.Function,
-                fixed=FIXED_PROPS,
+                fixed={**FIXED_PROPS, **_FIXED_OF_RUNS},
             ),
         ]
         refuse(faults, scope=scope, construct_id=construct_id, kind="Reconciler")
@@ -113,6 +118,7 @@ class Reconciler(Construct):
             keeps_data=keeps_data,
             function_props=function_props,
         )
+        self.every = every
         self._connect(table, outbox, every)
 
     def _connect(self, table: IdempotencyTable, outbox: Outbox | None, every: Duration) -> None:

@@ -19,6 +19,11 @@ def function_timeout_s(function: lambda_.Function) -> int | None:
     return _number(timeout, FUNCTION_TIMEOUT_S)
 
 
+def function_resource(function: lambda_.Function) -> lambda_.CfnFunction:
+    """What a function writes into the template."""
+    return _resource(function, lambda_.CfnFunction)
+
+
 def queue_resource(queue: sqs.Queue) -> sqs.CfnQueue:
     """What a queue writes into the template."""
     return _resource(queue, sqs.CfnQueue)

@@ -8,7 +8,8 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from .faults import override_faults, refuse
+from .checks import ANSWERS, MESSAGES, RESULTS
+from .faults import overridden, override_faults, refuse, without_none
 from .grants import (
     FETCH_ACTIONS,
     FETCH_KEY_ACTIONS,
@@ -18,6 +19,7 @@ from .grants import (
     allow,
     allow_key,
 )
+from .synth_checks import OncekeyChecks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,11 +28,6 @@ if TYPE_CHECKING:
     from aws_cdk import aws_kms as kms
 
     from .faults import Props
-
-ANSWERS = "answers/"
-MESSAGES = "outbox/"
-# They say that something was charged. No rule may remove them.
-RESULTS = "results/"
 
 # Answers outlive their records, which live for a day: S3 counts whole days and removes late rather
 # than early. Messages outlive what names them: a queue, and then its dead letters, for 14 days each
@@ -74,13 +71,21 @@ class ResponseBucket(Construct):
         ]
         if existing is not None and bucket_props:
             faults.append("bucket_props cannot change a bucket that exists already; leave them out")
+        bucket_props = without_none(bucket_props)
+        if encryption_key is not None and "encryption_key" in bucket_props:
+            faults.append("the key is given twice: say it in encryption_key= or in bucket_props")
         refuse(faults, scope=scope, construct_id=construct_id, kind="ResponseBucket")
         super().__init__(scope, construct_id)
+        OncekeyChecks.of(self)
         self.encryption_key = encryption_key
-        self.expire_after_days = dict(expire_after_days) if existing is None else {}
+        # Of rules that somebody else has written the finished template tells.
+        is_ours = existing is None and "lifecycle_rules" not in bucket_props
+        self.expire_after_days = dict(expire_after_days) if is_ours else {}
         if existing is not None:
             self.bucket = existing
+            self.encryption_key = encryption_key or existing.encryption_key
             return
+        encryption_key = bucket_props.get("encryption_key", encryption_key)
         encryption = s3.BucketEncryption.KMS if encryption_key else s3.BucketEncryption.S3_MANAGED
         defaults: Props = {
             "block_public_access": s3.BlockPublicAccess.BLOCK_ALL,
@@ -96,7 +101,9 @@ class ResponseBucket(Construct):
             "removal_policy": RemovalPolicy.RETAIN if keeps_data else RemovalPolicy.DESTROY,
         }
         # Under the id `Default` it takes the logical id of this construct.
-        self.bucket = s3.Bucket(self, "Default", **{**defaults, **(bucket_props or {})})
+        self.bucket = s3.Bucket(self, "Default", **overridden(defaults, bucket_props))
+        # Also the one that the CDK creates where only the kind of encryption was asked for.
+        self.encryption_key = self.bucket.encryption_key
 
     @property
     def bucket_name(self) -> str:

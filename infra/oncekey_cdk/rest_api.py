@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Names
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from .checks import API_TIMEOUT_S
-from .faults import override_faults, refuse, refuse_route
+from .faults import overridden, override_faults, refuse, refuse_route, without_none
 from .http_api import ACCESS_LOG_FIELDS as HTTP_API_FIELDS
 from .http_api import BURST_REQUESTS, REQUESTS_PER_SECOND
 from .log_groups import RETENTION, create_log_group
@@ -30,6 +30,7 @@ _FIXED = {
     "deploy_options": "say stage_props=",
     "default_method_options": "say authorizer= and usage_plans=",
 }
+_NAME_MAX = 128
 # As of an HTTP API: nothing that the caller sent.
 ACCESS_LOG_FIELDS = {
     **HTTP_API_FIELDS,
@@ -113,7 +114,7 @@ class IdempotentRestApi(Construct):
             "tracing_enabled": True,
             "access_log_destination": apigateway.LogGroupLogDestination(self.access_log),
             "access_log_format": apigateway.AccessLogFormat.custom(json.dumps(ACCESS_LOG_FIELDS)),
-            **(stage_props or {}),
+            **without_none(stage_props),
         }
         self.api = apigateway.RestApi(
             self,
@@ -125,7 +126,15 @@ class IdempotentRestApi(Construct):
                 api_key_required=bool(usage_plans),
             ),
             # The role would be the whole account's, and go with this stack.
-            **{"cloud_watch_role": False, **(api_props or {})},
+            **overridden(
+                {
+                    "cloud_watch_role": False,
+                    # CloudWatch tells the metrics of REST APIs apart by their names alone, over all
+                    # stacks of an account.
+                    "rest_api_name": Names.unique_resource_name(self, max_length=_NAME_MAX),
+                },
+                api_props,
+            ),
         )
         self.plans, self.keys = {}, {}
         for name, plan in (usage_plans or {}).items():

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_sqs as sqs
 
+from .faults import overridden, without_none
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -48,6 +50,8 @@ def create_queue(
         encryption_key: A customer's key; without one, SQS's own, at no cost.
         queue_props: Overrides of any property of `aws_sqs.Queue`, by the CDK's names.
     """
+    queue_props = without_none(queue_props)
+    encryption_key = queue_props.get("encryption_master_key", encryption_key)
     encryption = sqs.QueueEncryption.KMS if encryption_key else sqs.QueueEncryption.SQS_MANAGED
     defaults: Props = {
         # Of a standard queue CloudFormation must not be told that it is none.
@@ -64,4 +68,4 @@ def create_queue(
         ),
         "removal_policy": RemovalPolicy.RETAIN if keeps_data else RemovalPolicy.DESTROY,
     }
-    return sqs.Queue(scope, construct_id, **{**defaults, **(queue_props or {})})
+    return sqs.Queue(scope, construct_id, **overridden(defaults, queue_props))

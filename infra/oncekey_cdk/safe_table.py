@@ -8,13 +8,15 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-from .faults import override_faults, refuse
+from .existing_tables import Schema, existing_faults
+from .faults import overridden, override_faults, refuse, without_none
 from .grants import (
     TABLE_READ_KEY_ACTIONS,
     TABLE_WRITE_KEY_ACTIONS,
     allow,
     allow_key,
 )
+from .synth_checks import OncekeyChecks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,8 +48,10 @@ class SafeTable(Construct):
         keeps_data: Whether it outlives its stack and refuses its own deletion.
         encryption_key: A customer's key; without one, a key that AWS owns, at no cost.
         existing: A table that is there already, used as it is; everything else but
-            `encryption_key` is then of no effect.
-        table_props: Overrides of any property of `aws_dynamodb.Table`, by the CDK's names.
+            `encryption_key` is then of no effect. One of this app must have what is asked for
+            above. Of an imported one nobody here knows; the first request that it refuses says so.
+        table_props: Overrides of any property of `aws_dynamodb.Table`, by the CDK's names. None
+            leaves a default as it is.
 
     Raises:
         ValueError: Something cannot be; all of it is named.
@@ -73,31 +77,44 @@ class SafeTable(Construct):
         table_props: Mapping[str, Any] | None = None,
     ) -> None:
         faults = self.props_faults(table_props)
-        if existing is not None and table_props:
-            faults.append("table_props cannot change a table that exists already; leave them out")
+        table_props = without_none(table_props)
+        if encryption_key is not None and "encryption_key" in table_props:
+            faults.append("the key is given twice: say it in encryption_key= or in table_props")
+        if existing is not None:
+            needed = Schema(
+                partition_key=partition_key,
+                sort_key=sort_key,
+                ttl_attribute=ttl_attribute,
+                indexes=indexes,
+                stream=stream,
+            )
+            faults += existing_faults(existing, needed, table_props)
         refuse(faults, scope=scope, construct_id=construct_id, kind=self._kind)
         super().__init__(scope, construct_id)
+        OncekeyChecks.of(self)
         self.encryption_key = encryption_key
         self.table: dynamodb.ITable
         if existing is not None:
             self.table = existing
+            self.encryption_key = encryption_key or existing.encryption_key
             return
+        encryption_key = table_props.get("encryption_key", encryption_key)
         defaults: Props = {
             "partition_key": partition_key,
             "sort_key": sort_key,
             "billing_mode": dynamodb.BillingMode.PAY_PER_REQUEST,
             "time_to_live_attribute": ttl_attribute,
             "stream": dynamodb.StreamViewType.NEW_AND_OLD_IMAGES if stream else None,
-            "point_in_time_recovery_specification": dynamodb.PointInTimeRecoverySpecification(
-                point_in_time_recovery_enabled=True
-            ),
+            "point_in_time_recovery_specification": _recovery(table_props),
             "encryption": dynamodb.TableEncryption.CUSTOMER_MANAGED if encryption_key else None,
             "encryption_key": encryption_key,
             "deletion_protection": keeps_data,
             "removal_policy": RemovalPolicy.RETAIN if keeps_data else RemovalPolicy.DESTROY,
         }
         # Under the id `Default` it takes the logical id of this construct.
-        created = dynamodb.Table(self, "Default", **{**defaults, **(table_props or {})})
+        created = dynamodb.Table(self, "Default", **overridden(defaults, table_props))
+        # Also the one that the CDK creates where only the kind of encryption was asked for.
+        self.encryption_key = created.encryption_key
         for index in indexes:
             created.add_global_secondary_index(**index)
         self.table = created
@@ -137,6 +154,13 @@ class SafeTable(Construct):
             self.encryption_key,
             service="dynamodb",
         )
+
+
+def _recovery(given: Props) -> dynamodb.PointInTimeRecoverySpecification | None:
+    if "point_in_time_recovery" in given:
+        # The CDK's older name of the same; it takes one of the two.
+        return None
+    return dynamodb.PointInTimeRecoverySpecification(point_in_time_recovery_enabled=True)
 
 
 _READING = {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:Scan"}

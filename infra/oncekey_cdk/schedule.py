@@ -10,9 +10,12 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 
 from .event_sources import grant_send
+from .faults import refuse
 from .grants import SEND_ACTIONS, SEND_KEY_ACTIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from aws_cdk import Duration
     from aws_cdk import aws_sqs as sqs
 
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
 
 # EventBridge's own; the age of the event ends its attempts before that.
 _DELIVERY_ATTEMPTS = 185
+# Lambda keeps an event for so long, and tries a run that has failed twice more.
+_AGES_S = (60, 6 * 3600)
+_RUN_ATTEMPTS_MAX = 3
 
 
 def connect_schedule(
@@ -44,8 +50,13 @@ def connect_schedule(
         max_age: For how long it is tried to make a call, six hours at the most.
         max_attempts: See above.
         on_failure: See above.
+
+    Raises:
+        ValueError: EventBridge or Lambda refuses such a schedule.
     """
-    max_age_s = round(max_age.to_seconds())
+    max_age_s = round(max_age.to_seconds(integral=False))
+    faults = _schedule_faults(expression, max_age_s, max_attempts, on_failure)
+    refuse(faults, scope=target, construct_id="Schedule", kind="Schedule")
     queue_arn = on_failure.queue_arn if on_failure else None
     rule = events.CfnRule(
         target,
@@ -88,6 +99,20 @@ def connect_schedule(
         destination_config=destination,
     )
     return rule
+
+
+def _schedule_faults(
+    expression: str, max_age_s: int, max_attempts: int, on_failure: sqs.IQueue | None
+) -> Iterator[str]:
+    if not expression.startswith(("rate(", "cron(")):
+        yield f"expression {expression!r}: rate(...) or cron(...) is needed"
+    least, most = _AGES_S
+    if not least <= max_age_s <= most:
+        yield f"max_age is {max_age_s} s: {least} to {most}, six hours"
+    if not 1 <= max_attempts <= _RUN_ATTEMPTS_MAX:
+        yield f"max_attempts is {max_attempts}: 1 to {_RUN_ATTEMPTS_MAX}"
+    if on_failure is not None and on_failure.fifo:
+        yield "on_failure is a FIFO queue: Lambda sends what has failed to none"
 
 
 def let_events_send(queue: sqs.Queue) -> None:

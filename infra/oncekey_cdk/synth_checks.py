@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import jsii
 from aws_cdk import (
+    Acknowledgment,
     IPolicyValidationPlugin,
     PolicyValidationPluginReport,
     PolicyViolatingResource,
@@ -80,10 +81,17 @@ class OncekeyChecks(Construct):
         return cast("OncekeyChecks", found) if found else OncekeyChecks(root)
 
 
+def acknowledge(scope: IConstruct, rule: str, reason: str) -> None:
+    """Let what this rule of ours finds of `scope` be, for a reason."""
+    Validations.of(scope).acknowledge(Acknowledgment(id=f"oncekey::{rule}", reason=reason))
+
+
 def _violation(finding: Finding) -> PolicyViolation:
     return PolicyViolation(
         rule_name=finding.rule,
         description=finding.fault,
+        # Once one finding of an app is acknowledged, only errors among the others fail it.
+        severity="error",
         violating_resources=[
             PolicyViolatingResource(
                 resource_logical_id=finding.logical_id,

@@ -7,32 +7,38 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from .checks import (
+    ANSWERS,
     API_TIMEOUT_S,
     FUNCTION_TIMEOUT_S,
     MESSAGES_KEPT_S,
+    RESULTS,
     VISIBILITY_TIMEOUT_S,
     api_faults,
     bucket_faults,
     lease_faults,
     peoples_queue_faults,
+    source_faults,
     visibility_faults,
 )
-from .response_bucket import ANSWERS
+from .template_reading import Resource, Template, Templates, listed, mapping, number, texts
+from .wiring_checks import WIRING_RULES, wiring
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-Template = dict[str, Any]
+    Check = Callable[[Templates, Resource], Iterator[tuple[str, str]]]
 
 # On an event source whose function has a batch done again as a whole, and says so.
 WHOLE_BATCHES = "oncekey:whole-batches"
 RULES = (
     "VisibilityTimeout",
     "PartialBatchAnswers",
+    "EventSource",
     "Lease",
     "AnswersKept",
     "ApiTimeout",
     "PeoplesQueue",
+    *WIRING_RULES,
 )
 
 
@@ -50,179 +56,161 @@ class Finding:
         return f"{stack}/{self.logical_id}: {self.fault}"
 
 
-@dataclass(frozen=True)
-class _Resource:
-    template: Template
-    name: str
-
-    @property
-    def kind(self) -> str:
-        return str(self.template["Resources"][self.name]["Type"])
-
-    @property
-    def properties(self) -> Template:
-        properties: Template = self.template["Resources"][self.name].get("Properties", {})
-        return properties
-
-    @property
-    def metadata(self) -> Template:
-        metadata: Template = self.template["Resources"][self.name].get("Metadata", {})
-        return metadata
-
-
 def findings(templates: Mapping[str, Template]) -> Iterator[Finding]:
     """Everything that is wrong with these templates, which may refer to each other.
+
+    What only the deployment knows (`Ref` of a parameter, `Fn::If`) is taken to be right.
 
     Args:
         templates: The templates by the names of their stacks, or by their paths.
     """
-    rules = {
+    app = Templates(templates)
+    checks: dict[str, Check] = {
         "AWS::Lambda::EventSourceMapping": _of_event_source,
         "AWS::Lambda::Function": _of_function,
         "AWS::ApiGatewayV2::Integration": _of_http_integration,
         "AWS::ApiGateway::Method": _of_rest_method,
         "AWS::SQS::Queue": _of_queue,
     }
-    for name, template in templates.items():
-        for logical_id, resource in template.get("Resources", {}).items():
-            if resource["Type"] in rules:
-                check = rules[resource["Type"]]
-                for rule, fault in check(templates, _Resource(template, logical_id)):
-                    yield Finding(template=name, logical_id=logical_id, rule=rule, fault=fault)
+    for resource in app.resources:
+        check = checks.get(resource.kind)
+        for rule, fault in check(app, resource) if check else ():
+            yield _finding(resource, rule, fault)
+    for resource, rule, fault in wiring(app):
+        yield _finding(resource, rule, fault)
 
 
-def _of_event_source(
-    templates: Mapping[str, Template], mapping: _Resource
-) -> Iterator[tuple[str, str]]:
-    given = mapping.properties.get("FunctionResponseTypes", [])
-    if "ReportBatchItemFailures" not in given and WHOLE_BATCHES not in mapping.metadata:
+def _finding(resource: Resource, rule: str, fault: str) -> Finding:
+    return Finding(
+        template=resource.template_name, logical_id=resource.name, rule=rule, fault=fault
+    )
+
+
+def _of_event_source(app: Templates, source: Resource) -> Iterator[tuple[str, str]]:
+    properties = source.properties
+    given = properties.get("FunctionResponseTypes", [])
+    is_known = isinstance(given, list) and len(texts(given)) == len(given)
+    if is_known and "ReportBatchItemFailures" not in given and WHOLE_BATCHES not in source.metadata:
         yield (
             "PartialBatchAnswers",
             "one failed record has its whole batch done again; add ReportBatchItemFailures",
         )
-    source = _referred(templates, mapping, mapping.properties.get("EventSourceArn"))
-    function = _referred(templates, mapping, mapping.properties["FunctionName"])
-    if source is None or function is None or source.kind != "AWS::SQS::Queue":
-        return
-    for fault in visibility_faults(
-        visible_s=int(source.properties.get("VisibilityTimeout", VISIBILITY_TIMEOUT_S)),
-        timeout_s=_timeout_s(function),
-        window_s=int(mapping.properties.get("MaximumBatchingWindowInSeconds", 0)),
+    queue = app.referred(source, properties.get("EventSourceArn"))
+    is_queue = queue is not None and queue.kind == "AWS::SQS::Queue"
+    window_s = number(properties.get("MaximumBatchingWindowInSeconds"), 0)
+    scaling = mapping(properties.get("ScalingConfig"))
+    for fault in source_faults(
+        batch_size=number(properties.get("BatchSize")),
+        window_s=window_s,
+        max_concurrency=number(scaling.get("MaximumConcurrency")),
+        is_queue=is_queue,
+        is_fifo=is_queue and queue is not None and queue.properties.get("FifoQueue") is True,
     ):
-        yield "VisibilityTimeout", fault
+        yield "EventSource", fault
+    function = app.referred(source, properties.get("FunctionName"))
+    if queue is None or function is None or not is_queue:
+        return
+    visible_s = number(queue.properties.get("VisibilityTimeout"), VISIBILITY_TIMEOUT_S)
+    timeout_s = _timeout_s(function)
+    if visible_s is not None and timeout_s is not None and window_s is not None:
+        for fault in visibility_faults(visible_s=visible_s, timeout_s=timeout_s, window_s=window_s):
+            yield "VisibilityTimeout", fault
 
 
-def _of_function(
-    templates: Mapping[str, Template], function: _Resource
-) -> Iterator[tuple[str, str]]:
-    variables = function.properties.get("Environment", {}).get("Variables", {})
+def _of_function(app: Templates, function: Resource) -> Iterator[tuple[str, str]]:
+    variables = function.variables
     if "ONCEKEY_TABLE" not in variables:
         return
     # What only the deployment knows counts as the default.
     known = {name: value if isinstance(value, str) else "" for name, value in variables.items()}
-    for fault in lease_faults(timeout_s=_timeout_s(function), environment=known):
-        yield "Lease", fault
-    bucket = _referred(templates, function, variables.get("ONCEKEY_RESPONSE_BUCKET"))
+    timeout_s = _timeout_s(function)
+    if timeout_s is not None:
+        for fault in lease_faults(timeout_s=timeout_s, environment=known):
+            yield "Lease", fault
+    bucket = app.referred(function, variables.get("ONCEKEY_RESPONSE_BUCKET"))
     if bucket is not None:
-        for fault in bucket_faults(environment=known, answers_days=_answers_days(bucket)):
+        for fault in bucket_faults(environment=known, answers_days=_days(bucket, ANSWERS)):
             yield "AnswersKept", fault
+        if _days(bucket, RESULTS) is not None:
+            yield (
+                "AnswersKept",
+                (
+                    f"the bucket {bucket.name} removes the results of steps ({RESULTS}), which are"
+                    " the only evidence of a charge; give its lifecycle rules a prefix"
+                ),
+            )
 
 
-def _of_http_integration(
-    templates: Mapping[str, Template], integration: _Resource
-) -> Iterator[tuple[str, str]]:
-    function = _referred(templates, integration, integration.properties.get("IntegrationUri"))
-    if function is not None and function.kind == "AWS::Lambda::Function":
-        for fault in api_faults(timeout_s=_timeout_s(function)):
+def _of_http_integration(app: Templates, integration: Resource) -> Iterator[tuple[str, str]]:
+    function = app.referred(integration, integration.properties.get("IntegrationUri"))
+    if function is None or function.kind != "AWS::Lambda::Function":
+        return
+    timeout_s = _timeout_s(function)
+    if timeout_s is not None:
+        for fault in api_faults(timeout_s=timeout_s):
             yield "ApiTimeout", f"{function.name}: {fault}"
 
 
-def _of_rest_method(
-    templates: Mapping[str, Template], method: _Resource
-) -> Iterator[tuple[str, str]]:
-    integration = method.properties.get("Integration", {})
-    parts = integration.get("Uri", {})
-    for part in parts.get("Fn::Join", ["", []])[1] if isinstance(parts, dict) else []:
-        function = _referred(templates, method, part)
-        if function is not None and function.kind == "AWS::Lambda::Function":
-            most_s = int(integration.get("TimeoutInMillis", API_TIMEOUT_S * 1000)) // 1000
-            for fault in api_faults(timeout_s=_timeout_s(function), most_s=most_s):
+def _of_rest_method(app: Templates, method: Resource) -> Iterator[tuple[str, str]]:
+    integration = mapping(method.properties.get("Integration"))
+    most_ms = number(integration.get("TimeoutInMillis"), API_TIMEOUT_S * 1000)
+    for function in app.mentioned(method, integration.get("Uri")):
+        if function.kind != "AWS::Lambda::Function" or most_ms is None:
+            continue
+        timeout_s = _timeout_s(function)
+        if timeout_s is not None:
+            for fault in api_faults(timeout_s=timeout_s, most_s=most_ms // 1000):
                 yield "ApiTimeout", f"{function.name}: {fault}"
 
 
-def _of_queue(templates: Mapping[str, Template], queue: _Resource) -> Iterator[tuple[str, str]]:
-    kept_s = queue.properties.get("MessageRetentionPeriod", MESSAGES_KEPT_S)
-    if isinstance(kept_s, int | str) and _waits_for_people(templates, queue):
-        for fault in peoples_queue_faults(kept_s=int(kept_s)):
+def _of_queue(app: Templates, queue: Resource) -> Iterator[tuple[str, str]]:
+    kept_s = number(queue.properties.get("MessageRetentionPeriod"), MESSAGES_KEPT_S)
+    if kept_s is not None and _waits_for_people(app, queue):
+        for fault in peoples_queue_faults(kept_s=kept_s):
             yield "PeoplesQueue", fault
 
 
-def _waits_for_people(templates: Mapping[str, Template], queue: _Resource) -> bool:
+def _waits_for_people(app: Templates, queue: Resource) -> bool:
     """Whether `queue` is told of what has failed, or of what nobody but a person can settle."""
     return any(
-        _referred(templates, user, reference) == queue
-        for template in templates.values()
-        for name in template.get("Resources", {})
-        for user in [_Resource(template, name)]
+        app.referred(user, reference) == queue
+        for user in app.resources
         for reference in _told_by(user)
     )
 
 
-def _told_by(user: _Resource) -> Iterator[Any]:
+def _told_by(user: Resource) -> Iterator[Any]:
     properties = user.properties
     match user.kind:
         case "AWS::SQS::Queue":
-            yield properties.get("RedrivePolicy", {}).get("deadLetterTargetArn")
+            yield mapping(properties.get("RedrivePolicy")).get("deadLetterTargetArn")
         case "AWS::Lambda::EventSourceMapping" | "AWS::Lambda::EventInvokeConfig":
-            destinations = properties.get("DestinationConfig", {})
-            yield destinations.get("OnFailure", {}).get("Destination")
+            destinations = mapping(properties.get("DestinationConfig"))
+            yield mapping(destinations.get("OnFailure")).get("Destination")
         case "AWS::Lambda::Function":
-            yield properties.get("DeadLetterConfig", {}).get("TargetArn")
-            variables = properties.get("Environment", {}).get("Variables", {})
-            yield variables.get("ONCEKEY_ESCALATION_QUEUE_URL")
+            yield mapping(properties.get("DeadLetterConfig")).get("TargetArn")
+            yield user.variables.get("ONCEKEY_ESCALATION_QUEUE_URL")
         case "AWS::Events::Rule":
-            for target in properties.get("Targets", []):
-                yield target.get("DeadLetterConfig", {}).get("Arn")
+            for target in listed(properties.get("Targets")):
+                yield mapping(mapping(target).get("DeadLetterConfig")).get("Arn")
         case _:
             return
 
 
-def _timeout_s(function: _Resource) -> int:
-    return int(function.properties.get("Timeout", FUNCTION_TIMEOUT_S))
+def _timeout_s(function: Resource) -> int | None:
+    return number(function.properties.get("Timeout"), FUNCTION_TIMEOUT_S)
 
 
-def _answers_days(bucket: _Resource) -> int | None:
-    rules = bucket.properties.get("LifecycleConfiguration", {}).get("Rules", [])
+def _days(bucket: Resource, key: str) -> int | None:
+    """After how many days objects whose keys begin with `key` are removed; None for never."""
+    rules = listed(mapping(bucket.properties.get("LifecycleConfiguration")).get("Rules"))
     days = [
-        int(rule["ExpirationInDays"])
-        for rule in rules
-        if "ExpirationInDays" in rule and ANSWERS.startswith(rule.get("Prefix", ""))
+        number(rule.get("ExpirationInDays"))
+        for rule in map(mapping, rules)
+        if rule.get("Status", "Enabled") == "Enabled"
+        and isinstance(prefix := rule.get("Prefix", ""), str)
+        and key.startswith(prefix)
+        # A rule for objects of some size or with some tag is no rule for all of them.
+        and not {*rule} & {"TagFilters", "ObjectSizeGreaterThan", "ObjectSizeLessThan"}
     ]
-    return min(days, default=None)
-
-
-def _referred(
-    templates: Mapping[str, Template], user: _Resource, reference: Any
-) -> _Resource | None:
-    """The resource that a property refers to, in whichever template; None if in none of them."""
-    template = user.template
-    if isinstance(reference, dict) and "Fn::ImportValue" in reference:
-        exported = _exported(templates, reference["Fn::ImportValue"])
-        if exported is None:
-            return None
-        template, reference = exported
-    match reference:
-        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), *_]}:
-            return _Resource(template, name) if name in template.get("Resources", {}) else None
-        case _:
-            return None
-
-
-def _exported(templates: Mapping[str, Template], name: str) -> tuple[Template, Any] | None:
-    found = (
-        (template, output["Value"])
-        for template in templates.values()
-        for output in template.get("Outputs", {}).values()
-        if output.get("Export", {}).get("Name") == name
-    )
-    return next(found, None)
+    return min((one for one in days if one is not None), default=None)

@@ -114,4 +114,4 @@ def test_functions_tables_and_api_are_watched(app: Synthesised) -> None:
 def depths(app: Synthesised) -> list[dict[str, Any]]:
     """The alarms on how many messages a queue has."""
     metric = "ApproximateNumberOfMessagesVisible"
-    return [alarm for alarm in app.properties(KIND) if alarm["MetricName"] == metric]
+    return [alarm for alarm in app.properties(KIND) if alarm.get("MetricName") == metric]

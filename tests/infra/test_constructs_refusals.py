@@ -21,7 +21,7 @@ from infra.oncekey_cdk import (
 )
 from infra.oncekey_cdk.checks import lease_faults, safe_visibility_timeout_s
 from oncekey_local import description
-from tests.support.sample_constructs import build_service, new_stack
+from tests.support.sample_constructs import build_service, let_be, new_stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -299,7 +299,9 @@ def test_a_queue_that_hides_messages_for_longer_is_accepted() -> None:
     """A given visibility timeout that is longer than it must be stays."""
     stack = new_stack()
     outbox = Outbox(stack, "Outbox", visibility_timeout=Duration.seconds(500))
-    outbox.add_worker(_function(stack))
+    worker = _function(stack)
+    let_be(worker, "FunctionTable")
+    outbox.add_worker(worker)
     queue = outbox.queue.node.default_child
     assert isinstance(queue, sqs.CfnQueue)
 

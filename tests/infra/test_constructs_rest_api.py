@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 
 from infra.oncekey_cdk import IdempotentFunction, IdempotentRestApi, UsagePlan
-from tests.support.sample_constructs import new_stack, only
+from tests.support.sample_constructs import let_be, new_stack, only
 
 METHOD = "AWS::ApiGateway::Method"
 PLAN = "AWS::ApiGateway::UsagePlan"
@@ -27,6 +27,7 @@ def build(*, timeout_s: int = 20, waits_s: int = 29) -> Any:
         handler="index.handler",
         timeout=Duration.seconds(timeout_s),
     )
+    let_be(function, "FunctionTable")
     api = IdempotentRestApi(
         stack,
         "Api",

@@ -13,7 +13,7 @@ from aws_cdk import aws_ssm as ssm
 from aws_cdk.assertions import Template
 
 from infra.oncekey_cdk import IdempotencyTable, IdempotentFunction, Outbox
-from tests.support.sample_constructs import grants
+from tests.support.sample_constructs import grants, let_be
 from tests.support.sample_templates import named
 
 
@@ -34,7 +34,9 @@ def app() -> App:
     handler = function(code, "Payments", table=records, outbox=outbox)
     outbox.add_worker(function(code, "Worker", table=records))
     ssm.StringParameter(code, "Limit", string_value="7").grant_read(handler)
-    function(code, "Inside", function_props={"vpc": ec2.Vpc(code, "Vpc", nat_gateways=0)})
+    inside = function(code, "Inside", function_props={"vpc": ec2.Vpc(code, "Vpc", nat_gateways=0)})
+    let_be(inside, "FunctionTable")
+    let_be(records, "Reconciler")
     return app
 
 

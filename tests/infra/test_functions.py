@@ -57,9 +57,15 @@ def test_the_environment_is_as_described(app: Synthesised, described: Function) 
     """A function is told every variable of the description, resolved, and no other."""
     variables = _function(app, described)["Environment"]["Variables"]
 
-    assert set(variables) == set(described.environment)
-    for name, value in described.environment.items():
+    expected = {_variable(name, value): value for name, value in described.environment.items()}
+    assert set(variables) == set(expected)
+    for name, value in expected.items():
         assert _is_resolved(variables[name], value), f"{name} is {variables[name]}"
+
+
+def _variable(name: str, value: EnvironmentValue) -> str:
+    is_secret = value in (Setting.PROVIDER_API_KEY, Setting.WEBHOOK_SECRET)
+    return f"{name}_ARN" if is_secret else name
 
 
 def _is_resolved(given: Any, value: EnvironmentValue) -> bool:
@@ -74,17 +80,24 @@ def _is_resolved(given: Any, value: EnvironmentValue) -> bool:
         case Setting.PROVIDER_URL:
             return bool(given == "https://api.stripe.com")
         case Setting.PROVIDER_API_KEY | Setting.WEBHOOK_SECRET:
-            return str(given).startswith("{{resolve:secretsmanager:")
+            return str(given).startswith("oncekey/")
         case _:
             return bool(given == value)
 
 
+def _policy(app: Synthesised, described: Function) -> Any:
+    return named(app.service, "AWS::IAM::Policy", f"{pascal(described.name)}RoleDefaultPolicy")
+
+
+@pytest.mark.fault("K14.8")
 @pytest.mark.parametrize("stage", ["dev", "production"])
 def test_secrets_are_only_references(stage: str, request: pytest.FixtureRequest) -> None:
     """A template names the secrets that hold the provider's key and what it signs webhooks with,
-    and no parameter passes them along.
+    none is resolved into a variable, and no parameter passes them along.
 
-    Only the functions that call the provider have the one, and the webhook's the other.
+    Only the functions that call the provider may read the one, and the webhook's the other.
+
+    Red when a secret stands in a function's configuration, or a function may read another's.
     """
     app: Synthesised = request.getfixturevalue(stage)
 
@@ -95,13 +108,21 @@ def test_secrets_are_only_references(stage: str, request: pytest.FixtureRequest)
             if (value := _function(app, described)["Environment"]["Variables"].get(variable))
         }
 
-    def reference(name: str) -> str:
-        return f"{{{{resolve:secretsmanager:oncekey/{stage}/{name}:SecretString:::}}}}"
+    def readers(name: str) -> set[str]:
+        return {
+            described.name
+            for described in SERVICE.functions
+            if f":secret:{name}-??????" in json.dumps(_policy(app, described))
+        }
 
-    key, secret = reference("provider-api-key"), reference("webhook-secret")
+    key, secret = f"oncekey/{stage}/provider-api-key", f"oncekey/{stage}/webhook-secret"
     asking = ("refunds", "outbox-worker", "reconciler", "ledger")
-    assert holders("PROVIDER_API_KEY") == dict.fromkeys(asking, key)
-    assert holders("ONCEKEY_WEBHOOK_SECRET") == {"webhooks": secret}
+    assert holders("PROVIDER_API_KEY_ARN") == dict.fromkeys(asking, key)
+    assert holders("ONCEKEY_WEBHOOK_SECRET_ARN") == {"webhooks": secret}
+    assert readers(key) == set(asking)
+    assert readers(secret) == {"webhooks"}
+    assert "{{resolve:" not in app.text()
+    assert not holders("PROVIDER_API_KEY") | holders("ONCEKEY_WEBHOOK_SECRET")
     assert set(app.service.to_json()["Parameters"]) == {"BootstrapVersion"}
 
 

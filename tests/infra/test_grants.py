@@ -11,6 +11,7 @@ from infra.oncekey_cdk.grants import (
     RECEIVE_ACTIONS,
     RELAY_ACTIONS,
     RESERVE_ACTIONS,
+    SECRET_ACTIONS,
     SEND_ACTIONS,
     STREAM_ACTIONS,
 )
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
 
 # Logical ids end with a hash.
 EXPORTED_ARN = re.compile(r"FnGetAtt(?P<resource>\w+?)[0-9A-F]{8}(?P<arn>StreamArn|Arn)")
+# A stage has its own secrets; six characters that nobody knows follow their names.
+SECRET = re.compile(r":secret:oncekey/(?:dev|production)/(?P<name>[a-z-]+)-\?{6}")
 Grants = set[tuple[tuple[str, ...], str]]
 
 BUCKET_GRANTS: Grants = {
     (("s3:PutObject", "s3:GetObject"), "ResponsesBucketArn/*"),
     (("s3:ListBucket",), "ResponsesBucketArn"),
 }
+ASKS_THE_PROVIDER = (SECRET_ACTIONS, "ProviderApiKeySecretArn")
 GRANTS: dict[str, Grants] = {
     "payments": {
         (RESERVE_ACTIONS, "IdempotencyTableArn"),
@@ -39,6 +43,7 @@ GRANTS: dict[str, Grants] = {
         (RESERVE_ACTIONS, "IdempotencyTableArn"),
         (("dynamodb:GetItem",), "PaymentsTableArn"),
         (("dynamodb:PutItem",), "RefundsTableArn"),
+        ASKS_THE_PROVIDER,
         *BUCKET_GRANTS,
     },
     "reports": {
@@ -50,6 +55,7 @@ GRANTS: dict[str, Grants] = {
     "webhooks": {
         (RESERVE_ACTIONS, "IdempotencyTableArn"),
         (("dynamodb:PutItem",), "OutboxTableArn"),
+        (SECRET_ACTIONS, "WebhookSecretSecretArn"),
     },
     "operations": {
         (("dynamodb:GetItem",), "IdempotencyTableArn"),
@@ -69,6 +75,7 @@ GRANTS: dict[str, Grants] = {
         (("dynamodb:PutItem",), "ReportsTableArn"),
         *BUCKET_GRANTS,
         (RECEIVE_ACTIONS, "PaymentsQueueArn"),
+        ASKS_THE_PROVIDER,
     },
     "reconciler": {
         (("dynamodb:Query",), "IdempotencyTableArn/index/due"),
@@ -78,12 +85,14 @@ GRANTS: dict[str, Grants] = {
         (RELAY_ACTIONS, "OutboxTableArn"),
         (SEND_ACTIONS, "PaymentsQueueArn"),
         (SEND_ACTIONS, "EscalatedQueueArn"),
+        ASKS_THE_PROVIDER,
         *BUCKET_GRANTS,
     },
     "ledger": {
         (("dynamodb:Scan",), "PaymentsTableArn"),
         (("dynamodb:Scan",), "RefundsTableArn"),
         (("s3:PutObject",), "ResponsesBucketArn/reports/*"),
+        ASKS_THE_PROVIDER,
         (SEND_ACTIONS, "EscalatedQueueArn"),
     },
 }
@@ -106,6 +115,9 @@ def grants(app: Synthesised, function: str) -> Grants:
             arn = EXPORTED_ARN.search(str(resource))
             if arn:
                 found.add((actions, arn["resource"] + arn["arn"] + below_the_arn(resource)))
+            secret = SECRET.search(str(resource))
+            if secret:
+                found.add((actions, f"{pascal(secret['name'])}SecretArn"))
     return found
 
 
@@ -126,7 +138,12 @@ def test_every_role_logs_and_traces_and_no_more(app: Synthesised) -> None:
     for function in GRANTS:
         policy = named(app.service, "AWS::IAM::Policy", f"{pascal(function)}RoleDefaultPolicy")
         statements = policy["PolicyDocument"]["Statement"]
-        others = [one for one in statements if not EXPORTED_ARN.search(str(one["Resource"]))]
+        others = [
+            one
+            for one in statements
+            if not EXPORTED_ARN.search(str(one["Resource"]))
+            and not SECRET.search(str(one["Resource"]))
+        ]
 
         logs, traces = others
         assert logs["Action"] == ["logs:CreateLogStream", "logs:PutLogEvents"]

@@ -74,7 +74,9 @@ def test_the_table_of_variables_is_the_codes() -> None:
         "ONCEKEY_OUTBOX_TABLE": "",
         "ONCEKEY_QUEUE_URL": "",
         "ONCEKEY_FINGERPRINT_SECRETS": "",
+        "ONCEKEY_FINGERPRINT_SECRETS_ARN": "",
         "ONCEKEY_WEBHOOK_SECRET": "",
+        "ONCEKEY_WEBHOOK_SECRET_ARN": "",
         "ONCEKEY_ESCALATION_QUEUE_URL": "",
     }
     turns = reconciler_settings.ReconcilerSettings()

@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_readmes_app_is_synthesised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten statements make a service: a kept table, a function that may reserve in it, an API that
-    asks for tokens, and alarms.
+    """A dozen statements make a service: a kept table, a function that may reserve in it, an API
+    that asks for tokens, a reconciler and alarms.
     """
     use_packaged_node()
     # Where the wheel has it.

@@ -35,7 +35,7 @@ _CLOCK_NAMES = {
     "datetime.datetime.today",
     "datetime.date.today",
 }
-_AWS = ("dynamodb_", "s3_", "sqs_")
+_AWS = ("dynamodb_", "s3_", "sqs_", "secrets_manager")
 _AWS_MODULES = {"boto3", "botocore"}
 _DOTTED_NAME = re.compile(r"(?:boto3|botocore)(?:\.\w+)*")
 
@@ -81,9 +81,9 @@ def readings_of_time_and_chance(files: Mapping[str, str]) -> list[str]:
 
 
 def namings_of_the_aws_sdk(files: Mapping[str, str]) -> list[str]:
-    """A module of the layer names boto3 or botocore, which dynamodb_*, s3_* and sqs_* files do."""
+    """A module of the layer names boto3 or botocore, which few files do."""
     return [
-        f"{path}:{line} names {name}: only dynamodb_*, s3_* and sqs_* files know the AWS SDK"
+        f"{path}:{line} names {name}: dynamodb_*, s3_*, sqs_* and secrets_manager know the AWS SDK"
         for path, text in within(files, LAYER).items()
         if not PurePosixPath(path).name.startswith(_AWS)
         for line, name in _names(ast.parse(text), _module(path))

@@ -127,6 +127,8 @@ class Function:
     reads_answers_in: str | None = None
     # The bucket in whose folder `reports/` it may put objects, and read none.
     writes_reports_in: str | None = None
+    # The ledgers whose differences it counts in its metrics, by their dimension `ledger`.
+    compares: tuple[str, ...] = ()
 
 
 def safe_visibility_timeout_s(*, timeout_s: int, window_s: int) -> int:

@@ -85,7 +85,8 @@ class idempotent:  # noqa: N801 -- written as a decorator
             with a base path: `/v1`. A stage that the event names is left out by itself.
         fingerprint_secrets: make the fingerprint an HMAC, so that the table says nothing of what
             was asked. The newest comes first; the others are accepted. By default the words of
-            ONCEKEY_FINGERPRINT_SECRETS.
+            ONCEKEY_FINGERPRINT_SECRETS, or of the Secrets Manager secret that
+            ONCEKEY_FINGERPRINT_SECRETS_ARN names.
         methods: which methods need a key. Others pass through untouched, if their tenant is known.
         required: False lets requests without a key pass unprotected, once their tenant is known,
             and logs them.

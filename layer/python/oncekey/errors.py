@@ -77,13 +77,15 @@ class Final(OncekeyError):  # noqa: N818 -- an answer, not an error
 class RequestRefused(OncekeyError):  # noqa: N818 -- not an error of the program: an answer to the caller
     """A request that is answered without reaching the handler, and without a write.
 
-    `code` is the stable problem code of the answer; `detail` says what the caller can do about it.
+    `code` is the stable problem code of the answer; `detail` says what the caller can do about it,
+    and `retry_after_ms` when, where waiting helps.
     """
 
-    def __init__(self, code: str, detail: str) -> None:
+    def __init__(self, code: str, detail: str, retry_after_ms: int | None = None) -> None:
         self.code = code
         self.detail = detail
-        super().__init__(code, detail)
+        self.retry_after_ms = retry_after_ms
+        super().__init__(code, detail, retry_after_ms)
 
 
 class StoreError(OncekeyError):

@@ -20,6 +20,7 @@ from oncekey.errors import (
     OutcomeUnknown,
     QuotaExceeded,
     ResultUnavailable,
+    StoreError,
     StoreUnavailable,
 )
 from oncekey.execution import Execution, enclosing_deadline_ms
@@ -153,7 +154,7 @@ class FunctionOperation:
             tenant=self._tenant(call), operation=self.name, key=self.key(call.args, call.kwargs)
         )
         selected = None if self.select is None else self.select(*call.args, **call.kwargs)
-        fingerprint = selected_fingerprint(selected, self.secrets())
+        fingerprint = selected_fingerprint(selected, self._fingerprint_secrets())
         claim = Claim(
             identity=identity,
             fingerprint=fingerprint.current,
@@ -180,6 +181,17 @@ class FunctionOperation:
         if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
             telemetry.lease_without_context(self.name, settings.default_lease_ms)
         return deadline_ms(None, settings, now_ms)
+
+    def _fingerprint_secrets(self) -> tuple[bytes, ...]:
+        try:
+            return self.secrets()
+        except StoreError as error:
+            telemetry.store_unavailable(self.name, error)
+            raise StoreUnavailable(
+                operation=self.name,
+                retry_after_s=1,
+                detail="the secrets of its fingerprint cannot be read",
+            ) from error
 
     def _tenant(self, call: Call) -> str:
         tenant = self.tenant(*call.args, **call.kwargs)

@@ -158,7 +158,14 @@ class HttpOperation:
                 sender = self.policy.unnamed(caller, event)
                 claim = replace(claim, request=kept_request(event, self.policy.name, sender))
         except RequestRefused as error:
-            return refused(error.code, request, self.policy, settings, detail=error.detail)
+            return refused(
+                error.code,
+                request,
+                self.policy,
+                settings,
+                detail=error.detail,
+                retry_after_ms=error.retry_after_ms,
+            )
         return self._protected(request, claim, settings, store)
 
     def _taken_up(self, task: Task, context: Any) -> _Protected:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey import telemetry
 from oncekey.claim import Claim, deadline_ms
-from oncekey.errors import RequestRefused
+from oncekey.errors import RequestRefused, StoreError
 from oncekey.fingerprint import LeftOut, Selection, fingerprints
 from oncekey.first_sent import HEADER as FIRST_SENT
 from oncekey.first_sent import first_sent_ms
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from oncekey.quota import Quota
     from oncekey.record import Effects
     from oncekey.settings import Settings
+
+# Nothing was begun, so waiting costs nobody anything.
+_SOON_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +157,7 @@ class HttpPolicy:
         )
         if is_accepted:
             return claim
-        fingerprint = fingerprints(request, self.select, self.secrets(), self.left_out)
+        fingerprint = fingerprints(request, self.select, self._secrets(), self.left_out)
         return replace(
             claim,
             fingerprint=fingerprint.current,
@@ -162,6 +165,15 @@ class HttpPolicy:
             quota=self.quota,
             first_sent_ms=first_sent_ms(request.header_lines(FIRST_SENT)),
         )
+
+    def _secrets(self) -> tuple[bytes, ...]:
+        try:
+            return self.secrets()
+        except StoreError as error:
+            # Without them nobody can say whether it is the same request.
+            telemetry.store_unavailable(self.name, error)
+            detail = "The secrets of the service cannot be read now; nothing was done."
+            raise RequestRefused("store-unavailable", detail, _SOON_MS) from error
 
     def _timed_out(self, request: HttpRequest, settings: Settings) -> str:
         answer = self.preset.refusal("not-started-in-time", base=settings.problem_base)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from oncekey.errors import ConfigurationError
 from oncekey.handlers import is_coroutine_function
 from oncekey.http_key import MAX_KEY_LENGTH
 from oncekey.record import Effects
+from oncekey.secret_words import secret_words
 from oncekey.settings import settings_from
 
 _SOURCES = (
@@ -104,12 +104,12 @@ def preset_faults(preset: object, store_when: object, after_expiry: object) -> l
 def secrets_source(
     secrets: Sequence[bytes] | Callable[[], Sequence[bytes]] | None,
 ) -> Callable[[], tuple[bytes, ...]]:
-    """The fingerprint secrets, newest first, whenever they are asked for."""
+    """The fingerprint secrets, newest first, whenever they are asked for.
+
+    What it gives raises `StoreError` while a secret that a variable names cannot be read.
+    """
     if secrets is None:
-        return lambda: _checked(
-            [word.encode() for word in os.environ.get(_SECRETS_VARIABLE, "").split()],
-            _SECRETS_VARIABLE,
-        )
+        return lambda: _checked(secret_words(_SECRETS_VARIABLE), _SECRETS_VARIABLE)
     if callable(secrets):
         return lambda: _checked(secrets(), "fingerprint_secrets")
     return lambda: tuple(secrets)

@@ -42,9 +42,10 @@ class Report:
     is_complete: bool = True
 
     def log(self) -> None:
-        """Log the numbers, as a warning where something is left to do."""
+        """Log the numbers, as a warning where something is left to do, or the relay left it."""
         numbers = asdict(self)
-        is_clean = self.is_complete and not self.failed and not self.set_aside
+        # An alarm counts how often messages had to be sent again.
+        is_clean = self.is_complete and not (self.failed or self.set_aside or self.resent)
         counts = {name: value for name, value in numbers.items() if name != "is_complete"}
         done = ", ".join(f"{name} {value}" for name, value in counts.items() if value)
         _logger.log(

@@ -63,7 +63,8 @@ class webhook:  # noqa: N801 -- written as a decorator
         tenant: whose event it is: a callable of the delivery, or `single_tenant()`.
         secrets: what the sender signs with, as bytes; a list while they rotate, the newest first;
             or a callable that is asked at each request. By default the words of
-            ONCEKEY_WEBHOOK_SECRET. Without one the first request raises `ConfigurationError`.
+            ONCEKEY_WEBHOOK_SECRET, or of the Secrets Manager secret that ONCEKEY_WEBHOOK_SECRET_ARN
+            names. Without one the first request raises `ConfigurationError`.
         event_id: what names the event, in place of the scheme's id: a callable of the delivery. For
             GitHub and Shopify, whose ids are not signed, where the body has one that is.
         retention: for how long an id is remembered, 31 days by default, whatever

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hmac
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oncekey.errors import ConfigurationError, RequestRefused
+from oncekey.secret_words import secret_words
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -108,15 +108,16 @@ def keys_of(scheme: Scheme, source: SecretsSource | None, where: str) -> list[by
     Args:
         scheme: whose secrets they are.
         source: the secrets, or who is asked for them at each request; by default the words of
-            ONCEKEY_WEBHOOK_SECRET.
+            ONCEKEY_WEBHOOK_SECRET, or of the secret that ONCEKEY_WEBHOOK_SECRET_ARN names.
         where: whom a fault is told of.
 
     Raises:
         ConfigurationError: there is no secret, or one that cannot be. No text repeats it.
+        StoreError: the secret cannot be read now.
     """
     if source is None:
-        named, said = SECRET_VARIABLE, os.environ.get(SECRET_VARIABLE, "").split()
-        secrets: object = [word.encode("utf-8", "surrogateescape") for word in said]
+        named = SECRET_VARIABLE
+        secrets: object = secret_words(SECRET_VARIABLE)
     else:
         named, secrets = "secrets", source() if callable(source) else source
     faults = secrets_faults(scheme, secrets)
@@ -133,7 +134,8 @@ def secrets_faults(scheme: Scheme, secrets: object) -> list[str]:
     if not listed:
         none = (
             "there is no secret, so nothing can be accepted: set the one that the provider shows"
-            f" for this endpoint, in {SECRET_VARIABLE} or as secrets="
+            f" for this endpoint, in the secret that {SECRET_VARIABLE}_ARN names, in"
+            f" {SECRET_VARIABLE} or as secrets="
         )
         return [none]
     return [fault for secret in listed if (fault := _secret_fault(scheme, secret)) is not None]

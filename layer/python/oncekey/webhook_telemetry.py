@@ -32,9 +32,9 @@ def not_understood(operation: str, error: Exception) -> None:
 
 
 def secrets_unavailable(operation: str, error: Exception) -> None:
-    """The author's `secrets` raised, so that nothing can be judged."""
+    """The author's `secrets` raised, or theirs cannot be read: nothing can be judged."""
     _logger.error(
-        "oncekey webhook-secrets-unavailable: the secrets= of %s raised %s",
+        "oncekey webhook-secrets-unavailable: the secrets of %s cannot be read (%s)",
         operation,
         type(error).__name__,
         extra={"oncekey_event": "webhook-secrets-unavailable", "operation": operation},

@@ -1,0 +1,192 @@
+"""Reading templates, in which any value may be one that only the deployment knows.
+
+Whatever is not written in plain numbers, texts, lists and mappings is unknown: it is never an
+error, and never a finding.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+Template = dict[str, Any]
+
+_WHOLE_SUB = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.[A-Za-z0-9.]+)?\}")
+# Functions that are called through a name of theirs.
+_NAMES_OF_FUNCTIONS = ("AWS::Lambda::Alias", "AWS::Lambda::Version")
+# Longer chains of exports, parameters and names than anybody writes.
+_MOST_HOPS = 8
+
+
+def mapping(value: Any) -> Template:
+    """`value` if it is a mapping, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def listed(value: Any) -> list[Any]:
+    """`value` if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def texts(value: Any) -> list[str]:
+    """The texts of a list, or a text alone."""
+    if isinstance(value, str):
+        return [value]
+    return [one for one in listed(value) if isinstance(one, str)]
+
+
+def number(value: Any, default: int | None = None) -> int | None:
+    """A number, also one that is written as text; `default` where there is nothing.
+
+    None where only the deployment knows.
+    """
+    if value is None:
+        return default
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return int(value)
+    text = value.strip() if isinstance(value, str) else ""
+    return int(text) if text.isascii() and text.isdecimal() else None
+
+
+@dataclass(frozen=True, eq=False)
+class Resource:
+    """A resource of a template. One that is not as CloudFormation wants it reads as empty."""
+
+    template_name: str
+    template: Template = field(repr=False)
+    name: str
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same resource of the same template."""
+        return isinstance(other, Resource) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[str, str]:
+        return (self.template_name, self.name)
+
+    @property
+    def _written(self) -> Template:
+        return mapping(mapping(self.template.get("Resources")).get(self.name))
+
+    @property
+    def kind(self) -> str:
+        """Its type, such as `AWS::SQS::Queue`."""
+        kind = self._written.get("Type")
+        return kind if isinstance(kind, str) else ""
+
+    @property
+    def properties(self) -> Template:
+        """Its properties, of which each may be unknown."""
+        return mapping(self._written.get("Properties"))
+
+    @property
+    def metadata(self) -> Template:
+        """Its metadata."""
+        return mapping(self._written.get("Metadata"))
+
+    @property
+    def variables(self) -> Template:
+        """The environment of a function."""
+        return mapping(mapping(self.properties.get("Environment")).get("Variables"))
+
+
+@dataclass(frozen=True)
+class Templates:
+    """The templates of an app, by their names, which may refer to each other."""
+
+    by_name: Mapping[str, Template]
+
+    @cached_property
+    def resources(self) -> list[Resource]:
+        """All resources of all templates."""
+        return [
+            Resource(name, template, logical_id)
+            for name, template in self.by_name.items()
+            for logical_id in mapping(mapping(template).get("Resources"))
+        ]
+
+    def of_kind(self, *kinds: str) -> list[Resource]:
+        """The resources of these types."""
+        return [one for one in self.resources if one.kind in kinds]
+
+    def referred(self, user: Resource, reference: Any) -> Resource | None:
+        """What a property of `user` refers to, in whichever template; None if in none of them."""
+        found = self._followed(user.template_name, reference, _MOST_HOPS)
+        if found is not None and found.kind in _NAMES_OF_FUNCTIONS:
+            return self.referred_function(found)
+        return found
+
+    def referred_function(self, alias: Resource) -> Resource | None:
+        """The function that an alias or a version is of."""
+        named = alias.properties.get("FunctionName")
+        return self._followed(alias.template_name, named, _MOST_HOPS)
+
+    def mentioned(self, user: Resource, value: Any) -> list[Resource]:
+        """All that `value` of a property of `user` refers to, in whatever it is put together of."""
+        found = self.referred(user, value)
+        if found is not None:
+            return [found]
+        inner = value.values() if isinstance(value, dict) else listed(value)
+        return [one for each in inner for one in self.mentioned(user, each)]
+
+    def _followed(self, template_name: str, reference: Any, hops: int) -> Resource | None:
+        template = mapping(self.by_name.get(template_name))
+        name, output = _target(reference)
+        if not hops or (name is None and output is None):
+            return None
+        if output is None and name in mapping(template.get("Resources")):
+            assert name is not None
+            return Resource(template_name, template, name)
+        given = self._outputs(output) if output is not None else self._parameters(name)
+        for other, value in given:
+            found = self._followed(other, value, hops - 1)
+            if found is not None:
+                return found
+        return None
+
+    def _outputs(self, name: Any) -> Iterator[tuple[str, Any]]:
+        """What templates give out under this name, to those beside them or above them."""
+        for template_name, template in self.by_name.items():
+            for logical_id, output in mapping(mapping(template).get("Outputs")).items():
+                exported = mapping(mapping(output).get("Export")).get("Name")
+                if name == f"Outputs.{logical_id}" or (exported is not None and exported == name):
+                    yield template_name, mapping(output).get("Value")
+
+    def _parameters(self, name: str | None) -> Iterator[tuple[str, Any]]:
+        """What a nested stack is given under this name."""
+        for nested in self.of_kind("AWS::CloudFormation::Stack"):
+            given = mapping(nested.properties.get("Parameters"))
+            if name in given:
+                yield nested.template_name, given[name]
+
+
+def _target(reference: Any) -> tuple[str | None, Any]:
+    """The logical id that a reference names, or the output."""
+    match reference:
+        case {"Fn::ImportValue": exported}:
+            return None, exported
+        case {"Fn::GetAtt": [str(), str(attribute)]} if attribute.startswith("Outputs."):
+            return None, attribute
+        case {"Ref": str(name)} | {"Fn::GetAtt": [str(name), *_]}:
+            return name, None
+        case {"Fn::GetAtt": str(path)}:
+            return path.partition(".")[0], None
+        case {"Fn::Sub": str(text)} if whole := _WHOLE_SUB.fullmatch(text):
+            return whole[1], None
+        case _:
+            return None, None
+
+
+def is_unknown(reference: Any) -> bool:
+    """Whether it is something that only the deployment knows, and no text."""
+    return isinstance(reference, dict)

@@ -1,0 +1,325 @@
+"""What belongs together in the finished templates: tables, their functions, workers, reconcilers.
+
+A piece that is missing is found only by looking at all of them. Where a template does not say
+(an imported role, another app's queue), nothing is found.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from .template_reading import Resource, Templates, is_unknown, listed, mapping, number, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Fault = tuple[Resource, str, str]
+
+WIRING_RULES = (
+    "TableSchema",
+    "FunctionTable",
+    "TableGrant",
+    "Reconciler",
+    "Outbox",
+    "OneWorker",
+    "Concurrency",
+    "PlainSecret",
+)
+# On a function that was created to run protected handlers.
+PROTECTED = "oncekey:protected"
+
+_FUNCTION, _SOURCE = "AWS::Lambda::Function", "AWS::Lambda::EventSourceMapping"
+_TABLES = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
+_SECRETS = ("ONCEKEY_WEBHOOK_SECRET", "ONCEKEY_FINGERPRINT_SECRETS")
+_RESOLVED = ("{{resolve:secretsmanager:", "{{resolve:ssm-secure:")
+
+
+def wiring(app: Templates) -> Iterator[Fault]:
+    """Everything that is missing between the resources of an app, or is there twice."""
+    for table in app.of_kind(*_TABLES):
+        yield from _of_table(app, table)
+    for function in app.of_kind(_FUNCTION):
+        yield from _of_function(app, function)
+    for queue in app.of_kind("AWS::SQS::Queue"):
+        yield from _of_queue(app, queue)
+
+
+def _of_table(app: Templates, table: Resource) -> Iterator[Fault]:
+    if _users(app, table, "ONCEKEY_TABLE"):
+        for fault in _record_schema_faults(table):
+            yield table, "TableSchema", fault
+        if not _is_reconciled(app, table):
+            yield (
+                table,
+                "Reconciler",
+                (
+                    "no function may look for its records that are due: what is unknown or half"
+                    " done stays so for good, and nobody is told; create a Reconciler(table=...)"
+                ),
+            )
+    if _users(app, table, "ONCEKEY_OUTBOX_TABLE"):
+        for fault in _outbox_schema_faults(table):
+            yield table, "TableSchema", fault
+        sources = [app.referred(one, _source_of(one)) for one in app.of_kind(_SOURCE)]
+        if table not in sources and not _has_unknown_sources(app):
+            yield (
+                table,
+                "Outbox",
+                "nothing sends its messages on: let its stream call a relay, as Outbox does",
+            )
+
+
+def _users(app: Templates, table: Resource, variable: str) -> list[Resource]:
+    return [
+        function
+        for function in app.of_kind(_FUNCTION)
+        if app.referred(function, function.variables.get(variable)) == table
+    ]
+
+
+def _source_of(source: Resource) -> Any:
+    return source.properties.get("EventSourceArn")
+
+
+def _has_unknown_sources(app: Templates) -> bool:
+    return any(
+        is_unknown(_source_of(one)) and app.referred(one, _source_of(one)) is None
+        for one in app.of_kind(_SOURCE)
+    )
+
+
+def _keys(table: Resource, written: Any) -> list[tuple[Any, Any, Any]] | None:
+    """The keys of a table or an index, with their types; None where only the deployment knows."""
+    attributes = map(mapping, listed(table.properties.get("AttributeDefinitions")))
+    types = {str(one.get("AttributeName")): one.get("AttributeType") for one in attributes}
+    keys = [mapping(one) for one in listed(written)]
+    found = [
+        (one.get("AttributeName"), one.get("KeyType"), types.get(str(one.get("AttributeName"))))
+        for one in keys
+    ]
+    is_known = found and all(isinstance(part, str) for one in found for part in one)
+    return found if is_known else None
+
+
+def _record_schema_faults(table: Resource) -> Iterator[str]:
+    keys = _keys(table, table.properties.get("KeySchema"))
+    if keys is not None and keys != [("pk", "HASH", "S")]:
+        yield "records need the partition key pk (S) and no sort key; it has another one"
+    ttl = table.properties.get("TimeToLiveSpecification", {})
+    if isinstance(ttl, dict) and (not ttl or "AttributeName" in ttl):
+        is_on = ttl.get("Enabled") is not False and ttl.get("AttributeName") == "expires_at"
+        if not is_on and not is_unknown(ttl.get("AttributeName")):
+            yield "records end by TTL on expires_at, and it has none on that attribute"
+    indexes = table.properties.get("GlobalSecondaryIndexes", [])
+    if isinstance(indexes, list) and all(
+        isinstance(one, dict) and isinstance(one.get("IndexName"), str) for one in indexes
+    ):
+        due = [one for one in indexes if one["IndexName"] == "due"]
+        keys = _keys(table, due[0].get("KeySchema")) if due else []
+        if keys not in (None, [("due_shard", "HASH", "S"), ("due_at", "RANGE", "N")]):
+            yield (
+                "a reconciler finds records by the index due (due_shard S, due_at N), which it does"
+                " not have"
+            )
+    if len(listed(table.properties.get("Replicas"))) > 1:
+        yield "a condition sees one Region's copy, so two Regions would both run a request"
+
+
+def _outbox_schema_faults(table: Resource) -> Iterator[str]:
+    keys = _keys(table, table.properties.get("KeySchema"))
+    if keys is not None and keys != [("id", "HASH", "S")]:
+        yield "messages need the partition key id (S) and no sort key; it has another one"
+    stream = mapping(table.properties.get("StreamSpecification"))
+    view = stream.get("StreamViewType", "" if not stream else None)
+    if isinstance(view, str) and "NEW" not in view:
+        yield "a relay reads the new item from its stream, which does not have it"
+    if mapping(table.properties.get("TimeToLiveSpecification")).get("Enabled") is True:
+        yield "TTL deletes messages that have not been sent yet"
+
+
+def _is_reconciled(app: Templates, table: Resource) -> bool:
+    return any(
+        "dynamodb:Query" in _allowed(statement, "dynamodb:Query")
+        and _reaches(app, policy, statement, table)
+        for policy, statement in _statements(app)
+    )
+
+
+def _statements(app: Templates) -> Iterator[tuple[Resource, dict[str, Any]]]:
+    """What is allowed, in whichever policy."""
+    for policy in app.of_kind("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
+        yield from _of_document(policy, policy.properties.get("PolicyDocument"))
+    for role in app.of_kind("AWS::IAM::Role"):
+        for inline in listed(role.properties.get("Policies")):
+            yield from _of_document(role, mapping(inline).get("PolicyDocument"))
+
+
+def _of_document(policy: Resource, document: Any) -> Iterator[tuple[Resource, dict[str, Any]]]:
+    written = mapping(document).get("Statement")
+    for statement in [written] if isinstance(written, dict) else listed(written):
+        if mapping(statement).get("Effect", "Allow") != "Deny":
+            yield policy, mapping(statement)
+
+
+def _allowed(statement: dict[str, Any], *actions: str) -> set[str]:
+    """Which of the actions a statement allows; all where only the deployment knows."""
+    written = statement.get("Action")
+    if is_unknown(written) or any(is_unknown(one) for one in listed(written)):
+        return {*actions}
+    return {
+        action
+        for action in actions
+        for one in texts(written)
+        if one == action or (one.endswith("*") and action.startswith(one[:-1]))
+    }
+
+
+def _reaches(app: Templates, policy: Resource, statement: dict[str, Any], table: Resource) -> bool:
+    """Whether a statement is about the table or its index, or may be."""
+    written = statement.get("Resource")
+    for one in listed(written) or [written]:
+        if isinstance(one, str):
+            if "*" in one:
+                return True
+            continue
+        found = app.mentioned(policy, one)
+        if table in found or (not found and is_unknown(one)):
+            return True
+    return False
+
+
+def _of_function(app: Templates, function: Resource) -> Iterator[Fault]:
+    variables = function.variables
+    sources = [
+        app.referred(one, _source_of(one))
+        for one in app.of_kind(_SOURCE)
+        if app.referred(one, one.properties.get("FunctionName")) == function
+    ]
+    if PROTECTED in function.metadata and isinstance(
+        mapping(function.properties.get("Environment")).get("Variables", {}), dict
+    ):
+        is_relay = {"ONCEKEY_OUTBOX_TABLE", "ONCEKEY_QUEUE_URL"} <= variables.keys() or any(
+            one is not None and one.kind in _TABLES for one in sources
+        )
+        if not variables.get("ONCEKEY_TABLE") and not is_relay:
+            yield (
+                function,
+                "FunctionTable",
+                (
+                    "it has no table, so its protected handlers raise at the first request: pass"
+                    " table=, or acknowledge that it has none"
+                ),
+            )
+    table = app.referred(function, variables.get("ONCEKEY_TABLE"))
+    if table is not None and table.kind in _TABLES and _has_no_grant(app, function, table):
+        yield (
+            function,
+            "TableGrant",
+            (
+                f"its role may do nothing with the table {table.name} that ONCEKEY_TABLE names:"
+                " call grant_reserve(function) of it"
+            ),
+        )
+    yield from _concurrency(app, function)
+    for name in _plain_secrets(variables):
+        yield (
+            function,
+            "PlainSecret",
+            (
+                f"the variable {name} holds a secret, which whoever may read the function's"
+                " configuration can read, and a rotated one needs a deployment: let the function"
+                " read it at run time (function.read_secret)"
+            ),
+        )
+
+
+def _plain_secrets(variables: dict[str, Any]) -> Iterator[str]:
+    for name, value in variables.items():
+        text = value if isinstance(value, str) else json.dumps(value)
+        if (name in _SECRETS and value) or any(one in text for one in _RESOLVED):
+            yield name
+
+
+def _has_no_grant(app: Templates, function: Resource, table: Resource) -> bool:
+    role = app.referred(function, function.properties.get("Role"))
+    if role is None or role.kind != "AWS::IAM::Role":
+        return False
+    managed = role.properties.get("ManagedPolicyArns", [])
+    if not isinstance(managed, list) or any(_may_grant(one) for one in managed):
+        return False
+    return not any(
+        _allowed(statement, "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem")
+        and _reaches(app, policy, statement, table)
+        for policy, statement in _statements(app)
+        if _is_of(app, policy, role)
+    )
+
+
+def _may_grant(managed_policy: Any) -> bool:
+    # Those of Lambda itself grant no table.
+    return "service-role/AWSLambda" not in json.dumps(managed_policy)
+
+
+def _is_of(app: Templates, policy: Resource, role: Resource) -> bool:
+    if policy == role:
+        return True
+    roles = policy.properties.get("Roles")
+    return is_unknown(roles) or any(
+        app.referred(policy, one) in (role, None) for one in listed(roles)
+    )
+
+
+def _concurrency(app: Templates, function: Resource) -> Iterator[Fault]:
+    reserved = number(function.properties.get("ReservedConcurrentExecutions"))
+    if reserved is None:
+        return
+    wanted = [
+        number(mapping(one.properties.get("ScalingConfig")).get("MaximumConcurrency"))
+        for one in app.of_kind(_SOURCE)
+        if app.referred(one, one.properties.get("FunctionName")) == function
+    ]
+    most = sum(one for one in wanted if one is not None)
+    if reserved < most:
+        yield (
+            function,
+            "Concurrency",
+            (
+                f"its reserved concurrency of {reserved} is below the {most} batches that its"
+                " queues hand out at once (max_concurrency): the others are refused, and use up"
+                " receives of their messages; reserve more, or lower max_concurrency"
+            ),
+        )
+
+
+def _of_queue(app: Templates, queue: Resource) -> Iterator[Fault]:
+    workers = [one for one in app.of_kind(_SOURCE) if app.referred(one, _source_of(one)) == queue]
+    for second in workers[1:]:
+        yield (
+            second,
+            "OneWorker",
+            (
+                f"the queue {queue.name} has another worker already ({workers[0].name}): each"
+                " message reaches one of the two, by chance; give each a queue of its own"
+            ),
+        )
+    if not workers and _is_relayed_to(app, queue) and not _has_unknown_sources(app):
+        yield (
+            queue,
+            "Outbox",
+            "an outbox sends its messages here and nothing works on them: outbox.add_worker(...)",
+        )
+
+
+def _is_relayed_to(app: Templates, queue: Resource) -> bool:
+    relays = {
+        app.referred(one, one.properties.get("FunctionName"))
+        for one in app.of_kind(_SOURCE)
+        if getattr(app.referred(one, _source_of(one)), "kind", None) in _TABLES
+    }
+    return any(
+        function in relays
+        and "ONCEKEY_OUTBOX_TABLE" in function.variables
+        and app.referred(function, function.variables.get("ONCEKEY_QUEUE_URL")) == queue
+        for function in app.of_kind(_FUNCTION)
+    )

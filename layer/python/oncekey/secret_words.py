@@ -1,0 +1,46 @@
+"""Where the secrets of the library itself are: in a variable, or in a secret that one names."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from oncekey.clock import SystemClock
+from oncekey.errors import ConfigurationError
+from oncekey.secrets_manager import secret_text
+
+if TYPE_CHECKING:
+    from oncekey.clock import Clock
+
+_NAMED = "_ARN"
+
+
+def secret_words(variable: str, clock: Clock | None = None) -> list[bytes]:
+    """The words of `variable`, or of the Secrets Manager secret that `<variable>_ARN` names.
+
+    The second is read at run time, so that no template and no function's configuration holds it,
+    and a rotated one is known within minutes.
+
+    Raises:
+        ConfigurationError: both are set, or the secret is no text of words.
+        StoreError: the secret cannot be read now.
+    """
+    text = os.environ.get(variable, "")
+    name = os.environ.get(variable + _NAMED, "").strip()
+    if not name:
+        return _words(text)
+    if text.strip():
+        fault = f"it is set, and so is {variable}{_NAMED}: leave one of the two out"
+        raise ConfigurationError(variable, [fault])
+    text = secret_text(name, (clock or SystemClock()).now_ms())
+    if text.lstrip().startswith("{"):
+        fault = (
+            "the secret that it names is JSON: store its value alone as plain text, of several the"
+            " newest first, between white space"
+        )
+        raise ConfigurationError(variable + _NAMED, [fault])
+    return _words(text)
+
+
+def _words(text: str) -> list[bytes]:
+    return [word.encode("utf-8", "surrogateescape") for word in text.split()]
