@@ -80,7 +80,7 @@ def attempt(
             # A transaction is writing the record: whoever owns it is at work.
             return Refusal(reason=Reason.RUNNING, retry_after_ms=RETRY_SOON_MS)
         telemetry.store_unavailable(claim.identity.operation, error)
-        if error.kind == "configuration":
+        if error.needs_deployment:
             # Only a deployment helps: nobody is told to wait for it.
             return Refusal(reason=Reason.STORE_UNAVAILABLE, needs_deployment=True)
         return Refusal(

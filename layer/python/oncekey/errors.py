@@ -131,6 +131,15 @@ class StoreError(OncekeyError):
         return self.transient and self.contention is None and not self.is_of_bucket
 
     @property
+    def needs_deployment(self) -> bool:
+        """Whether the store said that it has another form than is needed, or is not there.
+
+        A permission or a credential may be on its way.
+        """
+        is_of_rights = self.said.startswith(("not authorized", "The security token"))
+        return bool(self.said) and not self.transient and not is_of_rights
+
+    @property
     def kind(self) -> str:
         """`contention`, `outage`, `mistake`, or `configuration`; of the bucket, too."""
         if self.contention is not None:

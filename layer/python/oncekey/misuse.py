@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+
+class WronglyWritten(ConfigurationError, TypeError):  # noqa: N818 -- says what is wrong, as Python would
+    """What Python itself would raise a `TypeError` for, told with what to write."""
+
+
 _MISSING_FAULTS = {
     "operation": "operation is missing: name it, such as 'POST /payments'",
     "tenant": (
@@ -31,7 +36,7 @@ _MISSING_FAULTS = {
 
 
 def explained(example: str) -> Callable[[type[T]], type[T]]:
-    """Have a dataclass of options raise `ConfigurationError` where it is made wrongly.
+    """Have a dataclass of options raise `WronglyWritten` where it is made wrongly.
 
     `example` is how it is written. The types of the class are what they were.
     """
@@ -44,7 +49,7 @@ def explained(example: str) -> Callable[[type[T]], type[T]]:
             # A subclass has options of its own, and has been asked already.
             faults = _faults(type(self), given, options, example)
             if faults:
-                raise ConfigurationError(example.partition("(")[0], faults)
+                raise WronglyWritten(example.partition("(")[0], faults)
             initialise(self, *given, **options)
 
         setattr(kind, "__init__", checked)  # noqa: B010 -- a type checker keeps the dataclass's own

@@ -29,7 +29,7 @@ def replay(found: Replayed, budget: Budget, clock: Clock) -> Flow[Replayed | Ref
         text = opened(record.response, blob)
     except StoreError as error:
         telemetry.store_unavailable(record.operation, error)
-        if error.kind == "configuration":
+        if error.needs_deployment:
             return Refusal(reason=Reason.STORE_UNAVAILABLE, record=record, needs_deployment=True)
         return Refusal(reason=Reason.STORE_UNAVAILABLE, retry_after_ms=RETRY_SOON_MS)
     except AnswerDamaged as damage:
