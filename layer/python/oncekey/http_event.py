@@ -104,7 +104,7 @@ class HttpRequest:
 
 
 def _content_type(line: str) -> str:
-    media_type, *parameters = _PARAMETER.findall(line)
+    media_type, *parameters = _PARAMETER.findall(line) or [""]
     found: list[tuple[str, str]] = []
     for parameter in parameters:
         name, _, value = parameter.strip(" \t;").partition("=")
