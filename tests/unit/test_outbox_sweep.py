@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oncekey.outbox import Message
+    from oncekey.sqs_queue import Entry, Rejected
 
 ALL_MS = 10**9
 
@@ -249,6 +250,29 @@ def test_an_escalation_queue_that_is_down_is_asked_once_in_a_run() -> None:
     yard.escalations.is_down = False
     assert [yard.sweeps().told for _ in range(4)] == [100, 100, 50, 0]
     assert len({body["message_id"] for body in yard.escalations.bodies}) == 250
+
+
+@pytest.mark.fault("K5.4")
+def test_one_escalation_that_is_refused_keeps_no_other_from_being_told() -> None:
+    """Where the escalation queue refuses a batch for one message, the others are told singly.
+
+    Red when a refusal of the batch ends the telling.
+    """
+    yard = Yard(many(12))
+    yard.refuses("InvalidMessageContents", "message")
+    yard.sweeps()
+    sent: list[str] = []
+
+    class Refusing(Escalations):
+        def send(self, entries: Sequence[Entry]) -> list[Rejected]:
+            if any(each.id == "message-0003" for each in entries):
+                raise StoreError("InvalidParameterValue", transient=False)
+            sent.extend(each.id for each in entries)
+            return []
+
+    assert yard.sweeps(escalations=Refusing()).told == 11
+    assert yard.sweeps(escalations=Refusing()).told == 0
+    assert sorted(sent) == [f"message-{n:04d}" for n in range(12) if n != 3]
 
 
 def test_without_an_escalation_queue_it_is_logged(caplog: pytest.LogCaptureFixture) -> None:

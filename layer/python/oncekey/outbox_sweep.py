@@ -10,7 +10,7 @@ from oncekey import relay_telemetry
 from oncekey.errors import StoreError
 from oncekey.relay import OutboxRelay
 from oncekey.relay_order import group_of, published
-from oncekey.sqs_queue import MOST_ENTRIES, Entry, SqsQueue
+from oncekey.sqs_queue import MOST_ENTRIES, Entry, SqsQueue, refuses_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -176,9 +176,20 @@ def _told(batch: list[SetAside], escalations: SqsQueue | None) -> list[SetAside]
     """Those of `batch` of which a person is told now."""
     for each in batch:
         relay_telemetry.message_waits_for_a_person(each)
-    if escalations is None:
-        return batch
-    rejected = escalations.send([Entry(id=each.id, body=each.escalation()) for each in batch])
+    return batch if escalations is None else _sent(batch, escalations)
+
+
+def _sent(batch: list[SetAside], escalations: SqsQueue) -> list[SetAside]:
+    try:
+        rejected = escalations.send([Entry(id=each.id, body=each.escalation()) for each in batch])
+    except StoreError as error:
+        if not refuses_entries(error):
+            raise
+        if len(batch) > 1:
+            # One of them keeps nobody from being told of the others.
+            return [sent for each in batch for sent in _sent([each], escalations)]
+        relay_telemetry.person_not_told(1, error)
+        return []
     left = {each.id for each in rejected}
     return [each for each in batch if each.id not in left]
 
