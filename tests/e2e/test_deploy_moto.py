@@ -14,6 +14,7 @@ from infra.local_deployment import scenes
 from infra.local_deployment.report import Report
 from infra.local_deployment.stories import MotoDeployment, on_moto
 from infra.service import SERVICE
+from oncekey_local.description import Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,9 @@ def deployment() -> Iterator[MotoDeployment]:
         yield deployed
 
 
+_SECRETS = (Setting.PROVIDER_API_KEY, Setting.WEBHOOK_SECRET)
+
+
 def test_what_the_stacks_put_out_is_there(deployment: MotoDeployment) -> None:
     """Every table, queue and bucket is found by what the deployment puts out."""
     scenes.find_everything(deployment.cloud, deployment.deployed)
@@ -36,14 +40,18 @@ def test_what_the_stacks_put_out_is_there(deployment: MotoDeployment) -> None:
 
 
 def test_the_functions_are_deployed_with_their_settings(deployment: MotoDeployment) -> None:
-    """Each deployed function has the variables of the description, resolved: physical names, and
-    the secrets that the template only refers to.
+    """Each deployed function has the variables of the description, resolved to physical names, and
+    of its secrets the names alone.
     """
     outputs = deployment.deployed.outputs[f"{deployment.service}-stateful"]
     for function in SERVICE.functions:
         variables = deployment.functions.variables(function)
 
-        assert set(variables) == set(function.environment), function.name
+        expected = {
+            f"{name}_ARN" if value in _SECRETS else name
+            for name, value in function.environment.items()
+        }
+        assert set(variables) == expected, function.name
         assert not [value for value in variables.values() if "{{" in value], function.name
         if "ONCEKEY_TABLE" in variables:
             assert variables["ONCEKEY_TABLE"] == outputs["IdempotencyTableName"]

