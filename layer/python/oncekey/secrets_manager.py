@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey.dynamodb_errors import store_error
@@ -34,7 +34,7 @@ _CONNECTION = (
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    text: str
+    text: str = field(repr=False)
     read_at_ms: int
     ask_at_ms: int
 
