@@ -21,7 +21,9 @@ from oncekey import (
 )
 from oncekey.dynamodb_errors import said_of_the_deployment, store_error
 from oncekey.errors import StoreError
+from oncekey.operation_status import OperationStatus
 from oncekey.settings import VARIABLES, settings_from
+from oncekey.testing import MemoryStore
 from tests.support.dynamodb import dynamodb_table
 from tests.support.events import load
 from tests.support.protected import Protected, problem_of
@@ -89,6 +91,21 @@ def test_every_source_that_finds_nobody_is_told(
     Red when only the claims of one kind of token are looked at.
     """
     assert re.search(told, refused(source, authorizer, caplog))
+
+
+@pytest.mark.fault("K12.1")
+def test_whoever_asks_after_an_operation_is_told_in_the_same_way(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The status of operations has a source of its own, whose mistake is told like a handler's.
+
+    Red when its 403 says nothing.
+    """
+    event = {**POST, "requestContext": {**POST["requestContext"], "authorizer": {"tenant": "x"}}}
+    status = OperationStatus(tenant=authorizer_value("tenants"), store=MemoryStore())
+
+    assert status(event, None)["statusCode"] == 403
+    assert "no 'tenants' in the authorizer's context (did you mean tenant?)" in caplog.text
 
 
 @pytest.mark.fault("K12.4")

@@ -28,7 +28,7 @@ from oncekey.outcome import RETRY_SOON_MS, whole_seconds
 from oncekey.record import Status
 from oncekey.reservation import outcome_unknown, running
 from oncekey.stored_answer import AnswerDamaged, Elsewhere, opened
-from oncekey.tenants import caller_of
+from oncekey.tenants import caller_of, why_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,6 +109,7 @@ class OperationStatus:
         """The callers that the request may speak for, as pointers name them; empty if none."""
         tenant = caller_of(self.tenant, request.context)
         if tenant is None:
+            telemetry.caller_not_named("GET /operations", why_nobody(self.tenant, request.context))
             return set()
         principal = caller_of(self.principal, request.context) if self.principal else None
         return {caller_digest(tenant, each) for each in ("", principal or "")}

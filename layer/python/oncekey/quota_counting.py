@@ -219,7 +219,7 @@ def _learn(
 def _find_room(line: _Line, memory: QuotaMemory, budget: Budget, clock: Clock) -> Flow[None]:
     """Read the shards of `line` up to one with room.
 
-    A read costs an eighth of a transaction that is refused, and holds nobody up. When there is no
+    A read costs a small part of a refused transaction, and holds nobody up. When there is no
     time left the rest stays open, as unread as it was.
     """
     while line.open and _is_time_left(budget, clock):
