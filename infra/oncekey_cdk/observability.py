@@ -47,6 +47,24 @@ _NAMESPACE = "oncekey"
 LEFTOVERS_TERMS = ("oncekey reconciled:", "resent ")
 # A failure that nobody repeats is seen as well.
 _FAILURE_PERIOD = Duration.minutes(5)
+_OF_LEDGERS = {
+    "Different": (
+        "differs from the provider's: its report names each difference. Find out from the provider"
+        " what is true, and put our row right, or give back what was taken too much."
+    ),
+    "OnlyOurs": (
+        "has what the provider does not know: its report names it. Find out from the provider"
+        " whether money has moved, and put our row right."
+    ),
+    "OnlyTheirs": (
+        "lacks what the provider has: its report names it. Money has moved without a row of ours:"
+        " add the row, or give the money back."
+    ),
+    "Incomplete": (
+        "was not compared to its end: the function's log says why. Remove the cause, and invoke it"
+        " again for the same time."
+    ),
+}
 DEAD_LETTERS_ADVICE = (
     "It holds messages that nobody works on: look at them, remove the cause, and redrive them."
 )
@@ -178,51 +196,23 @@ class Observability(Construct):
                 LedgerOnlyTheirs and LedgerIncomplete, which the comparing function emits.
             service: Its dimension `service`.
         """
-
-        def metric(metric_name: str) -> cloudwatch.Metric:
-            return cloudwatch.Metric(
+        for about, advice in _OF_LEDGERS.items():
+            metric = cloudwatch.Metric(
                 namespace=_NAMESPACE,
-                metric_name=metric_name,
+                metric_name=f"Ledger{about}",
                 dimensions_map={"ledger": ledger, "service": service},
                 period=_FAILURE_PERIOD,
                 statistic="Maximum",
             )
-
-        differences = cloudwatch.MathExpression(
-            expression="different + only_ours + only_theirs",
-            label=f"Differences of {ledger}",
-            period=_FAILURE_PERIOD,
-            using_metrics={
-                "different": metric("LedgerDifferent"),
-                "only_ours": metric("LedgerOnlyOurs"),
-                "only_theirs": metric("LedgerOnlyTheirs"),
-            },
-        )
-        # Both stay as they are until the next comparison.
-        kept = cloudwatch.TreatMissingData.IGNORE
-        self._alarm(
-            self,
-            name,
-            "Differences",
-            differences,
-            missing=kept,
-            advice=(
-                f"The {ledger} and the provider's differ: its report names each difference. Find"
-                " out from the provider what is true, and put our row right, or give back what was"
-                " taken twice."
-            ),
-        )
-        self._alarm(
-            self,
-            name,
-            "Incomplete",
-            metric("LedgerIncomplete"),
-            missing=kept,
-            advice=(
-                f"The {ledger} were not compared to their end: the function's log says why. Remove"
-                " the cause, and invoke it again for the same time."
-            ),
-        )
+            self._alarm(
+                self,
+                name,
+                about,
+                metric,
+                # It stays as it is until the next comparison.
+                missing=cloudwatch.TreatMissingData.IGNORE,
+                advice=f"The ledger of {ledger} {advice}",
+            )
 
     def watch_depth(self, name: str, queue: sqs.IQueue, *, advice: str) -> cloudwatch.Alarm:
         """Tell of the first message in a queue whose messages wait for a person.

@@ -138,9 +138,9 @@ def test_a_stalled_outbox_an_absent_reconciler_and_a_difference_are_alarms(
     assert (absent["MetricName"], absent["TreatMissingData"]) == ("Invocations", "breaching")
     assert (absent["ComparisonOperator"], absent["Threshold"]) == ("LessThanThreshold", 1)
     assert (absent["Period"], absent["EvaluationPeriods"]) == (300, 3)
-    differences = _alarm(watched, "LedgerDifferences")
-    assert differences["TreatMissingData"] == "ignore"
-    for alarm in (stalled, absent, differences, _alarm(watched, "LedgerIncomplete")):
+    ledgers = [_alarm(watched, f"Ledger{end}") for end in _ENDS]
+    assert {one["TreatMissingData"] for one in ledgers} == {"ignore"}
+    for alarm in (stalled, absent, *ledgers):
         assert ":" in alarm["AlarmDescription"]
         assert len(alarm["AlarmActions"]) == 1
 
@@ -165,18 +165,14 @@ def test_the_reference_service_is_watched_for_silence_and_differences(app: Synth
     described = [one.compares for one in SERVICE.functions if one.compares]
     assert described == [(PAYMENTS.name, REFUNDS.name)]
     read = {
-        (metric["MetricName"], *sorted(one["Value"] for one in metric["Dimensions"]))
-        for query in alarms["LedgerRefundsDifferences"]["Metrics"]
-        if "MetricStat" in query
-        for metric in [query["MetricStat"]["Metric"]]
+        (alarm["MetricName"], *sorted(one["Value"] for one in alarm["Dimensions"]))
+        for name, alarm in alarms.items()
+        if name.startswith("LedgerRefunds")
     }
-    assert read == {
-        (name, "payments", "refunds")
-        for name in ("LedgerDifferent", "LedgerOnlyOurs", "LedgerOnlyTheirs")
-    }
+    assert read == {(f"Ledger{end}", "payments", "refunds") for end in _ENDS}
 
 
-_ENDS = ("Differences", "Incomplete")
+_ENDS = ("Different", "OnlyOurs", "OnlyTheirs", "Incomplete")
 
 
 @pytest.mark.fault("K14.9")
