@@ -53,10 +53,11 @@ class idempotent:  # noqa: N801 -- written as a decorator
 
     The handler runs only after its key is durably reserved; when it returns a final answer (2xx,
     3xx, and 4xx but for 408, 425 and 429) that answer is stored and every repeat gets it, its body
-    byte for byte, with the headers of the answer (see `replay_headers`). Repeats of a running request, another request under the same key, and requests without a
-    key are answered without running anything. If the process is killed, or the handler raises, a
-    repeat is told that the outcome is unknown, until somebody settles it, and nothing runs twice,
-    unless `effects` says more. If the store does not answer, nothing runs at all.
+    byte for byte, with the headers of the answer (see `replay_headers`). Repeats of a running
+    request, another request under the same key, and requests without a key are answered without
+    running anything. If the process is killed, or the handler raises, a repeat is told that the
+    outcome is unknown, until somebody settles it, and nothing runs twice, unless `effects` says
+    more. If the store does not answer, nothing runs at all.
 
     Decorating opens no connection and needs no environment. The handler is called with the event,
     the context, and, if it takes a third argument, the `Operation`. An `async def` handler stays
