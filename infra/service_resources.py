@@ -47,7 +47,9 @@ REPORTS = Table(name="reports", partition_key=Attribute(name="pk"))
 
 # Payments to be charged, accepted requests to be carried out, the provider's events. A provider
 # that is down longer than the retries last makes dead letters, which are redriven once it is back.
-REQUESTED = Queue(name="payments", max_receives=5)
+# Each delivery counts, one that was cut off or given back too: twelve last for twenty minutes, with
+# a wait between them that doubles up to the visibility timeout.
+REQUESTED = Queue(name="payments", max_receives=12)
 # Operations that nobody but a person can settle, records of the stream that the relay could not
 # cope with, runs of the ledger that have failed; somebody has to look at them.
 ESCALATED = Queue(name="escalated")

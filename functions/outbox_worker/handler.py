@@ -10,34 +10,23 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.batch import (
-    BatchProcessor,
-    EventType,
-    process_partial_response,
-)
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from functions.outbox_worker import logic, provider_events
 from functions.reports.handler import create_report
 from functions.shared import models
-from oncekey import (
-    InProgress,
-    OutcomeUnknown,
-    ResultUnavailable,
-    current_operation,
-    idempotent_function,
-)
+from oncekey import ResultUnavailable, current_operation, idempotent_function
 from oncekey.clock import SystemClock
-from oncekey.inbox import Delivered, delivered, postpone
+from oncekey.inbox import Delivered, delivered
 from oncekey.jobs import Jobs
+from oncekey.worker import Worker
 
 if TYPE_CHECKING:
-    from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+    from collections.abc import Mapping
 
 logger = Logger()
 # Longer than a message lives: 4 days in the queue and 14 among its dead letters.
 RETENTION = timedelta(days=30)
-# Where every message has failed, the answer says so as well; an exception would say nothing more.
-processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 jobs = Jobs(create_report)
 
 
@@ -45,18 +34,11 @@ class TopicUnknown(ValueError):  # noqa: N818 -- a property of what was received
     """A message that this worker has nothing to do with."""
 
 
-def handler(event: dict[str, Any], context: Any) -> Any:
-    """Work on a batch of the queue; what has failed is delivered again."""
-    return process_partial_response(
-        event=event, record_handler=work, processor=processor, context=context
-    )
-
-
 def work(record: SQSRecord, lambda_context: object = None) -> None:
     """Carry out one message, once, however often it is delivered.
 
-    What it raises leaves the message in the queue: for the time that the error names, else for the
-    queue's visibility timeout, and after so many times among the dead letters.
+    What it raises leaves the message in the queue, and after so many receives among the dead
+    letters; when it comes again, `oncekey.worker` says.
     """
     receives = int(record.attributes.approximate_receive_count)
     try:
@@ -74,12 +56,14 @@ def work(record: SQSRecord, lambda_context: object = None) -> None:
                 "reason": type(error).__name__,
             },
         )
-        # These pass by themselves, sooner than the queue would deliver the message again. An outage
-        # may not: soon and often would make dead letters of whatever is under way.
-        if isinstance(error, InProgress | OutcomeUnknown):
-            wait_s = error.retry_after_s or 0
-            postpone(record.receipt_handle, after_s=wait_s, receives=receives)
         raise
+
+
+def _work(record: Mapping[str, Any], lambda_context: Any) -> None:
+    work(SQSRecord(dict(record)), lambda_context)
+
+
+handler = Worker(_work)
 
 
 def carry_out(message: Delivered, lambda_context: object) -> None:

@@ -87,7 +87,8 @@ class Outbox(Construct):
 
     Args:
         fifo: Whether a tenant's messages are worked on in order.
-        max_receives: How often a message is tried.
+        max_receives: How often a message is received at the most; a delivery that was cut off by a
+            kill, or given back because no time was left, counts as well.
         retention: For how long it waits in the queue, less than dead letters do.
         visibility_timeout: By default the shortest that is safe for the worker.
         keeps_data: Whether table, queues and log outlive their stack.
@@ -109,7 +110,7 @@ class Outbox(Construct):
         construct_id: str,
         *,
         fifo: bool = False,
-        max_receives: int = 5,
+        max_receives: int = 12,
         retention: Duration = RETENTION,
         visibility_timeout: Duration | None = None,
         keeps_data: bool = True,

@@ -6,9 +6,10 @@ Started together and ended together.
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -16,6 +17,7 @@ from aiohttp import web
 
 from oncekey_local.buckets import create_buckets
 from oncekey_local.control import CONTROL_PREFIX, Control
+from oncekey_local.description import safe_visibility_timeout_s
 from oncekey_local.environment import (
     Place,
     function_arn,
@@ -71,6 +73,18 @@ class Options:
     pumps: PumpSettings = field(default_factory=PumpSettings)
 
 
+def _pumps(service: Service, options: Options) -> PumpSettings:
+    """The settings of the pumps; another timeout has queues hide messages as it would on AWS."""
+    pumps = options.pumps
+    if options.timeout_s is None or pumps.visibility_timeout_s is not None:
+        return pumps
+    windows_s = (trigger.window_s for each in service.functions for trigger in each.queues)
+    hidden_s = safe_visibility_timeout_s(
+        timeout_s=math.ceil(options.timeout_s), window_s=max(windows_s, default=0)
+    )
+    return replace(pumps, visibility_timeout_s=hidden_s)
+
+
 class LocalService:
     """A whole service on this machine, created in a running event loop.
 
@@ -81,7 +95,7 @@ class LocalService:
         self.servers: list[Server] = []
         self.event_sources: EventSources | None = None
         self._service = service
-        self._options = options
+        self._options = replace(options, pumps=_pumps(service, options))
         self._pools: dict[str, FunctionPool] = {}
         self._api = RuntimeApi()
         self._front: web.ServerRunner | None = None

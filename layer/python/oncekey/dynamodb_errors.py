@@ -196,9 +196,10 @@ def kind_of(error: BaseException) -> Kind:
     )
 
 
-def is_of_aws(error: BaseException) -> bool:
-    """Whether an exception is one that a client of AWS raises."""
-    return type(error).__module__.partition(".")[0] == "botocore" or _response(error) is not None
+def is_passing(error: BaseException) -> bool:
+    """Whether an exception comes from a client of AWS, and waiting may help."""
+    is_of_aws = type(error).__module__.startswith("botocore.") or _response(error) is not None
+    return is_of_aws and kind_of(error) not in {Kind.CONFIGURATION, Kind.MISTAKE}
 
 
 def store_error(error: Exception) -> StoreError:

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from oncekey.s3_bucket import ResponseBucket
 
 
+# A worker has messages to work on, and comes to no harm where the queue does not answer it.
+_CALL_TIMEOUT_MS = 1_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
     """One message, as it was published.
@@ -91,14 +95,19 @@ def postpone(
     """
     delay_s = min(max(after_s, 0) << max(receives - 1, 0), LONGEST_DELAY_S)
     try:
-        (queue or _queue()).hide(receipt_handle, delay_s)
+        (queue or own_queue()).hide(receipt_handle, delay_s)
     except (ConfigurationError, StoreError) as error:
         relay_telemetry.message_not_postponed(error)
         return False
     return True
 
 
-def _queue() -> SqsQueue:
+def own_queue() -> SqsQueue:
+    """The queue of ONCEKEY_QUEUE_URL, as a worker talks to it: briefly.
+
+    Raises:
+        ConfigurationError: none is named.
+    """
     url = os.environ.get("ONCEKEY_QUEUE_URL", "").strip()
     if not url:
         fault = "ONCEKEY_QUEUE_URL is not set: name the queue whose messages are postponed"
@@ -108,7 +117,7 @@ def _queue() -> SqsQueue:
 
 @cache
 def _connected_queue(url: str) -> SqsQueue:
-    return SqsQueue(url)
+    return SqsQueue(url, call_timeout_ms=_CALL_TIMEOUT_MS)
 
 
 def _bucket() -> ResponseBucket:

@@ -1,4 +1,4 @@
-"""What the relay and the inbox log, one function an event. Never a payload."""
+"""What the relay, the inbox and the worker log, one function an event. Never a payload."""
 
 from __future__ import annotations
 
@@ -75,4 +75,22 @@ def message_not_postponed(error: Exception) -> None:
         "oncekey message-not-postponed: %s",
         error,
         extra={"oncekey_event": "message-not-postponed"},
+    )
+
+
+def worker_waits(error: Exception) -> None:
+    """The store does not answer a worker; it tries the same message again, within its time."""
+    _logger.warning(
+        "oncekey worker-waits: %s",
+        type(error).__name__,
+        extra={"oncekey_event": "worker-waits", "reason": type(error).__name__},
+    )
+
+
+def messages_given_back(messages: int) -> None:
+    """A worker has not begun some of its messages; the queue delivers them again soon."""
+    _logger.warning(
+        "oncekey messages-given-back: %s",
+        messages,
+        extra={"oncekey_event": "messages-given-back", "messages": messages},
     )

@@ -115,11 +115,17 @@ def _plain(code: str) -> str:
 
 
 class SqsQueue:
-    """One queue. Creating it sends nothing; a client is made at the first call."""
+    """One queue. Creating it sends nothing; a client is made at the first call.
 
-    def __init__(self, url: str, *, client: SQSClient | None = None) -> None:
+    `call_timeout_ms` is for whoever has no time for more than one try of a call.
+    """
+
+    def __init__(
+        self, url: str, *, client: SQSClient | None = None, call_timeout_ms: int | None = None
+    ) -> None:
         self._url = url
         self._client = client
+        self._call_timeout_ms = call_timeout_ms
 
     @property
     def is_fifo(self) -> bool:
@@ -170,6 +176,42 @@ class SqsQueue:
         except Exception as error:
             raise store_error(error) from error
 
+    def hide_all(self, delays: Sequence[tuple[str, int]]) -> None:
+        """The same of many messages, each with its own delay.
+
+        Raises:
+            StoreError: as above, for any of them; the others were put off as far as it is known.
+        """
+        refused: list[Any] = []
+        for start in range(0, len(delays), MOST_ENTRIES):
+            entries: Any = [
+                {"Id": str(number), "ReceiptHandle": handle, "VisibilityTimeout": delay_s}
+                for number, (handle, delay_s) in enumerate(delays[start : start + MOST_ENTRIES])
+            ]
+            try:
+                answer: Any = self._connected().change_message_visibility_batch(
+                    QueueUrl=self._url, Entries=entries
+                )
+            except Exception as error:
+                raise store_error(error) from error
+            refused += answer.get("Failed", [])
+        for each in refused:
+            raise StoreError(str(each["Code"]), transient=not each["SenderFault"])
+
+    def visibility_timeout_s(self) -> int:
+        """For how long the queue hides what it has handed out.
+
+        Raises:
+            StoreError: the queue did not answer.
+        """
+        try:
+            answer: Any = self._connected().get_queue_attributes(
+                QueueUrl=self._url, AttributeNames=["VisibilityTimeout"]
+            )
+        except Exception as error:
+            raise store_error(error) from error
+        return int(answer["Attributes"]["VisibilityTimeout"])
+
     def _request(self, number: int, entry: Entry) -> dict[str, Any]:
         request: dict[str, Any] = {"Id": str(number), "MessageBody": entry.body}
         if entry.group is not None:
@@ -183,22 +225,22 @@ class SqsQueue:
         if self._client is None:
             with making_a_client:
                 if self._client is None:
-                    self._client = _own_client()
+                    self._client = _own_client(self._call_timeout_ms)
         return self._client
 
     def __repr__(self) -> str:
         return "SqsQueue"
 
 
-def _own_client() -> SQSClient:
+def _own_client(call_timeout_ms: int | None) -> SQSClient:
     import boto3  # noqa: PLC0415 -- as in dynamodb_client: importing the library needs nothing
     from botocore.config import Config  # noqa: PLC0415
 
-    timeout_s = _TIMEOUT_MS / 3000
+    timeout_s = (call_timeout_ms or _TIMEOUT_MS) / 3000
     config = Config(
         connect_timeout=timeout_s,
         read_timeout=2 * timeout_s,
-        retries={"total_max_attempts": 2, "mode": "standard"},
+        retries={"total_max_attempts": 1 if call_timeout_ms else 2, "mode": "standard"},
         user_agent_extra="oncekey",
     )
     client: SQSClient = boto3.client("sqs", config=config)

@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import stripe
-from aws_lambda_powertools.utilities.batch import (
-    BatchProcessor,
-    EventType,
-    process_partial_response,
-)
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from functions.outbox_worker import handler as worker
 from functions.outbox_worker import logic
@@ -21,6 +17,7 @@ from functions.outbox_worker.handler import handler, logger
 from functions.shared import provider as provider_of_functions
 from functions.shared.models import Charge
 from oncekey import InProgress, OutcomeUnknown, StoreUnavailable
+from oncekey.worker import Worker
 from tests.support.events import load
 from tests.support.provider import API_KEY, sdk
 from tests.support.queue_events import MESSAGE, delivery, failed, message
@@ -256,20 +253,25 @@ def test_not_now_puts_the_message_off(
     assert hidden == [("mine", delay_s)]
 
 
-def test_an_outage_leaves_the_message_to_the_queues_own_patience(
-    monkeypatch: pytest.MonkeyPatch, hidden: list[tuple[str, int]]
-) -> None:
-    """While the store is down a message fails and is not asked for sooner: coming soon and often,
-    it would be a dead letter before the store is back.
+@pytest.mark.fault("K4.5")
+def test_an_outage_is_waited_out(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the store is down a message is tried again, within the worker's time; once it is back
+    the payment is charged, and no receive was used up.
+
+    Red when the worker fails its messages at once.
     """
+    charge, down = worker.charge_payment, [1, 1]
 
-    def down(*_: object) -> None:
-        raise StoreUnavailable(operation="payment.requested", retry_after_s=1)
+    def comes_back(*args: Any) -> Any:
+        if down:
+            down.pop()
+            raise StoreUnavailable(operation="payment.requested", retry_after_s=0)
+        return charge(*args)
 
-    monkeypatch.setattr(worker, "charge_payment", down)
+    monkeypatch.setattr(worker, "charge_payment", comes_back)
 
-    assert failed(handler(delivery(message()), None)) == ["record-0"]
-    assert hidden == []
+    assert failed(handler(delivery(message()), None)) == []
+    assert provider.counts()["charges"] == 1
 
 
 def test_a_delivery_of_what_is_running_is_put_off(
@@ -302,10 +304,9 @@ def test_a_delivery_of_what_is_running_is_put_off(
 
 
 def handler_of_another_sandbox(event: dict[str, Any]) -> Any:
-    """The same work with a processor of its own, as another process has."""
-    processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
-    return process_partial_response(
-        event=event, record_handler=worker.work, processor=processor, context=None
+    """The same work in a worker of its own, as another process has."""
+    return Worker(lambda record, context: worker.work(SQSRecord(dict(record)), context))(
+        event, None
     )
 
 

@@ -6,20 +6,17 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aws_lambda_powertools.utilities.batch import (
-    BatchProcessor,
-    EventType,
-    process_partial_response,
-)
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from functions.outbox_worker import handler as worker
 from functions.outbox_worker.handler import handler
 from functions.reports.handler import handler as reports
 from functions.shared import payments_table
-from oncekey import InProgress, OutcomeUnknown, StoreUnavailable
+from oncekey import InProgress, OutcomeUnknown
 from oncekey.clock import SystemClock
 from oncekey.errors import JobUnfinished
 from oncekey.jobs import Jobs
+from oncekey.worker import Worker
 from tests.support.queue_events import delivery, failed, message
 from tests.support.reference_tables import physical
 from tests.support.report_requests import json_of, post_report
@@ -51,11 +48,9 @@ def changed(job: str, **changes: Any) -> str:
 
 
 def handler_of_another_sandbox(event: dict[str, Any]) -> Any:
-    """The same work with a processor of its own, as another process has."""
-    processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
-    return process_partial_response(
-        event=event, record_handler=worker.work, processor=processor, context=None
-    )
+    """The same work in a worker of its own, as another process has."""
+    another = Worker(lambda record, context: worker.work(SQSRecord(dict(record)), context))
+    return another(event, None)
 
 
 @pytest.mark.requirement("A12")
@@ -269,16 +264,13 @@ def test_not_now_puts_the_message_off(
     assert hidden == [("mine", delay_s)]
 
 
-@pytest.mark.parametrize("kind", [StoreUnavailable, JobUnfinished])
-def test_what_may_not_pass_by_itself_is_left_to_the_queues_own_patience(
-    job: str, monkeypatch: pytest.MonkeyPatch, hidden: list[tuple[str, int]], kind: Any
+def test_a_report_that_cannot_be_made_is_not_asked_for_at_once(
+    job: str, monkeypatch: pytest.MonkeyPatch, hidden: list[tuple[str, int]]
 ) -> None:
-    """While the store is down, or the report cannot be made, its message fails and is not asked for
-    sooner: coming soon and often, it would be a dead letter before the cause is gone.
-    """
+    """Its message fails, and comes again when it has waited for as long again as it was tried."""
 
     def fails(*_: object) -> None:
-        raise kind(operation="POST /reports", retry_after_s=1)
+        raise JobUnfinished(operation="POST /reports", retry_after_s=1)
 
     monkeypatch.setattr(Jobs, "perform", fails)
 

@@ -1,0 +1,343 @@
+"""A worker: a Lambda on a queue that works on a batch message by message, within its time.
+
+    from oncekey.worker import Worker
+
+    def work(record: Mapping[str, Any], context: LambdaContext) -> None:
+        message = delivered(record["body"])
+        ...
+
+    handler = Worker(work)
+
+ONCEKEY_QUEUE_URL names the queue. The event source has `ReportBatchItemFailures`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from oncekey import defaults, relay_telemetry
+from oncekey.claim import remaining_ms
+from oncekey.clock import SystemClock
+from oncekey.dynamodb_errors import is_passing
+from oncekey.errors import (
+    ConfigurationError,
+    InProgress,
+    OutcomeUnknown,
+    StoreError,
+    StoreUnavailable,
+)
+from oncekey.inbox import own_queue
+from oncekey.outcome import whole_seconds
+from oncekey.retry import delay_ms
+from oncekey.sqs_queue import LONGEST_DELAY_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from oncekey.clock import Clock
+    from oncekey.sqs_queue import SqsQueue
+
+    Record = Mapping[str, Any]
+
+# Kept of an invocation to give back what was not done: of a short one a quarter.
+_MARGIN_MS = 2_000
+_MARGIN_FRACTION = 4
+# For as long a call goes on beside Lambda, where nobody ends it.
+_WITHOUT_CONTEXT_MS = 10_000
+# What a message is expected to take at the most, before one has taken longer.
+_EXPECTED_MS = 10_000
+_EXPECTED_FRACTION = 4
+# After the lease of an attempt that was killed its message can be taken up, and not before.
+_AFTER_LEASE_MS = 1_000
+_SHORTEST_DELAY_S = 2
+# What AWS recommends as a queue's visibility timeout, in timeouts of its function.
+_RECOMMENDED_TIMEOUTS = 6
+_MOST_DOUBLINGS = 16
+
+
+class Worker:
+    """A Lambda handler that calls `work` for each record of an SQS event, one after the other.
+
+    What `work` raises leaves its message in the queue. A message may be worked on twice: give it to
+    an idempotent function, or to writes on condition.
+
+    - Each message is hidden until shortly after the invocation's end. So after a kill it comes
+      again then, and not after the queue's visibility timeout.
+    - While the store does not answer it waits, and tries the same message again, within its time.
+    - It begins no message that it may not come to the end of. What it has not begun comes again at
+      once, and those that were received most often are worked on first.
+    - What has failed comes again when it has waited for as long again as it was tried, two seconds
+      at the least, and the queue's own visibility timeout at the most. What stands behind another
+      attempt, or an unknown outcome, waits for as long as that says.
+    - Of a FIFO group nothing is begun after a failure in it.
+
+    Each delivery counts as a receive of the message, one that was given back as well, and SQS takes
+    none back: give the queue ten receives or more (`max_receives`).
+
+    Args:
+        work: is called with the record as it stands in the event, and the Lambda context.
+        queue: that of ONCEKEY_QUEUE_URL by default. Without one everything is left to the queue's
+            own visibility timeout, which is logged.
+        clock: for tests.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Record, Any], object],
+        *,
+        queue: SqsQueue | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._work = work
+        self._queue = queue
+        self._clock = clock or SystemClock()
+        self._visibility_timeout_s: int | None = None
+
+    def __call__(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        """Work on the event's records; which of them the queue is to deliver again."""
+        received = [_Received.of(record) for record in event.get("Records", [])]
+        if not received:
+            return {"batchItemFailures": []}
+        turn = self._turn(context, received)
+        for each in _in_turn(received):
+            if not turn.may_begin(each, self._clock.now_ms()):
+                turn.leave(each)
+                continue
+            turn.begin()
+            self._hold(turn)
+            fault = self._carried_out(each, turn, context)
+            if fault is not None:
+                self._failed(each, fault, turn)
+        self._give_back(turn)
+        failed = [each.id for each in received if each.id in turn.again_in_s]
+        return {"batchItemFailures": [{"itemIdentifier": each} for each in failed]}
+
+    def _turn(self, context: Any, received: list[_Received]) -> _Turn:
+        settings = defaults.settings({})
+        now_ms, left_ms = self._clock.now_ms(), remaining_ms(context)
+        if left_ms is None:
+            left_ms = _WITHOUT_CONTEXT_MS
+        usable_ms = left_ms - min(_MARGIN_MS, left_ms // _MARGIN_FRACTION)
+        return _Turn(
+            whole_ms=left_ms,
+            until_ms=now_ms + usable_ms,
+            expected_ms=min(
+                usable_ms // len(received), left_ms // _EXPECTED_FRACTION, _EXPECTED_MS
+            ),
+            hidden_until_ms=now_ms + left_ms + settings.lease_margin_ms + _AFTER_LEASE_MS,
+            held=received,
+        )
+
+    def _hold(self, turn: _Turn) -> None:
+        """Hide the whole batch until shortly after the invocation; again where that has failed.
+
+        What is done by then is hidden along, which changes nothing.
+        """
+        if turn.held:
+            hidden_s = whole_seconds(turn.hidden_until_ms - self._clock.now_ms())
+            if self._hide((each, hidden_s) for each in turn.held):
+                turn.held = []
+
+    def _carried_out(self, received: _Received, turn: _Turn, context: Any) -> Exception | None:
+        """None once the message is done; else why it is not."""
+        tries = 0
+        while True:
+            begun_ms = self._clock.now_ms()
+            try:
+                self._work(received.record, context)
+            except Exception as error:  # noqa: BLE001 -- one message holds no other up
+                if not _is_outage(error):
+                    return error
+                tries += 1
+                wait_ms = max(delay_ms(tries, self._clock.random_fraction()), _told_ms(error))
+                if not turn.has_time(self._clock.now_ms() + wait_ms):
+                    turn.is_store_down = True
+                    return error
+                if tries == 1:
+                    relay_telemetry.worker_waits(error)
+                self._clock.pause(wait_ms)
+                self._hold(turn)
+            else:
+                turn.took(self._clock.now_ms() - begun_ms)
+                return None
+
+    def _failed(self, received: _Received, fault: Exception, turn: _Turn) -> None:
+        now_ms = self._clock.now_ms()
+        if isinstance(fault, InProgress | OutcomeUnknown):
+            delay_s = _not_now_s(received, fault.retry_after_s or 0, now_ms)
+            turn.fail(received, delay_s)
+            # At once, and not with the others: killed meanwhile, it waits no longer than it must.
+            if self._told(lambda queue: queue.hide(received.handle, delay_s)):
+                turn.again_said.add(received.id)
+            return
+        turn.fail(received, _again_s(received, now_ms, self._longest_s(turn)))
+
+    def _give_back(self, turn: _Turn) -> None:
+        now_ms = self._clock.now_ms()
+        for each in turn.left:
+            delay_s = turn.delay_of_group.get(each.group or "", 0)
+            if turn.is_store_down:
+                delay_s = max(delay_s, _again_s(each, now_ms, self._longest_s(turn)))
+            turn.again_in_s[each.id] = delay_s
+        if turn.left:
+            relay_telemetry.messages_given_back(len(turn.left))
+        everything = [*turn.failed, *turn.left]
+        self._hide(
+            (each, turn.again_in_s[each.id])
+            for each in everything
+            if each.id not in turn.again_said
+        )
+
+    def _hide(self, delays: Iterable[tuple[_Received, int]]) -> bool:
+        handles = [(each.handle, delay_s) for each, delay_s in delays]
+        return not handles or self._told(lambda queue: queue.hide_all(handles))
+
+    def _told(self, call: Callable[[SqsQueue], object]) -> bool:
+        """Tell the queue something; where it does not answer, its own patience holds."""
+        try:
+            call(self._queue or own_queue())
+        except (ConfigurationError, StoreError) as error:
+            relay_telemetry.message_not_postponed(error)
+            return False
+        return True
+
+    def _longest_s(self, turn: _Turn) -> int:
+        if turn.longest_s is None:
+            if self._visibility_timeout_s is None:
+                self._told(self._learn_visibility_timeout)
+            recommended_s = whole_seconds(_RECOMMENDED_TIMEOUTS * turn.whole_ms)
+            turn.longest_s = self._visibility_timeout_s or recommended_s
+        return turn.longest_s
+
+    def _learn_visibility_timeout(self, queue: SqsQueue) -> None:
+        self._visibility_timeout_s = queue.visibility_timeout_s()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Received:
+    """A record of the event. `group` is that of a FIFO queue."""
+
+    record: Record
+    id: str
+    handle: str
+    receives: int
+    first_received_ms: int | None
+    group: str | None
+
+    @classmethod
+    def of(cls, record: Record) -> _Received:
+        """What a record says of its message."""
+        attributes = record.get("attributes", {})
+        # Messages of standard queues may have groups as well, which say nothing of their order.
+        is_fifo = str(record.get("eventSourceARN", "")).endswith(".fifo")
+        first_ms = attributes.get("ApproximateFirstReceiveTimestamp")
+        return cls(
+            record=record,
+            id=record["messageId"],
+            handle=record["receiptHandle"],
+            receives=int(attributes.get("ApproximateReceiveCount", 1)),
+            first_received_ms=None if first_ms is None else int(first_ms),
+            group=attributes.get("MessageGroupId", "") if is_fifo else None,
+        )
+
+    def tried_for_s(self, now_ms: int) -> int:
+        """For how long it has been received again and again."""
+        if self.first_received_ms is None or self.first_received_ms > now_ms:
+            # Not told, or by a clock that is not ours: the receives alone say how often.
+            return LONGEST_DELAY_S
+        return whole_seconds(now_ms - self.first_received_ms)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Turn:
+    """One invocation: its time, and what becomes of its messages."""
+
+    whole_ms: int
+    until_ms: int
+    expected_ms: int
+    hidden_until_ms: int
+    # Those whose hiding the queue has not confirmed yet.
+    held: list[_Received]
+    longest_s: int | None = None
+    has_begun: bool = False
+    is_store_down: bool = False
+    failed: list[_Received] = field(default_factory=list)
+    left: list[_Received] = field(default_factory=list)
+    again_said: set[str] = field(default_factory=set)
+    again_in_s: dict[str, int] = field(default_factory=dict)
+    delay_of_group: dict[str, int] = field(default_factory=dict)
+
+    def may_begin(self, received: _Received, now_ms: int) -> bool:
+        """Whether a message can be begun: the first always, or none would ever be."""
+        if self.is_store_down or received.group in self.delay_of_group:
+            return False
+        return not self.has_begun or self.has_time(now_ms)
+
+    def has_time(self, now_ms: int) -> bool:
+        """Whether there is as much time as the slowest message so far has taken, or is expected."""
+        return now_ms + self.expected_ms <= self.until_ms
+
+    def begin(self) -> None:
+        """A message is begun."""
+        self.has_begun = True
+
+    def took(self, duration_ms: int) -> None:
+        """A message was done in this time."""
+        self.expected_ms = max(self.expected_ms, duration_ms)
+
+    def fail(self, received: _Received, delay_s: int) -> None:
+        """A message was not done; it comes again after so long."""
+        self.failed.append(received)
+        self.again_in_s[received.id] = delay_s
+        if received.group is not None:
+            self.delay_of_group[received.group] = delay_s
+
+    def leave(self, received: _Received) -> None:
+        """A message was not begun."""
+        self.left.append(received)
+
+
+def _in_turn(received: Sequence[_Received]) -> list[_Received]:
+    """Those that were received most often first, so that none is given back until it is dead.
+
+    A FIFO queue's stay in their order.
+    """
+    if any(each.group is not None for each in received):
+        return list(received)
+    return sorted(received, key=lambda each: -each.receives)
+
+
+def _again_s(received: _Received, now_ms: int, longest_s: int) -> int:
+    """After how long a message that has failed comes again.
+
+    It waits for as long again as it was tried already. So after an outage it waits for at most as
+    long as that has lasted; and a lasting one has it wait longer each time, rather than use up its
+    receives. Those of a short life (a kill, another's outage) make it wait no longer.
+    """
+    doubled_s = _SHORTEST_DELAY_S << min(received.receives - 1, _MOST_DOUBLINGS)
+    tried_for_s = max(_SHORTEST_DELAY_S, received.tried_for_s(now_ms))
+    return min(doubled_s, tried_for_s, longest_s)
+
+
+def _not_now_s(received: _Received, after_s: int, now_ms: int) -> int:
+    """After how long a message comes again that stands behind another attempt.
+
+    Twice as late each time, or it would be a dead letter before a lease is over; but no later than
+    as long again as it was tried.
+    """
+    doubled_s = after_s << min(max(received.receives - 1, 0), _MOST_DOUBLINGS)
+    return min(doubled_s, max(after_s, received.tried_for_s(now_ms)), LONGEST_DELAY_S)
+
+
+def _is_outage(error: Exception) -> bool:
+    """Whether waiting helps, and the same message may then succeed."""
+    if isinstance(error, StoreError):
+        return error.transient
+    return isinstance(error, StoreUnavailable) or is_passing(error)
+
+
+def _told_ms(error: Exception) -> int:
+    # While the breaker is open nothing is asked: its error says for how long.
+    after_s = error.retry_after_s if isinstance(error, StoreUnavailable) else None
+    return 1000 * (after_s or 0)
