@@ -109,3 +109,21 @@ def test_broken_later(tmp_path: Path) -> None:
         assert dev.log().count("did not start") == before + 1
         switch.unlink()
         assert post(dev, "/broken").status == 200
+
+
+def test_a_process_that_is_killed_as_it_starts_costs_no_request_its_answer(tmp_path: Path) -> None:
+    """As in Lambda, where a call is repeated whose host is lost before the function has it: a
+    message of a queue does not wait out its visibility timeout for that.
+
+    Red when a killed start is taken for a function that cannot start.
+    """
+    lost = tmp_path / "lost"
+    lost.touch()
+    env = {"BREAK_WHEN": str(tmp_path / "broken"), "LOSE_WHEN": str(lost)}
+    with running(BROKEN, env=env, sandboxes=1) as dev:
+        assert post(dev, "/broken").status == 200
+        lost.write_text("xx")
+        assert post(dev, "/broken").status == 500  # it was running
+
+        assert post(dev, "/broken").status == 200
+        assert lost.read_text() == ""

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from oncekey_local.runtime_api import RuntimeApi
 
 
+_MOST_LOST_IN_A_ROW = 5
+
+
 class FunctionPool:
     """The sandboxes of one function, and the queue of what waits for one."""
 
@@ -27,6 +30,7 @@ class FunctionPool:
         self._waiting: deque[Invocation] = deque()
         self._lives: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
+        self._lost_in_a_row = 0
 
     async def warm_up(self) -> None:
         """Returns when the warm sandboxes have asked for work.
@@ -76,14 +80,25 @@ class FunctionPool:
 
     def _on_change(self, sandbox: Sandbox) -> None:
         self._changed.set()
+        if sandbox.started:
+            self._lost_in_a_row = 0
         if sandbox.state is State.GONE:
             self.sandboxes.remove(sandbox)
-            if not sandbox.started:
+            if not sandbox.started and not self._may_replace(sandbox):
                 self._fail_one()
         if not self._closing:
             if sandbox.started and len(self.sandboxes) < self._warm:
                 self._start_sandbox()
             self._dispatch()
+
+    def _may_replace(self, sandbox: Sandbox) -> bool:
+        """Whether another is started in place of one that never did, for the same request.
+
+        Lambda repeats a call whose host is lost before the function has it. One that the machine
+        has no memory for is killed each time, so not for ever.
+        """
+        self._lost_in_a_row = self._lost_in_a_row + 1 if sandbox.was_lost else 0
+        return 0 < self._lost_in_a_row <= _MOST_LOST_IN_A_ROW
 
     def _fail_one(self) -> None:
         """A sandbox that cannot start costs one request its answer.

@@ -6,6 +6,7 @@ Processes that each run one function, one request at a time, and die at its time
 from __future__ import annotations
 
 import asyncio
+import signal
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -71,6 +72,8 @@ class Sandbox:
     def __init__(self, settings: SandboxSettings, on_change: Callable[[Sandbox], None]) -> None:
         self.state = State.STARTING
         self.started = False
+        # Killed from outside before it asked for work: that says nothing of the function.
+        self.was_lost = False
         self.invocation: Invocation | None = None
         self._settings = settings
         self._on_change = on_change
@@ -172,6 +175,7 @@ class Sandbox:
             self.invocation.end(Outcome(kind=kind))
             self.invocation = None
         elif not self.started and not self._killed:
+            self.was_lost = status == -signal.SIGKILL
             self._report(
                 f"did not start: ended with status {status} before it asked for work; "
                 "its output is above"

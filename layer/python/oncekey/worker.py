@@ -24,6 +24,7 @@ from oncekey.errors import (
     ConfigurationError,
     InProgress,
     OutcomeUnknown,
+    ResultUnavailable,
     StoreError,
     StoreUnavailable,
 )
@@ -146,6 +147,9 @@ class Worker:
             begun_ms = self._clock.now_ms()
             try:
                 self._work(received.record, context)
+            except ResultUnavailable:
+                # It was done before, and only its result was not kept.
+                return None
             except Exception as error:  # noqa: BLE001 -- one message holds no other up
                 if not _is_outage(error):
                     return error
