@@ -227,10 +227,12 @@ def unfinished(client: Client) -> list[str]:
 def differences(client: Client, told: Told) -> list[str]:
     """Where what clients were told, our tables and the provider's books do not agree."""
     with sdk(client.provider.url) as provider:
-        intents = list(provider.v1.payment_intents.list({"limit": 100}).auto_paging_iter())
-        refunds = list(provider.v1.refunds.list({"limit": 100}).auto_paging_iter())
-    charged = Counter((each.metadata or {})["payment_id"] for each in intents)
-    returned = Counter((each.metadata or {})["refund_id"] for each in refunds)
+        intents: list[Any] = list(
+            provider.v1.payment_intents.list({"limit": 100}).auto_paging_iter()
+        )
+        refunds: list[Any] = list(provider.v1.refunds.list({"limit": 100}).auto_paging_iter())
+    charged = Counter(each.metadata["payment_id"] for each in intents)
+    returned = Counter(each.metadata["refund_id"] for each in refunds)
     found = [
         f"{kind} {each} was made {count} times"
         for kind, counted in (("charge of", charged), ("refund", returned))
@@ -248,7 +250,7 @@ def differences(client: Client, told: Told) -> list[str]:
         for row in client.rows("payments")
         if "provider_id" in row
     }
-    their_refunds = {((each.metadata or {})["refund_id"], each.id, each.amount) for each in refunds}
+    their_refunds = {(each.metadata["refund_id"], each.id, each.amount) for each in refunds}
     our_refunds = {
         (row["refund_id"]["S"], row["provider_id"]["S"], int(row["amount"]["N"]))
         for row in client.rows("refunds")

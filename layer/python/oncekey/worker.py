@@ -194,7 +194,7 @@ class Worker:
         )
 
     def _hide(self, delays: Iterable[tuple[_Received, int]]) -> bool:
-        handles = [(each.handle, delay_s) for each, delay_s in delays]
+        handles = [(each.handle, delay_s) for each, delay_s in delays if each.handle]
         return not handles or self._told(lambda queue: queue.hide_all(handles))
 
     def _told(self, call: Callable[[SqsQueue], object]) -> bool:
@@ -239,7 +239,7 @@ class _Received:
         return cls(
             record=record,
             id=record["messageId"],
-            handle=record["receiptHandle"],
+            handle=record.get("receiptHandle", ""),
             receives=int(attributes.get("ApproximateReceiveCount", 1)),
             first_received_ms=None if first_ms is None else int(first_ms),
             group=attributes.get("MessageGroupId", "") if is_fifo else None,
