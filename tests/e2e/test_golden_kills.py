@@ -22,17 +22,18 @@ if TYPE_CHECKING:
 RESERVE, COMMIT, READ, STEP = "PutItem", "TransactWriteItems", "GetItem", "UpdateItem"
 CHARGE = "POST /v1/payment_intents"
 ACCEPT, RELAYED = (RESERVE, COMMIT), ("SendMessageBatch", "BatchWriteItem")
-WORK = (RESERVE, READ, CHARGE, STEP, COMMIT)
+HIDE = "ChangeMessageVisibilityBatch"
+WORK = (RESERVE, READ, CHARGE, STEP, READ, COMMIT)
 # The processes of each function, in order, and what each calls. The API's last ones are asked for
 # what is all done.
 UNDISTURBED: dict[str, dict[str, list[tuple[str, ...]]]] = {
-    "one payment": {API: [ACCEPT, (RESERVE,)], RELAY: [RELAYED], WORKER: [WORK]},
-    "a declined payment": {API: [ACCEPT, (RESERVE,)], RELAY: [RELAYED], WORKER: [WORK]},
+    "one payment": {API: [ACCEPT, (RESERVE,)], RELAY: [RELAYED], WORKER: [(HIDE, *WORK)]},
+    "a declined payment": {API: [ACCEPT, (RESERVE,)], RELAY: [RELAYED], WORKER: [(HIDE, *WORK)]},
     # The relay gets both messages at once, and so does the worker.
     "two payments": {
         API: [ACCEPT, ACCEPT, (RESERVE,), (RESERVE,)],
         RELAY: [RELAYED],
-        WORKER: [WORK + WORK],
+        WORKER: [(HIDE, *WORK, *WORK)],
     },
 }
 FUNCTIONS = [API, RELAY, WORKER]

@@ -34,11 +34,13 @@ TAKE_OVER = STEP
 CHARGE, POSTPONE = "POST /v1/payment_intents", "ChangeMessageVisibility"
 SEND, DELETE = "SendMessageBatch", "BatchWriteItem"
 ACCEPT, RELAY = (RESERVE, COMMIT), (SEND, DELETE)
-WORK = (RESERVE, READ, CHARGE, STEP, COMMIT)
-STEP_NUMBER = 4
+# A worker first hides its batch until it has ended.
+HIDE = "ChangeMessageVisibilityBatch"
+WORK = (HIDE, RESERVE, READ, CHARGE, STEP, READ, COMMIT)
+RESERVE_NUMBER, STEP_NUMBER = WORK.index(RESERVE) + 1, WORK.index(STEP) + 1
 # As the second attempt, which begins with what it finds.
-TAKEN_OVER = (RESERVE, TAKE_OVER, READ, CHARGE, STEP, COMMIT)
-TAKEN_OVER_AFTER_STEP = (RESERVE, TAKE_OVER, READ, COMMIT)
+TAKEN_OVER = (HIDE, RESERVE, TAKE_OVER, READ, CHARGE, STEP, READ, COMMIT)
+TAKEN_OVER_AFTER_STEP = (HIDE, RESERVE, TAKE_OVER, READ, READ, COMMIT)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,7 @@ def charges(*runs: Run) -> int:
 def is_under_way(stop: Stop) -> bool:
     """Whether a worker that is stopped there has reserved its message and not completed it."""
     done = stop.number if stop.when == "after" else stop.number - 1
-    return 1 <= done < len(WORK)
+    return RESERVE_NUMBER <= done < len(WORK)
 
 
 def test_a_relay_killed_before_it_deletes_sends_the_message_again(
@@ -133,7 +135,7 @@ def test_a_message_that_comes_again_after_it_was_done_succeeds_without_a_call(
     copy = duplicated(world, message)
     again = world.work([copy])
 
-    assert again.calls == (RESERVE,)
+    assert again.calls == (HIDE, RESERVE)
     assert world.settle(again, [copy])
     assert everything(world) == before
     assert left(world) == one
@@ -152,7 +154,7 @@ def test_two_messages_delivered_twice_are_each_handled_once_in_any_order(
         message = next(deliveries[number])
         run = world.work([message])
         assert world.settle(run, [message])
-        assert run.calls == ((RESERVE,) if number in seen else WORK)
+        assert run.calls == ((HIDE, RESERVE) if number in seen else WORK)
         seen.add(number)
     assert drained(world) == []
     assert left(world) == two
@@ -174,7 +176,7 @@ def test_the_same_message_at_two_workers_at_once_is_charged_once(
             first = world.work([message], stop)
             other = world.work([copy])
             if is_under_way(stop):
-                assert other.calls == (RESERVE, POSTPONE)
+                assert other.calls == (HIDE, RESERVE, POSTPONE)
                 assert not world.settle(other, [copy])
                 assert world.receive() == []
             else:
@@ -182,7 +184,7 @@ def test_the_same_message_at_two_workers_at_once_is_charged_once(
             resumed = world.resume(first)
             assert world.settle(resumed, [message])
             late = drained(world)
-            assert [run.calls for run in late] == ([(RESERVE,)] if is_under_way(stop) else [])
+            assert [run.calls for run in late] == ([(HIDE, RESERVE)] if is_under_way(stop) else [])
             assert charges(first, other, resumed) == 1
             assert left(world) == one
 
@@ -191,7 +193,7 @@ def test_a_worker_killed_while_it_leaves_a_message_to_another_changes_nothing(
     world: GoldenWorld, one: dict[str, Any]
 ) -> None:
     """Killed before and after each call with which it finds the message taken and postpones it."""
-    for kill in moments((RESERVE, POSTPONE)):
+    for kill in moments((HIDE, RESERVE, POSTPONE)):
         with told({"other": kill}):
             (message,) = relayed(world)
             copy = duplicated(world, message)
@@ -200,11 +202,11 @@ def test_a_worker_killed_while_it_leaves_a_message_to_another_changes_nothing(
             assert other.last_moment == (
                 kill.when,
                 kill.number,
-                (RESERVE, POSTPONE)[kill.number - 1],
+                (HIDE, RESERVE, POSTPONE)[kill.number - 1],
             )
             assert not world.settle(other, [copy])
             assert world.settle(world.resume(first), [message])
-            assert [run.calls for run in drained(world)] == [(RESERVE,)]
+            assert [run.calls for run in drained(world)] == [(HIDE, RESERVE)]
             assert left(world) == one
 
 
@@ -227,13 +229,13 @@ def test_a_message_whose_worker_was_killed_waits_for_the_lease_and_is_then_finis
             killed = world.work([message], kill)
             copy = duplicated(world, message)
             soon = world.work([copy])
-            assert soon.calls == (RESERVE, POSTPONE)
+            assert soon.calls == (HIDE, RESERVE, POSTPONE)
             assert not world.settle(soon, [copy])
 
             # Both copies come again; the second of them is done by then.
             late = drained(world)
-            is_in_doubt = (kill.when, kill.number) in {("after", 3), ("before", 4)}
-            is_on_record = (kill.when, kill.number) in {("after", 4), ("before", 5)}
+            done = kill.number if kill.when == "after" else kill.number - 1
+            is_in_doubt, is_on_record = done == STEP_NUMBER - 1, done >= STEP_NUMBER
             assert charges(*late) == (0 if is_on_record else 1)
             assert world.provider.counts()["calls"] == (2 if is_in_doubt else 1)
             assert killed.keys.union(*(run.keys for run in late)) == downstream_keys(world)
@@ -281,7 +283,9 @@ def test_of_two_workers_that_both_believe_to_have_a_message_the_later_finishes_i
 
     Red when a worker's writes are not fenced by the owner of the record.
     """
-    for first, other in itertools.product(range(1, len(WORK)), range(1, len(TAKEN_OVER))):
+    for first, other in itertools.product(
+        range(RESERVE_NUMBER, len(WORK)), range(RESERVE_NUMBER, len(TAKEN_OVER))
+    ):
         taken_over = TAKEN_OVER if first < STEP_NUMBER else TAKEN_OVER_AFTER_STEP
         if other >= len(taken_over):
             continue
@@ -298,7 +302,7 @@ def test_of_two_workers_that_both_believe_to_have_a_message_the_later_finishes_i
             assert (stale.ended, taking_over.ended) == ("stopped", "stopped")
             failed, done = world.resume(stale), world.resume(taking_over)
             # The reserve alone takes nothing over.
-            assert bool(failed.answer["batchItemFailures"]) == (other > 1)
+            assert bool(failed.answer["batchItemFailures"]) == (other > RESERVE_NUMBER)
             assert taking_over.calls == taken_over[:other]
             assert world.settle(done, again)
             assert stale.keys | failed.keys | taking_over.keys | done.keys == downstream_keys(world)

@@ -10,6 +10,7 @@ from moto import mock_aws
 
 from infra.service import WORKER_FUNCTION
 from infra.service_resources import REQUESTED
+from oncekey.errors import StoreError
 from oncekey.inbox import postpone
 from oncekey.settings import Settings
 from oncekey.sqs_queue import SqsQueue
@@ -130,3 +131,29 @@ def test_a_failure_to_postpone_is_logged_and_never_raised(
     (entry,) = [record for record in caplog.records if record.name == "oncekey"]
     assert entry.getMessage().startswith("oncekey message-not-postponed")
     assert handle not in entry.getMessage()
+
+
+@pytest.mark.fault("K4.8")
+def test_a_whole_batch_is_hidden_in_calls_of_ten(line: Line) -> None:
+    """Each message for its own time; one handle that the queue no longer knows leaves the others
+    hidden, and is told.
+
+    Red when a batch of more than ten is one call, or a refused entry is passed over.
+    """
+    client = line.client
+    for number in range(12):
+        client.send_message(QueueUrl=line.url, MessageBody=str(number))
+    handles: list[str] = []
+    while len(handles) < 12:
+        answer: Any = client.receive_message(QueueUrl=line.url, MaxNumberOfMessages=10)
+        handles += [each["ReceiptHandle"] for each in answer["Messages"]]
+
+    line.queue.hide_all(
+        [(handle, 0 if number < 3 else 60) for number, handle in enumerate(handles)]
+    )
+    answer = client.receive_message(QueueUrl=line.url, MaxNumberOfMessages=10)
+    assert len(answer["Messages"]) == 3
+
+    with pytest.raises(StoreError):
+        line.queue.hide_all([("nonsense", 0)])
+    assert line.queue.visibility_timeout_s() == 30
