@@ -27,7 +27,6 @@ ESCALATED = {"visited": 1, "escalated": 1}
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
     monkeypatch.setattr("oncekey.resolvers._resolvers", {})
-    monkeypatch.setattr("oncekey.resolvers._rules", {})
 
 
 def unknown() -> Unrecorded:

@@ -22,7 +22,6 @@ KNOWN = Completed(PAID)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
     monkeypatch.setattr("oncekey.resolvers._resolvers", {})
-    monkeypatch.setattr("oncekey.resolvers._rules", {})
 
 
 def says(

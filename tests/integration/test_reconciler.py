@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from oncekey import STRIPE, Completed, ConfigurationError, NotExecuted, resolver
-from oncekey.claim import LONGEST_WORK_S
 from oncekey.reconciler import Reconciler
 from oncekey.record import Status
 from tests.support.accepted import START_WITHIN_MS, Accepted
@@ -31,7 +29,6 @@ from tests.support.steps import LEASE_MS, POST, Steps, caught, commit, finds, st
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
     monkeypatch.setattr("oncekey.resolvers._resolvers", {})
-    monkeypatch.setattr("oncekey.resolvers._rules", {})
 
 
 @pytest.mark.requirement("C21")
@@ -107,7 +104,7 @@ def test_every_zombie_is_logged_and_counted(caplog: pytest.LogCaptureFixture) ->
 
 def test_a_dead_attempt_that_may_run_again_is_let_go() -> None:
     """Repeatable work runs again with its next request, under the same operation, and lives as long
-    as the message of a request that was accepted may take.
+    as its record says; that of a request without a message for its retention alone.
     """
     service = Unrecorded(effects="repeatable")
     service.is_killed()
@@ -115,7 +112,7 @@ def test_a_dead_attempt_that_may_run_again_is_let_go() -> None:
     assert counts(service.reconciles()) == {"visited": 1, "expired": 1}
     record = service.record
     assert record.status is Status.FAILED_RETRYABLE
-    assert record.expires_at_s == service.clock.now_ms() // 1000 + 24 * 3600 + LONGEST_WORK_S
+    assert record.expires_at_s == service.clock.now_ms() // 1000 + 24 * 3600 + 1
     assert service.sends(service.charge)["statusCode"] == 201
     assert [run.attempt for run in service.runs] == [1, 2]
 
@@ -275,20 +272,6 @@ def test_an_answer_that_is_large_is_kept_elsewhere(body: str) -> None:
     assert len(service.store.blobs) == 1
     answer = service.send(POST)
     assert (answer["statusCode"], answer["body"] == body, is_replay(answer)) == (200, True, True)
-
-
-def test_an_answer_is_kept_as_long_as_its_resolver_says() -> None:
-    """The retention of the resolver counts from the settlement; without one the service's does."""
-    expiries = []
-    choices: list[dict[str, Any]] = [{}, {"retention": timedelta(days=7)}]
-    for options in choices:
-        service = Unrecorded()
-        service.fails()
-        knows(Completed(PAID), **options)
-        service.reconciles()
-        expiries.append((service.record.expires_at_s or 0) - service.clock.now_ms() // 1000)
-
-    assert expiries == [24 * 3600, 7 * 24 * 3600]
 
 
 def test_what_is_no_resolver_is_refused() -> None:

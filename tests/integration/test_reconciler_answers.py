@@ -38,7 +38,6 @@ DAY_MS = 24 * 3_600_000
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
     monkeypatch.setattr("oncekey.resolvers._resolvers", {})
-    monkeypatch.setattr("oncekey.resolvers._rules", {})
 
 
 def unknown(**options: Any) -> Unrecorded:

@@ -28,7 +28,6 @@ LONG_MS = 600_000
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
     monkeypatch.setattr("oncekey.resolvers._resolvers", {})
-    monkeypatch.setattr("oncekey.resolvers._rules", {})
 
 
 class OnTable(Unrecorded):

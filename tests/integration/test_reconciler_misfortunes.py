@@ -34,7 +34,6 @@ DOWN = StoreError("no route to the store", transient=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
     monkeypatch.setattr("oncekey.resolvers._resolvers", {})
-    monkeypatch.setattr("oncekey.resolvers._rules", {})
 
 
 class BadRecord(FaultyStore):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Completed, NotExecuted, Question, StillUnknown, StoreError, resolver
-from oncekey.claim import LONGEST_WORK_S
 from oncekey.operation import downstream_key
 from oncekey.record import Status
 from oncekey.settlement import Settlement
@@ -104,17 +103,17 @@ def test_what_did_not_happen_runs_with_the_next_request(before: list[Action]) ->
 
     Red when the mark stays, or finished steps go with it.
     """
-    service = in_doubt(Steps(), *before)
+    service = in_doubt(Steps(retention=timedelta(hours=2)), *before)
     finds(NotExecuted())
 
-    assert settler(service, retention_s=7200).settle(service.record) is Settlement.SETTLED
+    assert settler(service).settle(service.record) is Settlement.SETTLED
     record = service.record
     assert (record.status, record.steps.started) == (Status.FAILED_RETRYABLE, None)
     assert len(record.steps.finished) == len(before)
     if before:
         assert (record.expires_at_s, record.due is None) == (None, False)
     else:
-        assert record.expires_at_s == service.clock.now_ms() // 1000 + 7200 + LONGEST_WORK_S
+        assert record.expires_at_s == -(-service.clock.now_ms() // 1000) + 7200
         assert record.due is None
     assert service.sends(*before, step("charge", "c-2"), writes)["statusCode"] == 201
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
     monkeypatch.setattr("oncekey.resolvers._resolvers", {})
-    monkeypatch.setattr("oncekey.resolvers._rules", {})
 
 
 class OneOutcome(Race):

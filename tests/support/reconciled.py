@@ -105,14 +105,14 @@ def reconciles(
     return reconciler(service, **options).run(service.clock.now_ms() + lasts_ms)
 
 
-def knows(*answers: Any, operation: str = "POST /payments", **options: Any) -> list[Question]:
+def knows(*answers: Any, operation: str = "POST /payments") -> list[Question]:
     """Declare a resolver of the whole operation that answers these in turn, calling functions.
 
     Returns what it was asked.
     """
     asked: list[Question] = []
 
-    @resolver(operation, **options)
+    @resolver(operation)
     def ask(question: Question) -> Any:
         asked.append(question)
         answer = answers[min(len(asked), len(answers)) - 1]

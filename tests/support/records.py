@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from oncekey.policy import Encoding, Policy
 from oncekey.record import Due, Effects, Record, Status
 from oncekey.steps import NO_STEPS, FinishedStep, StartedStep, Steps
 
@@ -69,6 +70,7 @@ _IN_PROGRESS = Record(
     last_error="TimeoutError",
     escalated_at_ms=NOW_MS - 10_000,
     request='{"body":"{}"}',
+    policy=Policy(encoding=Encoding.HTTP, retention_s=86_400),
 )
 
 

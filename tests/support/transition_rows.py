@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from oncekey.pending_transitions import Waiting
+from oncekey.policy import Encoding, Policy
 from oncekey.record import Due, Effects, Record, Status
 from oncekey.steps import FinishedStep, StartedStep
 from oncekey.transitions import (
@@ -23,7 +24,22 @@ if TYPE_CHECKING:
 
 PK = record().pk
 LATER = Due(shard="5", at_ms=NOW_MS + 100_000)
-LEASE = Lease(owner="owner-9", until_ms=NOW_MS + 40_000, due=LATER, effects=Effects.REPEATABLE)
+# Of the release that runs the next attempt.
+POLICY = Policy(
+    encoding=Encoding.RESULT,
+    retention_s=60,
+    gone_for_s=30,
+    response_version=2,
+    preset="stripe",
+    is_queued=True,
+)
+LEASE = Lease(
+    owner="owner-9",
+    until_ms=NOW_MS + 40_000,
+    due=LATER,
+    effects=Effects.REPEATABLE,
+    policy=POLICY,
+)
 ENDING = Ending(response='{"statusCode":201}', completed_at_ms=NOW_MS, expires_at_s=NOW_S + 86_400)
 RETRY = Retry(reason="NotExecuted", expires_at_s=NOW_S + 3_600)
 HALF_DONE = Retry(reason="TimeoutError", expires_at_s=None, due=LATER)
@@ -32,7 +48,13 @@ ESCALATED = Doubt(reason="steps-changed: charge", due=LATER, escalated_at_ms=NOW
 RECORDED_LEASE = Lease(
     owner="owner-9", until_ms=NOW_MS + 40_000, due=LATER, effects=Effects.RECORDED
 )
-WAITING = Waiting(owner="owner-9", due=LATER, effects=Effects.REPEATABLE, request_digest="digest-9")
+WAITING = Waiting(
+    owner="owner-9",
+    due=LATER,
+    effects=Effects.REPEATABLE,
+    request_digest="digest-9",
+    policy=POLICY,
+)
 RECORDED_WAITING = Waiting(
     owner="owner-9", due=LATER, effects=Effects.RECORDED, request_digest="digest-9"
 )
@@ -122,15 +144,16 @@ _ALWAYS = ("rev", "status", "lease_until_ms", "due", "expires_at_s", "last_error
 TURNS = ("reconcile_attempts", "escalated_at_ms")
 ENDS = (*_ALWAYS, *TURNS)
 ANSWERS = (*_ALWAYS, "response", "response_version", "completed_at_ms", "request", "request_digest")
-RESTARTS = (*ENDS, "owner", "attempt", "effects")
+RESTARTS = (*ENDS, "owner", "attempt", "effects", "policy")
 LOOKED_AT = ("rev", "due", *TURNS)
 DOUBTS = ("rev", "status", "due", "last_error", "escalated_at_ms")
 STEPPED = ("rev", "steps")
 WAITS = (
     *("rev", "status", "owner", "attempt", "effects", "due", "expires_at_s", "last_error"),
     *("request_digest", *TURNS),
+    "policy",
 )
-BEGINS = (*ENDS, "owner", "effects")
+BEGINS = (*ENDS, "owner", "effects", "policy")
 PENDING = frozenset({Status.PENDING})
 IN_PROGRESS, UNKNOWN = frozenset({Status.IN_PROGRESS}), frozenset({Status.UNKNOWN})
 COMPLETED, FAILED = frozenset({Status.COMPLETED}), frozenset({Status.FAILED_RETRYABLE})

@@ -10,6 +10,7 @@ import pytest
 from oncekey import idempotent, single_tenant
 from oncekey.claim import Claim, remaining_ms
 from oncekey.identity import Identity
+from oncekey.policy import Encoding, Policy
 from oncekey.record import Due, Effects, Record, Status
 from oncekey.settings import Settings
 from oncekey.testing import ManualClock, MemoryStore
@@ -59,10 +60,17 @@ def test_somebody_looks_after_the_lease_and_the_grace() -> None:
     assert CLAIM.due_after_lease(NOW_MS) == Due(shard=IDENTITY.due_shard(16), at_ms=NOW_MS + 60_000)
 
 
-def test_an_expiry_is_counted_in_seconds_from_now() -> None:
-    """What is settled now lives for the retention from now, in whole seconds."""
-    assert CLAIM.expires_at_s(NOW_MS) == 1_700_000_000 + 3_600
-    assert CLAIM.expires_at_s(NOW_MS + 86_400_000) == 1_700_000_000 + 3_600 + 86_400
+@pytest.mark.fault("K6.7")
+def test_an_expiry_is_counted_in_seconds_from_now_and_rounded_up() -> None:
+    """What is settled now lives for the retention from now, and never for less.
+
+    Red when the time of the completion is rounded down.
+    """
+    now_ms = 1_700_000_000_000
+    assert CLAIM.expires_at_s(now_ms) == 1_700_000_000 + 3_600
+    assert CLAIM.expires_at_s(now_ms + 1) == 1_700_000_001 + 3_600
+    assert CLAIM.expires_at_s(now_ms + 999) == 1_700_000_001 + 3_600
+    assert CLAIM.expires_at_s(now_ms + 86_400_000) == 1_700_000_000 + 3_600 + 86_400
 
 
 @pytest.mark.case(3)
@@ -90,6 +98,7 @@ def test_a_new_record_has_a_lease_and_no_expiry() -> None:
         lease_until_ms=NOW_MS + 35_000,
         expires_at_s=None,
         due=Due(shard=IDENTITY.due_shard(16), at_ms=NOW_MS + 95_000),
+        policy=Policy(encoding=Encoding.RESULT, retention_s=3_600),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from oncekey.judgement import Verdict, judge
+from oncekey.policy import Encoding, Policy
 from oncekey.record import Effects, Record, Status
 from tests.support.records import EXPIRIES, LEASES, NOW_MS, STEPS, record
 
@@ -242,9 +243,9 @@ def gone(
     owner: str = OTHER,
     fingerprint: str = SAME,
 ) -> Verdict:
-    """The verdict under a policy by which an answer is given for `gone_after_ms`."""
+    """The verdict on a record of no policy, by a handler that gives answers for `gone_after_ms`."""
     return judge(
-        stored,
+        replace(stored, policy=None),
         owner=owner,
         fingerprint=fingerprint,
         effects=stored.effects,
@@ -281,6 +282,35 @@ def test_a_gone_answer_is_gone_for_every_request(owner: str, fingerprint: str) -
     )
 
     assert gone(ended, owner=owner, fingerprint=fingerprint) is Verdict.GONE
+
+
+@pytest.mark.requirement("B14")
+@pytest.mark.fault("K6.6")
+@pytest.mark.parametrize("gone_after_ms", [None, 1, 10**9])
+def test_a_record_says_itself_until_when_its_answer_is_given(gone_after_ms: int | None) -> None:
+    """The policy of the record decides whether its key is gone, whatever the present handler says.
+
+    Red when the handler's own options are asked.
+    """
+    policy = Policy(encoding=Encoding.HTTP, retention_s=60, gone_for_s=30)
+    completed = record(
+        status=Status.COMPLETED, lease_until_ms=None, completed_at_ms=NOW_MS - 1, policy=policy
+    )
+
+    def verdict(expires_at_s: int) -> Verdict:
+        return judge(
+            replace(completed, expires_at_s=expires_at_s),
+            owner=OTHER,
+            fingerprint=SAME,
+            effects=completed.effects,
+            now_ms=NOW_MS,
+            gone_after_ms=gone_after_ms,
+        )
+
+    now_s = NOW_MS // 1000
+    assert verdict(now_s + 31) is Verdict.REPLAY
+    assert verdict(now_s + 30) is Verdict.GONE
+    assert verdict(now_s) is Verdict.EXPIRED
 
 
 @pytest.mark.requirement("B14")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from oncekey import Completed, ConfigurationError, NotExecuted, Question, resolver
 from oncekey.operation import downstream_key
-from oncekey.resolvers import AnswerRules, answers_of, question_about, resolver_of
+from oncekey.resolvers import question_about, resolver_of
 from oncekey.steps import FinishedStep, StartedStep, Steps
 from tests.support.records import record
 
@@ -18,7 +17,6 @@ from tests.support.records import record
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
     monkeypatch.setattr("oncekey.resolvers._resolvers", {})
-    monkeypatch.setattr("oncekey.resolvers._rules", {})
 
 
 def ask(question: Question) -> Completed:
@@ -106,25 +104,13 @@ def test_an_operation_is_named(step: str) -> None:
 
 
 def test_a_whole_operation_has_a_resolver_of_its_own() -> None:
-    """It is found without a step, says how long its answers are kept, and is no step's."""
-    resolver("POST /rides", retention=timedelta(days=2), response_version=3)(ask)
+    """It is found without a step, and is no step's."""
+    resolver("POST /rides")(ask)
 
     assert resolver_of("POST /rides", "") is ask
     assert resolver_of("POST /rides", "charge") is None
-    assert answers_of("POST /rides") == AnswerRules(retention_s=172_800, response_version=3)
-    assert answers_of("POST /others") == AnswerRules()
     with pytest.raises(ConfigurationError, match="the operation has the resolver .*ask already"):
         resolver("POST /rides")(ask_otherwise)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"retention": 60}, {"retention": timedelta(0)}, {"step": "x", "retention": timedelta(1)}],
-)
-def test_a_retention_that_means_nothing_is_refused(options: dict[str, Any]) -> None:
-    """A number has no unit, and a step's result lives as long as its record."""
-    with pytest.raises(ConfigurationError, match="retention"):
-        resolver("POST /rides", **options)
 
 
 def test_a_question_says_what_was_begun_and_for_whom() -> None:

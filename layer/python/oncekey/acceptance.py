@@ -75,6 +75,7 @@ def again(record: Record, claim: Claim, owner: str, now_ms: int) -> Enqueue:
         due=claim.due(now_ms + claim.settings.start_within_ms),
         effects=claim.effects,
         request_digest=claim.job.request_digest,
+        policy=claim.policy,
     )
     return Enqueue(pk=record.pk, seen=seen(record), waiting=waiting)
 
@@ -101,10 +102,11 @@ def _retry(reason: str, record: Record, claim: Claim, now_ms: int) -> Retry:
 def timed_out(record: Record, claim: Claim, now_ms: int) -> TimeOut:
     """What ends an accepted request that no worker has begun in time."""
     assert claim.timed_out is not None
+    policy = record.policy or claim.policy
     ending = Ending(
         response=claim.timed_out,
-        response_version=claim.response_version,
+        response_version=policy.response_version,
         completed_at_ms=now_ms,
-        expires_at_s=claim.expires_at_s(now_ms),
+        expires_at_s=policy.expires_at_s(now_ms),
     )
     return TimeOut(pk=record.pk, seen_owner=record.owner, ending=ending)

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from oncekey.policy import IETF_NAME, Encoding, Policy
 from oncekey.record import Due, Effects, Record, Status
 
 if TYPE_CHECKING:
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from oncekey.quota_memory import QuotaMemory
     from oncekey.settings import Settings
 
-
-# An accepted request's message lives at most 14 days in its queue and 14 in the dead-letter queue.
-# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-basic-architecture.html
-LONGEST_WORK_S = 28 * 24 * 3600
 
 # A first request arrives within it, whatever the network does.
 _A_MOMENT_MS = 60_000
@@ -39,7 +36,10 @@ class Claim:
     effects: Effects
     settings: Settings
     deadline_ms: int
+    encoding: Encoding = Encoding.RESULT
     response_version: int = 1
+    # The name of the preset, where its words may be needed without the handler.
+    preset: str = IETF_NAME
     # Whether a fingerprint that differs is that of this request, by an older algorithm or secret.
     accepts: Callable[[str], bool] | None = field(default=None, repr=False)
     # When the client first sent the request, if it says so.
@@ -111,17 +111,25 @@ class Claim:
         """
         return self.due(lease_until_ms + self.settings.reconcile_grace_ms)
 
+    @property
+    def policy(self) -> Policy:
+        """How the answer is kept, whoever gives it."""
+        return Policy(
+            encoding=self.encoding,
+            retention_s=self.settings.retention_s,
+            gone_for_s=self.settings.gone_for_s,
+            response_version=self.response_version,
+            preset=self.preset,
+            is_queued=self.timed_out is not None,
+        )
+
     def expires_at_s(self, now_ms: int) -> int:
         """When a record settled now expires."""
-        return now_ms // 1000 + self.settings.retention_s + self.settings.gone_for_s
+        return self.policy.expires_at_s(now_ms)
 
     def failure_expires_at_s(self, now_ms: int) -> int:
-        """When a record expires that has failed now, and may run again.
-
-        What was accepted lives for as long as its message may come back.
-        """
-        longest_work_s = 0 if self.timed_out is None else LONGEST_WORK_S
-        return self.expires_at_s(now_ms) + longest_work_s
+        """When a record expires that has failed now, and may run again."""
+        return self.policy.failure_expires_at_s(now_ms)
 
     def new_record(self, *, operation_id: str, owner: str, now_ms: int) -> Record:
         """The record of a first attempt: one that begins now, or waits for a worker."""
@@ -142,6 +150,7 @@ class Claim:
             created_at_ms=now_ms,
             request=self.request,
             request_digest=None if self.job is None else self.job.request_digest,
+            policy=self.policy,
             lease_until_ms=until_ms,
             due=self.due(now_ms + self.settings.start_within_ms)
             if until_ms is None

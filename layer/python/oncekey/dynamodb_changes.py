@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey.dynamodb_codec import answer_value
+from oncekey.dynamodb_codec import answer_value, policy_value
 from oncekey.record import Status
 from oncekey.transitions import Doubt, Ending, Retry
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from oncekey.due_transitions import Reschedule
     from oncekey.dynamodb_codec import Item
     from oncekey.pending_transitions import Waiting
+    from oncekey.policy import Policy
     from oncekey.record import Due
     from oncekey.transitions import Lease
 
@@ -39,6 +40,7 @@ def wait(waiting: Waiting) -> tuple[Item, list[str]]:
         "effects": {"S": waiting.effects.value},
         "request_digest": {"S": waiting.request_digest},
         **_due(waiting.due),
+        **_policy(waiting.policy),
     }
     return sets, ["expires_at", "last_error", *_TURNS]
 
@@ -51,6 +53,7 @@ def begin(lease: Lease) -> tuple[Item, list[str]]:
         "effects": {"S": lease.effects.value},
         "lease_until": {"N": str(lease.until_ms)},
         **_due(lease.due),
+        **_policy(lease.policy),
     }
     return sets, ["expires_at", "last_error", *_TURNS]
 
@@ -90,6 +93,10 @@ def end(to: Ending | Retry | Doubt) -> tuple[Item, list[str]]:
             if to.escalated_at_ms is not None:
                 sets["escalated_at"] = {"N": str(to.escalated_at_ms)}
             return sets, []
+
+
+def _policy(policy: Policy | None) -> Item:
+    return {} if policy is None else {"policy": policy_value(policy)}
 
 
 def _due(due: Due) -> Item:

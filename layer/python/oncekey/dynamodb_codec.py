@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_never
 
 from oncekey.errors import StoreError
+from oncekey.policy import IETF_NAME, Encoding, Policy
 from oncekey.record import Due, Effects, Record, Status
 from oncekey.steps import NO_STEPS, FinishedStep, StartedStep, Steps
 from oncekey.stored_answer import Elsewhere, NotKept, Place
@@ -59,7 +60,7 @@ _OPTIONAL = {
 }
 ATTRIBUTE_NAMES = frozenset(
     {name for name, _ in _ATTRIBUTES.values()}
-    | {"due_shard", "due_at", "response", "steps", "request"}
+    | {"due_shard", "due_at", "response", "steps", "request", "policy"}
 )
 # What a recorded operation begins with: paths into it can be set one by one.
 NO_STEPS_VALUE: dict[str, Any] = {"M": {"finished": {"M": {}}}}
@@ -76,6 +77,8 @@ def attribute_values(record: Record) -> Item:
         item["response"] = answer_value(record.response)
     if record.request is not None:
         item["request"] = answer_value(record.request)
+    if record.policy is not None:
+        item["policy"] = policy_value(record.policy)
     if record.effects is Effects.RECORDED or record.steps != NO_STEPS:
         item["steps"] = _steps_value(record.steps)
     if record.due is not None:
@@ -103,6 +106,8 @@ def record_from_item(item: Mapping[str, Mapping[str, Any]]) -> Record:
             fields["response"] = _answer(item["response"])
         if "request" in item:
             fields["request"] = _answer(item["request"])
+        if "policy" in item:
+            fields["policy"] = _policy(item["policy"]["M"])
         if "steps" in item:
             fields["steps"] = _steps(item["steps"]["M"])
         if "due_at" in item:
@@ -128,6 +133,22 @@ def answer_value(answer: StoredAnswer) -> dict[str, Any]:
     return {"M": {name: {"S": text} for name, text in fields.items()}}
 
 
+def policy_value(policy: Policy) -> dict[str, Any]:
+    """The attribute that a policy is; what is usual is left out, to keep the record small."""
+    fields: Item = {"retention_s": {"N": str(policy.retention_s)}}
+    if policy.encoding is not None:
+        fields["answer"] = {"S": policy.encoding.value}
+    if policy.gone_for_s:
+        fields["gone_for_s"] = {"N": str(policy.gone_for_s)}
+    if policy.response_version != 1:
+        fields["version"] = {"N": str(policy.response_version)}
+    if policy.preset != IETF_NAME:
+        fields["preset"] = {"S": policy.preset}
+    if policy.is_queued:
+        fields["queued"] = {"BOOL": True}
+    return {"M": fields}
+
+
 def started_value(step: StartedStep) -> dict[str, Any]:
     """The attribute that a step under way is."""
     return {
@@ -148,6 +169,17 @@ def finished_value(step: FinishedStep) -> dict[str, Any]:
     if step.is_final:
         fields["final"] = {"BOOL": True}
     return {"M": fields}
+
+
+def _policy(fields: Mapping[str, Any]) -> Policy:
+    return Policy(
+        encoding=Encoding(fields["answer"]["S"]) if "answer" in fields else None,
+        retention_s=int(fields["retention_s"]["N"]),
+        gone_for_s=int(fields["gone_for_s"]["N"]) if "gone_for_s" in fields else 0,
+        response_version=int(fields["version"]["N"]) if "version" in fields else 1,
+        preset=fields["preset"]["S"] if "preset" in fields else IETF_NAME,
+        is_queued="queued" in fields,
+    )
 
 
 def _steps_value(steps: Steps) -> dict[str, Any]:

@@ -134,13 +134,15 @@ def _marks(
     *,
     is_replay: bool = False,
 ) -> Marks:
-    if expires_at_s is not None and settings.gone_for_s:
+    if expires_at_s is not None and record.policy is not None:
+        expires_at_s = record.policy.given_until_s(expires_at_s)
+    elif expires_at_s is not None and settings.gone_for_s:
         # The record lives on to say that its key has expired.
         completed_at_ms = record.completed_at_ms
         if completed_at_ms is None:
             expires_at_s -= settings.gone_for_s
         else:
-            given_until_s = completed_at_ms // 1000 + settings.retention_s
+            given_until_s = whole_seconds(completed_at_ms) + settings.retention_s
             expires_at_s = min(expires_at_s, given_until_s)
     return Marks(
         key=request.header_lines(HEADER)[0].strip(),

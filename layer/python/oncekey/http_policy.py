@@ -16,6 +16,7 @@ from oncekey.http_event import request_context
 from oncekey.http_key import HEADER, idempotency_key
 from oncekey.identity import Identity
 from oncekey.kept_event import kept_event, sender_of
+from oncekey.policy import Encoding
 from oncekey.tenants import NOBODY_WHILE_DISABLED, Caller, CallerSource, caller_of, why_nobody
 
 if TYPE_CHECKING:
@@ -149,7 +150,9 @@ class HttpPolicy:
             effects=self.effects,
             settings=settings,
             deadline_ms=deadline_ms(context, settings, clock.now_ms()),
+            encoding=Encoding.HTTP,
             response_version=self.response_version,
+            preset=self.preset.name,
             stores_raw_key=self.stores_raw_key,
             may_be_asked_after=True,
             on_event=self.on_event,

@@ -7,6 +7,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
 from oncekey.outcome import whole_seconds
+from oncekey.policy import IETF_NAME
 from oncekey.problem import PROBLEMS
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 class IetfPreset:
     """Problem details with stable codes; `Idempotency-Expires` and `Idempotent-Replayed`."""
 
+    name = IETF_NAME
     store_when = "final"
 
     def refusal(

@@ -50,7 +50,8 @@ def judge(
     the author of *that* attempt declared it harmless, or recorded its effects and left no step in
     doubt (the record says so), and the author of the present one still does. `accepts` says of a
     fingerprint that differs whether it is that of the same request all the same, by an older
-    algorithm or secret. An answer older than `gone_after_ms` is no longer given.
+    algorithm or secret. An answer is given for as long as its record says; of a record that does
+    not say it, one older than `gone_after_ms` is no longer given.
     """
     if record.is_expired(now_ms):
         return Verdict.EXPIRED
@@ -75,9 +76,13 @@ def judge(
 
 
 def _is_gone(record: Record, now_ms: int, gone_after_ms: int | None) -> bool:
+    if record.status is not Status.COMPLETED:
+        return False
+    if record.policy is not None and record.expires_at_s is not None:
+        return record.policy.given_until_s(record.expires_at_s) <= now_ms // 1000
     if gone_after_ms is None or record.completed_at_ms is None:
         return False
-    return record.status is Status.COMPLETED and record.completed_at_ms + gone_after_ms <= now_ms
+    return record.completed_at_ms + gone_after_ms <= now_ms
 
 
 def _holds_open_lease(record: Record, owner: str, now_ms: int) -> bool:

@@ -7,19 +7,16 @@ from typing import TYPE_CHECKING
 from oncekey import defaults, retry, telemetry
 from oncekey.clock import SystemClock
 from oncekey.driver import drive
-from oncekey.errors import ConfigurationError, NotExecuted
-from oncekey.options import duration_faults, settings_given
+from oncekey.errors import NotExecuted
 from oncekey.record import Due, Effects, Status
 from oncekey.references import read_reference
-from oncekey.resolvers import AnswerRules, answers_of, check_finding
+from oncekey.resolvers import check_finding
 from oncekey.settlement import Settlement, Settler
 from oncekey.store import Refused
 from oncekey.transition_rules import applied
 from oncekey.transitions import Doubt, ExpireLease, seen
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from oncekey.clock import Clock
     from oncekey.record import Record
     from oncekey.resolvers import Completed
@@ -32,8 +29,6 @@ def settle(
     finding: Completed | NotExecuted,
     *,
     step: str = "",
-    retention: timedelta | None = None,
-    response_version: int | None = None,
     store: Store | None = None,
     clock: Clock | None = None,
 ) -> Settlement:
@@ -45,34 +40,28 @@ def settle(
     `RUNNING` while its own run may still end it, and `TOO_EARLY` for a `NotExecuted` while a call
     of the dead attempt may still arrive: say it again later. An operation that was to be tried
     again, and took effect after all, is completed, too. So is an accepted one that no worker has
-    begun: no worker begins it any more.
+    begun: no worker begins it any more. How the answer is stored, and for how long, the record
+    says.
 
     Args:
         reference: `op.reference`, as the provider kept it.
         finding: `Completed` with the HTTP answer (or the result of the function or of the step), or
             `NotExecuted()`.
         step: the step that it is about; needed where effects are recorded.
-        retention: how long the answer is kept, where the handler states it, too: a key whose answer
-            is forgotten earlier runs again. By default what the operation's resolver says, if its
-            module is imported here, else ONCEKEY_RETENTION_S.
-        response_version: the version of the answer, where the handler states it; the same.
         store: where the records are, by default in ONCEKEY_TABLE.
         clock: for tests.
 
     Raises:
         StoreError: it may or may not have been settled; say it again.
-        TypeError: the answer or result cannot be stored, or `finding` is none.
+        TypeError: the answer or result cannot be stored, or `finding` is none; nothing was written.
         ValueError: the reference is none; or a step of the operation is in doubt, and `step` does
             not say that it is about that one. Another step's finding would let this one run again,
             or never.
-        ConfigurationError: no table is named, or the retention cannot be.
+        ConfigurationError: no table is named.
     """
     check_finding(finding)
-    faults = duration_faults({"retention": retention})
-    if faults:
-        raise ConfigurationError("settle", faults)
     pk, operation_id = read_reference(reference)
-    settings = defaults.settings(settings_given({"retention_s": retention}, {}))
+    settings = defaults.settings({})
     store = store or defaults.store(settings.store_timeout_ms)
     clock = clock or SystemClock()
     budget = retry.few_tries(clock.now_ms(), store.call_timeout_ms)
@@ -81,6 +70,8 @@ def settle(
     if record is None or record.operation_id != operation_id or record.is_expired(now_ms):
         telemetry.nothing_to_settle(operation_id)
         return Settlement.NOT_IN_DOUBT
+    settler = Settler(store=store, clock=clock, settings=settings)
+    settler.check_storable(record, finding)
     if record.is_lease_over(now_ms) and record.status is Status.IN_PROGRESS:
         is_recorded = record.effects is Effects.RECORDED
         if record.may_run_again and (is_recorded or isinstance(finding, NotExecuted)):
@@ -96,19 +87,7 @@ def settle(
             f"{record.operation} records its effects, and one of its steps is in doubt: name the"
             " step that was found out about, as step="
         )
-    rules = _rules_of(record.operation, retention, response_version)
-    settler = Settler(store=store, clock=clock, settings=settings, rules=rules)
     return settler.write(record, finding, step=step)
-
-
-def _rules_of(
-    operation: str, retention: timedelta | None, response_version: int | None
-) -> AnswerRules:
-    known = answers_of(operation)
-    retention_s = known.retention_s if retention is None else int(retention.total_seconds())
-    return AnswerRules(
-        retention_s=retention_s, response_version=response_version or known.response_version
-    )
 
 
 def _in_doubt(record: Record, store: Store, clock: Clock, budget: Budget) -> Record | None:

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey.claim import LONGEST_WORK_S
 from oncekey.identity import digest
+from oncekey.policy import LONGEST_WORK_S
 from oncekey.stored_answer import Blob, Elsewhere, Place
 
 if TYPE_CHECKING:

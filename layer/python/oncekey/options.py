@@ -241,7 +241,8 @@ def settings_given(
     for name, duration in durations.items():
         if isinstance(duration, timedelta):
             unit = timedelta(milliseconds=1) if name.endswith("_ms") else timedelta(seconds=1)
-            given[name] = duration // unit
+            # Rounded up: nothing is kept, and nobody waits, for less than was said.
+            given[name] = -(-duration // unit)
     return given
 
 

@@ -9,19 +9,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from oncekey.policy import Policy
     from oncekey.record import Due, Effects
     from oncekey.transitions import Ending, Lease, Seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A new attempt that waits for a worker, which has until `due` to begin it."""
+    """A new attempt that waits for a worker, which has until `due` to begin it.
+
+    `policy` is how its answer is kept; None leaves what is on record.
+    """
 
     owner: str
     due: Due
     effects: Effects
     # Of the event in its message.
     request_digest: str
+    policy: Policy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

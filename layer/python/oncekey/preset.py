@@ -28,6 +28,11 @@ class Preset(Protocol):
     """One way to word the contract. The cases are the same in all of them."""
 
     @property
+    def name(self) -> str:
+        """What records call it, for those who speak in the handler's place."""
+        ...
+
+    @property
     def store_when(self) -> str:
         """Which answers are stored unless an operation says otherwise: `final` or `begun`."""
         ...

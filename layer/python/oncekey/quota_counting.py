@@ -180,8 +180,7 @@ def _among_active(claim: Claim, quota: Quota, share: int, shard: int, now_ms: in
     # As if it were answered now. A bucket's width follows from the retention alone, so that all
     # hosts name the same ones.
     expires_at_s = claim.expires_at_s(now_ms)
-    kept_s = expires_at_s - now_ms // 1000
-    width_s = max(1, -(-kept_s // (_BUCKETS * _HOUR_S))) * _HOUR_S
+    width_s = max(1, -(-claim.policy.kept_s // (_BUCKETS * _HOUR_S))) * _HOUR_S
     runs_out_at_s = -(-expires_at_s // width_s) * width_s
     return Count(
         name=_name(claim, quota, "active", str(shard)),

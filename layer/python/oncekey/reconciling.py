@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from oncekey.due_transitions import Reschedule
 from oncekey.pending_transitions import TimeOut
+from oncekey.policy import policy_of
 from oncekey.record import Due, Status
 from oncekey.resolvers import needs_nobody, resolver_of
-from oncekey.settling_writes import failed_until_s
 from oncekey.transitions import Doubt, Ending, ExpireLease, Retry, seen
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ class Visitor:
         elif record.steps.finished:
             to = Retry(reason="lease-expired", expires_at_s=None, due=self._now(record))
         else:
-            expires_at_s = failed_until_s(self.settings, self.now_ms)
-            to = Retry(reason="lease-expired", expires_at_s=expires_at_s)
+            until_s = policy_of(record, self.settings).failure_expires_at_s(self.now_ms)
+            to = Retry(reason="lease-expired", expires_at_s=until_s)
         return End(ExpireLease(pk=record.pk, seen=seen(record), now_ms=self.now_ms, to=to))
 
     def _turn(self, record: Record) -> Reschedule:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from oncekey.steps import NO_STEPS, Steps
 
 if TYPE_CHECKING:
+    from oncekey.policy import Policy
     from oncekey.stored_answer import StoredAnswer
 
 
@@ -52,7 +53,8 @@ class Record:
     `operation_id` stays the same over all attempts of this life of the record. `request` is the
     event, as text or compressed, of an operation that is completed without its client.
     `request_digest` is that of the event in the message of a request that was accepted for later:
-    no other event is carried out for it.
+    no other event is carried out for it. `policy` says how its answer is kept, whoever gives it;
+    None in records of releases that had none.
     """
 
     pk: str
@@ -80,6 +82,7 @@ class Record:
     escalated_at_ms: int | None = None
     request: str | bytes | None = None
     request_digest: str | None = None
+    policy: Policy | None = None
 
     def is_expired(self, now_ms: int) -> bool:
         """Whether the record counts as absent, though DynamoDB may not have deleted it yet."""

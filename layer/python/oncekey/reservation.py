@@ -204,7 +204,11 @@ def lease(claim: Claim, owner: str, now_ms: int) -> Lease:
     """The lease of an attempt by `owner` that begins now."""
     until_ms = claim.lease_until_ms(now_ms)
     return Lease(
-        owner=owner, until_ms=until_ms, due=claim.due_after_lease(until_ms), effects=claim.effects
+        owner=owner,
+        until_ms=until_ms,
+        due=claim.due_after_lease(until_ms),
+        effects=claim.effects,
+        policy=claim.policy,
     )
 
 

@@ -71,7 +71,8 @@ class Question:
 
     `downstream_key` is the one that the step would have shown the provider, which is
     `op.downstream_key(...)` under the step's own name; of an operation `downstream_key_of(name)` is
-    that of its call `name`. `reference` is `op.reference`. `key` and `principal` are empty where
+    that of its call `name`. `reference` is `op.reference`. `response_version` is that of the
+    operation's answers: give one of that version. `key` and `principal` are empty where
     the operation keeps them out of the table. `started_at_ms` is by the clock of the attempt: the
     start of the step, or of the operation's first attempt. `lease_until_ms` is when the lease of
     the last one was over: no call was sent after that, which bounds a provider's list. It is None
@@ -89,22 +90,14 @@ class Question:
     started_at_ms: int
     reference: str = ""
     lease_until_ms: int | None = None
+    response_version: int = 1
 
     def downstream_key_of(self, name: str) -> str:
         """What `op.downstream_key(name)` gave in every attempt."""
         return downstream_key(self.operation_id, name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerRules:
-    """How the answers of an operation are kept that somebody else than its handler gives."""
-
-    retention_s: int | None = None
-    response_version: int = 1
-
-
 _resolvers: dict[tuple[str, str], Callable[[Question], Finding]] = {}
-_rules: dict[str, AnswerRules] = {}
 
 
 @explained("@resolver('POST /payments')")
@@ -124,8 +117,6 @@ class resolver:  # noqa: N801 -- written as a decorator
     Args:
         operation: the operation's name.
         step: the step, or nothing for the whole operation.
-        retention: how long the answer is kept, where the handler states it, too.
-        response_version: the version of the answers that it gives, where the handler states it.
 
     Raises:
         ConfigurationError: the operation has no name, it or the step has another resolver, or what
@@ -134,17 +125,9 @@ class resolver:  # noqa: N801 -- written as a decorator
 
     operation: str
     step: str = ""
-    retention: timedelta | None = None
-    response_version: int = 1
 
     def __post_init__(self) -> None:
         faults = [] if self.operation else ["name the operation, and the step if it is about one"]
-        if self.retention is not None and not isinstance(self.retention, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance]
-            faults.append(f"retention is {self.retention!r}: a timedelta is needed")
-        elif self.retention is not None and self.retention < timedelta(seconds=1):
-            faults.append(f"retention is {self.retention}: an answer is kept for a second or more")
-        if self.step and self.retention is not None:
-            faults.append("a step's result lives as long as its record: leave retention out")
         if faults:
             raise ConfigurationError("@resolver", faults)
 
@@ -155,11 +138,6 @@ class resolver:  # noqa: N801 -- written as a decorator
             name = f"@resolver({self.operation!r}{f', {self.step!r}' if self.step else ''})"
             raise ConfigurationError(name, faults)
         _resolvers[self.operation, self.step] = function
-        if not self.step:
-            retention_s = None if self.retention is None else int(self.retention.total_seconds())
-            _rules[self.operation] = AnswerRules(
-                retention_s=retention_s, response_version=self.response_version
-            )
         return function
 
     def _faults(self, function: object) -> list[str]:
@@ -191,11 +169,6 @@ def is_declared(function: object) -> bool:
     return any(known is function for known in _resolvers.values())
 
 
-def answers_of(operation: str) -> AnswerRules:
-    """How long answers to an operation are kept, as far as its resolver says so."""
-    return _rules.get(operation, AnswerRules())
-
-
 def needs_nobody(record: Record) -> bool:
     """Whether nothing of an unknown record is in doubt, so that it is settled without asking."""
     return record.effects is Effects.RECORDED and not record.is_in_doubt
@@ -216,6 +189,7 @@ def question_about(record: Record) -> Question:
         started_at_ms=started.at_ms if started is not None else record.created_at_ms,
         reference=reference_to(record),
         lease_until_ms=record.lease_until_ms,
+        response_version=record.policy.response_version if record.policy is not None else 1,
     )
 
 

@@ -10,7 +10,8 @@ from oncekey import retry, telemetry
 from oncekey.asking import ask
 from oncekey.driver import drive
 from oncekey.errors import NotExecuted, StoreError
-from oncekey.record import Status
+from oncekey.policy import policy_of
+from oncekey.record import Effects, Status
 from oncekey.resolvers import (
     Completed,
     StillUnknown,
@@ -19,14 +20,15 @@ from oncekey.resolvers import (
     question_about,
     resolver_of,
 )
-from oncekey.settling_writes import Settling
+from oncekey.results import encode
+from oncekey.settling_writes import Settling, answer_text
 from oncekey.store import Refused
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.commands import Flow
     from oncekey.record import Record
-    from oncekey.resolvers import AnswerRules, Finding
+    from oncekey.resolvers import Finding
     from oncekey.retry import Budget
     from oncekey.settings import Settings
     from oncekey.settling_writes import Settled
@@ -53,17 +55,15 @@ class Settlement(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settler:
-    """Settles records: where they are, by which clock, and how long answers are kept.
+    """Settles records: where they are, by which clock, and in which environment.
 
-    `resolver_timeout_ms`: how long a resolver may take; None for as long as it likes. `rules`: how
-    the answer is kept, if not as the operation's resolver says.
+    `resolver_timeout_ms`: how long a resolver may take; None for as long as it likes.
     """
 
     store: Store
     clock: Clock
     settings: Settings
     resolver_timeout_ms: int | None = None
-    rules: AnswerRules | None = None
 
     def settle(self, record: Record) -> Settlement:
         """Ask the resolver of `record`, and write what it says.
@@ -94,6 +94,19 @@ class Settler:
             return Settlement.NO_RESOLVER
         question = question_about(record)
         return ask(resolve, question, record, self.clock.now_ms(), self.resolver_timeout_ms)
+
+    def check_storable(self, record: Record, finding: Finding) -> None:
+        """Return if what was found out about `record` can be stored; nothing is written.
+
+        Raises:
+            TypeError: the answer or result cannot be stored; the message says what to give.
+        """
+        if not isinstance(finding, Completed) or record.status is Status.COMPLETED:
+            return
+        if record.effects is Effects.RECORDED:
+            encode(finding.result)
+        else:
+            answer_text(record.operation, policy_of(record, self.settings), finding.result)
 
     def write(self, record: Record, finding: Finding, *, step: str = "") -> Settlement:
         """Write what was found out about `record`, by a resolver or by whoever knows.
@@ -133,7 +146,6 @@ class Settler:
             now_ms=self.clock.now_ms(),
             settings=self.settings,
             has_bucket=self.store.has_bucket,
-            rules=self.rules,
         )
         settled = settling.write_of(finding, step)
         return Settlement.NOT_IN_DOUBT if settled is None else self._send(record, settled)

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.claim import LONGEST_WORK_S
 from oncekey.errors import NotExecuted
 from oncekey.http_answer import stored_form
 from oncekey.http_event import Shape
 from oncekey.pending_transitions import SettlePending
+from oncekey.policy import Encoding, policy_of
 from oncekey.record import Due, Effects, Status
 from oncekey.recorder import KEPT_LONGER_S
-from oncekey.resolvers import Completed, answers_of
+from oncekey.resolvers import Completed
 from oncekey.results import encode
 from oncekey.steps import FinishedStep
 from oncekey.stored_answer import keep, keep_result
 from oncekey.transitions import Ending, LateEffect, Retry, Settle, SettleStep, seen
 
 if TYPE_CHECKING:
+    from oncekey.policy import Policy
     from oncekey.record import Record
-    from oncekey.resolvers import AnswerRules
     from oncekey.settings import Settings
     from oncekey.steps import StartedStep
     from oncekey.stored_answer import Blob
-
-# An operation that is called like a route answers HTTP requests.
-_ROUTE = re.compile(r"[A-Z]+ /")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +39,7 @@ class Settled:
 class Settling:
     """One settlement of `record`, at `now_ms`, by somebody who writes as `new_owner`.
 
-    `rules` say how its answer is kept; by default those of its resolver, if that is known here.
+    How its answer is kept stands in the record.
     """
 
     record: Record
@@ -51,7 +47,6 @@ class Settling:
     now_ms: int
     settings: Settings
     has_bucket: bool
-    rules: AnswerRules | None = None
 
     def write_of(self, finding: Completed | NotExecuted, step: str) -> Settled | None:
         """The write; None where the record is not in doubt about what was found out.
@@ -121,11 +116,10 @@ class Settling:
         return Settled(transition=transition, what="a late effect", blob=blob)
 
     def _ending(self, finding: Completed) -> tuple[Ending, Blob | None]:
-        rules = self.rules or answers_of(self.record.operation)
-        retention_s = rules.retention_s or self.settings.retention_s
-        expires_at_s = self.now_ms // 1000 + retention_s + self.settings.gone_for_s
+        policy = policy_of(self.record, self.settings)
+        expires_at_s = policy.expires_at_s(self.now_ms)
         stored, blob = keep(
-            answer_text(self.record.operation, finding.result),
+            answer_text(self.record.operation, policy, finding.result),
             # Under a name of its own: the late owner may still be keeping an answer of its own.
             replace(self.record, owner=self.new_owner),
             expires_at_s=expires_at_s + KEPT_LONGER_S,
@@ -133,7 +127,7 @@ class Settling:
         )
         ending = Ending(
             response=stored,
-            response_version=rules.response_version,
+            response_version=policy.response_version,
             completed_at_ms=self.now_ms,
             expires_at_s=expires_at_s,
         )
@@ -152,28 +146,35 @@ class Settling:
         return finished, blob
 
     def _failed(self) -> Retry:
-        return Retry(reason="settled", expires_at_s=failed_until_s(self.settings, self.now_ms))
+        policy = policy_of(self.record, self.settings)
+        return Retry(reason="settled", expires_at_s=policy.failure_expires_at_s(self.now_ms))
 
     def _half_done(self) -> Retry:
         due = Due(shard=self.record.due_shard, at_ms=self.now_ms)
         return Retry(reason="settled", expires_at_s=None, due=due)
 
 
-def failed_until_s(settings: Settings, now_ms: int) -> int:
-    """When a record expires that is found here to have failed.
+def answer_text(operation: str, policy: Policy, answer: Any) -> str:
+    """`answer` as it is stored: an HTTP answer, or the result of a function, as the policy says.
 
-    Nothing in it says whether the request was accepted for later, and then its message may come
-    back for as long as the queue and its dead letters keep it.
-    """
-    return now_ms // 1000 + settings.retention_s + settings.gone_for_s + LONGEST_WORK_S
-
-
-def answer_text(operation: str, answer: Any) -> str:
-    """`answer` as it is stored: of a route an HTTP answer, of a function its result.
+    Where it does not say, only what is stored alike in both ways is taken.
 
     Raises:
-        TypeError: it has no such form.
+        TypeError: it has no such form; the message says what to give instead.
     """
-    if _ROUTE.match(operation):
-        return stored_form(answer, Shape.REST)
-    return encode(answer)
+    if policy.encoding is Encoding.RESULT:
+        return encode(answer)
+    try:
+        text = stored_form(answer, Shape.REST)
+    except TypeError as mistake:
+        raise TypeError(
+            f"oncekey: {operation!r} answers HTTP requests, so Completed(...) takes its answer, a"
+            f" dict with a statusCode and a body of text: {mistake}"
+        ) from mistake
+    if policy.encoding is None and encode(answer) != text:
+        raise TypeError(
+            f"oncekey: the record of {operation!r} is of a release that did not say how its answer"
+            " is stored: Completed(...) takes a dict with a statusCode that holds text, numbers,"
+            " lists and dictionaries alone"
+        )
+    return text

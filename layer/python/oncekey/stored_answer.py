@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _WRITE_UNIT_BYTES = 1_024
 # The names of a completed record's attributes, its numbers, status and effects, with some to spare.
 _RECORD_OVERHEAD_BYTES = 260
+# A policy with every field; most have two of them, and take half of that.
+_POLICY_BYTES = 100
 # A finished step apart from its name and result, and the mark of one that is under way.
 _STEP_BYTES = 40
 _MARK_BYTES = 120
@@ -167,7 +169,8 @@ def _size_without_answer(record: Record) -> int:
         _STEP_BYTES + len(step.name.encode("utf-8")) + _size(step.result)
         for step in record.steps.finished
     )
-    return _RECORD_OVERHEAD_BYTES + steps + sum(len(text.encode("utf-8")) for text in texts)
+    overhead = _RECORD_OVERHEAD_BYTES + (0 if record.policy is None else _POLICY_BYTES)
+    return overhead + steps + sum(len(text.encode("utf-8")) for text in texts)
 
 
 def _size_of_request(record: Record) -> int:

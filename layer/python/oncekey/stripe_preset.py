@@ -44,6 +44,7 @@ _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]")
 class StripePreset:
     """Stripe's error objects, `Stripe-Should-Retry`, `Original-Request`; any answer is stored."""
 
+    name = "stripe"
     store_when = "begun"
 
     def refusal(

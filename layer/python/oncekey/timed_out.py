@@ -1,4 +1,7 @@
-"""What a client is told of an accepted request that no worker has begun in time."""
+"""What a client is told of an accepted request that no worker has begun in time.
+
+In the words of its own handler, where that is known; otherwise of the preset that the record names.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from oncekey.http_answer import stored_form
 from oncekey.http_event import Shape
 from oncekey.http_job import job_of
 from oncekey.ietf_preset import IETF
+from oncekey.policy import policy_of
+from oncekey.stripe_preset import STRIPE
 from oncekey.transitions import Ending
 
 if TYPE_CHECKING:
@@ -28,14 +33,16 @@ class TimedOut:
 
     def ending(self, record: Record, settings: Settings, now_ms: int) -> Ending:
         """The stored answer to the request of `record`."""
-        policy = self._policies.get(record.operation)
-        if policy is not None:
-            settings = defaults.settings(policy.given_settings)
-        preset = IETF if policy is None else policy.preset
+        handler, policy = self._policies.get(record.operation), policy_of(record, settings)
+        if handler is not None:
+            settings = defaults.settings(handler.given_settings)
+            preset = handler.preset
+        else:
+            preset = STRIPE if policy.preset == STRIPE.name else IETF
         answer = preset.refusal("not-started-in-time", base=settings.problem_base)
         return Ending(
             response=stored_form(answer, Shape.REST),
-            response_version=1 if policy is None else policy.response_version,
+            response_version=policy.response_version,
             completed_at_ms=now_ms,
-            expires_at_s=now_ms // 1000 + settings.retention_s + settings.gone_for_s,
+            expires_at_s=policy.expires_at_s(now_ms),
         )

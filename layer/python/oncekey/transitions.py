@@ -42,6 +42,7 @@ from oncekey.pending_transitions import PendingTransition
 from oncekey.step_transitions import StepTransition
 
 if TYPE_CHECKING:
+    from oncekey.policy import Policy
     from oncekey.record import Due, Effects, Record
     from oncekey.steps import FinishedStep
     from oncekey.stored_answer import StoredAnswer
@@ -57,12 +58,16 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A new attempt's right to run."""
+    """A new attempt's right to run.
+
+    `policy` is how this attempt's answer is kept; None leaves what is on record.
+    """
 
     owner: str
     until_ms: int
     due: Due
     effects: Effects
+    policy: Policy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from oncekey.commit import Commit, claimed, token
 from oncekey.errors import StoreError
 from oncekey.fingerprint import selected_fingerprint
 from oncekey.outbox import Outbox, Source
+from oncekey.policy import Encoding, Policy
 from oncekey.record import Effects, Record, Status
 from oncekey.store import Refused, Written
 from oncekey.transaction import Collected
@@ -41,6 +42,7 @@ def completed_record(
 ) -> Record:
     """The record of an event that is taken on now. Nothing of it is left to be done here."""
     now_ms = clock.now_ms()
+    policy = Policy(encoding=Encoding.HTTP, retention_s=retention_s)
     return Record(
         pk=identity.partition_key(),
         status=Status.COMPLETED,
@@ -56,9 +58,10 @@ def completed_record(
         effects=Effects.RECORDED,
         created_at_ms=now_ms,
         completed_at_ms=now_ms,
-        expires_at_s=now_ms // 1000 + retention_s,
+        expires_at_s=policy.expires_at_s(now_ms),
         response=_STORED_ANSWER,
         response_version=1,
+        policy=policy,
     )
 
 
