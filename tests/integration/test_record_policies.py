@@ -18,6 +18,7 @@ from oncekey.testing import ManualClock, MemoryStore
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.protected import Protected, fails, is_replay, problem_of
 from tests.support.reconciled import reconciles
+from tests.support.stable_names import stable_repr
 from tests.support.steps import POST
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def settled_late(service: Protected) -> None:
 @pytest.mark.parametrize(
     "settles",
     [settled_by_a_person, settled_by_the_reconciler, settled_late],
-    ids=str,
+    ids=stable_repr,
 )
 def test_what_somebody_else_settled_is_given_for_as_long_as_what_its_handler_completed(
     settles: Any,

@@ -10,6 +10,7 @@ from oncekey.errors import Final, NotExecuted
 from oncekey.http_answer import Answer, final_answer, with_headers
 from oncekey.http_event import Shape, shape_of
 from oncekey.http_result import is_given
+from oncekey.not_now import marked
 from oncekey.operation import running
 from oncekey.outcome import RETRY_SOON_MS
 
@@ -75,7 +76,8 @@ class BareHttp:
             answer = final_answer(error)
         else:
             base = defaults.settings(self.policy.given_settings).problem_base
-            answer = self.policy.preset.refusal(
+            refusal = self.policy.preset.refusal(
                 "not-executed", base=base, retry_after_ms=RETRY_SOON_MS
             )
+            answer = marked(refusal, "not-executed")
         return with_headers(answer, {}, shape_of(event) or Shape.PAYLOAD_2)

@@ -30,7 +30,7 @@ def low_level(values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         try:
             written[name] = _copied(serializer.serialize(value))
-        except (TypeError, AttributeError, ArithmeticError, ValueError, RecursionError) as error:
+        except Exception as error:  # noqa: BLE001 -- whatever the author's objects raise
             raise TypeError(
                 f"{name!r} is or holds a value that DynamoDB has no form for"
                 f" ({type(value).__name__}, {type(error).__name__}): write text, int, Decimal of up"

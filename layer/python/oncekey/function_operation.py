@@ -25,8 +25,9 @@ from oncekey.errors import (
 )
 from oncekey.execution import Execution, enclosing_deadline_ms
 from oncekey.fingerprint import selected_fingerprint
-from oncekey.handlers import never_awaited
+from oncekey.handlers import is_awaitable, never_awaited
 from oncekey.identity import Identity
+from oncekey.not_now import is_not_now
 from oncekey.operation import Operation, running
 from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
 from oncekey.recorded_errors import RunStopped
@@ -270,14 +271,18 @@ class FunctionOperation:
 
 
 def _returned(value: Any) -> Result:
-    if inspect.isawaitable(value):
-        return Raised(never_awaited(value), has_returned=True)
+    """The result of a function that returned `value`. Never raises: the function has run."""
     try:
+        if is_awaitable(value):
+            return Raised(never_awaited(value), has_returned=True)
+        if is_not_now(value):
+            # It calls an HTTP operation and passes on its "not now": it has not ended either.
+            return Answered(value=value, stored="", is_final=False)
         text = encode(value)
-    except TypeError as mistake:
+        # The first caller gets what a replay would give.
+        return Answered(value=decode(text), stored=text, is_final=True)
+    except BaseException as mistake:  # noqa: BLE001 -- of the author's objects; the function has run, so the record comes first
         return Unsendable(mistake)
-    # The first caller gets what a replay would give.
-    return Answered(value=decode(text), stored=text, is_final=True)
 
 
 def _left_ms(call: Call) -> int | None:

@@ -29,6 +29,14 @@ def is_coroutine_function(handler: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
 
 
+def is_awaitable(value: object) -> bool:
+    """Whether `value` is to be awaited. One that raises when it is asked what it is, is not."""
+    try:
+        return inspect.isawaitable(value)
+    except Exception:  # noqa: BLE001 -- whatever an object of the author's does
+        return False
+
+
 def never_awaited(made: Any) -> TypeError:
     """The mistake of a plain function that returned a coroutine, which is closed unrun."""
     if inspect.iscoroutine(made):

@@ -36,14 +36,19 @@ def stored_form(returned: Any, shape: Shape) -> str:
         TypeError: it is no HTTP answer, or holds something that has no JSON form. The message names
             it, without a value.
     """
-    answer = _explicit(returned, shape)
-    status_code(answer)
-    _check_body(answer)
-    check_headers(answer)
+    try:
+        answer = _explicit(returned, shape)
+        status_code(answer)
+        _check_body(answer)
+        check_headers(answer)
+    except TypeError:
+        raise
+    except Exception as error:
+        raise _no_json(error) from error
     try:
         stored = json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"oncekey: the handler's answer cannot be sent as JSON: {error}") from error
+    except Exception as error:
+        raise _no_json(error) from error
     if _has_lone_surrogate(stored):
         # A store takes UTF-8, which has none; escaped they are plain ASCII.
         return json.dumps(answer, allow_nan=False, separators=(",", ":"))
@@ -51,7 +56,20 @@ def stored_form(returned: Any, shape: Shape) -> str:
 
 
 def final_answer(final: Final) -> Answer:
-    """The answer that a raised `Final` stands for."""
+    """The answer that a raised `Final` stands for.
+
+    Raises:
+        TypeError: its body or a header has no form in which it can be sent.
+    """
+    try:
+        return _final_answer(final)
+    except TypeError:
+        raise
+    except Exception as error:
+        raise _no_json(error) from error
+
+
+def _final_answer(final: Final) -> Answer:
     # What an author gives, whatever its type says, is checked like any answer.
     given: Mapping[str, Any] = final.headers
     headers = {n: str(v) if isinstance(v, int | float) else v for n, v in given.items()}
@@ -173,8 +191,16 @@ def _explicit(returned: Any, shape: Shape) -> Answer:
 def _json(value: Any) -> str:
     try:
         return json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"oncekey: the handler's answer cannot be sent as JSON: {error}") from error
+    except Exception as error:
+        raise _no_json(error) from error
+
+
+def _no_json(error: Exception) -> TypeError:
+    """What an author is told whose answer made the encoder, or an object in it, raise `error`."""
+    # Only the encoder's own messages are known to hold no value.
+    is_known = type(error) in {TypeError, ValueError, RecursionError}
+    why = str(error) if is_known else type(error).__name__
+    return TypeError(f"oncekey: the handler's answer cannot be sent as JSON: {why}")
 
 
 def _check_body(answer: Mapping[str, Any]) -> None:

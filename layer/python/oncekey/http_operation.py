@@ -15,7 +15,7 @@ from oncekey.execution import Execution
 from oncekey.fingerprint import may_be_json
 from oncekey.http_event import HttpRequest, read_request, request_context
 from oncekey.http_outcome import answer_to, refused
-from oncekey.http_result import raised, returned, warn_of_unused
+from oncekey.http_result import raised, returned
 from oncekey.job import Job, check_depth, event_text, kept_request
 from oncekey.job_begin import begin
 from oncekey.kept_event import without_sender
@@ -111,7 +111,6 @@ class HttpOperation:
                     value = handler(event, context, operation)
             except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
                 return self._raised(error, begun)
-            warn_of_unused(operation, value)
             return returned(value, begun.request, self.policy, operation)
 
         return invocation
@@ -125,7 +124,6 @@ class HttpOperation:
                     value = await handler(event, context, operation)
             except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
                 return self._raised(error, begun)
-            warn_of_unused(operation, value)
             return returned(value, begun.request, self.policy, operation)
 
         return invocation

@@ -10,6 +10,7 @@ from oncekey.http_answer import Answer, answer_from, changed_by, with_headers
 from oncekey.http_headers import for_replay, with_cookies_for
 from oncekey.http_key import HEADER
 from oncekey.ietf_preset import retry_after
+from oncekey.not_now import as_not_now, marked
 from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
 from oncekey.preset import Marks
 from oncekey.problem import STORE_NOT_SET_UP
@@ -80,14 +81,14 @@ def refused(
         **final,
     )
     headers = policy.preset.refusal_headers(_request_id(request))
-    return with_headers(answer, headers, request.shape)
+    return marked(with_headers(answer, headers, request.shape), code)
 
 
 def _refusal(
     refusal: Refusal, request: HttpRequest, policy: HttpPolicy, settings: Settings
 ) -> Answer:
     if refusal.is_findable:
-        return with_headers(_accepted(refusal), {}, request.shape)
+        return as_not_now(with_headers(_accepted(refusal), {}, request.shape))
     return refused(
         refusal.reason,
         request,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any
 
 from oncekey import telemetry
 from oncekey.commands import Answered, Raised, Unsendable
 from oncekey.errors import Final
 from oncekey.fate import is_proof
-from oncekey.handlers import never_awaited
+from oncekey.handlers import is_awaitable, never_awaited
 from oncekey.http_answer import (
     answer_from,
     changed_by,
@@ -19,7 +18,7 @@ from oncekey.http_answer import (
 )
 from oncekey.http_event import Shape
 from oncekey.http_headers import for_replay
-from oncekey.not_now import says_not_now
+from oncekey.not_now import is_not_now
 
 if TYPE_CHECKING:
     from oncekey.commands import Result
@@ -33,9 +32,15 @@ _SERVER_FAILED = 500
 
 
 def returned(value: Any, request: HttpRequest, policy: HttpPolicy, operation: Operation) -> Result:
-    """The result of the handler of `operation` that returned `value`."""
-    own_id = operation.operation_id
-    return _answered(value, request, policy, is_last_word=False, own_id=own_id)
+    """The result of the handler of `operation` that returned `value`.
+
+    Never raises: the handler has run, and its record comes first.
+    """
+    try:
+        warn_of_unused(operation, value)
+        return _answered(value, request, policy, is_last_word=False)
+    except BaseException as mistake:  # noqa: BLE001 -- an object that ends the process when it is asked what it is
+        return Unsendable(mistake)
 
 
 def raised(
@@ -45,8 +50,8 @@ def raised(
     if isinstance(error, Final):
         try:
             answer = final_answer(error)
-        except TypeError as mistake:
-            return Raised(mistake, has_returned=True)
+        except BaseException as mistake:  # noqa: BLE001 -- `Final` ends the operation, whatever its body does
+            return Unsendable(mistake, commits=error.commit)
         return _answered(answer, request, policy, is_last_word=True, commits=error.commit)
     if not policy.stores_failures or not isinstance(error, Exception):
         return Raised(error)
@@ -65,37 +70,43 @@ def _answered(
     *,
     is_last_word: bool,
     commits: bool | None = None,
-    own_id: str = "",
 ) -> Result:
-    if inspect.isawaitable(value):
-        return Raised(never_awaited(value), has_returned=True)
     try:
+        if is_awaitable(value):
+            return Raised(never_awaited(value), has_returned=True)
         text = stored_form(value, request.shape)
-    except TypeError as mistake:
-        final = is_last_word or _seems_final(value, request.shape)
-        if not final:
+        answer = answer_from(text)
+    except BaseException as mistake:  # noqa: BLE001 -- of the author's objects; the handler has run, so the record comes first
+        if not is_last_word and not _seems_final(value, request.shape, policy):
             return Raised(mistake, has_returned=True)
         return Unsendable(mistake, commits=commits_with(value) if commits is None else commits)
-    answer = answer_from(text)
+    given = commits_with(answer) if commits is None else commits
+    # An operation that calls another one and passes on its "not now" has not ended either.
+    passed_on = is_not_now(value)
     try:
-        # An operation that calls another one and passes on its "not now" has not ended either.
-        passed_on = says_not_now(answer, own_id)
         final = is_last_word or (policy.is_final(answer_from(text)) and not passed_on)
-        stored = text
+    except Exception as mistake:  # noqa: BLE001 -- of the author's rule: nobody knows how it ended
+        return Raised(mistake, has_returned=True)
+    stored = text
+    try:
         if policy.before_store is not None:
             changed = changed_by("before_store", policy.before_store(answer_from(text)))
             stored = stored_form(for_replay(changed, policy.replay_headers), request.shape)
         elif (kept := for_replay(answer, policy.replay_headers)) is not answer:
             stored = stored_form(kept, request.shape)
-    except Exception as mistake:  # noqa: BLE001 -- of the author's; the handler has run, so the record comes first
-        return Raised(mistake, has_returned=True)
-    given = commits_with(answer)
+    except BaseException as mistake:  # noqa: BLE001 -- of the author's hook, as above
+        if not final:
+            return Raised(mistake, has_returned=True)
+        return Unsendable(mistake, commits=given)
+    if passed_on:
+        # Whoever called this operation is to know it for ours as well.
+        answer["body"] = value["body"]
     return Answered(
         value=answer,
         stored=stored,
         is_final=final,
-        commits=given if commits is None else commits,
-        is_failure=not given,
+        commits=given,
+        is_failure=not commits_with(answer),
     )
 
 
@@ -119,23 +130,28 @@ def commits_with(value: Any) -> bool:
 def is_given(value: Any) -> bool:
     """The same for a handler that runs bare, where nobody else asks whether its answer is final."""
     status = _status(value)
-    return status is None or is_final({"statusCode": status})
+    return not is_not_now(value) and (status is None or is_final({"statusCode": status}))
 
 
 def _status(value: Any) -> int | None:
-    said = value.get("statusCode") if isinstance(value, dict) else None
-    status = said if said is not None else getattr(value, "status_code", None)
-    if isinstance(status, str) and status.isdecimal():
-        # API Gateway takes it for the number.
-        return int(status)
+    try:
+        said = value.get("statusCode") if isinstance(value, dict) else None
+        status = said if said is not None else getattr(value, "status_code", None)
+        if isinstance(status, str) and status.isdecimal():
+            # API Gateway takes it for the number.
+            return int(status)
+    except Exception:  # noqa: BLE001 -- whatever an object of the author's does when it is asked
+        return None
     return status if isinstance(status, int) else None
 
 
-def _seems_final(value: Any, shape: Shape) -> bool:
+def _seems_final(value: Any, shape: Shape, policy: HttpPolicy) -> bool:
     # What cannot be stored may still say that the work was done. Behind payload 2.0 a bare value
     # says so, too: API Gateway makes it a 200.
-    is_answer = isinstance(value, dict) and "statusCode" in value
     try:
-        return is_final(value) if is_answer else shape is Shape.PAYLOAD_2
-    except TypeError:
+        # What an object says of its own class is code of its author's.
+        if not issubclass(type(value), dict) or "statusCode" not in value:
+            return shape is Shape.PAYLOAD_2
+        return is_final(value) or policy.stores_failures
+    except Exception:  # noqa: BLE001 -- as above
         return False

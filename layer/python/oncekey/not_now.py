@@ -1,56 +1,51 @@
 """Recognises an answer of ours that says "same key, wait", in the hands of whoever passes it on.
 
 A handler that calls another protected operation and returns its "still running" has not ended. The
-answer is recognised by what it says: a handler may copy it, add headers, or get it over HTTP.
+refusal is known by its body, which is an object of a type of its own: it stays one where the answer
+is copied, gets more headers or becomes a response of Powertools. Text that merely reads the same,
+which an author may have stored or got from elsewhere, is never taken for ours.
 """
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 from oncekey.problem import PROBLEMS
-from oncekey.stripe_preset import ERRORS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-_PROBLEM_MEMBERS = {"type", "title", "status", "detail", "retryable"}
-_ACCEPTED_MEMBERS = {"operation_id", "status", "retry_after_s"}
-_CODES = tuple(code for code, problem in PROBLEMS.items() if problem.retryable)
-_STRIPE_CODES = {ERRORS[code][2] for code in _CODES}
-# Ours are a few hundred bytes long.
-_LONGEST_BODY = 4_000
 
 
-def says_not_now(answer: Mapping[str, Any], own_id: str = "") -> bool:
+class NotNowBody(str):
+    """The text of a refusal that is to be asked for again; `status` is the one it belongs to."""
+
+    __slots__ = ("status",)
+
+    status: int
+
+    @classmethod
+    def of(cls, text: str, status: int) -> NotNowBody:
+        """`text` as the body of an answer of this status."""
+        body = cls(text)
+        body.status = status
+        return body
+
+
+def marked(answer: dict[str, Any], code: str) -> dict[str, Any]:
+    """`answer`, which is our refusal for the problem `code`, so that it is known again."""
+    return as_not_now(answer) if PROBLEMS[code].retryable else answer
+
+
+def as_not_now(answer: dict[str, Any]) -> dict[str, Any]:
+    """`answer`, which says that the same key is to be sent again, so that it is known again."""
+    return {**answer, "body": NotNowBody.of(answer["body"], answer["statusCode"])}
+
+
+def is_not_now(answer: object) -> bool:
     """Whether `answer` is one of ours that is to be asked for again, in any preset.
 
-    A 202 that leads to the operation `own_id`, which is giving it, is its own last word.
+    Under another status its body is what somebody else says.
     """
-    body = answer.get("body")
-    if not isinstance(body, str) or len(body) > _LONGEST_BODY or not body.startswith("{"):
+    # What an object says of its own class, or of its members, is code of its author's.
+    if not issubclass(type(answer), dict):
         return False
-    try:
-        said = json.loads(body)
-    except (ValueError, RecursionError):
-        return False
-    if set(said) == _PROBLEM_MEMBERS:
-        return said["retryable"] is True and str(said["type"]).endswith(_CODES)
-    if set(said) == {"error"} and isinstance(said["error"], dict):
-        code = said["error"].get("code")
-        return isinstance(code, str) and code in _STRIPE_CODES
-    if set(said) != _ACCEPTED_MEMBERS or said["operation_id"] == own_id:
-        return False
-    return _leads_to(answer, f"/operations/{said['operation_id']}")
-
-
-def _leads_to(answer: Mapping[str, Any], location: str) -> bool:
-    # An author may answer 202 with members of the same names; where ours leads is ours alone.
-    found = [*_values(answer.get("headers")), *_values(answer.get("multiValueHeaders"))]
-    return answer.get("statusCode") == 202 and location in found
-
-
-def _values(headers: Mapping[str, Any] | None) -> list[Any]:
-    values = [value for name, value in (headers or {}).items() if name.lower() == "location"]
-    return [one for value in values for one in (value if isinstance(value, list) else [value])]
+    known = cast("dict[str, Any]", answer)
+    body = dict.get(known, "body")
+    return type(body) is NotNowBody and body.status == dict.get(known, "statusCode")

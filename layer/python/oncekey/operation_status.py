@@ -23,6 +23,7 @@ from oncekey.errors import ConfigurationError, StoreError
 from oncekey.http_answer import answer_from, status_code, with_headers
 from oncekey.http_event import read_request
 from oncekey.ietf_preset import IETF
+from oncekey.not_now import marked
 from oncekey.operation_pointer import caller_digest, pointer_from, pointer_place
 from oncekey.outcome import RETRY_SOON_MS, whole_seconds
 from oncekey.record import Status
@@ -184,7 +185,7 @@ def _problem(
     code: str, request: HttpRequest, settings: Settings, *, retry_after_ms: int | None = None
 ) -> Answer:
     answer = IETF.refusal(code, base=settings.problem_base, retry_after_ms=retry_after_ms)
-    return with_headers(answer, {"Cache-Control": "no-store"}, request.shape)
+    return marked(with_headers(answer, {"Cache-Control": "no-store"}, request.shape), code)
 
 
 def _time(at_ms: int) -> str:

@@ -168,7 +168,7 @@ def _json(topic: str, payload: object) -> str:
             f"the payload of the message to {topic} is no JSON text: it has a lone surrogate, which"
             " no queue takes; publish whole characters"
         ) from error
-    except (TypeError, ValueError) as error:
+    except Exception as error:
         raise TransactionInvalid(
             f"the payload of the message to {topic} is no JSON ({type(error).__name__}): publish"
             " text, numbers, lists and dictionaries"

@@ -31,6 +31,7 @@ from oncekey.decorator import idempotent
 from oncekey.errors import ConfigurationError, Final, NotExecuted
 from oncekey.fate import is_proof
 from oncekey.misuse import explained
+from oncekey.not_now import is_not_now
 from oncekey.powertools_answer import (
     answer_of,
     answer_to_exception,
@@ -186,7 +187,12 @@ class _Attempt:
                 operation.discard()
             return answer
         response = response_from(self._app, returned)
-        return self._sendable(response) if operation.protected else response
+        if not operation.protected:
+            return response
+        if is_not_now(response.body):
+            # The route passes on what another operation answered, as a whole.
+            return response.body
+        return self._sendable(response)
 
     def _sendable(self, response: Response[Any]) -> Answer:
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oncekey.errors import Final, NotExecuted
-from oncekey.handlers import is_coroutine_function, never_awaited
+from oncekey.handlers import is_awaitable, is_coroutine_function, never_awaited
 from oncekey.recorded_errors import EffectMisused
 from oncekey.results import decode, encode
 from oncekey.step_results import final_text
@@ -160,7 +160,7 @@ def _first_answer(text: str | None, mistake: TypeError | None) -> Any:
 
 def _called(name: str, function: Callable[[], Any]) -> Any:
     value = function()
-    if inspect.isawaitable(value):
+    if is_awaitable(value):
         never_awaited(value)
         raise EffectMisused(
             f"the function of the step {name!r} returned an awaitable, which nobody awaits: use"

@@ -2,8 +2,9 @@
 
 Plain JSON values are stored as they are. Everything else is an object tagged with `$`, and a
 dictionary that has such a key of its own is tagged as well, so that no result can pass for another.
-This is no pickle: reading imports a class by name if it is a dataclass, an enum, a named tuple or a
-pydantic model, fills in its fields, and calls nothing.
+This is no pickle: reading finds a class by name in a module that is loaded already, if it is a
+dataclass, an enum, a named tuple or a pydantic model, fills in its fields, and calls nothing. It
+never imports a module.
 """
 
 from __future__ import annotations
@@ -36,10 +37,18 @@ def encode(value: object) -> str:
     encoder = _Encoder()
     try:
         text = _dumps(encoder.write("result", value))
+        if encoder.met_class:
+            _check_decoded(text)
+    except _NotStorable:
+        raise
     except RecursionError:
         raise _too_deep("result") from None
-    if encoder.met_class:
-        _check_decoded(text)
+    except Exception as error:
+        # Of an object's own code, or for want of memory. Its text may hold what the object holds.
+        raise _NotStorable(
+            f"{encoder.path} cannot be stored, because reading it raised"
+            f" {type(error).__name__}: return plain values instead"
+        ) from error
     return text
 
 
@@ -78,19 +87,25 @@ def _check_decoded(text: str) -> None:
     try:
         again = _dumps(_Encoder().write("result", decode(text)))
     except ValueError as error:
-        raise TypeError(f"result cannot be stored, because it could not be read: {error}") from None
+        raise _NotStorable(
+            f"result cannot be stored, because it could not be read: {error}"
+        ) from None
     if again != text:
-        raise TypeError(
+        raise _NotStorable(
             "result would not come back equal, because one of its classes changes what it holds:"
             " return plain values instead"
         )
 
 
 def _too_deep(path: str) -> TypeError:
-    return TypeError(
+    return _NotStorable(
         f"{path} is nested deeper than {MAX_DEPTH} levels, which cannot be stored: return a flatter"
         " value"
     )
+
+
+class _NotStorable(TypeError):  # noqa: N818 -- a property of a value
+    """A `TypeError` of ours, whose text is complete and holds no value."""
 
 
 class _Encoder:
@@ -101,6 +116,11 @@ class _Encoder:
         self._path: list[str] = []
         self._open: set[int] = set()
 
+    @property
+    def path(self) -> str:
+        """Where in the result the encoder is, or was when something was raised."""
+        return "".join(self._path) or "result"
+
     def write(self, step: str, value: Any) -> Any:
         """`value`, which stands at `step` in what is being written, as JSON values."""
         self._path.append(step)
@@ -108,7 +128,7 @@ class _Encoder:
         try:
             tree = self._nested(value) if write is None else write(value)
         except Unstorable as found:
-            raise TypeError(
+            raise _NotStorable(
                 f"{''.join(self._path)} is {found.what}, which cannot be stored: {found.advice}"
             ) from None
         self._path.pop()

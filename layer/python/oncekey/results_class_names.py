@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import sys
 from enum import Enum
 from functools import lru_cache
@@ -71,20 +70,23 @@ def _look_up(names: Any, qualified_name: str) -> object:
 
 
 def find_class(kind: str, name: str) -> type:
-    """The class that `class_name` gave `name` to. Imports its module, and runs nothing of it.
+    """The class that `class_name` gave `name` to. Imports nothing, and runs nothing.
+
+    What is stored must not choose what is imported: a module runs as it is loaded. The modules that
+    the handler's own module imports are loaded, and with them the classes that its code can name.
 
     Raises:
-        Unreadable: it is gone, or is no longer of this kind.
+        Unreadable: its module is not loaded, or it is gone, or is no longer of this kind.
     """
     module, _, qualified_name = name.partition(":")
-    try:
-        names = vars(sys.modules.get(module) or importlib.import_module(module))
-    except Exception as error:  # a module may raise anything as it is loaded
+    loaded = sys.modules.get(module)
+    if loaded is None:
         raise Unreadable(
-            f"The stored result is of the class {name}, whose module cannot be imported"
-            f" ({type(error).__name__}): keep it importable while results are kept."
-        ) from error
-    cls = _look_up(names, qualified_name)
+            f"The stored result is of the class {name}, whose module is not loaded, and reading a"
+            " result imports none: import it at the top of the handler's module, and keep it there"
+            " while results are kept."
+        )
+    cls = _look_up(vars(loaded), qualified_name)
     if not isinstance(cls, type) or kind_of(cls) != kind:
         raise Unreadable(
             f"The stored result is of the class {name}, which is gone or is no {kind} any more:"

@@ -7,16 +7,16 @@ JSON holds most numbers and texts as they are. The others are objects with a tag
 from __future__ import annotations
 
 import base64
-import importlib
 import math
 import re
 import sys
-from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from oncekey.not_now import NotNowBody
 from oncekey.results_refusals import Unstorable
 
 if TYPE_CHECKING:
@@ -95,7 +95,13 @@ def _write_time_of_day(kind: str, value: datetime | time) -> Any:
 
 def _zone_key(zone: ZoneInfo, value: datetime | time) -> str:
     # A zone read from a file has no name to find it by, or somebody else's.
-    if not zone.key or _offset(value.replace(tzinfo=ZoneInfo(zone.key))) != _offset(value):
+    try:
+        is_found = bool(zone.key) and _offset(value.replace(tzinfo=ZoneInfo(zone.key))) == _offset(
+            value
+        )
+    except (KeyError, ValueError, OSError):
+        is_found = False
+    if not is_found:
         raise Unstorable("a time in a zone read from a file", "use ZoneInfo(key)")
     return zone.key
 
@@ -104,7 +110,7 @@ def _offset(value: datetime | time) -> tuple[timedelta | None, str | None]:
     return value.utcoffset(), value.tzname()
 
 
-def _pydantic_zone() -> type[tzinfo] | None:
+def _pydantic_zone() -> Any:
     # What pydantic gives every time that it parsed from text. It exists only where pydantic does.
     return getattr(sys.modules.get("pydantic_core"), "TzInfo", None)
 
@@ -117,7 +123,10 @@ def _read_time_of_day(value: Any, tree: dict[str, Any]) -> Any:
         return value.replace(tzinfo=timezone(value.utcoffset(), *tree["named"]))
     if "pydantic" in tree:
         offset_s = int(value.utcoffset().total_seconds())
-        return value.replace(tzinfo=importlib.import_module("pydantic_core").TzInfo(offset_s))
+        zone = _pydantic_zone()
+        # Where nobody has loaded pydantic, a zone of the same offset; reading imports nothing.
+        made: Any = timezone(value.utcoffset()) if zone is None else zone(offset_s)
+        return value.replace(tzinfo=made)
     return value
 
 
@@ -127,6 +136,8 @@ WRITERS: dict[type, Callable[[Any], Any]] = {
     int: _write_integer,
     float: _write_float,
     str: _write_text,
+    # A refusal of ours is text once it is stored.
+    NotNowBody: lambda value: _write_text(str.__str__(value)),
     bytes: lambda value: node("bytes", _base64(value)),
     bytearray: lambda value: node("bytearray", _base64(value)),
     Decimal: lambda value: node("decimal", str(value)),

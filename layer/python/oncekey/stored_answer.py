@@ -28,6 +28,9 @@ _MARK_BYTES = 120
 _LARGEST_STEP_BYTES = 8_000
 # DynamoDB's limit for an item is 400 KB, key and names included.
 LARGEST_COMPANION_BYTES = 400_000
+# A few bytes can inflate to more than any memory holds. Lambda answers with 6 MB at most; only the
+# result of a function, in the bucket, may have more.
+LARGEST_TEXT_BYTES = 32 * 1024 * 1024
 # An object of some megabytes takes longer than an item does.
 OBJECT_CALL_TIMEOUT_MS = 3_000
 
@@ -110,7 +113,13 @@ def _placed(
 ) -> tuple[StoredAnswer, Blob | None]:
     if len(raw) <= room:
         return raw.decode("utf-8"), None
-    packed = zlib.compress(raw)
+    if len(raw) > LARGEST_TEXT_BYTES:
+        return NotKept("answer-too-large"), None
+    try:
+        packed = zlib.compress(raw)
+    except MemoryError:
+        # The work is done: that is recorded, if nothing else fits.
+        return NotKept("answer-too-large"), None
     if len(packed) <= room:
         return packed, None
     digest = hashlib.sha256(packed).hexdigest()
@@ -128,7 +137,8 @@ def opened(stored: StoredAnswer | None, blob: bytes | None) -> str:
     """The text of the answer, given the bytes that were found where it says that they are.
 
     Raises:
-        AnswerDamaged: the answer was never kept, is missing, or is not the one that was kept.
+        AnswerDamaged: the answer was never kept, is missing, is not the one that was kept, or would
+            be larger than any that is kept.
     """
     match stored:
         case str():
@@ -148,10 +158,17 @@ def opened(stored: StoredAnswer | None, blob: bytes | None) -> str:
 
 
 def _unpacked(packed: bytes) -> str:
+    inflater = zlib.decompressobj()
     try:
-        return zlib.decompress(packed).decode("utf-8")
+        raw = inflater.decompress(packed, LARGEST_TEXT_BYTES + 1)
+        # Whoever wrote a whole one wrote nothing after it.
+        is_whole = inflater.eof and not inflater.unused_data and len(raw) <= LARGEST_TEXT_BYTES
+        text = raw.decode("utf-8") if is_whole else None
     except (zlib.error, UnicodeDecodeError) as error:
         raise AnswerDamaged("the stored answer is damaged") from error
+    if text is None:
+        raise AnswerDamaged("the stored answer is damaged, or larger than any that is stored")
+    return text
 
 
 def _size_without_answer(record: Record) -> int:
