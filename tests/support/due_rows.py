@@ -29,7 +29,7 @@ DUE_ROWS = [
     Row(
         name="UNKNOWN, PENDING, half done -> the same, escalated, by the reconciler",
         build=lambda seen: Reschedule(
-            pk=PK, seen=seen, due=None, attempts=3, escalated_at_ms=NOW_MS
+            pk=PK, seen=seen, due=LATER, attempts=3, escalated_at_ms=NOW_MS
         ),
         to=None,
         from_status=UNKNOWN | FAILED | PENDING,

@@ -16,6 +16,7 @@ VARIABLES = {
     "ONCEKEY_RECONCILE_MAX_ATTEMPTS": "max_attempts",
     "ONCEKEY_RESOLVER_TIMEOUT_MS": "resolver_timeout_ms",
     "ONCEKEY_OUTBOX_GRACE_MS": "outbox_grace_ms",
+    "ONCEKEY_ESCALATE_AGAIN_MS": "escalate_again_ms",
 }
 BOUNDS = {
     "first_delay_ms": (1, 24 * HOUR_MS),
@@ -23,6 +24,7 @@ BOUNDS = {
     "max_attempts": (1, 1_000),
     "resolver_timeout_ms": (1, 900_000),
     "outbox_grace_ms": (0, 24 * HOUR_MS),
+    "escalate_again_ms": (24 * HOUR_MS, 90 * 24 * HOUR_MS),
 }
 
 
@@ -91,7 +93,8 @@ def of_field(name: str) -> str:
 def test_every_setting_has_a_variable() -> None:
     """Each setting comes from the environment under one documented name."""
     assert {field.name for field in fields(ReconcilerSettings)} == set(VARIABLES.values())
-    for number, (variable, name) in enumerate(VARIABLES.items(), start=1):
+    for offset, (variable, name) in enumerate(VARIABLES.items()):
+        number = max(1, BOUNDS[name][0]) + offset
         settings = reconciler_settings_from({variable: f" {number} "})
         assert getattr(settings, name) == number
 

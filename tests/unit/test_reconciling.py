@@ -11,13 +11,12 @@ import pytest
 from oncekey.pending_transitions import TimeOut
 from oncekey.reconciler_settings import ReconcilerSettings
 from oncekey.reconciling import (
-    TOLD_WITHIN_MS,
+    TOLD_ONCE_IN_MS,
     Ask,
     End,
     Escalate,
     HandBack,
     Leave,
-    Tell,
     Visit,
     Visitor,
     Wait,
@@ -95,16 +94,16 @@ ROWS = [
     Row("accepted, never begun", met(PENDING), End),
     Row("accepted, begun once", met(PENDING, attempt=2), Wait),
     Row("accepted, begun, turns used up", met(PENDING, attempt=2, reconcile_attempts=4), Escalate),
-    Row("accepted, begun, escalated", met(PENDING, attempt=2, escalated_at_ms=1), Tell),
+    Row("accepted, begun, escalated", met(PENDING, attempt=2, escalated_at_ms=1), Escalate),
     Row("unknown", met(UNKNOWN), Ask, Escalate),
     Row("unknown, lease open", met(UNKNOWN, lease_until_ms=LEASES["open"]), Ask, Escalate),
     Row("unknown, one turn left", met(UNKNOWN, reconcile_attempts=3), Ask, Escalate),
     Row("unknown, turns used up", met(UNKNOWN, reconcile_attempts=4), Escalate),
-    Row("unknown, escalated", met(UNKNOWN, escalated_at_ms=1), Tell),
+    Row("unknown, escalated", met(UNKNOWN, escalated_at_ms=1), Escalate),
     Row(
         "unknown, turns used up, escalated",
         met(UNKNOWN, reconcile_attempts=4, escalated_at_ms=1),
-        Tell,
+        Escalate,
     ),
     Row("step unknown", met(UNKNOWN, "started", effects=RECORDED), Ask, Escalate),
     Row("recorded, unknown, no step in doubt", met(UNKNOWN, "finished", effects=RECORDED), Ask),
@@ -114,7 +113,7 @@ ROWS = [
     Row("half done, request kept, one run left", replace(KEPT, attempt=3), HandBack),
     Row("half done, request kept, runs used up", replace(KEPT, attempt=4), Escalate),
     Row("half done, request kept, turns used up", replace(KEPT, reconcile_attempts=4), Escalate),
-    Row("half done, escalated", replace(KEPT, escalated_at_ms=1), Tell),
+    Row("half done, escalated", replace(KEPT, escalated_at_ms=1), Escalate),
     Row("completed, and the index lags", met(COMPLETED), Leave),
     Row("not due yet", met(UNKNOWN, due=replace(DUE, at_ms=NOW_MS + 1)), Leave),
     Row("at the last moment of its grace", met(UNKNOWN, due=replace(DUE, at_ms=NOW_MS)), Leave),
@@ -209,7 +208,7 @@ def every_met() -> Iterator[tuple[Record, bool]]:
 
 def turn_of(done: Visit) -> Reschedule | None:
     """The turn that is taken."""
-    return None if isinstance(done, Leave | End | Tell) else done.turn
+    return None if isinstance(done, Leave | End) else done.turn
 
 
 @pytest.mark.requirement("D3")
@@ -230,7 +229,7 @@ def test_nothing_in_doubt_leads_to_a_run_or_an_end() -> None:
         if isinstance(done, End):
             assert applied(done.transition, met).status is UNKNOWN, met
         else:
-            assert isinstance(done, Leave | Ask | Escalate | Tell), met
+            assert isinstance(done, Leave | Ask | Escalate), met
 
 
 def test_every_decision_is_a_write_that_exists() -> None:
@@ -243,17 +242,15 @@ def test_every_decision_is_a_write_that_exists() -> None:
 
 
 def test_no_record_that_is_open_is_left_for_ever() -> None:
-    """Only what is running or completed is left alone; everything else is ended, or due again, or
-    a person was told of it.
+    """Only what is running or completed is left alone; everything else is ended, or due again, also
+    what a person is told of.
     """
     for met, has_resolver in every_met():
-        done, turn = visit(met, has_resolver=has_resolver), None
+        done = visit(met, has_resolver=has_resolver)
         turn = turn_of(done)
         if isinstance(done, Leave):
             runs = met.status is IN_PROGRESS and not met.is_lease_over(NOW_MS)
             assert runs or met.status is COMPLETED, met
-        elif isinstance(done, Tell):
-            assert met.escalated_at_ms is not None
         elif turn is not None:
             left = applied(turn, met)
             assert left.due is not None, met
@@ -273,16 +270,39 @@ def test_a_turn_is_counted_and_the_next_one_is_later_each_time() -> None:
 
 
 def test_an_escalation_is_marked_before_it_is_told() -> None:
-    """The mark says since when a person must settle it and stays due for a moment, so that whoever
-    is killed before telling leaves it to the next run.
+    """The mark says since when a person must settle it, and is due again in a day, so that whoever
+    is killed before telling leaves it to a later run, and nobody is told twice a day.
     """
     unknown = met(UNKNOWN, reconcile_attempts=4)
     marked = turn_of(visit(unknown))
 
     assert marked is not None
     assert (marked.escalated_at_ms, marked.attempts) == (NOW_MS, 4)
-    assert marked.due == replace(DUE, at_ms=NOW_MS + TOLD_WITHIN_MS)
-    assert visit(replace(applied(marked, unknown), due=DUE)) == Tell()
+    assert marked.due == replace(DUE, at_ms=NOW_MS + TOLD_ONCE_IN_MS)
+
+
+@pytest.mark.fault("K5.7")
+@pytest.mark.parametrize("status", [UNKNOWN, PENDING, FAILED])
+def test_an_escalation_is_a_new_one_after_a_week_and_the_same_before(status: Status) -> None:
+    """What was escalated and is met again is escalated again: within a week as the same escalation,
+    whose message may not have been sent, and after it as a new one.
+
+    Red when what is escalated is left alone, or its mark is written anew each time.
+    """
+    week_ms = TURNS.escalate_again_ms
+    marks = {
+        since_ms: turn_of(visit(met(status, "none", attempt=2, escalated_at_ms=NOW_MS - since_ms)))
+        for since_ms in (1, week_ms - 1, week_ms)
+    }
+
+    assert [each and each.escalated_at_ms for each in marks.values()] == [
+        NOW_MS - 1,
+        NOW_MS - week_ms + 1,
+        NOW_MS,
+    ]
+    assert {each and each.due for each in marks.values()} == {
+        replace(DUE, at_ms=NOW_MS + TOLD_ONCE_IN_MS)
+    }
 
 
 def test_who_was_never_begun_is_told_so() -> None:

@@ -40,6 +40,18 @@ class OpenRecords(Store, Protocol):
         """
         ...
 
+    def put_off(self, pk: str, *, due_by_ms: int, to_ms: int, counts: bool = True) -> int | None:
+        """Let what is due by `due_by_ms` be due at `to_ms`, whatever it is, without reading it.
+
+        No transition, for what a visit can do nothing with: it changes nothing that a decision is
+        made from. How often that was done, this time included if it `counts`; None if it is not due
+        by then, because somebody was here.
+
+        Raises:
+            StoreError: the store did not answer, or does not permit it; it may have been put off.
+        """
+        ...
+
     def most_due_shards(self, at_least: int) -> int:
         """The most shards that this table's records have ever been spread over.
 

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reschedule:
-    """Somebody looks at the record now, and next when it is `due`; None: nobody does any more.
+    """Somebody looks at the record now, and next when it is `due`.
 
     It is written before a resolver is asked: of two reconcilers one gets the turn, and a resolver
     that never returns has had its own. `attempts` counts the turns taken. `escalated_at_ms`: a
-    person has to settle it.
+    person has to settle it, and is told so, or told again.
     """
 
     pk: str
     seen: Seen
-    due: Due | None
+    due: Due
     attempts: int
     escalated_at_ms: int | None = None

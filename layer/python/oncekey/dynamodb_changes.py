@@ -27,8 +27,6 @@ def look_again(transition: Reschedule) -> tuple[Item, list[str]]:
     sets: Item = {"reconcile_attempts": {"N": str(transition.attempts)}}
     if transition.escalated_at_ms is not None:
         sets["escalated_at"] = {"N": str(transition.escalated_at_ms)}
-    if transition.due is None:
-        return sets, ["due_shard", "due_at"]
     return sets | _due(transition.due), []
 
 

@@ -113,7 +113,7 @@ def record_from_item(item: Mapping[str, Mapping[str, Any]]) -> Record:
         if "due_at" in item:
             fields["due"] = Due(shard=item["due_shard"]["S"], at_ms=int(item["due_at"]["N"]))
         return Record(**fields)
-    except (KeyError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"the stored record cannot be read ({error})", transient=False) from error
 
 

@@ -41,6 +41,30 @@ def due_page(answer: Mapping[str, Any]) -> DuePage:
     )
 
 
+def put_off_parameters(
+    table: str, pk: str, due_by_ms: int, to_ms: int, *, counts: bool
+) -> dict[str, Any]:
+    """The UpdateItem that moves what is under `pk` on in the index, and counts that."""
+    return {
+        "TableName": table,
+        "Key": {"pk": {"S": pk}},
+        "UpdateExpression": "SET #due_at = :to_ms ADD #put_off :once",
+        "ConditionExpression": "#due_at <= :due_by_ms",
+        "ExpressionAttributeNames": {"#due_at": "due_at", "#put_off": "put_off"},
+        "ExpressionAttributeValues": {
+            ":to_ms": {"N": str(to_ms)},
+            ":due_by_ms": {"N": str(due_by_ms)},
+            ":once": {"N": "1" if counts else "0"},
+        },
+        "ReturnValues": "UPDATED_NEW",
+    }
+
+
+def times_put_off(answer: Mapping[str, Any]) -> int:
+    """How often it has been put off."""
+    return int(answer["Attributes"]["put_off"]["N"])
+
+
 def shards_parameters(table: str) -> dict[str, Any]:
     """The GetItem for the most shards ever used."""
     return {"TableName": table, "Key": _SHARDS_KEY, "ConsistentRead": True}

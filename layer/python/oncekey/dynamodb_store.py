@@ -16,8 +16,10 @@ from oncekey.dynamodb_due import (
     due_page,
     due_parameters,
     note_shards_parameters,
+    put_off_parameters,
     shards_in,
     shards_parameters,
+    times_put_off,
 )
 from oncekey.dynamodb_errors import is_refusal, store_error
 from oncekey.dynamodb_expressions import put_parameters, update_parameters
@@ -122,6 +124,16 @@ class DynamoDBStore:
         try:
             return due_page(self._connected().query(**parameters))
         except Exception as error:
+            raise self._failure(error) from error
+
+    def put_off(self, pk: str, *, due_by_ms: int, to_ms: int, counts: bool = True) -> int | None:
+        """See `oncekey.due_index.OpenRecords.put_off`: one UpdateItem."""
+        parameters = put_off_parameters(self._table, pk, due_by_ms, to_ms, counts=counts)
+        try:
+            return times_put_off(self._connected().update_item(**parameters))
+        except Exception as error:
+            if is_refusal(error):
+                return None
             raise self._failure(error) from error
 
     def most_due_shards(self, at_least: int) -> int:

@@ -45,17 +45,57 @@ def _message_id(record: Record) -> str:
     An attempt may have several: its step is settled by a person, and then its client never comes.
     """
     name = f"escalated {record.attempt} {record.escalated_at_ms}"
-    return str(uuid.uuid5(uuid.UUID(record.operation_id), name))
+    try:
+        space = uuid.UUID(record.operation_id)
+    except ValueError:
+        # Of a record that is not ours, which a person must look at all the more.
+        space, name = uuid.NAMESPACE_OID, f"{record.pk} {name}"
+    return str(uuid.uuid5(space, name))
+
+
+def stuck_body(pk: str, record: Record | None, reason: str, times: int) -> str:
+    """The message about what no visit can do anything with: under which key of the table, and why.
+
+    `record` is what is there, if it can be read.
+    """
+    known = json.loads(escalation_body(record)) if record is not None else {"topic": TOPIC}
+    stuck = {
+        "id": str(uuid.uuid5(uuid.NAMESPACE_OID, f"stuck {pk} {times}")),
+        "pk": pk,
+        "status": record.status.value if record is not None else "UNREADABLE",
+        "reason": reason,
+        "reconcile_attempts": times,
+    }
+    return json.dumps({**known, **stuck}, separators=(",", ":"))
+
+
+class NotSent(StoreError):  # noqa: N818 -- a statement about the message
+    """The message is certainly not in the queue."""
+
+
+# Failures without an answer after which nothing has been sent.
+_NEVER_CONNECTED = frozenset({"ConnectTimeoutError", "EndpointConnectionError"})
 
 
 def escalate(record: Record, queue: SqsQueue) -> None:
     """Send the message about `record`.
 
-    When it returns, the queue has it, at least once.
+    When it returns, the queue has it.
 
     Raises:
-        StoreError: the queue did not answer, or did not take it; it may be in it.
+        NotSent: the queue did not take it.
+        StoreError: the queue did not answer; it may be in it.
     """
-    rejected = queue.send([Entry(id=record.operation_id, body=escalation_body(record))])
+    send(record.operation_id, escalation_body(record), queue)
+
+
+def send(name: str, body: str, queue: SqsQueue) -> None:
+    """Send a message to a person, whose entry has this `name`; as `escalate` does."""
+    try:
+        rejected = queue.send([Entry(id=name, body=body)])
+    except StoreError as error:
+        if error.is_harmless or not error.transient or error.reason in _NEVER_CONNECTED:
+            raise NotSent(f"the escalation queue: {error.reason}", transient=True) from error
+        raise
     if rejected:
-        raise StoreError(f"the escalation queue: {rejected[0].reason}", transient=True)
+        raise NotSent(f"the escalation queue: {rejected[0].reason}", transient=True)

@@ -22,7 +22,7 @@ from oncekey.clock import SystemClock
 from oncekey.due_index import due_keys
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.outbox_sweep import OutboxSweep
-from oncekey.reconciler_report import Report, visit_failed
+from oncekey.reconciler_report import Report
 from oncekey.reconciler_settings import reconciler_settings_from
 from oncekey.reconciler_visits import Visits
 from oncekey.resolvers import is_declared
@@ -52,17 +52,19 @@ class Reconciler:
     """Looks at every record that is due, and at what the outbox has kept too long.
 
     What is dead or overdue is ended. What is unknown is asked about, with a back-off, and after
-    `max_attempts` a person is told. Half-done work of `on_abandoned="complete"` goes back to its
-    function. Every step is a conditional write, so that any number of reconcilers, late owners,
-    webhooks and clients may be at it at once. What a run costs follows the number of records that
-    are due, never the size of the table.
+    `max_attempts` a person is told, and told again each week until it is settled. Half-done work of
+    `on_abandoned="complete"` goes back to its function. What cannot be visited at all has its turns
+    too, and ends with a person. Every step is a conditional write, so that any number of
+    reconcilers, late owners, webhooks and clients may be at it at once. What a run costs follows
+    the number of records that are due, never the size of the table; and what one provider, queue or
+    bucket takes of its time is bounded.
 
     Args:
         resolvers: those that are to be asked; a resolver is found once its module is imported, and
             naming it here sees to that.
         store: where the records are, by default in ONCEKEY_TABLE.
         escalations: the queue that tells a person, by default that of
-            ONCEKEY_ESCALATION_QUEUE_URL. Without one it is only logged, and stays due.
+            ONCEKEY_ESCALATION_QUEUE_URL. Without one it is only logged, each day.
         outbox: sends again what the outbox has kept too long, by default of ONCEKEY_OUTBOX_TABLE
             to ONCEKEY_QUEUE_URL, if they are set.
         handlers: the handlers of `mode="async"` whose own words tell a client that its request was
@@ -103,7 +105,8 @@ class Reconciler:
         """Reconcile for as long as the invocation lasts; the numbers of `Report`.
 
         Raises:
-            StoreError: the index, or the outbox, did not answer; what was not done is still due.
+            StoreError: the index, or the outbox, did not answer; or nothing of what was due could
+                be done, or turns could not be put on record. What was not done is still due.
             ConfigurationError: the environment is wrong; nothing was done.
         """
         del event
@@ -129,6 +132,7 @@ class Reconciler:
             escalations=self._escalations or _default_escalations(),
             timed_out=self._timed_out.ending,
             report=Report(),
+            run_ms=until_ms - self._clock.now_ms(),
         )
         report = visits.report
         try:
@@ -138,24 +142,43 @@ class Reconciler:
             report.log()
         if fault is not None:
             raise fault
+        _check(visits)
         return report
 
     def _visit_all(self, visits: Visits, store: OpenRecords, until_ms: int) -> None:
+        """First what needs the table alone, and then what waits for others.
+
+        What waits is not kept from its turn by more records than a run can look at: after half of
+        the time that is left it goes first.
+        """
         settings, report = visits.settings, visits.report
         # Each run begins elsewhere: where time is short, no shard is always the last.
         first = int(self._clock.random_fraction() * settings.due_shards)
-        keys = due_keys(
-            store, until_ms=self._clock.now_ms() - 1, shards=settings.due_shards, first=first
-        )
-        for pk in keys:
-            if self._clock.now_ms() + _LEAST_TIME_MS > until_ms:
-                report.is_complete = False
-                return
+        now_ms = self._clock.now_ms()
+        keys = due_keys(store, until_ms=now_ms - 1, shards=settings.due_shards, first=first)
+
+        def is_time_left() -> bool:
+            return self._clock.now_ms() + _LEAST_TIME_MS <= until_ms
+
+        half_ms = now_ms + (until_ms - now_ms) // 2
+        fault: StoreError | None = None
+        for look_until_ms in (half_ms, until_ms):
             try:
-                visits.visit(pk, until_ms)
-            except Exception as error:  # noqa: BLE001 -- one record holds no other up
-                report.failed += 1
-                visit_failed(pk, error)
+                for pk in keys:
+                    if not is_time_left():
+                        report.is_complete = False
+                        break
+                    visits.look(pk)
+                    if visits.lanes.are_waiting and self._clock.now_ms() >= look_until_ms:
+                        break
+            except StoreError as error:
+                fault = error
+            visits.work(until_ms, is_time_left)
+        visits.end(is_time_left)
+        visits.work(until_ms, is_time_left)
+        report.is_complete &= not visits.lanes.are_waiting
+        if fault is not None:
+            raise fault
 
     def _sweep(self, outbox: OutboxSweep, visits: Visits, until_ms: int) -> StoreError | None:
         """Sweep for a quarter of the time at the most; the failure, if there is one.
@@ -177,6 +200,25 @@ class Reconciler:
         report.set_aside += swept.set_aside
         report.is_complete &= swept.is_complete
         return None
+
+
+def _check(visits: Visits) -> None:
+    """Return unless the run has done nothing of what it had to, or nobody would see that it fails.
+
+    Raises:
+        StoreError: as said.
+    """
+    report = visits.report
+    if visits.refused:
+        raise StoreError(
+            f"{len(visits.refused)} records cannot take a turn: {visits.refused[-1]}",
+            transient=False,
+        )
+    if report.failed and not (visits.worked or report.resent or report.escalated):
+        raise StoreError(
+            f"nothing of what is due could be done, {report.failed} times: see the log",
+            transient=False,
+        )
 
 
 def _budget_ms(left_ms: int) -> int:

@@ -18,12 +18,14 @@ _logger = logging.getLogger("oncekey")
 class Report:
     """The numbers of one run.
 
-    `visited` records were read; of those `expired` had lost their owner, `timed_out` never had one,
-    `asked` had a resolver that was asked, `settled` are, `still_unknown` are not yet, `handed_back`
-    go to a worker, `waiting` wait for their client or a redrive, `escalated` for a person,
-    `overtaken` met somebody faster, and `failed` could not be read or written. `resent` messages of
-    the outbox were sent again, and `set_aside` will not be: the queue never takes them.
-    `is_complete`: nothing that was due was left for want of time.
+    Each counts what has been done, not what was begun. `visited` records were due and looked at; of
+    those `expired` had lost their owner, `timed_out` never had one, `asked` had a resolver that was
+    asked, `settled` are, `still_unknown` are not yet, `handed_back` go to a worker, `waiting` wait
+    for their client or a redrive, `escalated` were told to a person, by the queue or, without one,
+    by the log, `overtaken` met somebody faster, and `failed` could not be read, written or told.
+    `resent` messages of the outbox were sent again, and `set_aside` will not be: the queue never
+    takes them. `is_complete`: nothing that was due was left for want of time, or because what it
+    needs has had its share of the run.
     """
 
     visited: int = 0
@@ -56,12 +58,14 @@ class Report:
         )
 
 
-def visit_failed(pk: str, error: Exception) -> None:
-    """A record could not be read or written, or a visit raised; it stays due, or is due again.
+def reason_of(error: Exception) -> str:
+    """Why a visit failed: of what is no failure of the store the kind, and not the text."""
+    return error.reason if isinstance(error, StoreError) else type(error).__name__
 
-    Of what is no failure of the store the kind is told, and not the text.
-    """
-    reason = error.reason if isinstance(error, StoreError) else type(error).__name__
+
+def visit_failed(pk: str, error: Exception) -> None:
+    """A record could not be read, written or told, or a visit raised; it is due, or due again."""
+    reason = reason_of(error)
     _logger.error(
         "oncekey visit-failed: %s: %s",
         pk,
@@ -102,4 +106,24 @@ def answer_not_storable(record: Record, now_ms: int, mistake: TypeError) -> None
             "operation_id": record.operation_id,
             "age_ms": now_ms - record.created_at_ms,
         },
+    )
+
+
+def turn_not_taken(pk: str, error: StoreError) -> None:
+    """A visit has failed, and that could not be put on record; it comes up again at once."""
+    _logger.error(
+        "oncekey turn-not-taken: %s: %s",
+        pk,
+        error.reason,
+        extra={"oncekey_event": "turn-not-taken", "reason": error.reason},
+    )
+
+
+def stuck(pk: str, reason: str) -> None:
+    """A person has to look at what is under a key of the table: no visit can do anything."""
+    _logger.error(
+        "oncekey escalated: %s: %s",
+        pk,
+        reason,
+        extra={"oncekey_event": "escalated", "pk": pk, "reason": reason},
     )

@@ -18,6 +18,7 @@ _RANGES = {
     "max_attempts": (1, 1_000),
     "resolver_timeout_ms": (1, 900_000),
     "outbox_grace_ms": (0, _DAY_MS),
+    "escalate_again_ms": (_DAY_MS, 90 * _DAY_MS),
 }
 _VARIABLES = {
     "ONCEKEY_RECONCILE_FIRST_DELAY_MS": "first_delay_ms",
@@ -25,6 +26,7 @@ _VARIABLES = {
     "ONCEKEY_RECONCILE_MAX_ATTEMPTS": "max_attempts",
     "ONCEKEY_RESOLVER_TIMEOUT_MS": "resolver_timeout_ms",
     "ONCEKEY_OUTBOX_GRACE_MS": "outbox_grace_ms",
+    "ONCEKEY_ESCALATE_AGAIN_MS": "escalate_again_ms",
 }
 
 
@@ -39,6 +41,7 @@ class ReconcilerSettings:
             delays that are the defaults, that is after five to ten hours.
         resolver_timeout_ms: how long a resolver may take; after that its turn is over.
         outbox_grace_ms: a message that is older and still in the outbox is sent again.
+        escalate_again_ms: what was escalated and is not settled is escalated again after that.
     """
 
     first_delay_ms: int = 60_000
@@ -46,6 +49,7 @@ class ReconcilerSettings:
     max_attempts: int = 10
     resolver_timeout_ms: int = 10_000
     outbox_grace_ms: int = 60_000
+    escalate_again_ms: int = 7 * _DAY_MS
 
     def __post_init__(self) -> None:
         faults = [

@@ -2,51 +2,50 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from oncekey import reconciler_report, retry, telemetry
 from oncekey.commit import Commit, token
-from oncekey.driver import drive
-from oncekey.due_transitions import Reschedule
 from oncekey.errors import StoreError
-from oncekey.escalation import escalate
 from oncekey.job import Job, message_of
+from oncekey.reconciler_lanes import Lane, Lanes, Stuck
+from oncekey.reconciler_people import People
+from oncekey.reconciler_writes import Writes, has_landed
 from oncekey.reconciling import (
     Ask,
     End,
     Escalate,
     HandBack,
     Leave,
-    Tell,
     Visit,
     Visitor,
     Wait,
     has_resolver,
 )
-from oncekey.record import Due
-from oncekey.resolvers import StillUnknown
+from oncekey.record import LOOKED_AT
+from oncekey.resolvers import StillUnknown, needs_nobody, resolver_of
 from oncekey.settlement import Settlement, Settler
 from oncekey.store import Refused, Written
-from oncekey.stored_answer import opened
+from oncekey.stored_answer import OBJECT_CALL_TIMEOUT_MS, Place, opened
 from oncekey.transition_rules import applied
-from oncekey.transitions import ExpireLease, seen
+from oncekey.transitions import ExpireLease
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.pending_transitions import TimeOut
+    from oncekey.due_index import OpenRecords
+    from oncekey.due_transitions import Reschedule
+    from oncekey.reconciler_lanes import Waiting
     from oncekey.reconciler_report import Report
     from oncekey.reconciler_settings import ReconcilerSettings
     from oncekey.record import Record
-    from oncekey.retry import Budget
+    from oncekey.resolvers import Finding
     from oncekey.settings import Settings
     from oncekey.sqs_queue import SqsQueue
-    from oncekey.store import Store
+    from oncekey.stored_answer import Blob
     from oncekey.transitions import Ending
 
 R = TypeVar("R")
@@ -54,44 +53,158 @@ R = TypeVar("R")
 # Ending a dead attempt makes it unknown or half done, which is then met once more.
 _MOST_ROUNDS = 3
 _LONGEST_WISH = timedelta(days=30)
-# Each costs the run ten seconds, and there may be hundreds where a provider hangs.
-_MOST_UNANSWERED = 2
+# Its client waits for a connection and an answer, twice.
+_QUEUE_MS = 10_000
+_TRANSACTION_MS = 1_500
+# A message takes no more of what is left of a run, whose end would cut it off.
+_LEFT_FOR_A_MESSAGE = 4
+_ESCALATIONS, _HAND_BACKS = "escalations", "hand-backs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visits:
-    """The visits of one run. What they do is counted in `report`."""
+    """The visits of one run. What they do is counted in `report`.
 
-    store: Store
+    What needs nothing but the table is done at once (`look`). What needs a resolver, the escalation
+    queue or the outbox waits for its turn among those that need the same (`work`).
+
+    Attributes:
+        lanes: what waits.
+        worked: the records whose visit has done something, and not failed.
+        failed: the records whose visit has failed.
+        had_turn: the records whose next turn is on record.
+        not_answered: the records whose visit failed, and might not have a moment later.
+        refused: why turns could not be put on record, where no waiting helps.
+    """
+
+    store: OpenRecords
     clock: Clock
     settings: Settings
     turns: ReconcilerSettings
     escalations: SqsQueue | None
     timed_out: Callable[[Record, Settings, int], Ending]
     report: Report
-    # How often a resolver of an operation has not answered in time.
-    unanswered: Counter[str] = field(default_factory=Counter)
+    run_ms: int = 50_000
+    lanes: Lanes = field(default_factory=Lanes)
+    worked: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
+    had_turn: set[str] = field(default_factory=set)
+    not_answered: dict[str, Record | None] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
 
     def visit(self, pk: str, until_ms: int) -> None:
-        """Do what is due about the record under `pk`.
+        """Do what is due about the record under `pk`, and nothing else.
 
-        When it returns, that is done, or somebody else was faster, or it is due again later. A
-        resolver that is asked has until `until_ms` at the most.
-
-        Raises:
-            StoreError: the record is still due, at once or after the turn that was taken.
+        When it returns, that is done, or somebody else was faster, or it is due again later; or it
+        has failed, which is counted and logged. A resolver has until `until_ms` at the most.
         """
+        self.look(pk)
+        self.work(until_ms, lambda: True)
+
+    def look(self, pk: str) -> None:
+        """Do what is due about the record under `pk` and needs the table alone; the rest waits."""
         self.report.visited += 1
-        record = self._run(retry.read(pk, self._budget(), self.clock))
-        for _ in range(_MOST_ROUNDS):
-            if record is None:
-                return
-            decision = self._visitor().visit(record)
-            if isinstance(decision, End):
+        record: Record | None = None
+        try:
+            record = self._writes.run(retry.read(pk, self._writes.budget(), self.clock))
+            for _ in range(_MOST_ROUNDS):
+                if record is None:
+                    return
+                decision = self._visitor().visit(record)
+                if not isinstance(decision, End):
+                    self._begin(record, decision)
+                    return
                 record = self._end(record, decision)
-            else:
-                self._carry_out(record, decision, until_ms)
+                self.worked.add(pk)
+        except Exception as error:  # noqa: BLE001 -- one record holds no other up
+            self._failed(pk, record, error)
+
+    def work(self, until_ms: int, is_time_left: Callable[[], bool]) -> None:
+        """Do what waits, for as long as there is time; what is left is due, without a turn."""
+        while is_time_left():
+            lane = self.lanes.next(until_ms - self.clock.now_ms())
+            if lane is None:
                 return
+            one = lane.waiting.popleft()
+            began_ms, is_failure = self.clock.now_ms(), False
+            try:
+                is_failure = not self._carry_out(one, until_ms)
+                if one.pk not in self.failed:
+                    self.worked.add(one.pk)
+            except Exception as error:  # noqa: BLE001 -- as in `look`
+                # What no waiting helps is the record's fault, or the deployment's.
+                is_failure = isinstance(error, StoreError) and error.transient
+                self._failed(one.pk, one.record if isinstance(one, Stuck) else one, error)
+            lane.used(self.clock.now_ms() - began_ms, is_failure=is_failure)
+
+    def end(self, is_time_left: Callable[[], bool]) -> None:
+        """Take the turn of what has failed while others were done: it is that record's own fault.
+
+        In an outage nothing is done, and nobody's turns are used up.
+        """
+        for pk, record in self.not_answered.items():
+            is_their_own = self.worked and is_time_left()
+            if not is_their_own or not self._take_anyway(pk, record, "StoreError", is_passing=True):
+                return
+
+    def _begin(self, record: Record, decision: Visit) -> None:
+        lane = self._lane(record, decision)
+        if lane is None:
+            # The index may lag: somebody was here, and nothing is to be done.
+            if not isinstance(decision, Leave):
+                self._at_once(record, decision)
+                self.worked.add(record.pk)
+        elif not lane.add(record):
+            self.report.is_complete = False
+
+    def _lane(self, record: Record, decision: Visit) -> Lane | None:
+        """What the decision depends on, beside the table."""
+        match decision:
+            case Ask() if not needs_nobody(record):
+                about = resolver_of(record.operation, record.step_in_doubt)
+                assumed_ms = self.turns.resolver_timeout_ms
+                return self.lanes.lane(about, run_ms=self.run_ms, assumed_ms=assumed_ms)
+            case Escalate():
+                return self._escalation_lane()
+            case HandBack():
+                options = {"run_ms": self.run_ms, "assumed_ms": _TRANSACTION_MS, "most_failures": 2}
+                return self.lanes.lane(_HAND_BACKS, **options)
+            case _:
+                return None
+
+    def _escalation_lane(self) -> Lane:
+        # After one failure: whoever was to be told then may have been, and is not told again today.
+        return self.lanes.lane(
+            _ESCALATIONS,
+            run_ms=self.run_ms,
+            assumed_ms=_QUEUE_MS,
+            least_ms=min(_QUEUE_MS, self.run_ms // _LEFT_FOR_A_MESSAGE),
+            most_failures=1,
+        )
+
+    def _at_once(self, record: Record, decision: Visit) -> None:
+        match decision:
+            case Ask(turn=turn):
+                self._ask(record, turn, self.clock.now_ms() + 1)
+            case Wait(turn=turn):
+                self.report.waiting += self._writes.take(record, turn) is not None
+            case _:
+                return
+
+    def _carry_out(self, one: Waiting, until_ms: int) -> bool:
+        """Whether what `one` depends on has done what it was asked, or was not needed."""
+        if isinstance(one, Stuck):
+            return self._people.are_told_of(one)
+        match self._visitor().visit(one):
+            case Ask(turn=turn):
+                return self._ask(one, turn, until_ms)
+            case HandBack(turn=turn):
+                self._hand_back(one, turn)
+            case Escalate(turn=turn):
+                return self._people.are_told(one, turn)
+            case _:
+                pass
+        return True
 
     def _visitor(self) -> Visitor:
         now_ms = self.clock.now_ms()
@@ -104,25 +217,8 @@ class Visits:
             timed_out=lambda record: self.timed_out(record, self.settings, now_ms),
         )
 
-    def _carry_out(self, record: Record, decision: Visit, until_ms: int) -> None:
-        match decision:
-            case Ask(turn=turn):
-                self._ask(record, turn, until_ms)
-            case HandBack(turn=turn):
-                self._hand_back(record, turn)
-            case Wait(turn=turn):
-                self.report.waiting += self._take(record, turn) is not None
-            case Escalate(turn=turn):
-                marked = self._take(record, turn)
-                if marked is not None:
-                    self._tell(marked)
-            case Tell():
-                self._tell(record)
-            case Leave() | End():
-                return
-
     def _end(self, record: Record, end: End) -> Record | None:
-        after = self._take(record, end.transition)
+        after = self._writes.take(record, end.transition)
         if after is None:
             return None
         if isinstance(end.transition, ExpireLease):
@@ -132,42 +228,35 @@ class Visits:
             self.report.timed_out += 1
         return after
 
-    def _take(
-        self, record: Record, transition: Reschedule | ExpireLease | TimeOut
-    ) -> Record | None:
-        """Apply `transition`: what it leaves, or None if somebody else was faster."""
-        budget = self._budget()
-        reply = self._run(retry.write(transition, budget, self.clock))
-        after = applied(transition, record)
-        if isinstance(reply, Refused) and not _has_landed(reply, after, budget):
-            self.report.overtaken += 1
-            return None
-        return after
-
-    def _ask(self, record: Record, turn: Reschedule, until_ms: int) -> None:
-        if self.unanswered[record.operation] >= _MOST_UNANSWERED:
-            # Still due, and first in the next run: what others wait for is done in this one.
-            self.report.is_complete = False
-            return
-        asked = self._take(record, turn)
+    def _ask(self, record: Record, turn: Reschedule, until_ms: int) -> bool:
+        """Whether somebody knew."""
+        asked = self._writes.take(record, turn)
         if asked is None:
-            return
-        self.report.asked += 1
-        asked_at_ms = self.clock.now_ms()
-        timeout_ms = min(self.turns.resolver_timeout_ms, max(1, until_ms - asked_at_ms))
+            return True
+        timeout_ms = min(self.turns.resolver_timeout_ms, max(1, until_ms - self.clock.now_ms()))
         settler = Settler(
             store=self.store,
             clock=self.clock,
             settings=self.settings,
             resolver_timeout_ms=timeout_ms,
+            keeping=self._keep,
         )
         finding = settler.find_out(asked)
-        if isinstance(finding, StillUnknown | Settlement):
+        if isinstance(finding, Settlement):
             self.report.still_unknown += 1
-            self.unanswered[record.operation] += self.clock.now_ms() - asked_at_ms >= timeout_ms
-            if isinstance(finding, StillUnknown):
-                self._put_off(asked, finding)
-            return
+            return True
+        self.report.asked += not needs_nobody(asked)
+        if isinstance(finding, StillUnknown):
+            is_unknown = self._put_off(asked, finding)
+            self.report.still_unknown += is_unknown
+            return not is_unknown
+        try:
+            self._write(settler, asked, finding)
+        except Exception as error:  # noqa: BLE001 -- as in `look`; whoever was asked has answered
+            self._failed(asked.pk, asked, error)
+        return True
+
+    def _write(self, settler: Settler, asked: Record, finding: Finding) -> None:
         try:
             settlement = settler.write(asked, finding)
         except TypeError as mistake:
@@ -175,22 +264,39 @@ class Visits:
             self.report.still_unknown += 1
             reconciler_report.answer_not_storable(asked, self.clock.now_ms(), mistake)
             return
-        self.report.settled += settlement is Settlement.SETTLED
-        self.report.overtaken += settlement is Settlement.OVERTAKEN
+        match settlement:
+            case Settlement.SETTLED:
+                self.report.settled += 1
+            case Settlement.TOO_EARLY | Settlement.STILL_UNKNOWN | Settlement.NO_RESOLVER:
+                self.report.still_unknown += 1
+            case Settlement.OVERTAKEN | Settlement.RUNNING | Settlement.NOT_IN_DOUBT:
+                self.report.overtaken += 1
 
-    def _put_off(self, asked: Record, finding: StillUnknown) -> None:
-        """Honour a resolver's wish to be asked later than by the back-off."""
+    def _keep(self, blob: Blob) -> None:
+        """Keep an answer, unless the bucket is so slow that others would wait for it."""
+        if blob.at.place is not Place.OBJECT:
+            self._writes.run(retry.keep(blob, self._writes.budget(), self.clock))
+            return
+        bucket = self.lanes.lane("bucket", run_ms=self.run_ms, assumed_ms=OBJECT_CALL_TIMEOUT_MS)
+        if bucket.is_closed:
+            raise StoreError("the bucket is slow; left for the next turn", transient=True)
+        began_ms = self.clock.now_ms()
+        try:
+            self._writes.run(retry.keep(blob, self._writes.budget(), self.clock))
+        finally:
+            # Slow it is also where it works, and others wait behind this answer.
+            bucket.used(self.clock.now_ms() - began_ms, is_failure=True)
+
+    def _put_off(self, asked: Record, finding: StillUnknown) -> bool:
+        """Honour a resolver's wish to be asked later than by the back-off.
+
+        False if somebody has settled it meanwhile.
+        """
         wish_ms = int(min(finding.retry_in, _LONGEST_WISH).total_seconds() * 1000)
         at_ms = self.clock.now_ms() + wish_ms
         if asked.due is None or at_ms <= asked.due.at_ms:
-            return
-        later = Reschedule(
-            pk=asked.pk,
-            seen=seen(asked),
-            due=Due(shard=asked.due.shard, at_ms=at_ms),
-            attempts=asked.reconcile_attempts,
-        )
-        self._take(asked, later)
+            return True
+        return self._writes.move(asked, at_ms) is not None
 
     def _hand_back(self, record: Record, turn: Reschedule) -> None:
         """Tell a worker to go on, in the transaction that takes the turn."""
@@ -207,42 +313,68 @@ class Visits:
             token=token(record.operation_id, record.owner, taken.rev),
             messages=(message,),
         )
-        budget = self._budget()
-        reply = self._run(retry.commit(commit, budget, self.clock, lambda met: met == taken))
-        if isinstance(reply, Written) or _has_landed(reply, taken, budget):
+        budget = self._writes.budget()
+        reply = self._writes.run(retry.commit(commit, budget, self.clock, lambda met: met == taken))
+        if isinstance(reply, Written) or has_landed(reply, taken, budget):
             self.report.handed_back += 1
         elif isinstance(reply, Refused):
             self.report.overtaken += 1
         else:
             raise StoreError("the message cannot be written", transient=False)
 
-    def _tell(self, record: Record) -> None:
-        reconciler_report.escalated(record, self.clock.now_ms())
-        self.report.escalated += 1
-        if self.escalations is None:
-            # Nobody is told but by the log: it comes up again, and is said again.
-            later = Due(
-                shard=record.due_shard,
-                at_ms=self.clock.now_ms() + self.turns.longest_delay_ms,
-            )
+    def _failed(self, pk: str, record: Record | None, error: Exception) -> None:
+        """Count what has failed, and see to it that it ends: with a turn, and at last a person."""
+        self.report.failed += 1
+        self.failed.add(pk)
+        reconciler_report.visit_failed(pk, error)
+        if pk in self.had_turn:
+            return
+        if isinstance(error, StoreError) and error.transient:
+            self.not_answered[pk] = record
         else:
-            escalate(record, self.escalations)
-            later = None
-        self._take(
-            record,
-            Reschedule(
-                pk=record.pk, seen=seen(record), due=later, attempts=record.reconcile_attempts
-            ),
+            self._take_anyway(pk, record, reconciler_report.reason_of(error))
+
+    def _take_anyway(
+        self, pk: str, record: Record | None, reason: str, *, is_passing: bool = False
+    ) -> bool:
+        """Take the turn with what no visit can do anything with; whether the store has answered.
+
+        What may be passing is due at once for the first time.
+        """
+        try:
+            if record is not None and record.status in LOOKED_AT:
+                turn = self._visitor().turn(record)
+                self._writes.run(retry.write(turn, self._writes.budget(), self.clock))
+            else:
+                self._move_on(pk, record, reason, is_passing=is_passing)
+        except StoreError as error:
+            reconciler_report.turn_not_taken(pk, error)
+            if not error.transient:
+                self.refused.append(error.reason)
+            return not error.transient
+        return True
+
+    def _move_on(self, pk: str, record: Record | None, reason: str, *, is_passing: bool) -> None:
+        now_ms = self.clock.now_ms()
+        first_ms = now_ms - 1 if is_passing else now_ms + self.turns.first_delay_ms
+        times = self.store.put_off(pk, due_by_ms=now_ms, to_ms=first_ms)
+        if times is None:
+            return
+        if times >= self.turns.max_attempts:
+            self._escalation_lane().add(Stuck(pk, record, reason, times))
+            return
+        if times == 1:
+            return
+        delay_ms = self.turns.delay_ms(times, self.clock.random_fraction())
+        to_ms = now_ms + max(self.turns.first_delay_ms, delay_ms)
+        self.store.put_off(pk, due_by_ms=first_ms, to_ms=to_ms, counts=False)
+
+    @property
+    def _writes(self) -> Writes:
+        return Writes(
+            store=self.store, clock=self.clock, report=self.report, had_turn=self.had_turn
         )
 
-    def _run(self, flow: Flow[R]) -> R:
-        return drive(flow, store=self.store, clock=self.clock)
-
-    def _budget(self) -> Budget:
-        return retry.few_tries(self.clock.now_ms(), self.store.call_timeout_ms)
-
-
-def _has_landed(reply: object, after: Record, budget: Budget) -> bool:
-    # Ours, and its answer was lost. Another reconciler may have written the very same at the same
-    # moment: without a lost answer it was that one.
-    return isinstance(reply, Refused) and reply.record == after and budget.doubts > 0
+    @property
+    def _people(self) -> People:
+        return People(writes=self._writes, turns=self.turns, queue=self.escalations)

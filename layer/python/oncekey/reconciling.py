@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from oncekey.record import Record
     from oncekey.settings import Settings
 
-# A person is told a moment after the record says so: whoever is killed in between leaves it due.
-TOLD_WITHIN_MS = 60_000
+# The mark that is written before a person is told moves the record on by so much: whoever is killed
+# before telling leaves it due, and nobody is told twice a day.
+TOLD_ONCE_IN_MS = 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +59,12 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Escalate:
-    """Mark the record as one for a person, and then tell one."""
+    """Mark the record as one for a person, and then tell one, for the first time or again."""
 
     turn: Reschedule
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
-    """A person is to be told, and only then does nobody look any more."""
-
-
-Visit = Leave | End | Ask | HandBack | Wait | Escalate | Tell
+Visit = Leave | End | Ask | HandBack | Wait | Escalate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +91,13 @@ class Visitor:
             return self._dead(record) if record.is_lease_over(self.now_ms) else Leave()
         if record.status is Status.COMPLETED:
             return Leave()
-        if record.escalated_at_ms is not None:
-            return Tell()
+        is_used_up = record.reconcile_attempts >= self.turns.max_attempts
+        if record.escalated_at_ms is not None or is_used_up:
+            return Escalate(self._escalation(record))
         if record.status is Status.PENDING and not record.was_begun:
             ending = self.timed_out(record)
             return End(TimeOut(pk=record.pk, seen_owner=record.owner, ending=ending))
-        if record.reconcile_attempts >= self.turns.max_attempts:
-            return Escalate(self._escalation(record))
-        turn = self._turn(record)
+        turn = self.turn(record)
         if record.status is Status.UNKNOWN:
             return Ask(turn) if self.has_resolver(record) else Escalate(self._escalation(record))
         if record.status is Status.PENDING or record.request is None:
@@ -123,19 +118,23 @@ class Visitor:
             to = Retry(reason="lease-expired", expires_at_s=until_s)
         return End(ExpireLease(pk=record.pk, seen=seen(record), now_ms=self.now_ms, to=to))
 
-    def _turn(self, record: Record) -> Reschedule:
+    def turn(self, record: Record) -> Reschedule:
+        """The turn that is taken with `record` now, whatever is done in it."""
         attempts = record.reconcile_attempts + 1
         due_at_ms = self.now_ms + self.turns.delay_ms(attempts, self.chance)
         due = Due(shard=record.due_shard, at_ms=due_at_ms)
         return Reschedule(pk=record.pk, seen=seen(record), due=due, attempts=attempts)
 
     def _escalation(self, record: Record) -> Reschedule:
+        again_ms, since_ms = self.turns.escalate_again_ms, record.escalated_at_ms
+        # Within that time it is the same escalation, whose message may not have been sent.
+        is_new = since_ms is None or since_ms + again_ms <= self.now_ms
         return Reschedule(
             pk=record.pk,
             seen=seen(record),
-            due=Due(shard=record.due_shard, at_ms=self.now_ms + TOLD_WITHIN_MS),
+            due=Due(shard=record.due_shard, at_ms=self.now_ms + TOLD_ONCE_IN_MS),
             attempts=record.reconcile_attempts,
-            escalated_at_ms=self.now_ms,
+            escalated_at_ms=self.now_ms if is_new else since_ms,
         )
 
     def _now(self, record: Record) -> Due:

@@ -33,6 +33,8 @@ class Effects(StrEnum):
 
 # Only these may carry an expiry: nothing in doubt is ever evicted.
 SETTLED = frozenset({Status.COMPLETED, Status.FAILED_RETRYABLE})
+# Of these a reconciler takes turns, and leaves them what they are.
+LOOKED_AT = frozenset({Status.UNKNOWN, Status.FAILED_RETRYABLE, Status.PENDING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +98,7 @@ class Record:
     def is_overdue(self, now_ms: int) -> bool:
         """Whether no worker has begun in time what was accepted.
 
-        It stays so once a reconciler has looked at it, which moves its `due` on, and in the end
-        takes it away.
+        It stays so once a reconciler has looked at it, which moves its `due` on.
         """
         is_past_due = self.due is not None and self.due.at_ms <= now_ms
         is_late = is_past_due or self.reconcile_attempts > 0

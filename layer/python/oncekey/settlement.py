@@ -25,6 +25,8 @@ from oncekey.settling_writes import Settling, answer_text
 from oncekey.store import Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oncekey.clock import Clock
     from oncekey.commands import Flow
     from oncekey.record import Record
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from oncekey.settings import Settings
     from oncekey.settling_writes import Settled
     from oncekey.store import Store
+    from oncekey.stored_answer import Blob
 
 R = TypeVar("R")
 
@@ -57,13 +60,15 @@ class Settlement(StrEnum):
 class Settler:
     """Settles records: where they are, by which clock, and in which environment.
 
-    `resolver_timeout_ms`: how long a resolver may take; None for as long as it likes.
+    `resolver_timeout_ms`: how long a resolver may take; None for as long as it likes. `keeping`:
+    how what stands beside the record is kept there, if not just so.
     """
 
     store: Store
     clock: Clock
     settings: Settings
     resolver_timeout_ms: int | None = None
+    keeping: Callable[[Blob], None] | None = None
 
     def settle(self, record: Record) -> Settlement:
         """Ask the resolver of `record`, and write what it says.
@@ -154,13 +159,16 @@ class Settler:
         now_ms, lease_until_ms = self.clock.now_ms(), record.lease_until_ms or 0
         if now_ms <= lease_until_ms + self.settings.reconcile_grace_ms:
             return True
-        # Until somebody has looked, it is due after the grace of its own handler, which may be
-        # longer than the one here.
-        due = record.due if not record.reconcile_attempts else None
+        # A reconciler looks after the grace of the record's own handler, which may be longer than
+        # the one here. Until then it is due after that.
+        was_told = record.escalated_at_ms is not None and record.escalated_at_ms > lease_until_ms
+        due = None if record.reconcile_attempts or was_told else record.due
         return due is not None and now_ms < due.at_ms
 
     def _send(self, record: Record, settled: Settled) -> Settlement | Record:
-        if settled.blob is not None:
+        if settled.blob is not None and self.keeping is not None:
+            self.keeping(settled.blob)
+        elif settled.blob is not None:
             self._run(retry.keep(settled.blob, self._budget(), self.clock))
         reply = self._run(retry.write(settled.transition, self._budget(), self.clock))
         if isinstance(reply, Refused) and not _is_ours(reply.record, settled):

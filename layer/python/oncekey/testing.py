@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter as Counts
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey.commit import ConditionsFailed
@@ -48,6 +50,7 @@ class MemoryStore:
         self._lock = threading.Lock()
         self.blobs: dict[str, bytes] = {}
         self._most_due_shards = 0
+        self._put_off: Counts[str] = Counts()
         self.counters: dict[str, Counter] = {}
 
     def write(self, transition: Transition) -> Written | Refused:
@@ -116,6 +119,16 @@ class MemoryStore:
         page, rest = entries[:MOST_ON_PAGE], entries[MOST_ON_PAGE:]
         keys = tuple(pk for _, pk in page)
         return DuePage(keys=keys, after=page[-1] if rest else None, read=len(page))
+
+    def put_off(self, pk: str, *, due_by_ms: int, to_ms: int, counts: bool = True) -> int | None:
+        """See `oncekey.due_index.OpenRecords.put_off`."""
+        with self._lock:
+            record = self.records.get(pk)
+            if record is None or record.due is None or record.due.at_ms > due_by_ms:
+                return None
+            self.records[pk] = replace(record, due=replace(record.due, at_ms=to_ms))
+            self._put_off[pk] += counts
+            return self._put_off[pk]
 
     def most_due_shards(self, at_least: int) -> int:
         """See `oncekey.due_index.OpenRecords.most_due_shards`."""

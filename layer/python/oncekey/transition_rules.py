@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from oncekey.due_transitions import Reschedule
 from oncekey.pending_transitions import Begin, Enqueue, SettlePending, TimeOut
-from oncekey.record import Effects, Record, Status
+from oncekey.record import LOOKED_AT, Effects, Record, Status
 from oncekey.record_changes import begun, ended, waiting
 from oncekey.step_transitions import ClearStep, FinishStep, StartStep, StepTransition
 from oncekey.transitions import (
@@ -117,8 +117,7 @@ def _step_in_doubt(record: Record) -> str | None:
 
 
 def _is_looked_at(record: Record) -> bool:
-    stays = record.status in {Status.UNKNOWN, Status.FAILED_RETRYABLE, Status.PENDING}
-    return stays and record.due is not None
+    return record.status in LOOKED_AT and record.due is not None
 
 
 def _waits_under(record: Record, owner: str) -> bool:

@@ -1,0 +1,73 @@
+"""Telling people, in a run of the reconciler, what nobody else can settle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oncekey import reconciler_report
+from oncekey.escalation import NotSent, escalate, send, stuck_body
+from oncekey.reconciling import TOLD_ONCE_IN_MS
+
+if TYPE_CHECKING:
+    from oncekey.due_transitions import Reschedule
+    from oncekey.reconciler_lanes import Stuck
+    from oncekey.reconciler_settings import ReconcilerSettings
+    from oncekey.reconciler_writes import Writes
+    from oncekey.record import Record
+    from oncekey.sqs_queue import SqsQueue
+
+# What the queue has not taken for certain is sent again after that.
+_SENT_AGAIN_IN_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class People:
+    """Who is told, by `queue`, or where there is none by the log."""
+
+    writes: Writes
+    turns: ReconcilerSettings
+    queue: SqsQueue | None
+
+    def are_told(self, record: Record, turn: Reschedule) -> bool:
+        """Tell a person of `record`, once a day at the most and for certain at last.
+
+        The mark, which comes first, moves the record on by a day. So whoever is killed, or is not
+        answered by a queue that may have the message, tells nobody again today.
+        """
+        marked = self.writes.take(record, turn)
+        if marked is None:
+            return True
+        if self.queue is not None:
+            try:
+                escalate(marked, self.queue)
+            except NotSent:
+                self.writes.move(marked, self.writes.clock.now_ms() + _SENT_AGAIN_IN_MS)
+                raise
+        # Without a queue it is said in the log, each day.
+        reconciler_report.escalated(marked, self.writes.clock.now_ms())
+        self.writes.report.escalated += 1
+        if self.queue is not None:
+            self.writes.move(marked, self.writes.clock.now_ms() + self.turns.escalate_again_ms)
+        return True
+
+    def are_told_of(self, stuck: Stuck) -> bool:
+        """Tell a person of what cannot be visited, without reading it; once a day at the most."""
+        store, now_ms = self.writes.store, self.writes.clock.now_ms()
+        by_ms = now_ms + self.turns.longest_delay_ms
+        tomorrow_ms = now_ms + TOLD_ONCE_IN_MS
+        store.put_off(stuck.pk, due_by_ms=by_ms, to_ms=tomorrow_ms, counts=False)
+        if self.queue is not None:
+            body = stuck_body(stuck.pk, stuck.record, stuck.reason, stuck.times)
+            try:
+                send(stuck.pk, body, self.queue)
+            except NotSent:
+                soon_ms = now_ms + _SENT_AGAIN_IN_MS
+                store.put_off(stuck.pk, due_by_ms=tomorrow_ms, to_ms=soon_ms, counts=False)
+                raise
+        reconciler_report.stuck(stuck.pk, stuck.reason)
+        self.writes.report.escalated += 1
+        if self.queue is not None:
+            again_ms = self.writes.clock.now_ms() + self.turns.escalate_again_ms
+            store.put_off(stuck.pk, due_by_ms=tomorrow_ms, to_ms=again_ms, counts=False)
+        return True
