@@ -50,6 +50,8 @@ class Raising(tzinfo):
         """As it says."""
         raise self._error
 
+    dst = tzname = utcoffset
+
 
 class Opaque:
     """An object that answers every question with an exception of its own."""

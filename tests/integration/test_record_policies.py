@@ -105,7 +105,12 @@ def test_a_dead_attempt_is_not_ended_by_an_answer_that_is_refused() -> None:
     Red when the answer is looked at after the first write.
     """
     service = Protected()
-    service.then = lambda _event, _op: setattr(service.store, "write", _dead) or MADE
+
+    def dies(_event: object, _op: object) -> Any:
+        service.store.write = _dead
+        return MADE
+
+    service.then = dies
     write = service.store.write
     service.send(POST)
     service.store.write = write

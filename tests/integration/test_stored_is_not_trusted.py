@@ -176,6 +176,7 @@ def test_a_stored_class_that_is_not_loaded_makes_a_call_say_so() -> None:
     calls.result = Item("x", 1)
     calls.call({"id": "a"})
     pk, stored = next(iter(calls.store.records.items()))
+    assert isinstance(stored.response, str)
     evil = stored.response.replace("tests.support.result_kinds:Item", "antigravity:Item")
     calls.store.records[pk] = replace(stored, response=evil)
 

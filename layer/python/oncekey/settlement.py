@@ -108,7 +108,7 @@ class Settler:
         """
         if not isinstance(finding, Completed) or record.status is Status.COMPLETED:
             return
-        if record.effects is Effects.RECORDED:
+        if record.effects is Effects.RECORDED and record.status is not Status.PENDING:
             encode(finding.result)
         else:
             answer_text(record.operation, policy_of(record, self.settings), finding.result)

@@ -1,0 +1,128 @@
+"""An outage of what the reconciler depends on: ten minutes, and hundreds that wait for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.outages import DAY_MS, Dependency, Service
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WAIT, NEED_IT_NOT = 300, 30
+# Longer than any answer that a record holds, and larger than any item may be in these tests.
+LARGE = "".join(chr(33 + each * 7919 % 90) for each in range(6_000))
+# After the outage: each minute for an hour, and then less often, until what a queue may have got
+# before it did not answer is sent again.
+HOUR, REST = 60, 30 * 60
+
+
+@pytest.fixture(autouse=True)
+def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other test's resolvers, and none of this one's left behind."""
+    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.resolvers._rules", {})
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """What is out, what waits for it, and what does not need it."""
+
+    of: Callable[[Service], Dependency]
+    waits: Callable[[Service], Callable[[], int]]
+    others: Callable[[Service], Callable[[], int]]
+    is_in_doubt: bool = False
+
+
+def orders(service: Service) -> Callable[[], int]:
+    """Operations whose resolver needs nobody."""
+    keys = service.unknown("POST /orders", NEED_IT_NOT)
+    service.knows("POST /orders")
+    return lambda: service.settled(keys)
+
+
+def payments(service: Service) -> Callable[[], int]:
+    """Operations whose resolver asks the provider."""
+    keys = service.unknown("POST /payments", WAIT)
+    service.answers("POST /payments")
+    return lambda: service.settled(keys)
+
+
+def reports(service: Service) -> Callable[[], int]:
+    """Operations whose answer only the bucket holds."""
+    keys = service.unknown("POST /reports", WAIT)
+    service.answers("POST /reports", body=LARGE)
+    return lambda: service.settled(keys)
+
+
+def transfers(service: Service) -> Callable[[], int]:
+    """Operations that only a person can settle."""
+    keys = service.unknown("POST /transfers", WAIT)
+    return lambda: service.escalated(keys)
+
+
+def messages(number: int) -> Callable[[Service], Callable[[], int]]:
+    """Messages that the relay has left behind."""
+
+    def made(service: Service) -> Callable[[], int]:
+        ids = service.publishes(number)
+        return lambda: service.sent(ids)
+
+    return made
+
+
+OUTAGES = {
+    "store": Outage(lambda service: service.table, payments, messages(NEED_IT_NOT)),
+    "queue": Outage(lambda service: service.queue, messages(WAIT), orders),
+    "escalation queue": Outage(lambda service: service.escalations, transfers, orders),
+    "provider": Outage(lambda service: service.provider, payments, orders),
+    "bucket": Outage(lambda service: service.bucket, reports, orders),
+}
+# How long a call takes, and whether it fails then.
+HOW = {
+    "dead": {"takes_ms": 1, "fails": True},
+    "hangs for 7 s": {"takes_ms": 7_000, "fails": True},
+    "hangs for 10 s": {"takes_ms": 10_000, "fails": True},
+    "slow": {"takes_ms": 8_000, "fails": False},
+}
+
+
+@pytest.mark.fault("K4.3")
+@pytest.mark.fault("K4.4")
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("out", OUTAGES)
+@pytest.mark.parametrize("first", ["those that wait", "the others"])
+def test_an_outage_keeps_those_waiting_that_need_what_is_out(
+    out: str, how: str, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an outage of ten minutes of anything that the reconciler depends on, with 300 that wait
+    for it, the 30 that do not need it are done within two runs; afterwards all are done, nobody is
+    told twice a day, and a run that could do nothing has failed.
+
+    Red when lanes are never closed, or one that is slow goes before one that is not.
+    """
+    monkeypatch.setattr("oncekey.stored_answer.LARGEST_COMPANION_BYTES", 3_000)
+    service, outage = Service(), OUTAGES[out]
+    if first == "the others":
+        others, waits = outage.others(service), outage.waits(service)
+    else:
+        waits, others = outage.waits(service), outage.others(service)
+    service.is_due()
+    dependency = outage.of(service)
+    dependency.takes_ms, dependency.fails = int(HOW[how]["takes_ms"]), bool(HOW[how]["fails"])
+
+    failed = service.runs(2)
+    assert others() == NEED_IT_NOT
+    failed += service.runs(8)
+
+    # The last eight runs could do nothing, where what is out does nothing.
+    assert failed >= 8 * bool(HOW[how]["fails"] and waits() == 0)
+    dependency.recovers()
+    service.runs(HOUR)
+    service.runs(REST, every_ms=DAY_MS // REST * 2)
+    assert waits() == WAIT
+    assert service.told_twice_a_day() == []
+    assert not [each for each in service.reports[-REST:] if each is None]
