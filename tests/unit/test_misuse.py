@@ -46,7 +46,7 @@ MISSPELT: list[tuple[str, dict[str, Any], str]] = [
     ("idempotent", {"zzz": 1}, "zzz is no option;"),
     ("idempotent_function", {"fingerprints": len}, r"\(did you mean fingerprint\?\)"),
     ("webhook", {"secret": b"x"}, r"\(did you mean secrets\?\)"),
-    ("resolver", {"operation": "x", "retension": 1}, r"\(did you mean retention\?\)"),
+    ("resolver", {"operation": "x", "stepp": 1}, r"\(did you mean step\?\)"),
     ("idempotent_route", {"operation": "x", "tenant": TENANT}, "operation is no option"),
     ("Quota", {"new_key": 1}, r"\(did you mean new_keys\?\)"),
 ]
