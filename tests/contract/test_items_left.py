@@ -384,7 +384,11 @@ ROWS = [
         name="clear a step",
         status="IN_PROGRESS",
         before={"effects": {"S": "recorded"}, "steps": steps(started=MARK, hold=HELD)},
-        by=ClearStep(pk=PK, owner="old-owner", mark=2),
+        by=ClearStep(
+            pk=PK,
+            owner="old-owner",
+            step=StartedStep(name="charge", position=0, mark=2, at_ms=11),
+        ),
         sets={"steps": steps(hold=HELD)},
     ),
 ]

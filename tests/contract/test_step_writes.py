@@ -43,9 +43,10 @@ def finish(name: str = "charge", mark: int | None = 1, **fields: Any) -> FinishS
     return FinishStep(pk=PK, owner=OWNER, step=step, mark=mark)
 
 
-def clear(mark: int = 1) -> ClearStep:
+def clear(mark: int = 1, name: str = "charge", position: int = 0) -> ClearStep:
     """Our run takes back the mark of a step that was not executed."""
-    return ClearStep(pk=PK, owner=OWNER, mark=mark)
+    step = StartedStep(name=name, position=position, mark=mark, at_ms=NOW_MS)
+    return ClearStep(pk=PK, owner=OWNER, step=step)
 
 
 def settle(name: str | None = "charge", *, finished: bool = False) -> SettleStep:

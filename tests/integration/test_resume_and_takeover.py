@@ -201,7 +201,7 @@ SUCCESSORS: dict[str, tuple[list[Action], dict[str, Any] | BaseException]] = {
 LEFT = {
     "completed": (201, "made", "true"),
     "runs": (409, "request-in-progress"),
-    "failed": (503, "not-executed"),
+    "failed": (503, "attempt-unfinished"),
     "does not know": (409, "outcome-unknown"),
 }
 LATE: dict[str, list[Action]] = {
@@ -284,7 +284,7 @@ def test_without_time_left_nothing_begins(late: str) -> None:
 
     answer = service.sends(HOLD, waits(LEASE_MS + 1), *LATE[late])
 
-    assert problem_of(answer) == (503, "not-executed", True)
+    assert problem_of(answer) == (503, "attempt-unfinished", True)
     assert (service.ran, service.store.writes) == (["hold"], [])
     assert service.record.status is Status.FAILED_RETRYABLE
     assert service.sends(HOLD, *LATE[late])["statusCode"] == 201

@@ -291,7 +291,7 @@ def test_a_late_owner_of_a_settled_step_changes_nothing(service: Steps, finding:
 
     answer = service.sends(step("charge", "of the late one", then=outlives_its_lease))
 
-    assert problem_of(answer) == (503, "not-executed", True)
+    assert problem_of(answer) == (503, "attempt-unfinished", True)
     assert [service.record] == settled
     service.sends(step("charge", "c-2"))
     assert service.given[-1] == ("c-1" if isinstance(finding, Completed) else "c-2")

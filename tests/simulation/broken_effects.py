@@ -83,7 +83,7 @@ def any_mark_cleared(transition: Transition, record: Record | None) -> bool:
     """ClearStep of another mark than its own."""
     if isinstance(transition, ClearStep) and record is not None and record.is_in_doubt:
         assert record.steps.started is not None
-        transition = replace(transition, mark=record.steps.started.mark)
+        transition = replace(transition, step=record.steps.started)
     return transition_rules.permitted(transition, record)
 
 
@@ -127,8 +127,8 @@ class UnfencedStore(MemoryStore):
 def doubt_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A handler that caught the error of a step has the last word."""
 
-    def decide(*given: Any, is_in_doubt: bool = False) -> fate.Fate:
-        return fate.decide(*given)
+    def decide(*given: Any, is_in_doubt: bool = False, **others: Any) -> fate.Fate:
+        return fate.decide(*given, **others)
 
     patch.setattr(engine, "decide", decide)
 
@@ -138,6 +138,7 @@ def refusals_ignored(patch: pytest.MonkeyPatch) -> None:
 
     def follow(self: Journal, transition: Any, reply: object) -> None:
         self.record = applied(transition, self.record)
+        self.is_certain = True
 
     patch.setattr(journal.Journal, "_follow", follow)
 

@@ -72,8 +72,8 @@ def fingerprint_ignored(record: Record, **_: Any) -> Verdict | None:
 def exceptions_release(patch: pytest.MonkeyPatch) -> None:
     """Whatever raises may run again."""
 
-    def decide(result: Any, effects: Effects, is_proof: Any) -> fate.Fate:
-        found = fate.decide(result, effects, is_proof)
+    def decide(result: Any, effects: Effects, is_proof: Any, **others: Any) -> fate.Fate:
+        found = fate.decide(result, effects, is_proof, **others)
         return fate.Fate.RETRYABLE if found is fate.Fate.UNKNOWN else found
 
     patch.setattr(engine, "decide", decide)

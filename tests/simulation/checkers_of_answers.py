@@ -82,8 +82,7 @@ def answers_belong_to_their_request(history: History) -> Iterator[Violation]:
 def nothing_ran_where_it_was_said(history: History) -> Iterator[Violation]:
     """Told `key-reused` or `store-unavailable`: nothing ran. `not-executed`: it had no effect.
 
-    A recorded run whose commit is not confirmed is told of the store, too. One that is told
-    `not-executed` had no effect but for steps on record.
+    A recorded run whose commit is not confirmed is told of the store, too.
     """
     recorded = operations_with(history, Effects.RECORDED)
     began: dict[str, Began] = {}
@@ -106,21 +105,7 @@ def nothing_ran_where_it_was_said(history: History) -> Iterator[Violation]:
             yield Violation("a caller was told that nothing ran", (run, told))
         effect = affected.get(told.actor)
         if reason is Reason.NOT_EXECUTED and effect is not None:
-            # Where nobody kills a late attempt, it learns of its loss after its effect.
-            is_late = is_recorded and not history.circumstances.owners_die_in_time
-            if not (is_late or _is_on_record(history, effect, told)):
-                yield Violation("a caller was told of no effect", (effect, told))
-
-
-def _is_on_record(history: History, effect: Affected, told: Told) -> bool:
-    before = history.events[: history.events.index(told)]
-    records = [event.after for event in before if isinstance(event, Wrote)]
-    return any(
-        record is not None
-        and record.operation_id == effect.operation_id
-        and record.steps.named(effect.step) is not None
-        for record in records
-    )
+            yield Violation("a caller was told of no effect", (effect, told))
 
 
 def final_answers_are_kept(history: History) -> Iterator[Violation]:

@@ -242,15 +242,21 @@ def test_a_late_clock_excuses_an_idempotent_step_alone() -> None:
         assert (not list(again(found))) is is_idempotent
 
 
-def test_what_may_have_happened_when_a_caller_is_told_of_no_effect() -> None:
-    """What is on record; and all where nobody kills an attempt that is late: it
-    learns of its loss when its effect has been made.
+@pytest.mark.fault("K6.1")
+def test_nothing_may_have_happened_where_a_caller_is_told_of_no_effect() -> None:
+    """An effect of the attempt that is told so is a violation: whether it is on record or not,
+    repeatable or not, and also where the attempt learned late of its loss.
+
+    Red when the checker excuses what is on record, or what is late.
     """
     late = (RESERVED, began("A"), charged("A"), turned_away("A", Reason.NOT_EXECUTED))
     check = checkers_of_answers.nothing_ran_where_it_was_said
 
-    assert list(check(history(*late, killed_in_time=False))) == []
-    on_record = (RESERVED, began("A"), charged("A"), FINISHED, late[-1])
-    assert list(check(history(*on_record))) == []
     idempotent = replace(charged("A"), key="key of the step")
-    assert list(check(history(*late[:2], idempotent, late[-1]))) != []
+    for found in (
+        history(*late),
+        history(*late, killed_in_time=False),
+        history(RESERVED, began("A"), charged("A"), FINISHED, late[-1]),
+        history(*late[:2], idempotent, late[-1]),
+    ):
+        assert list(check(found)) != []

@@ -6,6 +6,7 @@ It is written apart from the code that it judges: tests compare every store and 
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 from oncekey.record import Record, Status
 from oncekey.step_transitions import ClearStep, FinishStep, StartStep
@@ -49,6 +50,26 @@ from tests.support.transition_rows import (
     Row,
     changing,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey.transitions import Seen, Transition
+
+
+# What a step is that has the number of the marked one, and not its name, or its place.
+_OTHERS: dict[str, dict[str, Any]] = {"step": {"name": "other"}, "place": {"position": 0}}
+
+
+def _of_another(change: dict[str, Any]) -> dict[str, Callable[[Seen], Transition]]:
+    """The end and the clearing of a step that is not the marked one, though its number is."""
+    return {
+        "finished": lambda seen: FinishStep(
+            pk=PK, owner=seen.owner, step=replace(CHARGED, **change), mark=STARTED.mark
+        ),
+        "cleared": lambda seen: ClearStep(pk=PK, owner=seen.owner, step=replace(STARTED, **change)),
+    }
+
 
 TABLE = [
     *PENDING_ROWS,
@@ -184,18 +205,6 @@ TABLE = [
         changes=changing(*STEPPED),
     ),
     Row(
-        name="IN_PROGRESS -> IN_PROGRESS, a finished step finished again, by its own owner",
-        build=lambda seen: FinishStep(pk=PK, owner=seen.owner, step=FINISHED, mark=STARTED.mark),
-        to=Status.IN_PROGRESS,
-        from_status=IN_PROGRESS,
-        owner=True,
-        effects=RECORDED,
-        doubt=True,
-        mark=STARTED.mark,
-        absent=FINISHED.name,
-        changes=changing(*STEPPED),
-    ),
-    Row(
         name="IN_PROGRESS -> IN_PROGRESS, an unmarked step finished, by its own owner",
         build=lambda seen: FinishStep(pk=PK, owner=seen.owner, step=FINISHED, mark=None),
         to=Status.IN_PROGRESS,
@@ -208,7 +217,7 @@ TABLE = [
     ),
     Row(
         name="IN_PROGRESS -> IN_PROGRESS, the started step cleared, by its own owner",
-        build=lambda seen: ClearStep(pk=PK, owner=seen.owner, mark=STARTED.mark),
+        build=lambda seen: ClearStep(pk=PK, owner=seen.owner, step=STARTED),
         to=Status.IN_PROGRESS,
         from_status=IN_PROGRESS,
         owner=True,
@@ -298,6 +307,17 @@ TABLE = [
 ]
 # Transitions that no record permits, written as rows.
 NEVER = [
+    *(
+        Row(
+            name=f"IN_PROGRESS -> IN_PROGRESS, the mark of another {what} {how}, by its own owner",
+            build=build,
+            to=Status.IN_PROGRESS,
+            from_status=frozenset(),
+            changes=changing(*STEPPED),
+        )
+        for what, change in _OTHERS.items()
+        for how, build in _of_another(change).items()
+    ),
     Row(
         name="IN_PROGRESS -> IN_PROGRESS, a step finished under another mark, by its own owner",
         build=lambda seen: FinishStep(pk=PK, owner=seen.owner, step=CHARGED, mark=99),
@@ -307,7 +327,7 @@ NEVER = [
     ),
     Row(
         name="IN_PROGRESS -> IN_PROGRESS, a step cleared under another mark, by its own owner",
-        build=lambda seen: ClearStep(pk=PK, owner=seen.owner, mark=99),
+        build=lambda seen: ClearStep(pk=PK, owner=seen.owner, step=replace(STARTED, mark=99)),
         to=Status.IN_PROGRESS,
         from_status=frozenset(),
         changes=changing(*STEPPED),

@@ -20,7 +20,7 @@ STEP_WRITES: dict[str, StepTransition] = {
     "finish": FinishStep(pk=PK, owner=OWNER, step=CHARGED, mark=STARTED.mark),
     "finish unmarked": FinishStep(pk=PK, owner=OWNER, step=FINISHED, mark=None),
     "commit": FinishStep(pk=PK, owner=OWNER, step=REACHED, mark=None),
-    "clear": ClearStep(pk=PK, owner=OWNER, mark=STARTED.mark),
+    "clear": ClearStep(pk=PK, owner=OWNER, step=STARTED),
 }
 every_write = pytest.mark.parametrize("write", STEP_WRITES.values(), ids=STEP_WRITES)
 
@@ -136,7 +136,9 @@ def test_an_end_stays_ours_while_the_next_step_runs() -> None:
 
 def test_a_clearing_has_not_landed_under_another_mark() -> None:
     """While another call of the step is under way, the old one's clearing says nothing of it."""
-    assert not has_landed(ClearStep(pk=PK, owner=OWNER, mark=STARTED.mark + 1), recorded("started"))
+    other = replace(STARTED, mark=STARTED.mark + 1)
+
+    assert not has_landed(ClearStep(pk=PK, owner=OWNER, step=other), recorded("started"))
 
 
 def test_what_a_resolver_settled_is_not_ours() -> None:

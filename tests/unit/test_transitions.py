@@ -133,7 +133,7 @@ def test_a_new_attempt_is_the_next_of_the_same_operation() -> None:
         StartStep(pk=PK, owner="owner-1", step=OTHER_STEP),
         FinishStep(pk=PK, owner="owner-1", step=CHARGED, mark=STARTED.mark),
         FinishStep(pk=PK, owner="owner-1", step=CHARGED, mark=None),
-        ClearStep(pk=PK, owner="owner-1", mark=STARTED.mark),
+        ClearStep(pk=PK, owner="owner-1", step=STARTED),
         Complete(pk=PK, owner="owner-1", ending=ENDING),
     ],
     ids=["start", "finish", "finish unmarked", "clear", "complete"],

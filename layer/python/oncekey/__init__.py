@@ -7,6 +7,7 @@ from oncekey.decorator import idempotent
 from oncekey.dynamodb_store import DynamoDBStore
 from oncekey.errors import (
     CallNotAnswered,
+    CallUnfinished,
     ConfigurationError,
     Final,
     InProgress,
@@ -64,6 +65,7 @@ __all__ = [
     "IETF",
     "STRIPE",
     "CallNotAnswered",
+    "CallUnfinished",
     "Completed",
     "ConditionFailed",
     "ConfigurationError",

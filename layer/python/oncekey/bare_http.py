@@ -13,6 +13,7 @@ from oncekey.http_result import is_given
 from oncekey.not_now import marked
 from oncekey.operation import running
 from oncekey.outcome import RETRY_SOON_MS
+from oncekey.raised import final_in
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,13 +42,15 @@ class BareHttp:
                 value = handler(event, context, operation)
             self._discard_unless(run, commits=is_given(value))
             self.call.apply(run)
-        except (Final, NotExecuted) as error:
-            self._discard_unless(run, commits=isinstance(error, Final) and error.commit)
+        except BaseException as error:
+            ending = self._ending(error, run)
+            if ending is None:
+                raise
             try:
                 self.call.apply(run)
             except Final as otherwise:
                 return self._answer(otherwise, event)
-            return self._answer(error, event)
+            return self._answer(ending, event)
         return value
 
     async def answer_async(self, handler: AsyncHandler, event: Any, context: Any) -> Any:
@@ -58,14 +61,30 @@ class BareHttp:
                 value = await handler(event, context, operation)
             self._discard_unless(run, commits=is_given(value))
             await self.call.apply_async(run)
-        except (Final, NotExecuted) as error:
-            self._discard_unless(run, commits=isinstance(error, Final) and error.commit)
+        except BaseException as error:
+            ending = self._ending(error, run)
+            if ending is None:
+                raise
             try:
                 await self.call.apply_async(run)
             except Final as otherwise:
                 return self._answer(otherwise, event)
-            return self._answer(error, event)
+            return self._answer(ending, event)
         return value
+
+    def _ending(self, error: BaseException, run: BareRun) -> Final | NotExecuted | None:
+        """What `error` ends the request with, where it is ours to answer.
+
+        That nothing was done is not said of a run whose steps or commits may have taken effect.
+        """
+        final = final_in(error)
+        if final is not None:
+            self._discard_unless(run, commits=final.commit)
+            return final
+        if isinstance(error, NotExecuted) and not run.acts:
+            run.collected.take()
+            return error
+        return None
 
     def _discard_unless(self, run: BareRun, *, commits: bool) -> None:
         if not commits:

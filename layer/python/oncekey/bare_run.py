@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from oncekey import commands, retry
 from oncekey.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
 from oncekey.effect_use import Use
-from oncekey.errors import StoreError
+from oncekey.errors import NotExecuted, StoreError
+from oncekey.raised import leaves
 from oncekey.retry import Budget
 from oncekey.run_order import RunOrder
 from oncekey.steps import NO_STEPS
@@ -39,11 +40,14 @@ class BareRun:
     use: Use = field(default_factory=Use)
     order: RunOrder = field(default_factory=RunOrder)
     commits_passed: int = 0
+    # How many steps and commits of this run may have taken effect.
+    acts: int = 0
 
     def begin(self, name: str, *, is_idempotent: bool) -> Flow[Found | None]:  # noqa: ARG002 -- nothing is marked
         """The step may run."""
         yield from ()
         self.order.reach(name, NO_STEPS, is_commit=False)
+        self.acts += 1
         return None
 
     def finish(self, name: str, text: str | None, *, is_final: bool = False) -> Flow[None]:  # noqa: ARG002 -- nothing is recorded
@@ -54,9 +58,12 @@ class BareRun:
     def fail(self, name: str, error: BaseException) -> Flow[None]:  # noqa: ARG002 -- as above
         """The step may be tried again."""
         yield from ()
+        if all(isinstance(each, NotExecuted) for each in leaves(error)):
+            self.acts -= 1
 
-    def interrupt(self) -> None:
-        """Nothing is recorded that would have to be right."""
+    def take_back(self, name: str) -> Flow[None]:  # noqa: ARG002 -- as above
+        """The step was not called."""
+        yield from ()
 
     def commit(self, name: str) -> Flow[None]:
         """Apply what is collected."""
@@ -82,6 +89,7 @@ class BareRun:
             messages=tuple(taken.messages),
         )
         self.commits_passed += 1
+        self.acts += 1
         budget = Budget(
             until_ms=self.until_ms,
             call_timeout_ms=self.call_timeout_ms,

@@ -88,7 +88,8 @@ class Answered(Generic[T]):
     """The handler ended with `value`, which is stored as `stored`.
 
     `is_final` says whether it may be stored at all; `commits`, whether what the operation has
-    collected is applied with it; `is_failure`, that it reports a failure, stored though it may be.
+    collected is applied with it; `is_failure`, that it reports a failure, stored though it may be;
+    `is_refusal`, that it says the request was not done, by whoever's fault.
     """
 
     value: T = field(repr=False)
@@ -96,6 +97,7 @@ class Answered(Generic[T]):
     is_final: bool
     commits: bool = True
     is_failure: bool = False
+    is_refusal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

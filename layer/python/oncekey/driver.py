@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TYPE_CHECKING, TypeVar
 
 from oncekey.commands import (
@@ -16,7 +18,6 @@ from oncekey.commands import (
     Transact,
     Write,
 )
-from oncekey.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,19 +41,23 @@ def drive(
     clock: Clock,
     invocation: Callable[[Invoke], Result] = never,
 ) -> R:
-    """Run `flow` to its end and return its result. What the flow raises is raised."""
-    try:
-        command = next(flow)
-        while True:
-            try:
-                reply = perform(command, store, clock, invocation)
-            except StoreError as error:
-                command = flow.throw(error)
-            else:
-                command = flow.send(reply)
-    except StopIteration as end:
-        result: R = end.value
-        return result
+    """Run `flow` to its end and return its result. What the flow raises is raised.
+
+    Whatever comes in between is thrown into the flow, an exit or a signal's exception as well: the
+    flow knows what it has begun.
+    """
+    go_on: Callable[[], Command] = partial(next, flow)
+    while True:
+        try:
+            reply = perform(go_on(), store, clock, invocation)
+            go_on = partial(flow.send, reply)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        except BaseException as error:
+            if getgeneratorstate(flow) == GEN_CLOSED:
+                raise
+            go_on = partial(flow.throw, error)
 
 
 def perform(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar
+from contextvars import copy_context
+from functools import partial
+from inspect import GEN_CLOSED, getgeneratorstate
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from oncekey.commands import Command, Flow, Invoke
+from oncekey.commands import Command, Flow, Invoke, Pause
 from oncekey.driver import never, perform
-from oncekey.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,42 +31,56 @@ async def drive_async(
 ) -> R:
     """Run `flow` to its end and return its result. What the flow raises is raised.
 
-    Cancelled while the store is called before the handler has begun, it ends at once, and what was
-    sent may be applied: the lease then runs out. Cancelled in the handler, the flow first records
-    that, like any other interruption. While it records, it is not interrupted: a cancellation waits
-    until the record is written. `has_begun`: the handler is running already, and this flow is a
-    part of it.
+    A call of the store is not interrupted: a cancellation waits until it has ended. Before the
+    handler has begun it is then thrown into the flow, which takes back what it has reserved.
+    Cancelled in the handler, the flow first records that, like any other interruption, and while it
+    records, a cancellation waits until the record is written. `has_begun`: the handler is running
+    already, and this flow is a part of it.
     """
     cancelled: asyncio.CancelledError | None = None
+    go_on: Callable[[], Command] = partial(next, flow)
     try:
-        command = next(flow)
         while True:
             try:
+                command = go_on()
                 if isinstance(command, Invoke):
                     has_begun = True
                     reply: object = await invocation(command)
-                elif has_begun:
-                    call = asyncio.ensure_future(_perform(command, store, clock))
-                    cancelled = await _uninterrupted(call) or cancelled
-                    reply = call.result()
+                elif isinstance(command, Pause) and not has_begun:
+                    reply = await _sent(command, store, clock)
                 else:
-                    reply = await _perform(command, store, clock)
-            except StoreError as error:
-                command = flow.throw(error)
-            else:
-                command = flow.send(reply)
-    except StopIteration as end:
-        if cancelled is not None:
-            raise cancelled from None
-        result: R = end.value
-        return result
-    except BaseException as error:
-        if cancelled is not None:
-            # What the flow had to say of it is recorded; the cancellation is its caller's.
-            raise cancelled from error
-        raise
+                    call = _sent(command, store, clock)
+                    came = await _uninterrupted(call)
+                    cancelled = came or cancelled
+                    # Cancelled before the handler has begun, the flow is told in place of the
+                    # reply.
+                    reply = call.result() if came is None or has_begun else _raise(came)
+                go_on = partial(flow.send, reply)
+            except StopIteration as end:
+                if cancelled is not None:
+                    raise cancelled from None
+                result: R = end.value
+                return result
+            except GeneratorExit:
+                # The coroutine is closed: nothing can be awaited any more, and the lease runs out.
+                raise
+            except BaseException as error:
+                if getgeneratorstate(flow) == GEN_CLOSED:
+                    if cancelled is not None and error is not cancelled:
+                        # What the flow had to say of it is recorded; the cancellation is its
+                        # caller's.
+                        raise cancelled from error
+                    raise
+                if isinstance(error, asyncio.CancelledError):
+                    # What the flow still asks for is to record that.
+                    has_begun = True
+                go_on = partial(flow.throw, error)
     finally:
         flow.close()
+
+
+def _raise(cancelled: asyncio.CancelledError) -> NoReturn:
+    raise cancelled
 
 
 async def _uninterrupted(call: asyncio.Future[object]) -> asyncio.CancelledError | None:
@@ -78,9 +94,18 @@ async def _uninterrupted(call: asyncio.Future[object]) -> asyncio.CancelledError
     return cancelled
 
 
-async def _perform(command: Command, store: Store, clock: Clock) -> object:
+def _sent(command: Command, store: Store, clock: Clock) -> asyncio.Future[object]:
+    # No task: whoever cancels all tasks of a loop must not give up a call that goes on.
+    loop = asyncio.get_running_loop()
+    context = copy_context()
+
+    def carry_out() -> object:
+        return context.run(perform, command, store, clock, never)
+
     try:
-        return await asyncio.to_thread(perform, command, store, clock, never)
+        return loop.run_in_executor(None, carry_out)
     except RuntimeError:
         # The loop's threads are gone because it is closing: what is to be recorded still is.
-        return perform(command, store, clock, never)
+        done: asyncio.Future[object] = loop.create_future()
+        done.set_result(carry_out())
+        return done

@@ -41,7 +41,11 @@ _OWN = "#owner = :owner"
 _NONE_IN_DOUBT = "attribute_not_exists(#steps.#started)"
 _STEP_ABSENT = "attribute_not_exists(#steps.#finished.#step)"
 _NOTHING_DONE = "(attribute_not_exists(#steps) OR size(#steps.#finished) = :none)"
-_MARKED = "#steps.#started.#mark = :mark"
+# The mark of one call of one step: another step's is not its to clear, whatever its number.
+_MARKED = (
+    "#steps.#started.#name = :name AND #steps.#started.#position = :position"
+    " AND #steps.#started.#mark = :mark"
+)
 _MAY_RUN_AGAIN = f"(#effects = :repeatable OR (#effects = :recorded AND {_NONE_IN_DOUBT}))"
 
 RESERVE = f"{_ABSENT} OR {_SETTLED_AND_EXPIRED}"
@@ -118,10 +122,12 @@ def guard(transition: Transition) -> tuple[str, Item]:
             owner: Item = {":owner": {"S": transition.owner}}
             if transition.mark is None:
                 return FINISH_STEP, owner
-            return FINISH_MARKED_STEP, owner | {":mark": {"N": str(transition.mark)}}
+            ended = transition.step
+            return FINISH_MARKED_STEP, owner | _mark(ended.name, ended.position, transition.mark)
         case ClearStep():
             values: Item = {":owner": {"S": transition.owner}}
-            return CLEAR_STEP, values | {":mark": {"N": str(transition.mark)}}
+            step = transition.step
+            return CLEAR_STEP, values | _mark(step.name, step.position, step.mark)
         case Settle():
             return SETTLE, {":seen_owner": {"S": transition.seen_owner}}
         case SettleStep():
@@ -134,6 +140,14 @@ def guard(transition: Transition) -> tuple[str, Item]:
             return RESCHEDULE, _version(transition.seen.owner, transition.seen.rev)
         case _:
             assert_never(transition)
+
+
+def _mark(name: str, position: int, mark: int) -> Item:
+    return {
+        ":name": {"S": name},
+        ":position": {"N": str(position)},
+        ":mark": {"N": str(mark)},
+    }
 
 
 def _version(owner: str, rev: int) -> Item:

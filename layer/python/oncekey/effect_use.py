@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import threading
+from dataclasses import dataclass, field
 
 from oncekey.recorded_errors import EffectMisused
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 
 @dataclass(slots=True)
 class Use:
-    """What the run has asked for. `open_step` is the step or commit under way."""
+    """What the run has asked for. `open_step` is the step or commit under way.
+
+    An exception may leave a step at any point of its way: a signal's handler raises wherever the
+    thread is. So a step counts as `untold` from its beginning, until the handler is given what
+    became of it; no code has to run for a step that was left behind to be noticed.
+    """
 
     is_used: bool = False
     open_step: str | None = None
+    # The step or commit whose end the handler has not been given.
+    untold: str | None = None
+    # Whether another one was begun after one that was left untold.
+    was_left: bool = False
     # Whether the handler has ended.
     is_over: bool = False
+    # Two threads may ask at once. The same thread may ask again, from a signal's handler.
+    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether a step or commit was begun and never came to an end that was told."""
+        return self.was_left or self.untold is not None or self.open_step is not None
 
     def check_outside_step(self, what: str) -> None:
         """Whether `what` may be asked for now.
@@ -57,11 +69,24 @@ class Use:
                 " of two effects"
             )
 
-    @contextmanager
-    def inside(self, name: str) -> Generator[None]:
-        """The step or commit `name` is under way until the block is left."""
-        self.open_step = name
-        try:
-            yield
-        finally:
-            self.open_step = None
+    def open(self, name: str, what: str) -> None:
+        """The step or commit `name` is under way, until it is told or left.
+
+        Raises:
+            EffectMisused: as for `check_outside_step`; of two threads one is refused.
+        """
+        with self._lock:
+            self.check_outside_step(what)
+            self.open_step = name
+            self.was_left = self.was_left or self.untold is not None
+            self.untold = name
+
+    def tell(self) -> None:
+        """The handler is given what became of the step: nothing that can fail may follow."""
+        self.untold = None
+        self.open_step = None
+
+    def leave(self, untold: str | None) -> None:
+        """The step is left by an exception; `untold` names it where its end came and got lost."""
+        self.untold = untold or self.untold
+        self.open_step = None

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from oncekey import commands, retry, telemetry
 from oncekey.commands import Raised
 from oncekey.errors import StoreError
-from oncekey.fate import decide
+from oncekey.fate import decide, never_spent
 from oncekey.journal import Journal
 from oncekey.operation import Operation
 from oncekey.operation_event import tell
 from oncekey.operation_pointer import pointer_to
 from oncekey.outcome import RETRY_SOON_MS, Outcome, Reason, Refusal, Replayed
 from oncekey.quota_counting import limited
-from oncekey.record import Effects
+from oncekey.record import Effects, Status
 from oncekey.recorded_recorder import recorded
 from oncekey.recorder import Recorder
 from oncekey.references import reference_to
@@ -53,12 +53,14 @@ def attempt(
     has_bucket: bool = False,
     reserving: Reserving = reserve,
     result_of: Callable[[BaseException], Result] = Raised,
+    is_spent: Callable[[BaseException], bool] = never_spent,
 ) -> Flow[Outcome]:
     """Carry out one request. The handler runs at most once, and only under a lease that is durable.
 
     A claim with a job is accepted, and its handler does not run here; a worker takes it up by
     `reserving` in its own way.
-    `result_of` says what an exception raised while a recorded operation is committed comes to.
+    `result_of` says what an exception raised while a recorded operation is committed comes to,
+    `is_spent` which `NotExecuted` is of a function below.
     Never raises for the store's sake: a store that fails before the handler ran is a `Refusal`, and
     one that fails afterwards costs the record, not the answer.
     """
@@ -72,8 +74,8 @@ def attempt(
         call_timeout_ms=call_timeout_ms,
         max_failures=_MOST_RESERVE_FAILURES,
     )
+    owner = clock.new_owner()
     try:
-        owner = clock.new_owner()
         decision = yield from reserving(claim, owner, budget, clock)
     except StoreError as error:
         if error.contention in {"conflict", "in-progress"}:
@@ -88,6 +90,12 @@ def attempt(
             retry_after_ms=RETRY_SOON_MS,
             is_outage=error.is_outage,
         )
+    except GeneratorExit:
+        raise
+    except BaseException as interruption:
+        # An exit, a cancellation or a signal's exception: nothing ran, and that is known here.
+        yield from _withdrawn(claim, owner, interruption, clock, call_timeout_ms)
+        raise
     if isinstance(decision, Replayed | Refusal):
         decision = limited(decision, claim, owner, clock.now_ms())
     if isinstance(decision, Replayed):
@@ -106,7 +114,35 @@ def attempt(
     recorder = Recorder(
         claim=claim, record=decision.record, clock=clock, budget=budget, has_bucket=has_bucket
     )
-    return (yield from _run(recorder, is_not_executed, result_of))
+    return (yield from _run(recorder, _Proofs(is_not_executed, is_spent), result_of))
+
+
+def _withdrawn(
+    claim: Claim, owner: str, interruption: BaseException, clock: Clock, call_timeout_ms: int
+) -> Flow[None]:
+    """Give back what was reserved for `owner`, whose handler never ran.
+
+    What stands there is read first, because it says what is done already. If the store does not
+    answer, the lease runs out.
+    """
+    budget = retry.few_tries(clock.now_ms(), call_timeout_ms)
+    try:
+        met = yield from retry.read(claim.pk, budget, clock)
+    except StoreError as error:
+        telemetry.store_unavailable(claim.identity.operation, error)
+        return
+    if met is None or met.owner != owner or met.status is not Status.IN_PROGRESS:
+        return
+    recorder = Recorder(claim=claim, record=met, clock=clock, budget=budget, has_bucket=False)
+    yield from recorder.give_back(type(interruption).__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Proofs:
+    """What proves that nothing happened; see `oncekey.fate.is_proof`."""
+
+    is_not_executed: Callable[[BaseException], bool]
+    is_spent: Callable[[BaseException], bool]
 
 
 def _findable(refusal: Refusal, claim: Claim, budget: Budget, clock: Clock) -> Flow[Refusal]:
@@ -128,30 +164,42 @@ def _findable(refusal: Refusal, claim: Claim, budget: Budget, clock: Clock) -> F
 
 
 def _run(
-    recorder: Recorder,
-    is_not_executed: Callable[[BaseException], bool],
-    result_of: Callable[[BaseException], Result],
+    recorder: Recorder, proofs: _Proofs, result_of: Callable[[BaseException], Result]
 ) -> Flow[Outcome]:
     claim, record, clock = recorder.claim, recorder.record, recorder.clock
     if claim.deadline_ms <= clock.now_ms():
         # Reserving took all the time there was. Nothing ran, and the next attempt need not wait.
         return (yield from recorder.give_back("no-time-left"))
     telemetry.reserved(record, clock.now_ms())
+    accepts, is_spent = proofs.is_not_executed, proofs.is_spent
     if claim.effects is not Effects.RECORDED:
-        result = yield from commands.invoke(_operation(record, claim), None)
-        return (yield from recorder.end(result, decide(result, claim.effects, is_not_executed)))
+        result = yield from _result(_operation(record, claim), None)
+        fate = decide(result, claim.effects, accepts, is_spent=is_spent)
+        return (yield from recorder.end(result, fate))
     journal = Journal(
         record=record,
         clock=clock,
         until_ms=recorder.budget.until_ms,
         call_timeout_ms=recorder.budget.call_timeout_ms,
         has_bucket=recorder.has_bucket,
-        is_not_executed=is_not_executed,
+        is_not_executed=accepts,
+        is_spent=is_spent,
     )
-    result = yield from commands.invoke(_operation(record, claim), journal)
+    result = yield from _result(_operation(record, claim), journal)
     journal.close()
-    fate = decide(result, claim.effects, is_not_executed, is_in_doubt=journal.is_in_doubt)
+    is_in_doubt = journal.is_in_doubt
+    fate = decide(result, claim.effects, accepts, is_in_doubt=is_in_doubt, is_spent=is_spent)
     return (yield from recorded(recorder, journal, result_of).end(result, fate))
+
+
+def _result(operation: Operation, journal: Journal | None) -> Flow[Result]:
+    try:
+        return (yield from commands.invoke(operation, journal))
+    except GeneratorExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 -- it is recorded first, and then raised
+        # It came around the handler, which may have ended or not: nothing is proven by it.
+        return Raised(error, has_returned=True)
 
 
 def _operation(record: Record, claim: Claim) -> Operation:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey.driver import drive, never
 from oncekey.driver_async import drive_async
-from oncekey.errors import OncekeyError
 from oncekey.outbox import Outbox, Source
-from oncekey.recorded_errors import RunStopped
 from oncekey.recorded_work import RecordedWork
 from oncekey.transaction import Transaction
 
@@ -25,11 +22,6 @@ if TYPE_CHECKING:
     from oncekey.store import Store
 
 
-# What flows raise by themselves, and a cancellation, which waits for their end. Anything else came
-# in between, and nobody knows how far the store got.
-_EXPECTED = (OncekeyError, RunStopped, asyncio.CancelledError)
-
-
 def equipped(
     operation: Operation, run: Journal | BareRun, store: Callable[[], Store], clock: Clock
 ) -> Operation:
@@ -37,24 +29,12 @@ def equipped(
     late: Any = _LateStore(store)
 
     def driven(flow: Flow[Any]) -> Any:
-        try:
-            return drive(flow, store=late, clock=clock)
-        except _EXPECTED:
-            raise
-        except BaseException:
-            run.interrupt()
-            raise
+        return drive(flow, store=late, clock=clock)
 
     async def driven_async(flow: Flow[Any]) -> Any:
-        try:
-            return await drive_async(
-                flow, store=late, clock=clock, invocation=never_async, has_begun=True
-            )
-        except _EXPECTED:
-            raise
-        except BaseException:
-            run.interrupt()
-            raise
+        return await drive_async(
+            flow, store=late, clock=clock, invocation=never_async, has_begun=True
+        )
 
     record = getattr(run, "record", None)
     source = Source(

@@ -36,11 +36,8 @@ class NotExecuted(OncekeyError):  # noqa: N818 -- a statement about the world, r
 
     Raise it only for what is proven not to have been executed, such as a refusal by the provider. A
     timeout proves nothing. One that comes out of an idempotent function speaks of that function
-    alone: what its caller did before is not undone by it.
+    alone: what its caller did before is not undone by it. One object may be raised again and again.
     """
-
-    # Set on its way out of the operation that it speaks of.
-    is_spent = False
 
 
 class Final(OncekeyError):  # noqa: N818 -- an answer, not an error
@@ -264,14 +261,26 @@ class OutcomeUnknown(CallNotAnswered):
 class StoreUnavailable(CallNotAnswered):
     """The store could not be reached before the function ran, or did not confirm a commit of it.
 
-    Either nothing was done beyond the steps and commits on record, or the same call, made again,
-    gets the result.
+    The same call, made again, runs, goes on where its record says, or gets the result.
     """
 
     retryable = True
     advice = (
         "the store is unavailable, and without it the call could not be protected or confirmed;"
         " make the same call with the same key again later: it then runs, or returns its result"
+    )
+
+
+class CallUnfinished(CallNotAnswered):
+    """An attempt ended before it had a result, and some of its steps may have taken effect.
+
+    The same call, made again, goes on where its record says.
+    """
+
+    retryable = True
+    advice = (
+        "this attempt ended before it had a result, and what its steps have done stands; make the"
+        " same call with the same key again later: it goes on where it was"
     )
 
 

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from oncekey import proofs
 from oncekey.breaker import breaker_of
 from oncekey.commands import Raised
 from oncekey.driver import drive
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from oncekey.commands import Flow, Invoke, Result
     from oncekey.engine import Reserving
     from oncekey.operation import Operation
+    from oncekey.proofs import Attempting
     from oncekey.store import Store
 
 # When the invocation ends that is being carried out: what is called below it has no more time.
@@ -53,8 +55,9 @@ class Execution:
         if refusal is not None:
             return refusal
         token = enclosing_deadline_ms.set(claim.deadline_ms)
+        mine, around = proofs.begin()
         try:
-            flow = self._flow(claim, reserving)
+            flow = self._flow(claim, reserving, mine)
             outcome = drive(
                 flow,
                 store=self.store,
@@ -62,6 +65,7 @@ class Execution:
                 invocation=lambda command: invocation(self._operation(command)),
             )
         finally:
+            proofs.end(mine, around)
             enclosing_deadline_ms.reset(token)
         return self._counted(outcome)
 
@@ -76,8 +80,9 @@ class Execution:
         if refusal is not None:
             return refusal
         token = enclosing_deadline_ms.set(claim.deadline_ms)
+        mine, around = proofs.begin()
         try:
-            flow = self._flow(claim, reserving)
+            flow = self._flow(claim, reserving, mine)
             outcome = await drive_async(
                 flow,
                 store=self.store,
@@ -85,10 +90,11 @@ class Execution:
                 invocation=lambda command: invocation(self._operation(command)),
             )
         finally:
+            proofs.end(mine, around)
             enclosing_deadline_ms.reset(token)
         return self._counted(outcome)
 
-    def _flow(self, claim: Claim, reserving: Reserving) -> Flow[Outcome]:
+    def _flow(self, claim: Claim, reserving: Reserving, mine: Attempting) -> Flow[Outcome]:
         if claim.quota is not None:
             claim = replace(claim, quota_memory=memory_of(self.store))
         return attempt(
@@ -96,6 +102,7 @@ class Execution:
             self.clock,
             call_timeout_ms=self.store.call_timeout_ms,
             is_not_executed=self.is_not_executed,
+            is_spent=mine.is_spent,
             has_bucket=self.store.has_bucket,
             reserving=reserving,
             result_of=self.result_of,

@@ -6,13 +6,20 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from oncekey.commands import Answered, Raised, Unsendable
-from oncekey.errors import NotExecuted
+from oncekey.errors import Final, NotExecuted
+from oncekey.raised import leaves
 from oncekey.record import Effects
+from oncekey.recorded_errors import RunStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.commands import Result
+
+
+def never_spent(_error: BaseException) -> bool:
+    """Every `NotExecuted` speaks of the attempt itself."""
+    return False
 
 
 class Fate(StrEnum):
@@ -30,6 +37,7 @@ def decide(
     is_not_executed: Callable[[BaseException], bool],
     *,
     is_in_doubt: bool = False,
+    is_spent: Callable[[BaseException], bool] = never_spent,
 ) -> Fate:
     """The fate of an attempt that ended with `result`.
 
@@ -43,29 +51,41 @@ def decide(
         return Fate.UNKNOWN
     if isinstance(result, Unsendable) or (isinstance(result, Answered) and result.is_final):
         return Fate.COMPLETED
-    if isinstance(result, Raised) and is_proof(result, is_not_executed):
+    if isinstance(result, Raised) and is_proof(result, is_not_executed, is_spent):
         return Fate.NOT_EXECUTED
     if effects is not Effects.UNRECORDED:
         return Fate.RETRYABLE
     return Fate.UNKNOWN
 
 
-def is_proof(raised: Raised, is_not_executed: Callable[[BaseException], bool]) -> bool:
+def is_proof(
+    raised: Raised,
+    is_not_executed: Callable[[BaseException], bool],
+    is_spent: Callable[[BaseException], bool] = never_spent,
+) -> bool:
     """Whether an attempt that raised has proven that nothing happened.
 
     That is `NotExecuted`, or an error that the author's rule accepts; but nothing that went wrong
-    after the handler had done its work, whatever its type.
+    after the handler had done its work, whatever its type. Of a group every member must prove it.
+    `is_spent` says of a `NotExecuted` that it came out of an idempotent function below, and speaks
+    of that one: what was done before the call is not undone by it.
     """
     if raised.has_returned:
         return False
     if raised.is_proof is not None:
         return raised.is_proof
-    error = raised.error
+    return all(_proves(each, is_not_executed, is_spent) for each in leaves(raised.error))
+
+
+def _proves(
+    error: BaseException,
+    is_not_executed: Callable[[BaseException], bool],
+    is_spent: Callable[[BaseException], bool],
+) -> bool:
     if isinstance(error, NotExecuted):
-        # That a function called in here did nothing says nothing of what was done before.
-        return not error.is_spent
-    # An exit or a cancellation is no error that a rule could know anything about.
-    return isinstance(error, Exception) and is_not_executed(error)
+        return not is_spent(error)
+    # A stop is ours, and an answer is no error: no rule knows anything about them.
+    return not isinstance(error, RunStopped | Final) and is_not_executed(error)
 
 
 def reason(result: Result) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import inspect
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from oncekey import defaults, telemetry
+from oncekey import defaults, proofs, telemetry
 from oncekey.bare_call import BareCall
 from oncekey.claim import Claim, deadline_ms, remaining_ms
 from oncekey.commands import Answered, Raised, Result, Unsendable
 from oncekey.errors import (
     CallNotAnswered,
+    CallUnfinished,
     InProgress,
     KeyMissing,
     KeyReused,
@@ -30,6 +31,7 @@ from oncekey.identity import Identity
 from oncekey.not_now import is_not_now
 from oncekey.operation import Operation, running
 from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
+from oncekey.raised import is_stop, leaves, passed_on
 from oncekey.recorded_errors import RunStopped
 from oncekey.results import decode, encode
 from oncekey.settings import is_disabled
@@ -53,6 +55,7 @@ _EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
     Reason.STORE_UNAVAILABLE: StoreUnavailable,
     Reason.ANSWER_UNAVAILABLE: ResultUnavailable,
     Reason.QUOTA_EXCEEDED: QuotaExceeded,
+    Reason.UNFINISHED: CallUnfinished,
 }
 
 
@@ -215,13 +218,17 @@ class FunctionOperation:
     def _result(self, outcome: Outcome, attempt: _Attempt) -> Any:
         match outcome:
             case Failed():
-                raise outcome.error
+                raise self._leaving(passed_on(outcome.error))
             case Ran():
                 return outcome.value
             case Replayed():
                 return self._replayed(outcome)
             case Refusal():
-                raise self._exception(outcome, attempt)
+                raise self._leaving(self._exception(outcome, attempt))
+
+    def _leaving(self, error: BaseException) -> BaseException:
+        proofs.leaves_function(error)
+        return error
 
     def _replayed(self, replayed: Replayed) -> Any:
         try:
@@ -236,11 +243,12 @@ class FunctionOperation:
     def _exception(self, refusal: Refusal, attempt: _Attempt) -> BaseException:
         if refusal.reason is Reason.NOT_EXECUTED:
             error = attempt.error or NotExecuted(f"{self.name}: no time was left to begin")
-            if isinstance(error, RunStopped):
-                error = NotExecuted(f"{self.name}: this attempt was stopped; call it again")
-            if isinstance(error, NotExecuted):
-                error.is_spent = True
+            if is_stop(error):
+                return NotExecuted(f"{self.name}: this attempt was stopped; call it again")
             return error
+        if refusal.reason is Reason.UNFINISHED and _may_pass(attempt.error):
+            # The author's own, which says nothing for us.
+            return attempt.error
         wait_ms = refusal.retry_after_ms
         error = _EXCEPTIONS[refusal.reason](
             operation=self.name,
@@ -268,6 +276,13 @@ class FunctionOperation:
                 or defaults.store(defaults.settings(self.given_settings).store_timeout_ms)
             ),
         )
+
+
+def _may_pass(error: BaseException | None) -> TypeGuard[BaseException]:
+    """Whether an error of an attempt that has acted is no statement that nothing was done."""
+    return error is not None and not any(
+        isinstance(each, NotExecuted | RunStopped) for each in leaves(error)
+    )
 
 
 def _returned(value: Any) -> Result:

@@ -14,6 +14,7 @@ from oncekey.not_now import as_not_now, marked
 from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
 from oncekey.preset import Marks
 from oncekey.problem import STORE_NOT_SET_UP
+from oncekey.raised import passed_on
 
 _OURS = frozenset({"idempotency-key", "idempotency-expires", "idempotent-replayed"})
 
@@ -30,7 +31,7 @@ def answer_to(
     """The answer that the caller gets; what an attempt raised is raised."""
     match outcome:
         case Failed():
-            raise outcome.error
+            raise passed_on(outcome.error)
         case Ran():
             marks = _marks(request, outcome.record, outcome.expires_at_s, settings)
             return _marked(outcome.value, marks, request, policy)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey import telemetry
+from oncekey import proofs, telemetry
 from oncekey.commands import Answered, Raised, Unsendable
-from oncekey.errors import Final
 from oncekey.fate import is_proof
 from oncekey.handlers import is_awaitable, never_awaited
 from oncekey.http_answer import (
@@ -19,6 +18,7 @@ from oncekey.http_answer import (
 from oncekey.http_event import Shape
 from oncekey.http_headers import for_replay
 from oncekey.not_now import is_not_now
+from oncekey.raised import final_in
 
 if TYPE_CHECKING:
     from oncekey.commands import Result
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _NO_SUCCESS = 300
+_REFUSED = 400
 _SERVER_FAILED = 500
 
 
@@ -47,16 +48,17 @@ def raised(
     error: BaseException, request: HttpRequest, policy: HttpPolicy, problem_base: str
 ) -> Result:
     """The result of a handler that raised `error`."""
-    if isinstance(error, Final):
+    final = final_in(error)
+    if final is not None:
         try:
-            answer = final_answer(error)
+            answer = final_answer(final)
         except BaseException as mistake:  # noqa: BLE001 -- `Final` ends the operation, whatever its body does
-            return Unsendable(mistake, commits=error.commit)
-        return _answered(answer, request, policy, is_last_word=True, commits=error.commit)
+            return Unsendable(mistake, commits=final.commit)
+        return _answered(answer, request, policy, is_last_word=True, commits=final.commit)
     if not policy.stores_failures or not isinstance(error, Exception):
         return Raised(error)
     # Asked once: a rule that changed its mind would free the key and call the outcome unknown.
-    if is_proof(Raised(error), policy.is_not_executed):
+    if is_proof(Raised(error), policy.is_not_executed, proofs.is_spent):
         return Raised(error, is_proof=True)
     telemetry.failure_stored(policy.name, error)
     failure = policy.preset.refusal("request-failed", base=problem_base)
@@ -107,6 +109,7 @@ def _answered(
         is_final=final,
         commits=given,
         is_failure=not commits_with(answer),
+        is_refusal=_refuses(answer),
     )
 
 
@@ -125,6 +128,11 @@ def commits_with(value: Any) -> bool:
     """
     status = _status(value)
     return status is None or status < _SERVER_FAILED
+
+
+def _refuses(value: Any) -> bool:
+    status = _status(value)
+    return status is not None and status >= _REFUSED
 
 
 def is_given(value: Any) -> bool:

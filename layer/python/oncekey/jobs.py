@@ -32,6 +32,7 @@ from oncekey.errors import (
 from oncekey.http_job import HttpJob, job_of
 from oncekey.job import TOPIC, task_of
 from oncekey.outcome import Failed, Ran, Reason, Refusal, whole_seconds
+from oncekey.raised import passed_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +45,7 @@ _EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
     Reason.RUNNING: InProgress,
     Reason.OUTCOME_UNKNOWN: OutcomeUnknown,
     Reason.STORE_UNAVAILABLE: StoreUnavailable,
+    Reason.UNFINISHED: JobUnfinished,
 }
 
 
@@ -89,11 +91,12 @@ class Jobs:
         time bounds the lease.
 
         Raises:
-            JobUnfinished: the handler's answer is not final, or its end is not on record.
+            JobUnfinished: the handler's answer is not final, or its end is not on record; or this
+                attempt ended before it had one, and some of its steps may have taken effect.
             InProgress: another worker is at it; `retry_after_s` says when to look again.
             OutcomeUnknown: it was interrupted and may have had an effect; it waits to be settled.
             StoreUnavailable: the store did not answer, or did not confirm the end.
-            NotExecuted: the handler says that nothing happened.
+            NotExecuted: nothing was done, by this attempt or any step on record.
             ValueError: no handler here takes the message, the request does not fit this release, or
                 the message carries another request than was accepted.
             BaseException: what the handler raised; its record has been written first.
@@ -139,7 +142,7 @@ def _check(outcome: Outcome, message: Delivered) -> None:
     """Return if the request is answered, or the message void; raise otherwise."""
     match outcome:
         case Failed():
-            raise outcome.error
+            raise passed_on(outcome.error)
         case Refusal(reason=Reason.NOT_EXECUTED):
             raise NotExecuted(f"{message.operation}: nothing was done; deliver it again")
         case Refusal(reason=reason) if reason in _EXCEPTIONS:

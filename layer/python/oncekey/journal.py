@@ -14,7 +14,8 @@ from oncekey.commands import Raised
 from oncekey.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
 from oncekey.effect_use import Use
 from oncekey.errors import StoreError
-from oncekey.fate import is_proof
+from oncekey.fate import is_proof, never_spent
+from oncekey.raised import is_exit
 from oncekey.recorded_errors import EffectMisused, RunStopped
 from oncekey.retry import Budget
 from oncekey.run_order import RunOrder
@@ -44,8 +45,12 @@ _MOST_START_FAILURES = 3
 class Journal:
     """One attempt, from its lease to its end.
 
-    `record` is what is known to be stored. `stopped` is set once the attempt must not go on,
-    `is_in_doubt` once a step may have happened and nobody can say.
+    `record` is what is known to be stored. `stopped` is set once the attempt must not go on.
+
+    An exception can come at any point: a signal's handler raises wherever the thread is, and a
+    cancelled task where it waits. So doubt is the rule here, and certainty what has to be written:
+    `is_in_doubt` is true from before a marked step may run until its end is confirmed, and
+    `is_certain` is false from before a write is sent until its answer is followed.
     """
 
     record: Record
@@ -54,16 +59,24 @@ class Journal:
     call_timeout_ms: int
     has_bucket: bool
     is_not_executed: Callable[[BaseException], bool] = field(repr=False)
+    is_spent: Callable[[BaseException], bool] = field(default=never_spent, repr=False)
     collected: Collected = field(default_factory=Collected)
     use: Use = field(default_factory=Use)
     order: RunOrder = field(default_factory=RunOrder)
     stopped: Stop | None = None
+    # A marked step may have run, and its end is not on record.
     is_in_doubt: bool = False
-    # False once a checkpoint or commit was not confirmed: it may be on record all the same.
+    # False while a checkpoint or commit is not confirmed: it may be on record all the same.
     is_certain: bool = True
-    # Whether the function of any step has been let run by this attempt.
-    has_called: bool = False
+    # How often functions of steps were let run by this attempt and did not prove to do nothing.
+    unproven_calls: int = 0
+    # A step that this attempt has done, and whose result has no form that can be stored.
+    result_lost_of: str | None = None
     commits_passed: int = 0
+    # Idempotent steps that an exit or a cancellation has ended, and that have not finished since.
+    _cut_off: set[str] = field(default_factory=set)
+    # Whether the function of the step at hand may be called.
+    _is_let_run: bool = False
     _commits_built: Iterator[int] = field(default_factory=count)
     _marks: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -96,8 +109,27 @@ class Journal:
             yield from self._write(start, self.budget(_MOST_START_FAILURES))
             # The process may have been frozen meanwhile. Nothing was called: the mark is cleared.
             self._check_lease()
-        self.has_called = True
+        self._is_let_run = True
+        self.unproven_calls += 1
+        self.is_in_doubt = not is_idempotent
+        if self.use.is_over:
+            # The handler has ended in another thread, and looked before this step was in doubt.
+            self._never_called()
+            self._stop(Stop(StopReason.INTERRUPTED, why="the handler has ended"))
         return None
+
+    def take_back(self, name: str) -> Flow[None]:
+        """The step that has begun is not called: it is as if it had never begun.
+
+        Raises:
+            RunStopped: it could not be confirmed, or this attempt has lost its record.
+        """
+        if self.stopped is not None or not self._is_let_run:
+            # It was not begun, or has finished before, and its result was not given.
+            return
+        self._never_called()
+        yield from self._clear(name)
+        self.use.untold = None
 
     def finish(self, name: str, text: str | None, *, is_final: bool = False) -> Flow[None]:
         """Record the result of a step that has run; None where it has no stored form.
@@ -105,35 +137,36 @@ class Journal:
         Raises:
             RunStopped: it could not be confirmed, or this attempt has lost its record.
         """
-        started = self.record.steps.started
         position, now_ms = self.order.position_of(name), self.clock.now_ms()
+        if text is None:
+            self.result_lost_of = name
         try:
             result = yield from kept(
                 text, name, self.record, self.budget(), self.clock, has_bucket=self.has_bucket
             )
         except StoreError as error:
-            self.is_in_doubt = started is not None
             self._stop(Stop(StopReason.STORE, error=error))
         step = FinishedStep(
             name=name, position=position, at_ms=now_ms, result=result, is_final=is_final
         )
         yield from self._write(self._finishing(step), self.budget())
         self.order.finish(name)
+        self._cut_off.discard(name)
+        self.is_in_doubt = False
 
     def fail(self, name: str, error: BaseException) -> Flow[None]:
-        """Record what `error`, raised inside the step, says of it.
+        """Record what `error`, raised by the function of the step, says of it.
 
         What is proven not to have been executed is as if it had never begun. Anything else leaves a
-        started step in doubt. An idempotent step has no mark, and may simply run again.
+        marked step in doubt. An idempotent step has no mark, and may simply run again; but an exit
+        or a cancellation is no judgement of what it did, and no answer is believed without its end.
         """
-        started = self.record.steps.started
-        if started is None or started.name != name:
-            return
-        if is_proof(Raised(error), self.is_not_executed):
-            clear = ClearStep(pk=self.record.pk, owner=self.record.owner, mark=started.mark)
-            yield from self._write(clear, self.budget())
-        else:
-            self.is_in_doubt = True
+        if is_proof(Raised(error), self.is_not_executed, self.is_spent):
+            self._never_called()
+            yield from self._clear(name)
+        elif not self.is_in_doubt and is_exit(error):
+            self._cut_off.add(name)
+        self.use.untold = None
 
     def commit(self, name: str) -> Flow[None]:
         """Apply what is collected, together with the recovery point `name`; once.
@@ -153,18 +186,24 @@ class Journal:
         self.collected.take()
         self.commits_passed += 1
 
-    def interrupt(self) -> None:
-        """Something came in between the attempt and its store: nobody knows how far it got."""
-        self.is_certain = False
-        self.is_in_doubt = self.record.steps.started is not None
-        if self.stopped is None:
-            self.stopped = Stop(StopReason.STORE, why="interrupted")
-
     def close(self) -> None:
-        """The handler has ended: nothing more is asked for, and nothing is left under way."""
-        if self.use.open_step is not None and self.stopped is None:
-            self.interrupt()
+        """The handler has ended: nothing more is asked for, and nothing is left under way.
+
+        A step that another thread is still at, or that an exception left before its end was told,
+        ends the attempt: whatever the handler has returned, it cannot know what became of it.
+        """
         self.use.is_over = True
+        if self._was_interrupted and self.stopped is None:
+            self.stopped = Stop(StopReason.INTERRUPTED, why=self.use.untold or "")
+
+    @property
+    def may_have_acted(self) -> bool:
+        """Whether a step or commit of this operation may have taken effect.
+
+        That is by this attempt, or on record from an earlier one.
+        """
+        # In this order: what another thread has confirmed meanwhile is on record by then.
+        return not self.is_certain or bool(self.record.steps.finished) or self.unproven_calls > 0
 
     def budget(self, max_failures: int | None = None) -> Budget:
         """How long calls of this attempt may be tried."""
@@ -180,19 +219,52 @@ class Journal:
         """The attempt ends, because the code does not fit what is on record."""
         self.stopped = Stop(StopReason.STEPS_CHANGED, why=why)
 
+    def lose_result_of(self, name: str) -> None:
+        """The attempt ends, because the result of a step that it has done cannot be kept."""
+        self.stopped = Stop(StopReason.RESULT_LOST, why=f"step {name!r} has no result to keep")
+
     def _reached(self, name: str, *, is_commit: bool) -> FinishedStep | None:
         if self.stopped is not None:
             raise RunStopped(str(self.stopped))
+        if self.use.was_left or not self.is_certain:
+            self._stop(Stop(StopReason.INTERRUPTED))
+        self._is_let_run = False
         if self.is_in_doubt:
+            self.use.untold = None
             raise RunStopped("a step may have happened, and nobody can say; nothing else begins")
-        fault = self.order.reach(name, self.record.steps, is_commit=is_commit)
+        try:
+            fault = self.order.reach(name, self.record.steps, is_commit=is_commit)
+            step = self.record.steps.named(name)
+            if fault is None and step is None:
+                self._check_room(name)
+        except EffectMisused:
+            # It has not been begun.
+            self.use.untold = None
+            raise
         if fault is not None:
             self.stop_for_changed_steps(fault)
             raise RunStopped(fault)
-        step = self.record.steps.named(name)
-        if step is None and not has_room_for_step(self.record):
-            raise EffectMisused(f"{name!r}: the record is full of steps; make several operations")
         return step
+
+    def _check_room(self, name: str) -> None:
+        if not has_room_for_step(self.record):
+            raise EffectMisused(f"{name!r}: the record is full of steps; make several operations")
+
+    @property
+    def _was_interrupted(self) -> bool:
+        return self.use.is_left or not self.is_certain or bool(self._cut_off)
+
+    def _never_called(self) -> None:
+        if self._is_let_run:
+            self._is_let_run = False
+            self.unproven_calls -= 1
+        self.is_in_doubt = False
+
+    def _clear(self, name: str) -> Flow[None]:
+        started = self.record.steps.started
+        if started is not None and started.name == name:
+            clear = ClearStep(pk=self.record.pk, owner=self.record.owner, step=started)
+            yield from self._write(clear, self.budget())
 
     def _check_lease(self) -> None:
         if self.record.is_lease_over(self.clock.now_ms()):
@@ -200,7 +272,12 @@ class Journal:
 
     def _finishing(self, step: FinishedStep) -> FinishStep:
         started = self.record.steps.started
-        mark = started.mark if started is not None else None
+        is_its_own = (
+            started is not None
+            and not step.is_commit
+            and (started.name, started.position) == (step.name, step.position)
+        )
+        mark = started.mark if started is not None and is_its_own else None
         return FinishStep(pk=self.record.pk, owner=self.record.owner, step=step, mark=mark)
 
     def _apply(self, transition: FinishStep) -> Flow[None]:
@@ -217,25 +294,31 @@ class Journal:
         try:
             for blob in claimed(taken):
                 yield from retry.keep(blob, self.budget(), self.clock)
+            self._about_to_write()
             reply = yield from retry.commit(
                 whole, self.budget(), self.clock, lambda met: has_landed(transition, met)
             )
         except StoreError as error:
-            self.is_certain = False
             self._stop(Stop(StopReason.STORE, error=error))
         if isinstance(reply, ConditionsFailed | Inapplicable):
+            self.is_certain = True
+            self.use.untold = None
             raise error_of(whole, reply)
         self._follow(transition, reply)
 
     def _write(self, transition: StepTransition, budget: Budget) -> Flow[None]:
+        self._about_to_write()
         try:
             reply = yield from retry.write(transition, budget, self.clock)
         except StoreError as error:
-            self.is_certain = False
-            # What has not begun is not in doubt; whether its mark has landed, the store says.
-            self.is_in_doubt = isinstance(transition, FinishStep) and transition.mark is not None
             self._stop(Stop(StopReason.STORE, error=error))
         self._follow(transition, reply)
+
+    def _about_to_write(self) -> None:
+        self.is_certain = False
+        if self.use.is_over:
+            # The attempt is being ended, by what was known before this.
+            self._stop(Stop(StopReason.INTERRUPTED, why="the handler has ended"))
 
     def _follow(self, transition: StepTransition, reply: Written | Refused) -> None:
         if not isinstance(reply, Refused):
@@ -243,8 +326,11 @@ class Journal:
         elif reply.record is not None and has_landed(transition, reply.record):
             self.record = reply.record
         else:
+            self.is_certain = True
             self._stop(Stop(StopReason.LOST, met=reply.record))
+        self.is_certain = True
 
     def _stop(self, stop: Stop) -> NoReturn:
-        self.stopped = stop
+        if self.stopped is None or not self.use.is_over:
+            self.stopped = stop
         raise RunStopped(str(stop))

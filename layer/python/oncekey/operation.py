@@ -99,8 +99,7 @@ class Operation:
                 and no attempt can resume after it.
             ConfigurationError: as for `transaction`.
         """
-        result: R = self._recorded("step").step(name, function, is_idempotent=idempotent)
-        return result
+        return self._recorded("step").step(name, function, is_idempotent=idempotent)
 
     async def step_async(
         self, name: str, function: Callable[[], Awaitable[R]], *, idempotent: bool = False
@@ -111,8 +110,7 @@ class Operation:
         in doubt. While a result is recorded, a cancellation waits.
         """
         work = self._recorded("step_async")
-        result: R = await work.step_async(name, function, is_idempotent=idempotent)
-        return result
+        return await work.step_async(name, function, is_idempotent=idempotent)
 
     def commit(self, name: str) -> None:
         """Apply what was collected so far, together with the recovery point `name`, and go on.

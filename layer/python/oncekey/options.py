@@ -9,6 +9,7 @@ from oncekey import telemetry, tenants
 from oncekey.errors import ConfigurationError
 from oncekey.handlers import is_coroutine_function
 from oncekey.http_key import MAX_KEY_LENGTH
+from oncekey.raised import EXITS
 from oncekey.record import Effects
 from oncekey.secret_words import secret_words
 from oncekey.settings import settings_from
@@ -30,11 +31,17 @@ def predicate(
     operation: str,
     rule: type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool],
 ) -> Callable[[BaseException], bool]:
-    """The rule that says which errors prove that nothing happened, as one predicate."""
-    if isinstance(rule, type | tuple):
-        return lambda error: isinstance(error, rule)
+    """The rule that says which errors prove that nothing happened, as one predicate.
 
-    return lambda error: _verdict(operation, rule, error)
+    An exit or a cancellation proves it only where its own type is named: it says nothing by itself,
+    and a predicate is not asked about it.
+    """
+    if isinstance(rule, type | tuple):
+        kinds = rule if isinstance(rule, tuple) else (rule,)
+        of_exits = tuple(kind for kind in kinds if issubclass(kind, EXITS))
+        return lambda error: isinstance(error, of_exits if isinstance(error, EXITS) else kinds)
+
+    return lambda error: not isinstance(error, EXITS) and _verdict(operation, rule, error)
 
 
 def _verdict(operation: str, rule: Callable[[BaseException], bool], error: BaseException) -> bool:

@@ -24,6 +24,7 @@ class Reason(StrEnum):
     OUTCOME_UNKNOWN = "outcome-unknown"
     STORE_UNAVAILABLE = "store-unavailable"
     NOT_EXECUTED = "not-executed"
+    UNFINISHED = "attempt-unfinished"
     QUOTA_EXCEEDED = "quota-exceeded"
     ANSWER_UNAVAILABLE = "answer-unavailable"
     # Told to workers alone: the message no longer speaks for its operation.

@@ -26,9 +26,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from oncekey import proofs
 from oncekey.commands import Raised
 from oncekey.decorator import idempotent
-from oncekey.errors import ConfigurationError, Final, NotExecuted
+from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.fate import is_proof
 from oncekey.misuse import explained
 from oncekey.not_now import is_not_now
@@ -40,6 +41,7 @@ from oncekey.powertools_answer import (
     response_from,
     response_of,
 )
+from oncekey.raised import final_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -173,11 +175,11 @@ class _Attempt:
                 returned = self._next_middleware(self._app)
         except Exception as error:
             cause = cause_of(error)
-            if isinstance(cause, Final | NotExecuted):
+            if final_in(cause) is not None or isinstance(cause, NotExecuted):
                 raise cause from None
             if not operation.protected:
                 raise
-            if is_proof(Raised(cause), self._is_not_executed):
+            if is_proof(Raised(cause), self._is_not_executed, proofs.is_spent):
                 raise cause from None
             answer = answer_to_exception(self._app, self._route, error)
             if answer is None:

@@ -144,8 +144,15 @@ PROBLEMS: dict[str, Problem] = {
     ),
     "not-executed": Problem(
         status=503,
-        title="The request was not carried out",
+        title="This attempt was not carried out",
         detail=f"This attempt was not carried out. {_AGAIN} A new key could run it twice.",
+        retryable=True,
+    ),
+    "attempt-unfinished": Problem(
+        status=503,
+        title="This attempt ended before it had an answer",
+        detail="This attempt ended before it had an answer, and what the request has done so far"
+        f" stands. {_AGAIN} It then goes on where it was. A new key could run it twice.",
         retryable=True,
     ),
 }

@@ -31,8 +31,13 @@ class Interruption(Recorder):
 
     @property
     def _is_half_done(self) -> bool:
-        # A checkpoint that was not confirmed may be on record.
-        return bool(self.record.steps.finished) or not self.journal.is_certain
+        # A checkpoint that was not confirmed may be on record. Asked in this order: what another
+        # thread has confirmed meanwhile is on record by then.
+        return not self.journal.is_certain or bool(self.journal.record.steps.finished)
+
+    @property
+    def _may_have_acted(self) -> bool:
+        return self.journal.may_have_acted
 
     def _stopped(self, stop: Stop) -> Flow[Outcome]:
         telemetry.run_stopped(self.record, self.clock.now_ms(), str(stop))
@@ -44,6 +49,8 @@ class Interruption(Recorder):
             case StopReason.STORE:
                 error = stop.error or StoreError("not confirmed", transient=True)
                 return (yield from self._unconfirmed(error, None))
+            case StopReason.INTERRUPTED:
+                return (yield from self._unconfirmed(None, None))
             case StopReason.STEPS_CHANGED | StopReason.RESULT_LOST:
                 yield from self._mark_unknown(str(stop), is_escalated=True)
                 return outcome_unknown(self.record, self.clock.now_ms())
@@ -53,14 +60,15 @@ class Interruption(Recorder):
         reply = yield from self._released(is_late=True)
         if isinstance(reply, Refused):
             return (yield from self._lost(reply.record))
-        if reply is None:
-            return Refusal(reason=Reason.RUNNING, retry_after_ms=RETRY_SOON_MS)
-        return Refusal(reason=Reason.NOT_EXECUTED, record=self.record, retry_after_ms=RETRY_SOON_MS)
+        return self._unfinished(self.record)
 
     def _unconfirmed(
-        self, error: StoreError, result: Answered[Any] | Unsendable | None
+        self, error: StoreError | None, result: Answered[Any] | Unsendable | None
     ) -> Flow[Outcome]:
-        """What was sent may have been applied. A release says: it is refused if it was."""
+        """What was sent may have been applied. A release says: it is refused if it was.
+
+        `error` is why it is not known; None where the attempt was interrupted.
+        """
         reply = yield from self._released()
         if isinstance(reply, Refused):
             met = reply.record
@@ -72,6 +80,8 @@ class Interruption(Recorder):
             return outcome_unknown(met, self.clock.now_ms())
         if reply is None and self.journal.is_in_doubt:
             return outcome_unknown(self.record, self.clock.now_ms())
+        if error is None:
+            return self._unfinished(self.record)
         if error.contention is not None:
             # Others write the same items: that says nothing of the store's health.
             telemetry.commit_contended(self.record, self.clock.now_ms(), error)
@@ -99,7 +109,7 @@ class Interruption(Recorder):
         if started is None or not self._is_in_doubt(reply.record):
             return reply
         # Its mark has landed, and it was never called: that is known.
-        clear = ClearStep(pk=record.pk, owner=record.owner, mark=started.mark)
+        clear = ClearStep(pk=record.pk, owner=record.owner, step=started)
         yield from self._write_in_time(clear, is_late=is_late)
         return (yield from self._write_in_time(release, is_late=is_late))
 
@@ -129,8 +139,7 @@ class Interruption(Recorder):
         telemetry.ownership_lost(self.record, now_ms)
         if met is None or met.operation_id != self.record.operation_id:
             # With the record its evidence is gone: what this attempt has done, nobody can say.
-            has_effect = self._is_half_done or self.journal.has_called
-            reason = Reason.OUTCOME_UNKNOWN if has_effect else Reason.NOT_EXECUTED
+            reason = Reason.OUTCOME_UNKNOWN if self._may_have_acted else Reason.NOT_EXECUTED
             return Refusal(reason=reason, retry_after_ms=RETRY_SOON_MS)
         match met.status:
             case Status.COMPLETED:
@@ -143,10 +152,8 @@ class Interruption(Recorder):
                 # Released in our name, and accepted anew.
                 return running(met, now_ms)
             case Status.FAILED_RETRYABLE:
-                # Released in our name while we ran: what was called meanwhile is not said undone.
-                ran = met.owner == self.record.owner and self.journal.has_called
-                reason = Reason.STORE_UNAVAILABLE if ran else Reason.NOT_EXECUTED
-                return Refusal(reason=reason, record=met, retry_after_ms=RETRY_SOON_MS)
+                # Released in our name, or by a successor: what was called is not said undone.
+                return self._unfinished(met)
 
     def _refused(self, met: Record | None, result: Answered[Any] | Unsendable) -> Flow[Outcome]:
         if met is None or not self._is_landed(met):

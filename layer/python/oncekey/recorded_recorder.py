@@ -11,11 +11,13 @@ from oncekey.commit import Commit, ConditionsFailed, Inapplicable, claimed, erro
 from oncekey.errors import Final, NotExecuted, StoreError
 from oncekey.fate import Fate, decide
 from oncekey.outcome import Failed, Outcome, Ran, Refusal
+from oncekey.raised import ends_all, leaves
 from oncekey.record import Effects
 from oncekey.recorded_errors import RunStopped
 from oncekey.recorded_interruption import Interruption
 from oncekey.recorder import KEPT_LONGER_S, Recorder
 from oncekey.reservation import outcome_unknown
+from oncekey.stop import StopReason
 from oncekey.store import Refused, Written
 from oncekey.stored_answer import Elsewhere, NotKept, Place, keep
 from oncekey.transaction import Collected
@@ -44,9 +46,19 @@ class RecordedRecorder(Interruption):
         When it returns an answer of the handler's, what the handler has collected is applied.
         """
         outcome = yield from self._ended(result, fate)
-        if isinstance(outcome, Refusal) and isinstance(result, Raised) and _ends_all(result.error):
-            # What ends the process, or cancels the coroutine, is not ours to swallow.
-            return Failed(result.error)
+        if not isinstance(outcome, Refusal):
+            return outcome
+        stopped = self.journal.stopped
+        was_interrupted = stopped is not None and stopped.reason is StopReason.INTERRUPTED
+        if isinstance(result, Raised):
+            passes = was_interrupted and not _is_answered(result.error)
+            if passes or ends_all(result.error):
+                # What ends the process, or cancels the coroutine, is not ours to swallow; nor is
+                # what came in between.
+                return Failed(result.error)
+        elif isinstance(result, Answered) and was_interrupted and not result.is_final:
+            # It promises nothing.
+            return Ran(value=result.value, record=self.record, expires_at_s=None)
         return outcome
 
     def _ended(self, result: Result, fate: Fate) -> Flow[Outcome]:
@@ -58,6 +70,10 @@ class RecordedRecorder(Interruption):
                 return (yield from Recorder.end(self, result, Fate.RETRYABLE))
             if missed is not None:
                 journal.stop_for_changed_steps(missed)
+            lost = journal.result_lost_of
+            if lost is not None and isinstance(result, Answered) and result.is_refusal:
+                # The step is done, and its handler was told of a mistake: it takes it for failed.
+                journal.lose_result_of(lost)
         if journal.stopped is not None:
             return (yield from self._stopped(journal.stopped))
         if fate is Fate.UNKNOWN:
@@ -72,7 +88,7 @@ class RecordedRecorder(Interruption):
         yield from self._mark_unknown(f"step-in-doubt: {name}")
         if isinstance(result, Answered) and not result.is_final:
             return Ran(value=result.value, record=self.record, expires_at_s=None)
-        if isinstance(result, Raised) and not isinstance(result.error, RunStopped | NotExecuted):
+        if isinstance(result, Raised) and not _is_answered(result.error):
             return Failed(result.error)
         return outcome_unknown(self.record, self.clock.now_ms())
 
@@ -89,7 +105,12 @@ class RecordedRecorder(Interruption):
             error = error_of(commit, reply)
             # Nothing was applied, so that no failure is final, even where failures are stored.
             instead = self.result_of(error) if isinstance(error, Final) else Raised(error)
-            fate = decide(instead, Effects.RECORDED, self.journal.is_not_executed)
+            fate = decide(
+                instead,
+                Effects.RECORDED,
+                self.journal.is_not_executed,
+                is_spent=self.journal.is_spent,
+            )
             return (yield from self.end(instead, fate))
         if isinstance(reply, Refused):
             return (yield from self._refused(reply.record, result))
@@ -152,8 +173,9 @@ class RecordedRecorder(Interruption):
         return (yield from retry.write(commit.transition, budget, self.clock))
 
 
-def _ends_all(error: BaseException) -> bool:
-    return not isinstance(error, Exception | RunStopped)
+def _is_answered(error: BaseException) -> bool:
+    """Whether the operation answers for `error`, all of it."""
+    return all(isinstance(each, RunStopped | NotExecuted) for each in leaves(error))
 
 
 def recorded(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from oncekey.errors import Final, NotExecuted
 from oncekey.handlers import is_awaitable, is_coroutine_function, never_awaited
+from oncekey.raised import final_in
 from oncekey.recorded_errors import EffectMisused
 from oncekey.results import decode, encode
 from oncekey.step_results import final_text
@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 
     from oncekey.commands import Flow
     from oncekey.effect_use import Use
+    from oncekey.errors import Final
     from oncekey.outbox import Outbox
     from oncekey.step_results import Found
     from oncekey.transaction import Collected, Transaction
+
+
+R = TypeVar("R")
 
 
 class Run(Protocol):
@@ -36,6 +40,10 @@ class Run(Protocol):
 
     def fail(self, name: str, error: BaseException) -> Flow[None]:
         """See `oncekey.journal.Journal.fail`."""
+        ...
+
+    def take_back(self, name: str) -> Flow[None]:
+        """See `oncekey.journal.Journal.take_back`."""
         ...
 
     def commit(self, name: str) -> Flow[None]:
@@ -58,81 +66,160 @@ class RecordedWork:
     drive: Callable[[Flow[Any]], Any] = field(repr=False)
     drive_async: Callable[[Flow[Any]], Awaitable[Any]] = field(repr=False)
 
-    def step(self, name: str, function: Callable[[], Any], *, is_idempotent: bool) -> Any:
+    def step(self, name: str, function: Callable[[], R], *, is_idempotent: bool) -> R:
         """See `oncekey.operation.Operation.step`."""
-        self.use.check_outside_step(f"op.step({name!r})")
         _check_function(name, function)
         if is_coroutine_function(function):
             raise EffectMisused(
                 f"op.step({name!r}) was given a coroutine function: use `await op.step_async(...)`"
             )
-        with self.use.inside(name):
-            found: Found | None = self.drive(self.run.begin(name, is_idempotent=is_idempotent))
-            if found is not None:
-                return found.given()
-            try:
-                value = _called(name, function)
-            except BaseException as error:
-                self.drive(self._failed(name, error))
-                raise
-            text, mistake = _stored_form(value)
-            self.drive(self.run.finish(name, text))
-        return _first_answer(text, mistake)
+        self.use.open(name, f"op.step({name!r})")
+        is_done = False
+        try:
+            result: R = self._step(name, function, is_idempotent=is_idempotent)
+            is_done = True
+            self.use.tell()
+            return result  # noqa: TRY300 -- what comes here is caught, too
+        except BaseException:
+            self.use.leave(name if is_done else None)
+            raise
 
     async def step_async(
-        self, name: str, function: Callable[[], Awaitable[Any]], *, is_idempotent: bool
-    ) -> Any:
+        self, name: str, function: Callable[[], Awaitable[R]], *, is_idempotent: bool
+    ) -> R:
         """See `oncekey.operation.Operation.step_async`."""
-        self.use.check_outside_step(f"op.step_async({name!r})")
         _check_function(name, function)
-        with self.use.inside(name):
-            found: Found | None = await self._begun(name, is_idempotent=is_idempotent)
-            if found is not None:
-                return found.given()
-            try:
-                value = await _awaitable(name, function)
-            except BaseException as error:
-                await self.drive_async(self._failed(name, error))
-                raise
-            text, mistake = _stored_form(value)
-            await self.drive_async(self.run.finish(name, text))
-        return _first_answer(text, mistake)
+        self.use.open(name, f"op.step_async({name!r})")
+        is_done = False
+        try:
+            result: R = await self._step_async(name, function, is_idempotent=is_idempotent)
+            is_done = True
+            self.use.tell()
+            return result  # noqa: TRY300 -- what comes here is caught, too
+        except BaseException:
+            self.use.leave(name if is_done else None)
+            raise
 
     def commit(self, name: str) -> None:
         """See `oncekey.operation.Operation.commit`."""
-        self.use.check_outside_step(f"op.commit({name!r})")
-        with self.use.inside(name):
+        self.use.open(name, f"op.commit({name!r})")
+        is_done = False
+        try:
             self.drive(self.run.commit(name))
+            is_done = True
+            self.use.tell()
+        except BaseException:
+            self.use.leave(name if is_done else None)
+            raise
 
     async def commit_async(self, name: str) -> None:
         """See `oncekey.operation.Operation.commit_async`."""
-        self.use.check_outside_step(f"op.commit_async({name!r})")
-        with self.use.inside(name):
+        self.use.open(name, f"op.commit_async({name!r})")
+        is_done = False
+        try:
             await self.drive_async(self.run.commit(name))
+            is_done = True
+            self.use.tell()
+        except BaseException:
+            self.use.leave(name if is_done else None)
+            raise
 
     def discard(self) -> None:
         """See `oncekey.operation.Operation.discard`."""
         self.use.check_outside_step("op.discard")
         self.collected.take()
 
-    async def _begun(self, name: str, *, is_idempotent: bool) -> Found | None:
+    def _step(self, name: str, function: Callable[[], Any], *, is_idempotent: bool) -> Any:
+        found: Found | None = self.drive(self.run.begin(name, is_idempotent=is_idempotent))
+        if found is not None:
+            return self._given(found)
         try:
-            found: Found | None = await self.drive_async(
-                self.run.begin(name, is_idempotent=is_idempotent)
+            # Nothing else stands here: what this raises is the function's, or came while it ran.
+            value = function()
+        except BaseException as error:
+            final = final_in(error)
+            self.drive(self._failed(name, error, final))
+            if final is not None and final is not error:
+                self.use.untold = None
+                # What an attempt that resumes gets, too.
+                raise final from error
+            self.use.untold = None
+            raise
+        if is_awaitable(value):
+            never_awaited(value)
+            misused = EffectMisused(
+                f"the function of the step {name!r} returned an awaitable, which nobody awaits: use"
+                " `await op.step_async(...)`"
             )
+            self.drive(self.run.fail(name, misused))
+            raise misused
+        stored = _stored_form(name, value)
+        self.drive(self.run.finish(name, stored.text))
+        return self._first_answer(stored)
+
+    async def _step_async(
+        self, name: str, function: Callable[[], Awaitable[Any]], *, is_idempotent: bool
+    ) -> Any:
+        try:
+            begins = self.run.begin(name, is_idempotent=is_idempotent)
+            found: Found | None = await self.drive_async(begins)
         except asyncio.CancelledError:
             # It is marked and was never called: that is known.
-            await self.drive_async(self.run.fail(name, NotExecuted("never called")))
+            await self.drive_async(self.run.take_back(name))
             raise
-        return found
+        if found is not None:
+            return self._given(found)
+        try:
+            value = await _awaitable(name, function)
+        except GeneratorExit:
+            # The coroutine is closed, and nothing can be awaited any more: the step is left open.
+            raise
+        except BaseException as error:
+            final = final_in(error)
+            await self.drive_async(self._failed(name, error, final))
+            if final is not None and final is not error:
+                self.use.untold = None
+                raise final from error
+            self.use.untold = None
+            raise
+        stored = _stored_form(name, value)
+        await self.drive_async(self.run.finish(name, stored.text))
+        return self._first_answer(stored)
 
-    def _failed(self, name: str, error: BaseException) -> Flow[None]:
-        if not isinstance(error, Final):
+    def _failed(self, name: str, error: BaseException, final: Final | None) -> Flow[None]:
+        if final is None:
             return self.run.fail(name, error)
         try:
-            return self.run.finish(name, final_text(error), is_final=True)
-        except TypeError:
-            return self.run.finish(name, None, is_final=True)
+            text: str | None = final_text(final)
+        except Exception:  # noqa: BLE001 -- of whatever its body holds; its author is told when it is answered
+            text = None
+        return self.run.finish(name, text, is_final=True)
+
+    def _given(self, found: Found) -> Any:
+        if found.final is not None:
+            self.use.untold = None
+        return found.given()
+
+    def _first_answer(self, stored: _Stored) -> Any:
+        if stored.mistake is not None:
+            if stored.is_known:
+                self.use.untold = None
+            raise stored.mistake
+        return stored.value
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """The result of a step: its text and what the text says, or why it has none.
+
+    `is_known`: the author can know that this mistake means a step that was done. Any other is left
+    untold, so that no answer is believed that a handler makes of it.
+    """
+
+    text: str | None
+    value: Any = None
+    mistake: TypeError | None = None
+    is_known: bool = True
 
 
 def _check_function(name: str, function: object) -> None:
@@ -143,30 +230,22 @@ def _check_function(name: str, function: object) -> None:
         )
 
 
-def _stored_form(value: Any) -> tuple[str | None, TypeError | None]:
+def _stored_form(name: str, value: Any) -> _Stored:
     try:
-        return encode(value), None
+        text = encode(value)
+        # The first run gets what a resumed one would get.
+        return _Stored(text, decode(text))
     except TypeError as mistake:
-        return None, mistake
-
-
-def _first_answer(text: str | None, mistake: TypeError | None) -> Any:
-    # The first run gets what a resumed one would get.
-    if text is None:
-        assert mistake is not None
-        raise mistake
-    return decode(text)
-
-
-def _called(name: str, function: Callable[[], Any]) -> Any:
-    value = function()
-    if is_awaitable(value):
-        never_awaited(value)
-        raise EffectMisused(
-            f"the function of the step {name!r} returned an awaitable, which nobody awaits: use"
-            " `await op.step_async(...)`"
+        # With a cause it came out of an object's own code, or from a signal's handler.
+        return _Stored(None, mistake=mistake, is_known=mistake.__cause__ is None)
+    except Exception as error:  # noqa: BLE001 -- the step is done, whatever came while it was stored
+        mistake = TypeError(
+            f"oncekey: the result of the step {name!r} was not stored, because of"
+            f" {type(error).__name__}. The step is on record as done, and no attempt can resume"
+            " after it"
         )
-    return value
+        mistake.__cause__ = error
+        return _Stored(None, mistake=mistake, is_known=False)
 
 
 def _awaitable(name: str, function: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey import retry, telemetry
-from oncekey.commands import Answered, Unsendable
+from oncekey.commands import Answered, Raised, Unsendable
 from oncekey.errors import StoreError
 from oncekey.fate import Fate, reason
 from oncekey.operation_event import tell
 from oncekey.outcome import RETRY_SOON_MS, Failed, Outcome, Ran, Reason, Refusal, Replayed
+from oncekey.raised import ends_all
 from oncekey.record import Status
 from oncekey.replay import replay
 from oncekey.reservation import outcome_unknown, running
@@ -52,7 +53,11 @@ class Recorder:
             yield from self._write_ending(NotKept("answer-not-storable"))
             return Failed(result.error)
         if fate is Fate.NOT_EXECUTED:
-            return (yield from self.give_back(reason(result)))
+            refusal = yield from self.give_back(reason(result))
+            if isinstance(result, Raised) and ends_all(result.error):
+                # What ends the process or the task, or suspends it, is not ours to swallow.
+                return Failed(result.error)
+            return refusal
         if fate is Fate.RETRYABLE:
             yield from self._release(reason(result))
         else:
@@ -64,11 +69,18 @@ class Recorder:
     def give_back(self, why: str) -> Flow[Refusal]:
         """End an attempt that has done nothing, but for its steps on record; it may run again."""
         yield from self._release(why)
-        return Refusal(
-            reason=Reason.NOT_EXECUTED,
-            record=self.record,
-            retry_after_ms=RETRY_SOON_MS,
-        )
+        return self._unfinished(self.record)
+
+    def _unfinished(self, record: Record | None) -> Refusal:
+        """The refusal of an attempt that came to no answer: that nothing was done, if it is so."""
+        has_acted = self._may_have_acted or (record is not None and bool(record.steps.finished))
+        reason = Reason.UNFINISHED if has_acted else Reason.NOT_EXECUTED
+        return Refusal(reason=reason, record=record, retry_after_ms=RETRY_SOON_MS)
+
+    @property
+    def _may_have_acted(self) -> bool:
+        """Whether something that this attempt has not undone may have taken effect."""
+        return bool(self.record.steps.finished)
 
     def _complete(self, answered: Answered[Any]) -> Flow[Outcome]:
         unrecorded = Ran(value=answered.value, record=self.record, expires_at_s=None)

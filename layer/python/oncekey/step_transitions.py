@@ -30,7 +30,8 @@ class StartStep:
 class FinishStep:
     """The step is done, or a commit has reached its recovery point; it is absent so far.
 
-    `mark` is that of its start, or None if it was never marked.
+    `mark` is that of its start, or None if it was never marked: then no step is. A step that was
+    marked is ended only if the mark on record is its own, by name, place and number.
     """
 
     pk: str
@@ -41,11 +42,11 @@ class FinishStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearStep:
-    """The step under this mark is proven not to have been executed."""
+    """The step is proven not to have been executed; the mark on record is the very one."""
 
     pk: str
     owner: str
-    mark: int
+    step: StartedStep
 
 
 StepTransition = StartStep | FinishStep | ClearStep

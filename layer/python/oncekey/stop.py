@@ -16,6 +16,7 @@ class StopReason(StrEnum):
 
     LOST = "ownership-lost"  # another attempt, or a settlement, has the record
     STORE = "not-confirmed"  # the store did not confirm a checkpoint or a commit
+    INTERRUPTED = "interrupted"  # a step or commit was left before its end was told
     NO_TIME = "no-time-left"  # the lease is over
     STEPS_CHANGED = "steps-changed"  # the code does not fit what is on record
     RESULT_LOST = "step-result-lost"  # a finished step has no result that could be given again

@@ -98,14 +98,19 @@ def permitted(transition: Transition, record: Record | None) -> bool:
 
 
 def _step_permitted(transition: StepTransition, steps: Steps) -> bool:
-    mark = steps.started.mark if steps.started is not None else None
     match transition:
         case StartStep():
-            return mark is None and steps.named(transition.step.name) is None
-        case FinishStep():
-            return mark == transition.mark and steps.named(transition.step.name) is None
-        case ClearStep():
-            return mark == transition.mark
+            return steps.started is None and steps.named(transition.step.name) is None
+        case FinishStep(step=step, mark=mark):
+            marked = None if mark is None else (step.name, step.position, mark)
+            return _marked(steps) == marked and steps.named(step.name) is None
+        case ClearStep(step=step):
+            return _marked(steps) == (step.name, step.position, step.mark)
+
+
+def _marked(steps: Steps) -> tuple[str, int, int] | None:
+    started = steps.started
+    return None if started is None else (started.name, started.position, started.mark)
 
 
 def _settled_step(transition: SettleStep) -> str | None:
@@ -137,8 +142,8 @@ def has_landed(transition: StepTransition, met: Record | None) -> bool:
             return met.steps.started == transition.step
         case FinishStep():
             return met.steps.named(transition.step.name) == transition.step
-        case ClearStep():
-            return met.steps.started is None
+        case ClearStep(step=step):
+            return met.steps.started is None and met.steps.named(step.name) is None
 
 
 def _lease_ran_out(record: Record, version: Seen, now_ms: int) -> bool:

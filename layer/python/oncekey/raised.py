@@ -1,0 +1,92 @@
+"""What an exception says, alone or in a group: `asyncio.TaskGroup` raises groups."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from oncekey.errors import Final
+from oncekey.recorded_errors import RunStopped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# They end the process, the coroutine or the generator, and say nothing about what was done.
+EXITS = (KeyboardInterrupt, SystemExit, asyncio.CancelledError, GeneratorExit)
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions that `error` is made of: itself, or the members of a group, however deep."""
+    groups = [error]
+    while groups:
+        each = groups.pop()
+        if isinstance(each, BaseExceptionGroup):
+            groups += reversed(each.exceptions)
+        else:
+            yield each
+
+
+def final_in(error: BaseException) -> Final | None:
+    """The answer that `error` ends the operation with.
+
+    A group says one only if all of it says the same: beside another failure, or another answer,
+    nobody knows which one is meant.
+    """
+    if isinstance(error, Final):
+        return error
+    if not isinstance(error, BaseExceptionGroup):
+        return None
+    finals = [each for each in leaves(error) if isinstance(each, Final)]
+    if len(finals) != sum(1 for _ in leaves(error)):
+        return None
+    first = finals[0]
+    return first if all(_says(each) == _says(first) for each in finals) else None
+
+
+def is_exit(error: BaseException) -> bool:
+    """Whether an exit or a cancellation is in `error`."""
+    return any(isinstance(each, EXITS) for each in leaves(error))
+
+
+def is_stop(error: BaseException) -> bool:
+    """Whether `error` is `RunStopped`, and nothing else."""
+    return all(isinstance(each, RunStopped) for each in leaves(error))
+
+
+def ends_all(error: BaseException) -> bool:
+    """Whether `error` ends more than the handler: an exit or a cancellation, which is passed on.
+
+    `RunStopped` does not: it is answered.
+    """
+    return bool(_ending_all(error))
+
+
+def passed_on(error: BaseException) -> BaseException:
+    """`error` as it leaves the protected handler.
+
+    Lambda's runtime answers for any `Exception`, and knows single exits; a group of them would take
+    the sandbox with it. Such a group is left by its first member that is no `Exception`.
+    """
+    if isinstance(error, Exception) or not isinstance(error, BaseExceptionGroup):
+        return error
+    others = _ending_all(error)
+    if others:
+        return min(others, key=_rank)
+    # Beside stops, which are answered, or stops alone.
+    exceptions = error.subgroup(Exception)
+    return next(leaves(error)) if exceptions is None else exceptions
+
+
+def _ending_all(error: BaseException) -> list[BaseException]:
+    answered = (Exception, RunStopped)
+    return [each for each in leaves(error) if not isinstance(each, answered)]
+
+
+def _rank(error: BaseException) -> int:
+    # The process's end before the task's, and both before what an author has made up.
+    kinds = [isinstance(error, kind) for kind in EXITS]
+    return kinds.index(True) if any(kinds) else len(EXITS)
+
+
+def _says(final: Final) -> tuple[object, ...]:
+    return (final.status, final.body, final.headers, final.commit)

@@ -1,0 +1,169 @@
+"""Exceptions at any point of a step: what was charged is charged once, and never denied."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncekey.record import Status
+from tests.support.interrupted_charges import ENDINGS, Charges, Signalled
+from tests.support.interrupting import Interrupting
+from tests.support.steps import POST, FaultyStore, Steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey import Operation
+
+
+@pytest.mark.fault("K2.1")
+@pytest.mark.fault("K2.2")
+@pytest.mark.parametrize("is_idempotent", [False, True], ids=["marked", "idempotent"])
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, Signalled])
+def test_an_exception_at_any_point_of_a_step_charges_once_and_denies_nothing(
+    kind: type[BaseException], ending: str, is_idempotent: bool
+) -> None:
+    """At whatever line of ours a signal's exception comes, and whatever the handler makes of it:
+    the provider is charged once at most, and no final answer denies a charge.
+
+    Red when the journal has to be told of an interruption in order to doubt, when another step or
+    commit may follow a step that was left, or when its mark may be cleared by another name.
+    """
+    whole = Interrupting()
+    Charges(ending, whole, is_idempotent=is_idempotent).send()
+    found: dict[str, list[str]] = {}
+
+    for at in range(whole.points):
+        interrupting = Interrupting(at=at, error=kind("a signal"))
+        charges = Charges(ending, interrupting, is_idempotent=is_idempotent).comes_back()
+        if charges.faults():
+            found[f"{at} {interrupting.where}"] = [*charges.faults(), *map(str, charges.answers)]
+
+    assert whole.points > 100
+    assert found == {}
+
+
+@pytest.mark.fault("K2.2")
+@pytest.mark.parametrize("is_carried_out", [True, False])
+@pytest.mark.parametrize("call", ["StartStep", "FinishStep", "ClearStep"])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_an_exit_inside_a_call_of_the_store_charges_once(
+    ending: str, call: str, is_carried_out: bool
+) -> None:
+    """A `KeyboardInterrupt` while the store is called, which has written or has not: a client that
+    comes back does not charge a second time.
+
+    Red when a step whose end was not confirmed is not in doubt, or a proof is forgotten.
+    """
+
+    class Interrupted(FaultyStore):
+        def _asked(self, name: str, function: Callable[[Any], Any], argument: Any) -> Any:
+            if name != call or name in self.asked:
+                return super()._asked(name, function, argument)
+            self.asked.append(name)
+            if is_carried_out:
+                function(argument)
+            raise KeyboardInterrupt
+
+    charges = Charges(ending)
+    charges.service = Steps(store=Interrupted())
+    charges.service.then = charges._handler
+
+    charges.comes_back()
+
+    assert charges.faults() == []
+
+
+class Unstorable:
+    """A value whose class raises where it is looked at."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        raise self._error
+
+
+UNSTORABLE: dict[str, Callable[[], Any]] = {
+    "an object": object,
+    "a class that raises KeyError": lambda: Unstorable(KeyError("local")),
+    "a class that raises RecursionError": lambda: Unstorable(RecursionError()),
+    "a list nested too deep": lambda: _nested(5_000),
+}
+
+
+def _nested(depth: int) -> list[Any]:
+    nested: list[Any] = []
+    for _ in range(depth):
+        nested = [nested]
+    return nested
+
+
+@pytest.mark.fault("K2.2")
+@pytest.mark.parametrize("is_idempotent", [False, True], ids=["marked", "idempotent"])
+@pytest.mark.parametrize("result", UNSTORABLE)
+@pytest.mark.parametrize("ending", ["it passes", "402", "it commits that it failed"])
+def test_a_result_that_cannot_be_stored_is_a_step_that_was_done(
+    ending: str, result: str, is_idempotent: bool
+) -> None:
+    """Whatever exception the encoding of a result raises, the step is on record as done and is not
+    run again, and an answer that denies it is not stored.
+
+    Red when another exception than TypeError leaves the step, or when a refusal completes the
+    operation of a step whose result was lost.
+    """
+    charges = Charges(ending, is_idempotent=is_idempotent, result=UNSTORABLE[result]).comes_back()
+
+    assert len(charges.charged) == 1
+    assert "denied though charged" not in charges.faults() or (
+        # The author is told by a TypeError, and may go on: this answer is a word of their own.
+        ending == "it commits that it failed"
+    )
+    assert [each.name for each in charges.service.record.steps.finished][:1] == ["charge"]
+    if ending == "it passes":
+        assert charges.answers[0] is TypeError
+
+
+@pytest.mark.fault("K2.2")
+@pytest.mark.parametrize("passes", [True, False])
+def test_an_exception_at_any_point_of_a_commit_applies_it_once(passes: bool) -> None:
+    """At whatever line of ours an exception comes in a commit, whether its handler catches it or
+    not: what was collected has been applied once when the client has its answer.
+
+    Red when an interrupted commit lets the attempt go on, or complete.
+    """
+    whole = Interrupting()
+    found: dict[str, Any] = {}
+
+    def sent(interrupting: Interrupting) -> Steps:
+        service, first = Steps(), [interrupting]
+
+        def handler(_event: object, op: Operation) -> Any:
+            op.transaction.put("rides", {"id": "1"})
+            try:
+                with first.pop() if first else Interrupting():
+                    op.commit("ordered")
+            except Signalled:
+                if passes:
+                    raise
+            return {"statusCode": 201, "body": "ordered"}
+
+        service.then = handler
+        for _ in range(3):
+            with contextlib.suppress(Signalled):
+                service.send(POST)
+        return service
+
+    sent(whole)
+    for at in range(whole.points):
+        interrupting = Interrupting(at=at, error=Signalled())
+        service = sent(interrupting)
+        if (service.record.status, len(service.store.writes)) != (Status.COMPLETED, 1):
+            found[f"{at} {interrupting.where}"] = service.record
+
+    assert whole.points > 50
+    assert found == {}
