@@ -120,6 +120,37 @@ def test_a_late_duplicate_of_a_steps_write_is_refused(
     assert stored(store) == met
 
 
+OF_ANOTHER: dict[str, tuple[list[Transition], Transition]] = {
+    "a commit, while a step is in doubt": ([start()], finish("failed", result=None)),
+    "an unmarked commit, while a step is in doubt": (
+        [start()],
+        finish("failed", mark=None, result=None),
+    ),
+    "the end of another step with its number": ([start()], finish("another", position=1)),
+    "the end of another step at its place": ([start()], finish("another")),
+    "its end at another place": ([start()], finish(position=1)),
+    "its end under another number": ([start()], finish(mark=2)),
+    "the clearing of another step with its number": ([start()], clear(name="another")),
+    "its clearing at another place": ([start()], clear(position=1)),
+}
+
+
+@pytest.mark.fault("K2.1")
+@pytest.mark.parametrize(("before", "other"), OF_ANOTHER.values(), ids=OF_ANOTHER)
+def test_a_mark_is_cleared_by_its_own_step_alone(
+    store: Store, before: list[Transition], other: Transition
+) -> None:
+    """What ends or clears another step than the marked one, by name, place or number, is refused,
+    and the mark of doubt stays.
+
+    Red when a condition goes by the number of the mark alone.
+    """
+    met = run(store, *before)
+
+    assert store.write(other) == Refused(met)
+    assert stored(store) == met
+
+
 LATE_TO_SETTLED: dict[str, Transition] = {
     "start": start("next", mark=2),
     "finish": finish(),
@@ -167,7 +198,7 @@ def test_a_step_may_have_any_name(store: Store, name: str) -> None:
     started = run(store, beside, start(name))
     assert started.steps == Steps(started=start(name).step, finished=(beside.step,))
 
-    assert store.write(clear()) == Written()
+    assert store.write(clear(name=name)) == Written()
     assert stored(store).steps == Steps(finished=(beside.step,))
 
     assert store.write(start(name, mark=2)) == Written()

@@ -78,18 +78,7 @@ def attempt(
     try:
         decision = yield from reserving(claim, owner, budget, clock)
     except StoreError as error:
-        if error.contention in {"conflict", "in-progress"}:
-            # A transaction is writing the record: whoever owns it is at work.
-            return Refusal(reason=Reason.RUNNING, retry_after_ms=RETRY_SOON_MS)
-        telemetry.store_unavailable(claim.identity.operation, error)
-        if error.needs_deployment:
-            # Only a deployment helps: nobody is told to wait for it.
-            return Refusal(reason=Reason.STORE_UNAVAILABLE, needs_deployment=True)
-        return Refusal(
-            reason=Reason.STORE_UNAVAILABLE,
-            retry_after_ms=RETRY_SOON_MS,
-            is_outage=error.is_outage,
-        )
+        return _unreserved(error, claim)
     except GeneratorExit:
         raise
     except BaseException as interruption:
@@ -115,6 +104,22 @@ def attempt(
         claim=claim, record=decision.record, clock=clock, budget=budget, has_bucket=has_bucket
     )
     return (yield from _run(recorder, _Proofs(is_not_executed, is_spent), result_of))
+
+
+def _unreserved(error: StoreError, claim: Claim) -> Refusal:
+    """What a caller is told whose key could not be reserved."""
+    if error.contention in {"conflict", "in-progress"}:
+        # A transaction is writing the record: whoever owns it is at work.
+        return Refusal(reason=Reason.RUNNING, retry_after_ms=RETRY_SOON_MS)
+    telemetry.store_unavailable(claim.identity.operation, error)
+    if error.needs_deployment:
+        # Only a deployment helps: nobody is told to wait for it.
+        return Refusal(reason=Reason.STORE_UNAVAILABLE, needs_deployment=True)
+    return Refusal(
+        reason=Reason.STORE_UNAVAILABLE,
+        retry_after_ms=RETRY_SOON_MS,
+        is_outage=error.is_outage,
+    )
 
 
 def _withdrawn(

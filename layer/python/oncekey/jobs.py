@@ -144,7 +144,7 @@ def _check(outcome: Outcome, message: Delivered) -> None:
         case Failed():
             raise passed_on(outcome.error)
         case Refusal(reason=Reason.NOT_EXECUTED):
-            raise NotExecuted(f"{message.operation}: nothing was done; deliver it again")
+            raise NotExecuted(f"{message.operation}: this attempt did nothing; deliver it again")
         case Refusal(reason=reason) if reason in _EXCEPTIONS:
             wait_ms = outcome.retry_after_ms
             raise _EXCEPTIONS[reason](
