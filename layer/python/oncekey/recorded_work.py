@@ -239,13 +239,13 @@ def _stored_form(name: str, value: Any) -> _Stored:
         # With a cause it came out of an object's own code, or from a signal's handler.
         return _Stored(None, mistake=mistake, is_known=mistake.__cause__ is None)
     except Exception as error:  # noqa: BLE001 -- the step is done, whatever came while it was stored
-        mistake = TypeError(
+        told = TypeError(
             f"oncekey: the result of the step {name!r} was not stored, because of"
             f" {type(error).__name__}. The step is on record as done, and no attempt can resume"
             " after it"
         )
-        mistake.__cause__ = error
-        return _Stored(None, mistake=mistake, is_known=False)
+        told.__cause__ = error
+        return _Stored(None, mistake=told, is_known=False)
 
 
 def _awaitable(name: str, function: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:
