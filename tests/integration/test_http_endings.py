@@ -197,7 +197,7 @@ def test_a_final_raised_anywhere_ends_the_operation_with_its_answer(status: int)
 
 
 def test_a_final_that_cannot_be_sent_is_recorded_before_it_is_raised() -> None:
-    """A `Final` whose body has no JSON form is the author's mistake; its record says unknown."""
+    """A `Final` whose body has no JSON form is the author's mistake, and ends the operation."""
     service = Protected()
 
     def handler(_event: object, _op: object) -> None:
@@ -207,7 +207,7 @@ def test_a_final_that_cannot_be_sent_is_recorded_before_it_is_raised() -> None:
     with pytest.raises(TypeError, match="cannot be sent as JSON"):
         service.send(POST)
 
-    assert records(service)[0].status is Status.UNKNOWN
+    assert records(service)[0].status is Status.COMPLETED
 
 
 def test_a_rule_that_fails_proves_nothing() -> None:

@@ -181,8 +181,8 @@ def test_one_bad_record_holds_no_other_up(caplog: pytest.LogCaptureFixture) -> N
     the_first = next(iter(service.store.records.values())).key
     report = reconciles(service)
 
-    assert (report.visited, report.settled, report.failed) == (4, 3, 1)
-    assert "ValueError" in caplog.text
+    assert (report.visited, report.settled, report.still_unknown) == (4, 3, 1)
+    assert "answer-not-storable" in caplog.text
     assert "9999" not in caplog.text
 
 

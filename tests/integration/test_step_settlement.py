@@ -22,6 +22,7 @@ from tests.support.steps import (
     BESIDE,
     FAILED,
     IN_THE_BUCKET,
+    LEASE_MS,
     POST,
     Action,
     Steps,
@@ -209,6 +210,7 @@ def test_a_resolver_is_told_what_it_needs(store_raw_key: bool) -> None:
             attempt=1,
             started_at_ms=started_at_ms,
             reference=f"{service.record.pk}.{operation_id}",
+            lease_until_ms=started_at_ms + LEASE_MS,
         )
     ]
 

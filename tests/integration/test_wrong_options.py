@@ -96,7 +96,7 @@ def test_a_redaction_that_is_no_answer_is_told_and_never_replayed(shape: str, ho
     with pytest.raises(TypeError, match="before_store returns an answer"):
         service.send(load(shape))
 
-    assert problem_of(service.send(load(shape)))[1] == "outcome-unknown"
+    assert problem_of(service.send(load(shape)))[1] == "answer-unavailable"
     assert len(service.runs) == 1
 
 

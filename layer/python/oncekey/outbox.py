@@ -168,13 +168,14 @@ def _json(topic: str, payload: object) -> str:
             f"the payload of the message to {topic} is no JSON text: it has a lone surrogate, which"
             " no queue takes; publish whole characters"
         ) from error
+    except RecursionError as error:
+        raise _too_deep(topic) from error
     except Exception as error:
+        # Whatever the author's objects raise.
         raise TransactionInvalid(
             f"the payload of the message to {topic} is no JSON ({type(error).__name__}): publish"
             " text, numbers, lists and dictionaries"
         ) from error
-    except RecursionError as error:
-        raise _too_deep(topic) from error
     if is_too_deep(text):
         raise _too_deep(topic)
     return queue_text(text)

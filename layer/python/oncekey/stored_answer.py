@@ -13,14 +13,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from oncekey.policy import IETF_NAME
+
 if TYPE_CHECKING:
+    from oncekey.policy import Policy
     from oncekey.record import Record
 
 _WRITE_UNIT_BYTES = 1_024
 # The names of a completed record's attributes, its numbers, status and effects, with some to spare.
 _RECORD_OVERHEAD_BYTES = 260
-# A policy with every field; most have two of them, and take half of that.
-_POLICY_BYTES = 100
+# The names of a policy's attribute and of the two fields that each has, with their values.
+_POLICY_BYTES = 40
+# Each of the other fields, where it is not what is usual.
+_POLICY_FIELD_BYTES = 18
 # A finished step apart from its name and result, and the mark of one that is under way.
 _STEP_BYTES = 40
 _MARK_BYTES = 120
@@ -186,7 +191,7 @@ def _size_without_answer(record: Record) -> int:
         _STEP_BYTES + len(step.name.encode("utf-8")) + _size(step.result)
         for step in record.steps.finished
     )
-    overhead = _RECORD_OVERHEAD_BYTES + (0 if record.policy is None else _POLICY_BYTES)
+    overhead = _RECORD_OVERHEAD_BYTES + _policy_bytes(record.policy)
     return overhead + steps + sum(len(text.encode("utf-8")) for text in texts)
 
 
@@ -195,6 +200,18 @@ def _size_of_request(record: Record) -> int:
         0 if record.request_digest is None else _size(record.request_digest) + _STEP_BYTES
     )
     return _size(record.request) + digest_bytes
+
+
+def _policy_bytes(policy: Policy | None) -> int:
+    if policy is None:
+        return 0
+    unusual = (
+        policy.gone_for_s > 0,
+        policy.response_version != 1,
+        policy.preset != IETF_NAME,
+        policy.is_queued,
+    )
+    return _POLICY_BYTES + _POLICY_FIELD_BYTES * sum(unusual)
 
 
 def _size(stored: StoredAnswer | None) -> int:
