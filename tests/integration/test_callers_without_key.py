@@ -21,7 +21,8 @@ REST = load("apigw_rest_v1_post")
 TENANT: dict[str, Any] = {"tenant": jwt_claim("tenant_id")}
 # Without a key: methods that need none, and one that need not have one.
 UNPROTECTED: dict[str, tuple[dict[str, Any], str]] = {
-    **{method: ({}, method) for method in ("GET", "HEAD", "OPTIONS", "PUT", "DELETE")},
+    **{method: ({}, method) for method in ("GET", "HEAD", "OPTIONS")},
+    **{method: ({"operation": f"{method} /payments"}, method) for method in ("PUT", "DELETE")},
     "required=False": ({"required": False}, "POST"),
     "another method": ({"methods": ("PUT",)}, "POST"),
 }

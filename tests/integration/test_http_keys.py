@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from oncekey import jwt_claim
+from oncekey import STRIPE, jwt_claim
 from oncekey.testing import MemoryStore
 from tests.support.events import (
     load,
@@ -193,15 +195,17 @@ def test_two_identical_requests_with_different_keys_both_run() -> None:
 
 @pytest.mark.parametrize("keys", [(), ("a-key-that-nobody-asked-for",)], ids=["no key", "a key"])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("name", ["{} /payments", "{} /payments/{{id}}", " {}  /"], ids=repr)
 @pytest.mark.requirement("A9")
 def test_methods_that_are_idempotent_by_nature_need_no_key(
-    method: str, keys: tuple[str, ...]
+    method: str, keys: tuple[str, ...], name: str
 ) -> None:
-    """GET, HEAD, PUT and DELETE pass through untouched each time, with or without a key.
+    """GET, HEAD, and PUT and DELETE in an operation that is named so, pass through untouched each
+    time, with or without a key.
 
     Red when every method needs a key, or one that brings a key is recorded or replayed.
     """
-    service = Protected()
+    service = Protected(operation=name.format(method.lower()))
     service.then = lambda event, op: {"protected": op.protected, "event": event}
     event = with_key(with_route(POST, method, "/payments"), *keys)
 
@@ -209,6 +213,66 @@ def test_methods_that_are_idempotent_by_nature_need_no_key(
         assert service.send(event) == {"protected": False, "event": event}
     assert len(service.runs) == 2
     assert records(service) == []
+
+
+# The operation, its methods that need a key, and what reaches its handler beside what is safe.
+UNSAFE: list[tuple[str, tuple[str, ...], set[str]]] = [
+    ("POST /payments", ("POST", "PATCH"), {"POST", "PATCH"}),
+    ("POST /payments", ("POST",), {"POST"}),
+    ("POST /payments", ("POST", "put"), {"POST", "PUT"}),
+    ("PUT /payments", ("POST",), {"POST", "PUT"}),
+    ("DELETE /payments", ("PATCH",), {"PATCH", "DELETE"}),
+    # Names that are no route, or a route of every method, name no method.
+    ("create payment", ("POST", "PATCH"), {"POST", "PATCH"}),
+    ("put payment", ("POST",), {"POST"}),
+    ("DELETE", ("POST",), {"POST"}),
+    ("ANY /payments", ("POST", "PATCH"), {"POST", "PATCH"}),
+    ("$default", ("POST", "PATCH", "DELETE"), {"POST", "PATCH", "DELETE"}),
+]
+METHODS = ["GET", "HEAD", "OPTIONS", "POST", "PATCH", "PUT", "DELETE", "PROPFIND", "TRACE", ""]
+
+
+@pytest.mark.parametrize(("name", "methods", "unsafe"), UNSAFE)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_another_unsafe_method_is_refused(
+    shape: str, name: str, methods: tuple[str, ...], unsafe: set[str]
+) -> None:
+    """What would run unprotected gets a 405 with `Allow`, runs nothing and leaves no record, with a
+    key or without: that is each method that is neither safe, nor in `methods`, nor the operation's.
+
+    Red when such a method reaches the handler, or `Allow` lists other methods than those that do.
+    """
+    reach = {"GET", "HEAD", "OPTIONS", *unsafe}
+    sample = load(shape)
+    for method in METHODS:
+        service = Protected(operation=name, methods=methods)
+        for event in (sample, with_key(sample)):
+            answer = service.send(with_route(event, method, "/payments"))
+            if method in reach:
+                continue
+            assert problem_of(answer) == (405, "method-not-allowed", False)
+            assert headers_of(answer)["allow"] == ", ".join(sorted(reach))
+        assert bool(service.runs) is (method in reach)
+        assert bool(records(service)) is (method in {m.upper() for m in methods})
+
+
+def test_a_refused_method_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever put the decorator on a handler of several methods is told what to write."""
+    service = Protected(operation="POST /refused-methods")
+    for _ in range(2):
+        service.send(with_route(POST, "DELETE", "/refused-methods"))
+
+    (said,) = [r for r in caplog.records if vars(r).get("oncekey_event") == "method-refused"]
+    assert "methods=" in said.getMessage()
+
+
+def test_clients_of_stripe_are_told_of_the_method_in_its_words() -> None:
+    """The STRIPE preset has the same status and header, and an error object."""
+    answer = Protected(preset=STRIPE).send(with_route(POST, "PUT", "/payments"))
+
+    assert (answer["statusCode"], headers_of(answer)["stripe-should-retry"]) == (405, "false")
+    assert headers_of(answer)["allow"] == "GET, HEAD, OPTIONS, PATCH, POST"
+    assert json.loads(answer["body"])["error"]["code"] == "method_not_allowed"
 
 
 def test_a_method_can_be_made_to_need_a_key() -> None:

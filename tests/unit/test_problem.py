@@ -20,6 +20,7 @@ CONTRACT = [
     ("signature-invalid", 400, "The signature is invalid", False),
     ("event-invalid", 400, "The event is invalid", False),
     ("tenant-missing", 403, "The caller's tenant is not known", False),
+    ("method-not-allowed", 405, "The method is not allowed here", False),
     ("key-reused", 422, "Idempotency-Key is already used", False),
     ("request-in-progress", 409, "A request is outstanding for this Idempotency-Key", True),
     ("outcome-unknown", 409, "The outcome of this Idempotency-Key is not known yet", True),

@@ -19,6 +19,7 @@ from oncekey.fingerprint import LeftOut
 from oncekey.http_answer import Answer, storing_rule
 from oncekey.http_job import HttpJob, mark
 from oncekey.http_key import DEFAULT_MIN_KEY_LENGTH
+from oncekey.http_methods import methods_of
 from oncekey.http_operation import HttpOperation
 from oncekey.http_options import option_faults
 from oncekey.http_policy import HttpPolicy
@@ -65,8 +66,8 @@ class idempotent:  # noqa: N801 -- written as a decorator
 
     Args:
         operation: the name that the key is bound to, by convention method and route template, such
-            as `POST /payments`. Renaming it forgets all its keys. Two handlers with one name share
-            their keys.
+            as `POST /payments`. Renaming it forgets all its keys. Two handlers of one name are
+            refused: each would be given the other's answers.
         tenant: whose key it is, from the verified request context only. `single_tenant()` if there
             is only one. Where it names nobody the request is refused (403), with a key or without.
         principal: narrows the scope of a key within a tenant.
@@ -88,7 +89,10 @@ class idempotent:  # noqa: N801 -- written as a decorator
             was asked. The newest comes first; the others are accepted. By default the words of
             ONCEKEY_FINGERPRINT_SECRETS, or of the Secrets Manager secret that
             ONCEKEY_FINGERPRINT_SECRETS_ARN names.
-        methods: which methods need a key. Others pass through untouched, if their tenant is known.
+        methods: which methods need a key. GET, HEAD, OPTIONS and the method in the operation's name
+            (`PUT /things/{id}`) pass through without one, if their tenant is known. Any other is
+            refused (405), because it would run unprotected: list it here, or give it a handler of
+            its own. A name that is no route has no method of its own.
         required: False lets requests without a key pass unprotected, once their tenant is known,
             and logs them.
         min_key_length: shorter keys are refused, because guessable ones would leak answers.
@@ -228,7 +232,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
             select=self.fingerprint,
             left_out=LeftOut(query=frozenset(self.ignore_query), base_path=self.base_path),
             secrets=options.secrets_source(self.fingerprint_secrets),
-            methods=frozenset(method.upper() for method in self.methods),
+            methods=methods_of(self.operation, frozenset(m.upper() for m in self.methods)),
             required=self.required,
             min_key_length=self.min_key_length,
             stores_raw_key=self.store_raw_key,

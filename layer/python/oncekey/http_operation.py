@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oncekey import defaults
+from oncekey import defaults, telemetry
 from oncekey.bare_call import BareCall
 from oncekey.bare_http import BareHttp
 from oncekey.errors import ConfigurationError, RequestRefused
 from oncekey.execution import Execution
 from oncekey.fingerprint import may_be_json
+from oncekey.http_answer import with_headers
 from oncekey.http_event import HttpRequest, read_request, request_context
 from oncekey.http_outcome import answer_to, refused
 from oncekey.http_result import raised, returned
@@ -139,9 +140,17 @@ class HttpOperation:
         except RequestRefused as error:
             settings = defaults.settings(self.policy.given_settings)
             return refused(error.code, request, self.policy, settings, detail=error.detail)
+        if request.method not in self.policy.methods.allowed:
+            return self._method_refused(request)
         if not self.policy.needs_key(request):
             return caller
         return self._claimed(request, caller, event, context)
+
+    def _method_refused(self, request: HttpRequest) -> Answer:
+        telemetry.method_refused(self.policy.name, request.method)
+        settings = defaults.settings(self.policy.given_settings)
+        answer = refused("method-not-allowed", request, self.policy, settings)
+        return with_headers(answer, {"Allow": self.policy.methods.allow}, request.shape)
 
     def _claimed(
         self, request: HttpRequest, caller: Caller, event: Any, context: Any

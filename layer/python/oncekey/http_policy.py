@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.http_answer import Answer
     from oncekey.http_event import HttpRequest
+    from oncekey.http_methods import Methods
     from oncekey.operation_event import OnEvent
     from oncekey.preset import Preset
     from oncekey.quota import Quota
@@ -46,7 +47,7 @@ class HttpPolicy:
     select: Selection | None = field(repr=False)
     left_out: LeftOut
     secrets: Callable[[], tuple[bytes, ...]] = field(repr=False)
-    methods: frozenset[str]
+    methods: Methods
     required: bool
     min_key_length: int
     stores_raw_key: bool
@@ -67,7 +68,7 @@ class HttpPolicy:
 
     def needs_key(self, request: HttpRequest) -> bool:
         """Whether the request is to be protected at all."""
-        if request.method not in self.methods:
+        if request.method not in self.methods.keyed:
             if request.header_lines(HEADER):
                 telemetry.key_ignored(self.name, request.method)
             return False

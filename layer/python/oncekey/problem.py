@@ -67,6 +67,12 @@ PROBLEMS: dict[str, Problem] = {
         detail="The verified request context does not say whose key this is; nothing was done.",
         retryable=False,
     ),
+    "method-not-allowed": Problem(
+        status=405,
+        title="The method is not allowed here",
+        detail="This operation does not take requests with this method; nothing was done.",
+        retryable=False,
+    ),
     "key-reused": Problem(
         status=422,
         title="Idempotency-Key is already used",

@@ -25,6 +25,7 @@ ERRORS: dict[str, tuple[int, str, str]] = {
     "signature-invalid": (400, "invalid_request_error", "signature_invalid"),
     "event-invalid": (400, "invalid_request_error", "event_invalid"),
     "tenant-missing": (403, "invalid_request_error", "tenant_missing"),
+    "method-not-allowed": (405, "invalid_request_error", "method_not_allowed"),
     "key-reused": (400, "idempotency_error", "idempotency_key_reused"),
     "key-expired": (410, "idempotency_error", "idempotency_key_expired"),
     "request-too-old": (412, "idempotency_error", "request_too_old"),

@@ -172,6 +172,18 @@ def key_ignored(operation: str, method: str) -> None:
 
 
 @lru_cache(maxsize=256)
+def method_refused(operation: str, method: str) -> None:
+    """A request had a method that the operation does not take; said once for each of them."""
+    _logger.warning(
+        "oncekey: %s refused a request with %.20r (405), which would have run unprotected: list it"
+        " in methods= to have it protected, or give it a handler of its own",
+        operation,
+        method,
+        extra={"oncekey_event": "method-refused", "operation": operation},
+    )
+
+
+@lru_cache(maxsize=256)
 def retention_too_short(operation: str, retention_s: int) -> None:
     """Answers are forgotten before an attempt's lease can end; said once for each operation."""
     _logger.warning(
