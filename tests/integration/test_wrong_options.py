@@ -89,7 +89,8 @@ def test_a_handler_that_cannot_be_called_is_refused_at_decoration(handler: Any) 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_redaction_that_is_no_answer_is_told_and_never_replayed(shape: str, hook: Any) -> None:
     """A hook that forgets to return, or drops the status, is the author's mistake: the first call
-    says so, and no repeat gets an answer that nobody gave.
+    says so, its key is settled like that of any answer that cannot be stored, and no repeat gets an
+    answer that nobody gave.
     """
     service = Protected(before_store=hook)
 

@@ -132,6 +132,7 @@ _TEXTS = {"ONCEKEY_IN_PROGRESS": "in_progress", "ONCEKEY_PROBLEM_BASE": "problem
 # What other parts of the library read, and its own tests.
 _OTHERS = (
     "ONCEKEY_DISABLED",
+    "ONCEKEY_ESCALATE_AGAIN_MS",
     "ONCEKEY_ESCALATION_QUEUE_URL",
     "ONCEKEY_FINGERPRINT_SECRETS",
     "ONCEKEY_FINGERPRINT_SECRETS_ARN",
