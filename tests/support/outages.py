@@ -115,7 +115,7 @@ class Outbox:
 class Service:
     """Operations that somebody has to settle, and a reconciler that is called each minute.
 
-    `failed` are the runs that failed visibly.
+    `reports` are what its runs returned; None where one raised.
     """
 
     def __init__(self) -> None:
@@ -178,9 +178,8 @@ class Service:
         self.clock.advance(LEASE_MS + GRACE_MS + 1)
         self._began_ms = self.clock.now_ms()
 
-    def runs(self, times: int, *, every_ms: int = MINUTE_MS) -> int:
-        """So many runs, each when its time has come; how many failed visibly."""
-        failed = 0
+    def runs(self, times: int, *, every_ms: int = MINUTE_MS) -> None:
+        """So many runs, each when its time has come."""
         relay = OutboxRelay(table=self.outbox, queue=self.work)  # type: ignore[arg-type]
         sweep = OutboxSweep(table=self.outbox, relay=relay)  # type: ignore[arg-type]
         for _ in range(times):
@@ -189,15 +188,22 @@ class Service:
                 self, outbox=sweep, escalations=self.people, turns=ReconcilerSettings()
             )
             with contextlib.suppress(StoreError):
-                failed += 1
                 self.reports.append(None)
                 self.reports[-1] = run.run(self.clock.now_ms() + RUN_MS)
-                failed -= 1
             ended_ms = self.clock.now_ms()
             for body in self.people.bodies[told:]:
                 self.told.append((body["operation_id"], ended_ms))
             self.clock.advance(max(1, began_ms + every_ms - ended_ms))
-        return failed
+
+    def runs_in_vain(self) -> list[Report]:
+        """The runs that failed in all that they were to do, and did not say so."""
+        return [
+            each
+            for each in self.reports
+            if each is not None
+            and each.failed
+            and not (each.settled or each.escalated or each.resent or each.still_unknown)
+        ]
 
     def settled(self, keys: set[str]) -> int:
         """How many of these are."""
