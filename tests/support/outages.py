@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey import Completed, resolver
+from oncekey.dynamodb_outbox import OutboxPage
 from oncekey.errors import StoreError
 from oncekey.outbox import Message
 from oncekey.outbox_sweep import OutboxSweep
@@ -87,23 +88,15 @@ class TimedQueue(SqsQueue):
 
 
 @dataclass(slots=True)
-class Page:
-    """A page of the outbox."""
-
-    messages: tuple[Message, ...]
-    after: Any = None
-
-
-@dataclass(slots=True)
 class Outbox:
     """An outbox table in memory."""
 
     messages: dict[str, Message] = field(default_factory=dict)
 
-    def waiting(self, before_ms: int, _after: Any = None) -> Page:
+    def waiting(self, before_ms: int, _after: Any = None) -> OutboxPage:
         """See `OutboxTable.waiting`."""
         found = [each for each in self.messages.values() if each.created_at_ms <= before_ms]
-        return Page(messages=tuple(found))
+        return OutboxPage(messages=tuple(found))
 
     def delete(self, ids: Sequence[str]) -> set[str]:
         """See `OutboxTable.delete`."""
@@ -180,7 +173,7 @@ class Service:
 
     def runs(self, times: int, *, every_ms: int = MINUTE_MS) -> None:
         """So many runs, each when its time has come."""
-        relay = OutboxRelay(table=self.outbox, queue=self.work)  # type: ignore[arg-type]
+        relay = OutboxRelay(table=self.outbox, queue=self.work, clock=self.clock)  # type: ignore[arg-type]
         sweep = OutboxSweep(table=self.outbox, relay=relay)  # type: ignore[arg-type]
         for _ in range(times):
             began_ms, told = self.clock.now_ms(), len(self.people.bodies)
