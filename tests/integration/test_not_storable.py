@@ -9,6 +9,7 @@ import json
 import zoneinfo
 from datetime import UTC, datetime, tzinfo
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -92,17 +93,9 @@ class Moody(NamedTuple("Moody", [("amount", int)])):
 
 def from_file() -> zoneinfo.ZoneInfo:
     """A zone that was read from a file, under a name that nobody else knows."""
-    path = next(
-        path for path in (f"{each}/Europe/Berlin" for each in zoneinfo.TZPATH) if _is_file(path)
-    )
-    with open(path, "rb") as file:  # noqa: PTH123
+    paths = [Path(each, "Europe/Berlin") for each in zoneinfo.TZPATH]
+    with next(path for path in paths if path.is_file()).open("rb") as file:
         return zoneinfo.ZoneInfo.from_file(file, key="local")
-
-
-def _is_file(path: str) -> bool:
-    from pathlib import Path
-
-    return Path(path).is_file()
 
 
 def deep(depth: int = 100_000) -> list[Any]:
@@ -375,7 +368,10 @@ def test_what_cannot_be_published_or_written_is_told_at_once(make: Callable[[], 
 
 @pytest.mark.fault("K3.1")
 def test_a_commit_goes_before_an_answer_that_cannot_be_stored() -> None:
-    """What `op.commit` has applied stays, and is not applied again."""
+    """What `op.commit` has applied stays, and is not applied again.
+
+    Red when an answer without a stored form frees the key, or commits again.
+    """
     service = Steps()
     service.handles(commit("ordered"), ends={"statusCode": 201, "body": deep()})
     with pytest.raises(TypeError):
@@ -388,7 +384,10 @@ def test_a_commit_goes_before_an_answer_that_cannot_be_stored() -> None:
 @pytest.mark.fault("K3.1")
 @pytest.mark.parametrize("make", BAD.values(), ids=BAD)
 def test_a_job_whose_answer_cannot_be_stored_is_done(make: Callable[[], Any]) -> None:
-    """A worker does a job once, whatever its handler answers."""
+    """A worker does a job once, whatever its handler answers.
+
+    Red when an exception of the encoding leaves the job to be done again.
+    """
     service = Accepted(effects="repeatable")
     service.send(POST)
     service.then = lambda _event, _op: {"statusCode": 201, "body": "", "more": make()}
@@ -403,7 +402,10 @@ def test_a_job_whose_answer_cannot_be_stored_is_done(make: Callable[[], Any]) ->
 @pytest.mark.fault("K3.1")
 @pytest.mark.parametrize("make", ORDINARY.values(), ids=ORDINARY)
 def test_a_route_whose_answer_cannot_be_stored_runs_once(make: Callable[[], Any]) -> None:
-    """The same of a route of Powertools whose own serialiser raises."""
+    """The same of a route of Powertools whose own serialiser raises.
+
+    Red when what the serialiser raises is taken for an exception of the route.
+    """
     service = Service(serializer=json.dumps)
 
     @service.app.post("/payments", middlewares=[service.protect(effects="repeatable")])

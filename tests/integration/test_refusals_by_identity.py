@@ -14,6 +14,7 @@ from oncekey import IETF, STRIPE, Final, OutcomeUnknown
 from oncekey.errors import JobUnfinished
 from oncekey.problem import PROBLEMS
 from oncekey.record import Status
+from oncekey.recorded_errors import TransactionInvalid
 from tests.support.accepted import Accepted
 from tests.support.events import load, with_key
 from tests.support.function_calls import Calls
@@ -210,7 +211,10 @@ def test_what_an_author_makes_of_a_refusal_is_the_authors_answer(changed: Any) -
 
 @pytest.mark.fault("K1.1")
 def test_a_final_with_our_words_is_final() -> None:
-    """`Final` is the last word of whoever raises it, whatever it says."""
+    """`Final` is the last word of whoever raises it, whatever it says.
+
+    Red when the body of a `Final` is asked whose it is.
+    """
     inner = Protected(operation="POST /inner")
     outer = Protected(operation="POST /outer")
 
@@ -226,7 +230,10 @@ def test_a_final_with_our_words_is_final() -> None:
 
 @pytest.mark.fault("K1.1")
 def test_a_job_that_passes_a_refusal_on_is_not_done() -> None:
-    """A worker leaves a job in its queue whose handler returned another operation's refusal."""
+    """A worker leaves a job in its queue whose handler returned another operation's refusal.
+
+    Red when the refusal is stored as the answer of the job.
+    """
     inner = Protected(operation="POST /inner")
     service = Accepted(effects="repeatable")
     service.send(POST)
@@ -266,6 +273,8 @@ def test_a_route_that_passes_a_refusal_on_has_not_ended(form: str) -> None:
 def test_a_refusal_through_a_whole_resolver_is_still_one() -> None:
     """A handler that calls a resolver of Powertools, and returns the refusal of one of its routes,
     has not ended.
+
+    Red when the refusal is no longer known in the answer that a resolver builds.
     """
     inner, outer = Service(), Protected(operation="POST /outer", effects="repeatable")
 
@@ -321,7 +330,10 @@ def test_a_refusal_within_a_result_is_text() -> None:
 
 @pytest.mark.fault("K1.1")
 def test_a_refusal_goes_over_http_as_it_always_did() -> None:
-    """What the Lambda runtime makes of a refusal is the JSON of a plain answer."""
+    """What the Lambda runtime makes of a refusal is the JSON of a plain answer.
+
+    Red when the mark of a refusal changes what is sent.
+    """
     inner = Protected(operation="POST /inner")
 
     answer = while_running(inner, POST, lambda: inner.send(POST))
@@ -333,7 +345,10 @@ def test_a_refusal_goes_over_http_as_it_always_did() -> None:
 
 @pytest.mark.fault("K1.1")
 def test_a_refusal_passed_on_by_a_coroutine_stays_one() -> None:
-    """An `async def` handler that passes a refusal on has not ended either."""
+    """An `async def` handler that passes a refusal on has not ended either.
+
+    Red when coroutines judge their answers otherwise.
+    """
     from oncekey import idempotent, single_tenant
 
     inner = Protected(operation="POST /inner")
@@ -354,3 +369,26 @@ def test_a_refusal_passed_on_by_a_coroutine_stays_one() -> None:
 
     assert problem_of(answer)[1] == "request-in-progress"
     assert records(outer)[0].status is Status.FAILED_RETRYABLE
+
+
+@pytest.mark.fault("K1.1")
+@pytest.mark.parametrize("topic", ["oncekey.job", "oncekey.escalated", "oncekey.anything"])
+def test_an_authors_message_cannot_pass_for_one_of_ours(topic: str) -> None:
+    """A topic of the layer's own is refused where it is published: a worker would take the payload
+    for an accepted request.
+
+    Red when any topic can be published.
+    """
+    service = Protected(effects="recorded", store=FaultyStore())
+    told: list[Exception] = []
+
+    def handler(_event: object, op: Any) -> dict[str, Any]:
+        with pytest.raises(TransactionInvalid, match="the layer's own messages") as caught:
+            op.outbox.publish(topic, {"record": "v1#x", "owner": "o", "event": {}})
+        told.append(caught.value)
+        return {"statusCode": 201, "body": ""}
+
+    service.then = handler
+
+    assert service.send(POST)["statusCode"] == 201
+    assert (len(told), service.store.messages) == (1, [])

@@ -112,6 +112,8 @@ def test_reading_a_result_imports_no_module(text: str, package: Path) -> None:
 def test_a_fresh_sandbox_reads_what_its_handlers_module_imports(package: Path) -> None:
     """In a process that has loaded the handler's module alone, a class that this module imports is
     found.
+
+    Red when only classes of the module of the handler itself are found.
     """
     text = forged("dataclass", "my_models:Charged", v={"amount": 1})
 
@@ -142,6 +144,8 @@ def test_a_fresh_sandbox_reads_what_its_handlers_module_imports(package: Path) -
 def test_what_is_no_class_of_its_kind_is_made_nothing_of(text: str) -> None:
     """Of what is loaded only dataclasses, enums, named tuples and models are made, each of its
     kind.
+
+    Red when the kind of a class is not compared, or anything that has a name is taken.
     """
     with pytest.raises(Unreadable):
         decode(text)
@@ -213,7 +217,10 @@ def test_inflating_ends_at_a_bound(bomb: bytes) -> None:
 
 @pytest.mark.fault("K1.4")
 def test_a_bomb_in_a_record_is_an_answer_that_is_not_available(bomb: bytes) -> None:
-    """A replay of it is refused (500 `answer-unavailable`), and the handler does not run again."""
+    """A replay of it is refused (500 `answer-unavailable`), and the handler does not run again.
+
+    Red when it is inflated, or the key runs again.
+    """
     service = Protected()
     service.send(POST)
     pk, stored = next(iter(service.store.records.items()))
@@ -225,7 +232,10 @@ def test_a_bomb_in_a_record_is_an_answer_that_is_not_available(bomb: bytes) -> N
 
 @pytest.mark.fault("K1.4")
 def test_a_bomb_as_a_steps_result_stops_the_attempt(bomb: bytes) -> None:
-    """A step whose stored result is one is not run again, and its operation waits for a person."""
+    """A step whose stored result is one is not run again, and its operation waits for a person.
+
+    Red when results of steps are inflated without a bound.
+    """
     service = Steps()
     service.dies(step("charge", "c-1"))
     service.lets_the_lease_run_out()
@@ -261,7 +271,10 @@ def test_whatever_is_stored_can_be_read(less: int) -> None:
 
 @pytest.mark.fault("K1.4")
 def test_what_is_not_whole_is_damaged() -> None:
-    """Bytes that end too early, or go on after their end, are no stored answer."""
+    """Bytes that end too early, or go on after their end, are no stored answer.
+
+    Red when the end of what is inflated is not looked for.
+    """
     whole = zlib.compress(b'{"statusCode":200}')
     for damaged in (whole[:-1], whole + b"x", whole + whole, b""):
         with pytest.raises(AnswerDamaged):

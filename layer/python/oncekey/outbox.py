@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 LARGEST_INLINE_PAYLOAD_BYTES = 200_000
 LONGEST_TOPIC = 256
 _OVERHEAD_BYTES = 400
+# Workers believe these: an author's message must not pass for an accepted request.
+_OUR_TOPICS = "oncekey."
 # DynamoDB's transactions have 100 items at the most.
 _MOST_IN_A_COMMIT = 100
 
@@ -96,8 +98,8 @@ class Outbox:
 
         Raises:
             TransactionInvalid: the payload is no JSON, is nested deeper than 128, has text that is
-                none (a lone surrogate), or is too large without a bucket; the topic is none; or
-                there is no outbox table.
+                none (a lone surrogate), or is too large without a bucket; the topic is none, or is
+                one of the layer's own (`oncekey.`); or there is no outbox table.
         """
         self._check("op.outbox.publish")
         source = self._source
@@ -155,6 +157,11 @@ def _check_topic(topic: str) -> None:
         raise TransactionInvalid(
             "op.outbox.publish: name the topic, such as 'payment.requested', in 1 to"
             f" {LONGEST_TOPIC} characters"
+        )
+    if topic.startswith(_OUR_TOPICS):
+        raise TransactionInvalid(
+            f"op.outbox.publish: topics that begin with {_OUR_TOPICS!r} are those of the layer's"
+            " own messages, which workers take for its word; give the topic another name"
         )
 
 
