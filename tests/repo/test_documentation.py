@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import subprocess
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,18 @@ from oncekey import (
     reconciler_settings,
     settings,
 )
+from oncekey.dynamodb_codec import ATTRIBUTE_NAMES, finished_value, policy_value, started_value
+from oncekey.dynamodb_counters import count_update
+from oncekey.dynamodb_outbox import message_item
+from oncekey.envelope import sealed
+from oncekey.operation_pointer import Pointer
+from oncekey.outbox import Message
+from oncekey.policy import Encoding, Policy
 from oncekey.problem import PROBLEMS
+from oncekey.quota_counter import Count
 from oncekey.settings import Settings
+from oncekey.steps import FinishedStep, StartedStep
+from oncekey.stored_answer import Elsewhere, Place
 from oncekey.transitions import Transition
 from tests.support.dynamodb import Recorder, dynamodb_table, store_on
 from tests.support.events import load
@@ -25,8 +36,14 @@ from tests.support.protected import Protected
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-DESIGN = (ROOT / "layer" / "DESIGN.md").read_text("utf-8")
-DOCUMENTS = ["README.md", "layer/DESIGN.md", "infra/README.md", "events/README.md"]
+DESIGN = ROOT / "layer" / "docs" / "design"
+RECORD = (DESIGN / "record.md").read_text("utf-8")
+DOCUMENTS = [
+    "README.md",
+    "infra/README.md",
+    "events/README.md",
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "layer" / "docs").rglob("*.md")),
+]
 
 
 def rows(text: str, heading: str) -> list[list[str]]:
@@ -35,6 +52,11 @@ def rows(text: str, heading: str) -> list[list[str]]:
     start = next(number for number, line in enumerate(lines) if line.startswith("|"))
     table = list(itertools.takewhile(lambda line: line.startswith("|"), lines[start:]))
     return [[cell.strip() for cell in line[1:-1].split("|")] for line in table[2:]]
+
+
+def names_in(heading: str) -> set[str]:
+    """The names in the first column of the table in record.md below `heading`."""
+    return {row[0].strip("`") for row in rows(RECORD, heading)}
 
 
 def test_the_readmes_commands_exist() -> None:
@@ -116,14 +138,58 @@ def test_the_iam_actions_are_those_that_are_sent() -> None:
     assert set(re.findall(r"dynamodb:(\w+)", others)) == kinds
 
 
-def test_the_design_names_every_transition_and_module() -> None:
-    """DESIGN.md has a row for each transition, and names each module once."""
-    transitions = {row[0].strip("`") for row in rows(DESIGN, "## Transitions")}
+def test_the_design_names_every_transition() -> None:
+    """The table of transitions has a row for each transition."""
+    text = (DESIGN / "transitions.md").read_text("utf-8")
+    transitions = {row[0].strip("`") for row in rows(text, "## Transitions")}
     assert transitions == {kind.__name__ for kind in Transition.__args__}
 
-    modules = {path.name for path in (ROOT / "layer/python/oncekey").glob("*.py")} - {"__init__.py"}
-    table = DESIGN[DESIGN.index("## Where things are") : DESIGN.index("## States")]
-    assert set(re.findall(r"`(\w+\.py)`", table)) == modules
+
+def test_the_design_names_every_attribute_of_a_record() -> None:
+    """The format of a record is written down: its attributes, and the members of its maps."""
+    assert names_in("| attribute | type | meaning |") == ATTRIBUTE_NAMES | {"put_off"}
+
+    unusual = Policy(
+        encoding=Encoding.HTTP,
+        retention_s=1,
+        gone_for_s=1,
+        response_version=2,
+        preset="stripe",
+        is_queued=True,
+    )
+    assert names_in("**`policy`**") == set(policy_value(unusual)["M"])
+
+    started = StartedStep(name="charge", position=0, mark=1, at_ms=1)
+    finished = FinishedStep(name="charge", position=0, at_ms=1, result="1", is_final=True)
+    members = {*started_value(started)["M"], *finished_value(finished)["M"]}
+    assert names_in("**`steps`**") == members
+
+
+def test_the_design_names_every_member_of_other_items() -> None:
+    """The format of pointers, counters, outbox items and envelopes is written down."""
+    assert names_in("| member of a pointer |") == {field.name for field in fields(Pointer)}
+
+    count = Count(name="quota#1", tenant="acme", limit=1, expires_at_s=2, runs_out_at_s=1)
+    counter = set(count_update("table", count)["ExpressionAttributeNames"].values())
+    documented = names_in("| attribute of a counter |")
+    assert {name.replace("<epoch seconds>", "1") for name in documented} == counter
+
+    small = Message(
+        id="1",
+        topic="payment.requested",
+        payload="1",
+        operation_id="2",
+        operation="POST /payments",
+        tenant="acme",
+        created_at_ms=1,
+        sequence=1,
+    )
+    claim = Elsewhere(place=Place.OBJECT, name="outbox/1/2", digest="3")
+    large = replace(small, payload="", claim=claim)
+    kept = {"tries", "set_aside_at", "reason", "escalated_at"}
+    assert names_in("## The outbox table") == {*message_item(small), *message_item(large)} | kept
+    sent = {*json.loads(sealed(small)), *json.loads(sealed(large))}
+    assert names_in("## Messages in the queue") == sent
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
