@@ -225,7 +225,7 @@ def test_a_worker_sets_the_queues_visibility_timeout(service: Template) -> None:
     mapping = named(service, MAPPING, "WorkerOutboxQueue")
 
     assert queue["VisibilityTimeout"] == 6 * 120 + 5
-    assert queue["RedrivePolicy"]["maxReceiveCount"] == 5
+    assert queue["RedrivePolicy"]["maxReceiveCount"] == 12
     assert mapping["MaximumBatchingWindowInSeconds"] == 5
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert (

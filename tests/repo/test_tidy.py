@@ -85,3 +85,8 @@ def test_every_point_of_a_done_part_has_a_test(files: Files) -> None:
 def test_every_done_case_has_a_test(files: Files) -> None:
     """A reported fault is met when a test shows it."""
     assert tidy_marks.cases_without_test(files, DONE_CASES) == []
+
+
+def test_every_listed_fault_has_a_test(files: Files) -> None:
+    """A fault of the first version is gone when a test shows it."""
+    assert tidy_marks.faults_without_test(files) == []
