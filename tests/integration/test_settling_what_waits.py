@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncekey import Completed, NotExecuted, Settlement
+from oncekey.errors import JobUnfinished
 from oncekey.record import SETTLED, Due, Effects, Status
 from tests.support.accepted import Accepted, Meanwhile
 from tests.support.protected import Protected, is_replay
@@ -73,7 +74,7 @@ def test_a_late_effect_ends_what_waits_to_be_tried_again() -> None:
     store = Meanwhile()
     service = Accepted(effects="unrecorded", store=store)
     service.sends(ends=NotExecuted())
-    with pytest.raises(NotExecuted):
+    with pytest.raises(JobUnfinished):
         service.works()
     service.send(POST)
     assert (service.record.status, service.record.attempt) == (Status.PENDING, 2)

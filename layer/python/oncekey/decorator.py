@@ -99,7 +99,9 @@ class idempotent:  # noqa: N801 -- written as a decorator
         store_raw_key: False keeps key and principal out of the table, where they may be personal
             data.
         not_executed: exception types, or a predicate, that prove that nothing happened, as raising
-            `NotExecuted` does.
+            `NotExecuted` does. What is no `Exception` is raised on, as it came; an exit or a
+            cancellation proves it only where its own type is named. Of an exception group every
+            member must prove it.
         store_when: which answers are stored. `final` (2xx, 3xx, 4xx but for 408, 425, 429), `begun`
             (any, and an exception as a 500), or a callable that decides. The preset's own choice by
             default.
@@ -121,7 +123,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
         mode: `sync`, or `async` for long work: the request is accepted (202), and a worker runs the
             handler; see `oncekey.jobs`.
         start_within: how long an accepted request may wait for a worker, 1 h by default; then its
-            answer is a 408.
+            answer is a 408, which is final.
         on_abandoned: what becomes of half-done work whose client never comes back, with `recorded`
             effects. `wait` for the client (the default), or `complete`: the request is kept in the
             record, without credentials, and the reconciler has a worker finish it; see

@@ -75,16 +75,37 @@ def attempt(
         max_failures=_MOST_RESERVE_FAILURES,
     )
     owner = clock.new_owner()
+    proofs = _Proofs(is_not_executed, is_spent)
+    begun: _Begun | Outcome | None = None
+    try:
+        begun = yield from _begun(
+            claim, owner, budget, clock, reserving=reserving, proofs=proofs, has_bucket=has_bucket
+        )
+        return (yield from begun.run(result_of)) if isinstance(begun, _Begun) else begun
+    except GeneratorExit:
+        raise
+    except BaseException as interruption:
+        if not isinstance(begun, _Begun) or not begun.is_handed_out:
+            # An exit, a cancellation or a signal's exception: nothing ran, and that is known here.
+            yield from _withdrawn(claim, owner, interruption, clock, call_timeout_ms)
+        raise
+
+
+def _begun(
+    claim: Claim,
+    owner: str,
+    budget: Budget,
+    clock: Clock,
+    *,
+    reserving: Reserving,
+    proofs: _Proofs,
+    has_bucket: bool,
+) -> Flow[_Begun | Outcome]:
+    """An attempt that holds the lease, or what its caller gets at once. No handler has run."""
     try:
         decision = yield from reserving(claim, owner, budget, clock)
     except StoreError as error:
         return _unreserved(error, claim)
-    except GeneratorExit:
-        raise
-    except BaseException as interruption:
-        # An exit, a cancellation or a signal's exception: nothing ran, and that is known here.
-        yield from _withdrawn(claim, owner, interruption, clock, call_timeout_ms)
-        raise
     if isinstance(decision, Replayed | Refusal):
         decision = limited(decision, claim, owner, clock.now_ms())
     if isinstance(decision, Replayed):
@@ -103,7 +124,12 @@ def attempt(
     recorder = Recorder(
         claim=claim, record=decision.record, clock=clock, budget=budget, has_bucket=has_bucket
     )
-    return (yield from _run(recorder, _Proofs(is_not_executed, is_spent), result_of))
+    if claim.deadline_ms <= clock.now_ms():
+        # Reserving took all the time there was. Nothing ran, and the next attempt need not wait.
+        return (yield from recorder.give_back("no-time-left"))
+    telemetry.reserved(decision.record, clock.now_ms())
+    operation = _operation(decision.record, claim)
+    return _Begun(recorder, operation, _journal(recorder, proofs), proofs)
 
 
 def _unreserved(error: StoreError, claim: Claim) -> Refusal:
@@ -168,33 +194,43 @@ def _findable(refusal: Refusal, claim: Claim, budget: Budget, clock: Clock) -> F
     return replace(refusal, is_findable=True)
 
 
-def _run(
-    recorder: Recorder, proofs: _Proofs, result_of: Callable[[BaseException], Result]
-) -> Flow[Outcome]:
-    claim, record, clock = recorder.claim, recorder.record, recorder.clock
-    if claim.deadline_ms <= clock.now_ms():
-        # Reserving took all the time there was. Nothing ran, and the next attempt need not wait.
-        return (yield from recorder.give_back("no-time-left"))
-    telemetry.reserved(record, clock.now_ms())
-    accepts, is_spent = proofs.is_not_executed, proofs.is_spent
-    if claim.effects is not Effects.RECORDED:
-        result = yield from _result(_operation(record, claim), None)
-        fate = decide(result, claim.effects, accepts, is_spent=is_spent)
-        return (yield from recorder.end(result, fate))
-    journal = Journal(
-        record=record,
-        clock=clock,
+@dataclass(slots=True)
+class _Begun:
+    """An attempt that holds the lease, and whose handler is to be run now."""
+
+    recorder: Recorder
+    operation: Operation
+    journal: Journal | None
+    proofs: _Proofs
+    is_handed_out: bool = False
+
+    def run(self, result_of: Callable[[BaseException], Result]) -> Flow[Outcome]:
+        """Run the handler, and record how that ended."""
+        self.is_handed_out = True
+        result = yield from _result(self.operation, self.journal)
+        journal, effects = self.journal, self.recorder.claim.effects
+        accepts, is_spent = self.proofs.is_not_executed, self.proofs.is_spent
+        if journal is None:
+            fate = decide(result, effects, accepts, is_spent=is_spent)
+            return (yield from self.recorder.end(result, fate))
+        journal.close()
+        doubts = journal.is_in_doubt
+        fate = decide(result, effects, accepts, is_in_doubt=doubts, is_spent=is_spent)
+        return (yield from recorded(self.recorder, journal, result_of).end(result, fate))
+
+
+def _journal(recorder: Recorder, proofs: _Proofs) -> Journal | None:
+    if recorder.claim.effects is not Effects.RECORDED:
+        return None
+    return Journal(
+        record=recorder.record,
+        clock=recorder.clock,
         until_ms=recorder.budget.until_ms,
         call_timeout_ms=recorder.budget.call_timeout_ms,
         has_bucket=recorder.has_bucket,
-        is_not_executed=accepts,
-        is_spent=is_spent,
+        is_not_executed=proofs.is_not_executed,
+        is_spent=proofs.is_spent,
     )
-    result = yield from _result(_operation(record, claim), journal)
-    journal.close()
-    is_in_doubt = journal.is_in_doubt
-    fate = decide(result, claim.effects, accepts, is_in_doubt=is_in_doubt, is_spent=is_spent)
-    return (yield from recorded(recorder, journal, result_of).end(result, fate))
 
 
 def _result(operation: Operation, journal: Journal | None) -> Flow[Result]:

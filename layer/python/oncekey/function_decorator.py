@@ -63,7 +63,8 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
             messages differ in details.
         fingerprint_secrets: make the fingerprint an HMAC; see `idempotent`.
         effects: `unrecorded`, `repeatable` or `recorded`; see `idempotent`.
-        not_executed: exception types, or a predicate, that prove that nothing happened.
+        not_executed: exception types, or a predicate, that prove that nothing happened; see
+            `oncekey.idempotent`.
         store_raw_key: False keeps the key out of the table.
         in_progress: `conflict` (raise `InProgress` at once, the default) or `wait`.
         wait_up_to: 10 s by default.

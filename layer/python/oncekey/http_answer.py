@@ -21,6 +21,7 @@ Answer = dict[str, Any]
 
 # Of the 4xx these say "not now" rather than "no": RFC 9110 section 15.5.9, RFC 8470 section 5.2,
 # RFC 6585 section 4.
+# Of a handler. The 408 of a request that no worker began is ours, and is stored as it is.
 _NOT_FINAL = frozenset({408, 425, 429})
 
 

@@ -43,6 +43,11 @@ def settle(
     begun: no worker begins it any more. How the answer is stored, and for how long, the record
     says.
 
+    A recorded operation that was stopped because its handler no longer fits its record, and was
+    escalated, has no step in doubt. `NotExecuted()` lets it go on with its next request, by a
+    release whose steps fit; `Completed(answer)` ends it with that answer, without its handler's
+    business writes. Neither takes a `step`.
+
     Args:
         reference: `op.reference`, as the provider kept it.
         finding: `Completed` with the HTTP answer (or the result of the function or of the step), or
@@ -71,7 +76,7 @@ def settle(
         telemetry.nothing_to_settle(operation_id)
         return Settlement.NOT_IN_DOUBT
     settler = Settler(store=store, clock=clock, settings=settings)
-    settler.check_storable(record, finding)
+    settler.check_storable(record, finding, step=step)
     if record.is_lease_over(now_ms) and record.status is Status.IN_PROGRESS:
         is_recorded = record.effects is Effects.RECORDED
         if record.may_run_again and (is_recorded or isinstance(finding, NotExecuted)):

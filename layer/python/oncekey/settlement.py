@@ -22,6 +22,7 @@ from oncekey.resolvers import (
 )
 from oncekey.results import encode
 from oncekey.settling_writes import Settling, answer_text
+from oncekey.stopped_operations import end_stopped, is_stopped
 from oncekey.store import Refused
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Settler:
         question = question_about(record)
         return ask(resolve, question, record, self.clock.now_ms(), self.resolver_timeout_ms)
 
-    def check_storable(self, record: Record, finding: Finding) -> None:
+    def check_storable(self, record: Record, finding: Finding, *, step: str = "") -> None:
         """Return if what was found out about `record` can be stored; nothing is written.
 
         Raises:
@@ -108,7 +109,8 @@ class Settler:
         """
         if not isinstance(finding, Completed) or record.status is Status.COMPLETED:
             return
-        if record.effects is Effects.RECORDED and record.status is not Status.PENDING:
+        of_step = record.status is not Status.PENDING and (bool(step) or not is_stopped(record))
+        if record.effects is Effects.RECORDED and of_step:
             encode(finding.result)
         else:
             answer_text(record.operation, policy_of(record, self.settings), finding.result)
@@ -143,7 +145,11 @@ class Settler:
         late = record.status in {Status.FAILED_RETRYABLE, Status.PENDING}
         if record.status is not Status.UNKNOWN and not (late and isinstance(finding, Completed)):
             return Settlement.NOT_IN_DOUBT
-        if isinstance(finding, NotExecuted) and self._is_too_early(record):
+        stopped = is_stopped(record)
+        if stopped and step:
+            return Settlement.NOT_IN_DOUBT
+        # Of a stopped operation nothing is under way: its attempt has ended itself.
+        if isinstance(finding, NotExecuted) and not stopped and self._is_too_early(record):
             return Settlement.TOO_EARLY
         settling = Settling(
             record=record,
@@ -152,8 +158,25 @@ class Settler:
             settings=self.settings,
             has_bucket=self.store.has_bucket,
         )
+        if stopped and isinstance(finding, Completed):
+            return self._end_stopped(settling, finding)
         settled = settling.write_of(finding, step)
         return Settlement.NOT_IN_DOUBT if settled is None else self._send(record, settled)
+
+    def _end_stopped(self, settling: Settling, finding: Completed) -> Settlement:
+        record = settling.record
+        ending, blob = settling.ending(finding)
+        if blob is not None:
+            self._run(retry.keep(blob, self._budget(), self.clock))
+        budget = self._budget()
+        flow = end_stopped(record, settling.freeing(), ending, budget, self.clock, self.settings)
+        met = self._run(flow)
+        if met is None:
+            telemetry.settled(record, self.clock.now_ms(), "ended as it was said")
+            return Settlement.SETTLED
+        telemetry.settlement_overtaken(record, self.clock.now_ms())
+        is_running = met.operation_id == record.operation_id and met.status is Status.IN_PROGRESS
+        return Settlement.RUNNING if is_running else Settlement.OVERTAKEN
 
     def _is_too_early(self, record: Record) -> bool:
         now_ms, lease_until_ms = self.clock.now_ms(), record.lease_until_ms or 0

@@ -63,7 +63,7 @@ class Settling:
         if self.record.status is Status.FAILED_RETRYABLE:
             return self._late(finding) if isinstance(finding, Completed) else None
         if isinstance(finding, Completed):
-            ending, blob = self._ending(finding)
+            ending, blob = self.ending(finding)
             return Settled(transition=self._settle(ending), what="completed", blob=blob)
         return Settled(transition=self._settle(self._failed()), what="not executed")
 
@@ -73,7 +73,7 @@ class Settling:
             # No step is in doubt; and the run that is to come makes the business writes of what was
             # begun, and runs anyway after what was not executed.
             return None
-        ending, blob = self._ending(finding)
+        ending, blob = self.ending(finding)
         transition = SettlePending(
             pk=self.record.pk, seen=seen(self.record), new_owner=self.new_owner, ending=ending
         )
@@ -84,14 +84,15 @@ class Settling:
         if self.record.status is not Status.UNKNOWN or (step and step != name):
             return None
         if started is None:
-            if self.record.escalated_at_ms is not None:
-                # Nothing is in doubt but how to go on, which is for a person to say.
-                return None
-            return Settled(transition=self._settle_step(None, None), what="(none in doubt)")
+            return Settled(transition=self.freeing(), what="(none in doubt)")
         if isinstance(finding, NotExecuted):
             return Settled(transition=self._settle_step(None, name), what=name)
         finished, blob = self._finished(started, finding)
         return Settled(transition=self._settle_step(finished, None), what=name, blob=blob)
+
+    def freeing(self) -> SettleStep:
+        """The write by which a recorded operation without a step in doubt may go on."""
+        return self._settle_step(None, None)
 
     def _settle(self, to: Ending | Retry) -> Settle:
         return Settle(
@@ -109,13 +110,18 @@ class Settling:
         )
 
     def _late(self, finding: Completed) -> Settled:
-        ending, blob = self._ending(finding)
+        ending, blob = self.ending(finding)
         transition = LateEffect(
             pk=self.record.pk, seen=seen(self.record), new_owner=self.new_owner, ending=ending
         )
         return Settled(transition=transition, what="a late effect", blob=blob)
 
-    def _ending(self, finding: Completed) -> tuple[Ending, Blob | None]:
+    def ending(self, finding: Completed) -> tuple[Ending, Blob | None]:
+        """What completes the record, and what must be kept before.
+
+        Raises:
+            TypeError: the answer cannot be stored.
+        """
         policy = policy_of(self.record, self.settings)
         expires_at_s = policy.expires_at_s(self.now_ms)
         stored, blob = keep(
