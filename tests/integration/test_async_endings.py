@@ -153,7 +153,7 @@ def test_what_the_authors_rule_accepts_is_no_execution() -> None:
     service.send(POST)
     service.then = fails(ConnectionRefusedError("refused"))
 
-    with pytest.raises(NotExecuted, match="nothing was done"):
+    with pytest.raises(NotExecuted, match="this attempt did nothing"):
         service.perform()
 
     assert service.record.status is Status.FAILED_RETRYABLE
