@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,10 @@ from aws_cdk.assertions import Template
 
 from infra import oncekey_cdk
 from tests.infra.test_grants import GRANTS
-from tests.repo.test_documentation import rows
+from tests.support.documents import rows, text_of
 from tests.support.sample_constructs import grants, let_be, new_role, new_stack
 
-README = (Path(__file__).parents[2] / "infra" / "README.md").read_text("utf-8")
+README = text_of("infra/README.md")
 ACTION = re.compile(r"`((?:dynamodb|sqs|s3|kms):[\w*]+)`")
 RESERVED = "`IdempotencyTable.grant_reserve`"
 

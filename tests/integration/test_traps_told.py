@@ -24,6 +24,7 @@ from oncekey.errors import StoreError
 from oncekey.operation_status import OperationStatus
 from oncekey.settings import VARIABLES, settings_from
 from oncekey.testing import MemoryStore
+from tests.support.documents import DOCUMENTS
 from tests.support.dynamodb import dynamodb_table
 from tests.support.events import load
 from tests.support.protected import Protected, problem_of
@@ -287,13 +288,13 @@ def test_a_function_is_told_that_no_waiting_helps() -> None:
 
 @pytest.mark.fault("K12.4")
 def test_every_variable_that_is_read_or_documented_is_known() -> None:
-    """A variable that the library, its constructs or its README names is one of those that are
-    known, so that none of them is refused for being like another.
+    """A variable that the library, its constructs or its documentation names is one of those that
+    are known, so that none of them is refused for being like another.
 
     Red when a new variable is not added to the list.
     """
     root = Path(__file__).parents[2]
-    files = [root / "README.md", root / "infra/README.md"]
+    files = [root / page for page in DOCUMENTS]
     for folder in ("layer", "infra", "functions"):
         files += (root / folder).rglob("*.py")
     named = {
@@ -302,5 +303,5 @@ def test_every_variable_that_is_read_or_documented_is_known() -> None:
         for name in re.findall(r"\bONCEKEY_[A-Z0-9_]*[A-Z0-9]\b", file.read_text("utf-8"))
     }
 
-    # The README's example of one that is misspelt.
+    # The example of one that is misspelt.
     assert named - {"ONCEKEY_RETENTIONS"} <= set(VARIABLES)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import subprocess
 from dataclasses import fields, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -30,28 +28,26 @@ from oncekey.settings import Settings
 from oncekey.steps import FinishedStep, StartedStep
 from oncekey.stored_answer import Elsewhere, Place
 from oncekey.transitions import Transition
+from tests.support.documents import (
+    DOCUMENTS,
+    PAGES,
+    ROOT,
+    anchors,
+    blocks,
+    examples_run_by,
+    rows,
+    text_of,
+)
 from tests.support.dynamodb import Recorder, dynamodb_table, store_on
 from tests.support.events import load
 from tests.support.protected import Protected
 
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text("utf-8")
+if TYPE_CHECKING:
+    from pathlib import Path
+
 DESIGN = ROOT / "layer" / "docs" / "design"
 RECORD = (DESIGN / "record.md").read_text("utf-8")
-DOCUMENTS = [
-    "README.md",
-    "infra/README.md",
-    "events/README.md",
-    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "layer" / "docs").rglob("*.md")),
-]
-
-
-def rows(text: str, heading: str) -> list[list[str]]:
-    """The cells of the first table below `heading`, without its two header lines."""
-    lines = text[text.index(heading) :].split("\n")
-    start = next(number for number, line in enumerate(lines) if line.startswith("|"))
-    table = list(itertools.takewhile(lambda line: line.startswith("|"), lines[start:]))
-    return [[cell.strip() for cell in line[1:-1].split("|")] for line in table[2:]]
+REFERENCE = "layer/docs/reference"
 
 
 def names_in(heading: str) -> set[str]:
@@ -59,9 +55,9 @@ def names_in(heading: str) -> set[str]:
     return {row[0].strip("`") for row in rows(RECORD, heading)}
 
 
-def test_the_readmes_commands_exist() -> None:
+def test_the_documented_commands_exist() -> None:
     """Each `make` command of the documentation is a target of the Makefile."""
-    text = "".join((ROOT / name).read_text("utf-8") for name in DOCUMENTS)
+    text = "".join(text_of(name) for name in DOCUMENTS)
     for target in sorted(set(re.findall(r"(?:^|`|    )make ([a-z-]+)\b", text, re.MULTILINE))):
         result = subprocess.run(
             ["make", "--dry-run", "--always-make", target],
@@ -74,10 +70,10 @@ def test_the_readmes_commands_exist() -> None:
 
 
 def test_the_table_of_answers_is_the_codes() -> None:
-    """Every problem code stands in the README with its status and its Retry-After."""
+    """Every problem code stands in the documentation with its status and its Retry-After."""
     documented = {
         row[2].strip("`"): (int(row[1]), "Retry-After" in row[3])
-        for row in rows(README, "## What a client gets")
+        for row in rows(text_of(f"{REFERENCE}/http-contract.md"), "## What a client gets")
         if row[2]
     }
 
@@ -87,7 +83,7 @@ def test_the_table_of_answers_is_the_codes() -> None:
 
 
 def test_the_table_of_variables_is_the_codes() -> None:
-    """Every environment variable stands in the README with its default."""
+    """Every environment variable stands in the documentation with its default."""
     defaults = {field.name: field.default for field in fields(Settings)}
     expected = {
         "ONCEKEY_TABLE": "",
@@ -106,15 +102,14 @@ def test_the_table_of_variables_is_the_codes() -> None:
         expected[name] = str(getattr(turns, field))
     for name, field in {**settings._NUMBERS, **settings._TEXTS}.items():
         expected[name] = str(defaults[field])
-    documented = {
-        row[0].strip("`"): row[1].strip("`") for row in rows(README, "| variable | default |")
-    }
+    table = rows(text_of(f"{REFERENCE}/settings.md"), "| variable | default |")
+    documented = {row[0].strip("`"): row[1].strip("`") for row in table}
 
     assert documented == expected
 
 
 def test_the_iam_actions_are_those_that_are_sent() -> None:
-    """The README names exactly the actions that a reserve, a wait and a completion send."""
+    """infra/README.md names exactly the actions that a reserve, a wait and a completion send."""
     with dynamodb_table() as client:
         recorder = Recorder(client)
         service = Protected(store=store_on(client), in_progress="wait")
@@ -126,7 +121,8 @@ def test_the_iam_actions_are_those_that_are_sent() -> None:
 
         service.then = repeat
         service.send(load("apigw_http_v2_post"))
-    iam = README[README.index("**IAM.**") : README.index("**Cost.**")]
+    _, _, below = text_of("infra/README.md").partition("### Without the constructs")
+    iam, _, _ = below.partition("### Roles of the reference service")
     own, _, others = iam.partition("nothing else")
 
     assert set(re.findall(r"dynamodb:(\w+)", own)) == set(recorder.operations)
@@ -192,9 +188,56 @@ def test_the_design_names_every_member_of_other_items() -> None:
     assert names_in("## Messages in the queue") == sent
 
 
+def test_every_code_block_is_run_by_a_test() -> None:
+    """A block is Python that a test runs, commands or a drawing; nothing else is fenced."""
+    run = examples_run_by(ROOT / "tests")
+    for page in PAGES:
+        for language, code in blocks(page):
+            assert language in {"python", "console", "text"}, (page, language)
+            assert language != "python" or code in run, f"no test runs this of {page}:\n{code}"
+
+
+def test_the_front_page_is_short() -> None:
+    """A newcomer reads the front page in a few minutes: it has at most 150 lines."""
+    assert len(text_of("README.md").splitlines()) <= 150
+
+
+def test_every_page_is_in_the_index() -> None:
+    """layer/docs/README.md leads to each page beside and below it; the design has its own index."""
+    index = ROOT / "layer/docs/README.md"
+    linked = {(index.parent / target).resolve() for target in links(index)}
+    pages = {path for path in index.parent.rglob("*.md") if "design" not in path.parts}
+
+    assert pages - {index} <= linked
+
+
+def test_the_table_of_log_lines_is_the_codes() -> None:
+    """Every event that is logged stands in the documentation, and no other."""
+    text = text_of(f"{REFERENCE}/log-lines.md")
+    tables = [*rows(text, "## Somebody should act"), *rows(text, "## The layer goes on by itself")]
+    documented = [name for row in tables for name in re.findall(r"`([a-z-]+)`", row[0])]
+    logged = set()
+    for path in (ROOT / "layer/python").rglob("*.py"):
+        code = path.read_text("utf-8")
+        logged |= set(re.findall(r'"oncekey_event": "([a-z-]+)"', code))
+        logged |= set(re.findall(r'_say\(\s*logging\.\w+, "([a-z-]+)"', code))
+
+    assert sorted(documented) == sorted(logged)
+
+
+def links(document: Path) -> list[str]:
+    """The files that a page links to."""
+    return re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text("utf-8"))
+
+
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_between_documents_lead_somewhere(name: str) -> None:
-    """A relative link names a file that is there."""
+    """A relative link names a file that is there, and a heading that stands in it."""
     document = ROOT / name
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text("utf-8")):
-        assert (document.parent / target).exists(), target
+    for target, heading in re.findall(
+        r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", document.read_text("utf-8")
+    ):
+        file = (document.parent / target).resolve() if target else document
+        assert file.exists(), target
+        if heading:
+            assert heading in anchors(file.relative_to(ROOT).as_posix()), (target, heading)

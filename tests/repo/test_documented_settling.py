@@ -1,4 +1,4 @@
-"""The README's resolver of a whole operation, its reconciler and its event, word for word."""
+"""The documented resolver of a whole operation, its reconciler and its event, word for word."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from oncekey import Operation, idempotent, jwt_claim, resolvers
 from oncekey.clock import SystemClock
-from tests.repo.test_readme_examples import README, blocks
+from tests.support.documents import run_example
 from tests.support.dynamodb import TABLE, dynamodb_table
 from tests.support.events import load, with_header, with_tenant
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class Withdrawals:
-    """A handler whose process always dies, its provider, and what the README makes of them."""
+    """A handler whose process always dies, its provider, and what the example makes of them."""
 
     def __init__(self) -> None:
         self.later_ms = 0
         self.began: list[Operation] = []
         self.made: dict[str, dict[str, Any]] = {}
-        (block,) = [one for one in blocks(README, "python") if "POST /withdrawals" in one]
-        self.readme: dict[str, Any] = {"find_made": self.find_made}
-        exec(compile(block, "README.md", "exec"), self.readme)  # noqa: S102
+        self.example = run_example(
+            "layer/docs/guides/unknown-outcomes.md", "POST /withdrawals", find_made=self.find_made
+        )
 
     def find_made(self, operation_id: str, since_ms: int) -> dict[str, Any] | None:
         """The provider's list."""
@@ -56,14 +56,14 @@ class Withdrawals:
     def reconciles(self) -> dict[str, Any]:
         """The numbers of a run of the reconciler, a quarter of an hour later."""
         self.later_ms += 15 * 60_000
-        numbers: dict[str, Any] = self.readme["reconciler_handler"]({}, None)
+        numbers: dict[str, Any] = self.example["reconciler_handler"]({}, None)
         return numbers
 
 
-def test_what_is_unknown_is_settled_by_the_readmes_resolver_and_by_its_event(
+def test_what_is_unknown_is_settled_by_the_documented_resolver_and_by_its_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The README's example gives the client of a dead handler the answer where the provider made
+    """The example gives the client of a dead handler the answer where the provider made
     the withdrawal, lets the key run where it did not, and waits where it does not know yet; then
     the provider's event settles it.
     """
@@ -88,7 +88,7 @@ def test_what_is_unknown_is_settled_by_the_readmes_resolver_and_by_its_event(
         service.made[again.operation_id] = queued
         assert service.reconciles()["still_unknown"] == 1
         assert "outcome-unknown" in service.ask(second)["body"]
-        service.readme["on_event"]({**queued, "state": "sent"})
+        service.example["on_event"]({**queued, "state": "sent"})
         told = service.ask(second)
 
     assert [each["statusCode"] for each in (found, told)] == [201, 201]

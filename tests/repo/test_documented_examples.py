@@ -1,13 +1,11 @@
-"""The examples of the README run, word for word."""
+"""The examples of the documentation run, word for word."""
 
 from __future__ import annotations
 
 import base64
 import json
-import re
 from datetime import timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,31 +21,15 @@ from oncekey.clock import SystemClock
 from oncekey.dynamodb_outbox import message_from_item
 from oncekey.envelope import sealed
 from oncekey.outbox import Message
+from tests.support.documents import run_example
 from tests.support.dynamodb import TABLE, dynamodb_table
 from tests.support.events import load, with_header, with_route, with_tenant
 from tests.support.protected import headers_of
 from tests.support.webhooks import SENDERS, event_with
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 
-
-def blocks(text: str, language: str) -> list[str]:
-    """The code blocks of one language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-def test_every_code_block_of_the_readme_is_run_by_a_test_here() -> None:
-    """There are thirteen Python examples, one console block and one drawing, and no other block.
-
-    The last is the app of `test_readme_app.py`.
-    """
-    languages = re.findall(r"^```(\w+)$", README, re.MULTILINE)
-
-    assert languages == ["console", *["python"] * 13, "text"]
-
-
-def test_the_readmes_handler_charges_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The handler of the README, word for word: two requests, one charge, one downstream key."""
+def test_the_first_handler_charges_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler of the front page: two requests, one charge, one downstream key."""
     charges = []
 
     def charge(amount: int, *, idempotency_key: str) -> str:
@@ -56,8 +38,7 @@ def test_the_readmes_handler_charges_once(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
     with dynamodb_table():
-        namespace: dict[str, Any] = {"charge": charge}
-        exec(compile(blocks(README, "python")[0], "README.md", "exec"), namespace)  # noqa: S102
+        namespace = run_example("README.md", "POST /payments", charge=charge)
         event = with_tenant(load("apigw_http_v2_post"), "acme")
         answers = [namespace["handler"](event, None) for _ in range(2)]
 
@@ -87,7 +68,7 @@ BAD_BODIES = [
 
 @pytest.mark.fault("K12.6")
 @pytest.mark.parametrize("body", BAD_BODIES, ids=range(len(BAD_BODIES)))
-def test_the_readmes_handler_answers_a_bad_body_with_400_and_leaves_nothing_behind(
+def test_the_first_handler_answers_a_bad_body_with_400_and_leaves_nothing_behind(
     body: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the body is, what is no order gets a 400, no record is written, and the same key
@@ -97,8 +78,9 @@ def test_the_readmes_handler_answers_a_bad_body_with_400_and_leaves_nothing_behi
     """
     monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
     with dynamodb_table() as client:
-        namespace: dict[str, Any] = {"charge": lambda amount, idempotency_key: "ch_1"}
-        exec(compile(blocks(README, "python")[0], "README.md", "exec"), namespace)  # noqa: S102
+        namespace = run_example(
+            "README.md", "POST /payments", charge=lambda amount, idempotency_key: "ch_1"
+        )
         order = with_tenant(load("apigw_http_v2_post"), "acme")
         bad = {**order, "body": body, "isBase64Encoded": body == BAD_BODIES[-1]}
         refused = [namespace["handler"](bad, None)["statusCode"] for _ in range(2)]
@@ -112,9 +94,15 @@ def test_the_readmes_handler_answers_a_bad_body_with_400_and_leaves_nothing_behi
 
 
 @pytest.mark.fault("K12.6")
-@pytest.mark.parametrize(("number", "name"), [(2, "ride"), (6, "create_report")])
-def test_the_readmes_other_handlers_refuse_what_is_no_json(
-    number: int, name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("page", "mark", "name"),
+    [
+        ("layer/docs/guides/recorded-effects.md", "POST /rides", "ride"),
+        ("layer/docs/guides/queued-work.md", "POST /reports", "create_report"),
+    ],
+)
+def test_the_other_documented_handlers_refuse_what_is_no_json(
+    page: str, mark: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No example accepts a body that is no JSON, to fail at it later.
 
@@ -123,8 +111,7 @@ def test_the_readmes_other_handlers_refuse_what_is_no_json(
     monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
     monkeypatch.setenv("ONCEKEY_OUTBOX_TABLE", "outbox")
     with dynamodb_table() as client:
-        namespace: dict[str, Any] = {}
-        exec(compile(blocks(README, "python")[number], "README.md", "exec"), namespace)  # noqa: S102
+        namespace = run_example(page, mark)
         order = with_tenant(load("apigw_http_v2_post"), "acme")
         answer = namespace[name]({**order, "body": "no JSON", "isBase64Encoded": False}, None)
         written = client.scan(TableName=TABLE)["Count"]
@@ -137,13 +124,13 @@ def b64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def test_the_readmes_example_of_a_unit_test_holds() -> None:
+def test_the_documented_example_of_a_unit_test_holds() -> None:
     """The example without DynamoDB runs, and its assertions hold."""
-    exec(compile(blocks(README, "python")[1], "README.md", "exec"), {})  # noqa: S102
+    run_example("layer/docs/tutorial.md", "MemoryStore()")
 
 
-def test_the_readmes_ride_is_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recorded handler of the README, word for word.
+def test_the_documented_ride_is_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recorded handler of the documentation, word for word.
 
     Two requests make one ride, take one seat, charge once and leave one message; where no seat is
     left the answer is a 409, which is stored.
@@ -160,8 +147,9 @@ def test_the_readmes_ride_is_ordered_once(monkeypatch: pytest.MonkeyPatch) -> No
         for table in ("rides", "seats", "outbox"):
             make_table(client, table)
         client.put_item(TableName="seats", Item={"id": {"S": "car-7"}, "seats_left": {"N": "1"}})
-        namespace: dict[str, Any] = {"charge": charge}
-        exec(compile(blocks(README, "python")[2], "README.md", "exec"), namespace)  # noqa: S102
+        namespace = run_example(
+            "layer/docs/guides/recorded-effects.md", "POST /rides", charge=charge
+        )
         event = with_tenant(load("apigw_http_v2_post"), "acme")
         event["body"], event["isBase64Encoded"] = '{"car": "car-7", "amount": 1200}', False
         first, replay = (namespace["ride"](event, None) for _ in range(2))
@@ -181,13 +169,12 @@ def test_the_readmes_ride_is_ordered_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(charges) == 1
 
 
-def test_the_readmes_resolver_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The resolver of the README, word for word, gives each of its three answers."""
+def test_the_documented_resolver_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The resolver of the documentation, word for word, gives each of its three answers."""
     found: dict[str, Any] = {"sent": {"id": "tr_1", "state": "sent"}}
     found["slow"] = {"id": "tr_2", "state": "processing"}
     monkeypatch.setattr(resolvers, "_resolvers", {})
-    namespace: dict[str, Any] = {"look_up": found.get}
-    exec(compile(blocks(README, "python")[3], "README.md", "exec"), namespace)  # noqa: S102
+    run_example("layer/docs/guides/recorded-effects.md", "POST /transfers", look_up=found.get)
     resolve = resolvers.resolver_of("POST /transfers", "send")
     assert resolve is not None
 
@@ -222,8 +209,8 @@ def make_table(client: Any, name: str) -> None:
     )
 
 
-def test_the_readmes_message_is_worked_on_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The relay and the worker of the README, word for word.
+def test_the_documented_message_is_worked_on_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The relay and the worker of the documentation, word for word.
 
     A message that the queue delivers twice is worked on once; what fails, or is being worked on, is
     reported, and what has failed runs again.
@@ -245,8 +232,9 @@ def test_the_readmes_message_is_worked_on_once(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
     with dynamodb_table():
-        namespace: dict[str, Any] = {"announce": announce}
-        exec(compile(blocks(README, "python")[4], "README.md", "exec"), namespace)  # noqa: S102
+        namespace = run_example(
+            "layer/docs/guides/queued-work.md", "ride.ordered", announce=announce
+        )
         twice = [received("1", "ride-1"), received("2", "ride-1")]
         answer = worker([*twice, {**received("3", ""), "body": "odd"}, received("4", "ride-2")])
         again = worker([received("4", "ride-2")])
@@ -285,8 +273,8 @@ def ride_message(ride_id: str) -> Message:
     )
 
 
-def test_the_readmes_function_books_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The function of the README, word for word: two calls, one booking, one result."""
+def test_the_documented_function_books_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function of the documentation, word for word: two calls, one booking, one result."""
     booked = []
 
     def book(invoice_id: str, total: Decimal) -> Decimal:
@@ -295,8 +283,7 @@ def test_the_readmes_function_books_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
     with dynamodb_table():
-        namespace: dict[str, Any] = {"book": book}
-        exec(compile(blocks(README, "python")[5], "README.md", "exec"), namespace)  # noqa: S102
+        namespace = run_example("layer/docs/guides/functions.md", "settle invoice", book=book)
         invoice = {"invoice_id": "in_1", "total": "12.50"}
         results = [namespace["settle"](invoice) for _ in range(2)]
 
@@ -304,8 +291,8 @@ def test_the_readmes_function_books_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert booked == ["in_1"]
 
 
-def test_the_readmes_report_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The long work of the README, word for word.
+def test_the_documented_report_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The long work of the documentation, word for word.
 
     Two requests are told of one operation; its message, delivered twice, makes one report; then the
     operation says where it is, and a third request gets the stored answer.
@@ -321,8 +308,9 @@ def test_the_readmes_report_is_made_once(monkeypatch: pytest.MonkeyPatch) -> Non
     with dynamodb_table() as client:
         for table in ("reports", "outbox"):
             make_table(client, table)
-        namespace: dict[str, Any] = {"compile_report": compile_report}
-        exec(compile(blocks(README, "python")[6], "README.md", "exec"), namespace)  # noqa: S102
+        namespace = run_example(
+            "layer/docs/guides/queued-work.md", "POST /reports", compile_report=compile_report
+        )
         event = with_tenant(load("apigw_http_v2_post"), "acme")
         accepted = [namespace["create_report"](event, None) for _ in range(2)]
         (item,) = client.scan(TableName="outbox")["Items"]
@@ -341,8 +329,8 @@ def test_the_readmes_report_is_made_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (replay["statusCode"], replay["body"]) == (201, "42")
 
 
-def test_the_readmes_route_refunds_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Powertools app of the README, word for word: two requests, one refund."""
+def test_the_documented_route_refunds_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Powertools app of the documentation, word for word: two requests, one refund."""
     monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
     event = with_route(
         with_tenant(load("apigw_http_v2_post"), "acme"),
@@ -351,8 +339,7 @@ def test_the_readmes_route_refunds_once(monkeypatch: pytest.MonkeyPatch) -> None
         resource="/orders/{order_id}/refunds",
     )
     with dynamodb_table():
-        namespace: dict[str, Any] = {}
-        exec(compile(blocks(README, "python")[7], "README.md", "exec"), namespace)  # noqa: S102
+        namespace = run_example("layer/docs/guides/powertools.md", "idempotent_route")
         first, replay = (namespace["lambda_handler"](event, None) for _ in range(2))
 
     assert json.loads(first["body"])["order_id"] == "7"
@@ -360,9 +347,9 @@ def test_the_readmes_route_refunds_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert headers_of(replay)["idempotent-replayed"] == "true"
 
 
-def test_the_readmes_webhook_publishes_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The webhook of the README, word for word: an event sent twice is one message, one of another
-    type leaves nothing, and one that is not signed is refused.
+def test_the_documented_webhook_publishes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The documented webhook: an event sent twice is one message, one of another type leaves
+    nothing, and one that is not signed is refused.
     """
     sender = SENDERS["stripe"]
     monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
@@ -376,8 +363,7 @@ def test_the_readmes_webhook_publishes_once(monkeypatch: pytest.MonkeyPatch) -> 
 
     with dynamodb_table() as client:
         make_table(client, "outbox")
-        namespace: dict[str, Any] = {}
-        exec(compile(blocks(README, "python")[8], "README.md", "exec"), namespace)  # noqa: S102
+        namespace = run_example("layer/docs/guides/webhooks.md", "StripeSignature()")
         handler = namespace["stripe_events"]
         forged = handler(sent("payment_intent.succeeded", sender.other_secret), None)
         other = handler(sent("customer.created"), None)
@@ -389,8 +375,8 @@ def test_the_readmes_webhook_publishes_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert json.loads(message_from_item(item).payload) == {"payment_intent": "pi_1"}
 
 
-def test_the_readmes_ledgers_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
-    """The comparison of the README, word for word, finds one difference of each kind."""
+def test_the_documented_ledgers_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """The comparison of the documentation, word for word, finds one difference of each kind."""
     ours = [
         {"id": "b", "amount": 2, "iban": "x"},
         {"id": "a", "amount": 1, "iban": "x"},
@@ -401,10 +387,13 @@ def test_the_readmes_ledgers_are_compared(capsys: pytest.CaptureFixture[str]) ->
         {"payment_id": "c", "amount": 3, "iban": "x"},
         {"payment_id": "b", "amount": 5, "iban": "y"},
     ]
-    namespace: dict[str, Any] = {"rows": lambda: ours, "charges": lambda: theirs}
-    (example,) = [one for one in blocks(README, "python") if "compare_ledgers(" in one]
 
-    exec(compile(example, "README.md", "exec"), namespace)  # noqa: S102
+    namespace = run_example(
+        "layer/docs/guides/ledger.md",
+        "compare_ledgers(",
+        rows=lambda: ours,
+        charges=lambda: theirs,
+    )
 
     assert namespace["findings"] == [
         "a is missing at the provider",

@@ -1,14 +1,14 @@
-"""The CDK app of the README is synthesised, word for word."""
+"""The CDK app of the tutorial is synthesised, word for word."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from infra.node import use_packaged_node
-from tests.repo.test_readme_examples import README, blocks
+from tests.support.documents import run_example
 
 if TYPE_CHECKING:
     import pytest
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_readmes_app_is_synthesised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documented_app_is_synthesised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A dozen statements make a service: a kept table, a function that may reserve in it, an API
     that asks for tokens, a reconciler and alarms.
     """
@@ -26,10 +26,8 @@ def test_the_readmes_app_is_synthesised(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     (tmp_path / "functions").mkdir()
     (tmp_path / "functions" / "rides.py").write_text("def handler(event, context): ...\n")
-    (block,) = [one for one in blocks(README, "python") if "oncekey_cdk" in one]
-    namespace: dict[str, Any] = {}
 
-    exec(compile(block, "README.md", "exec"), namespace)  # noqa: S102
+    namespace = run_example("layer/docs/tutorial.md", "oncekey_cdk")
 
     (template,) = Path(namespace["app"].outdir).glob("*.template.json")
     resources = json.loads(template.read_text("utf-8"))["Resources"].values()
