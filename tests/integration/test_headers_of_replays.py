@@ -31,7 +31,10 @@ OF_THE_EXCHANGE = [
     *("X-Correlation-Id", "X-Amzn-Trace-Id", "x-amzn-RequestId", "X-Amz-Cf-Id", "traceparent"),
     *("tracestate", "baggage", "X-B3-TraceId", "RateLimit", "RateLimit-Remaining"),
     *("RateLimit-Policy", "X-RateLimit-Reset", "X-Rate-Limit-Limit"),
-    *("Access-Control-Allow-Origin", "Access-Control-Expose-Headers"),
+    *("Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Timing-Allow-Origin"),
+    *("X-GitHub-Request-Id", "X-Ms-Request-Id", "X-Request-UUID", "X-Amzn-Remapped-Date"),
+    *("X-Envoy-Upstream-Service-Time", "X-Process-Time", "X-Varnish", "X-Acme-CorrelationId"),
+    *("Authorization", "X-Auth-Token", "X-CSRF-Token", "Access-Token"),
 ]
 
 

@@ -29,12 +29,23 @@ SECRET_HEADERS = [
     *("Cf-Access-Jwt-Assertion", "X-Functions-Key", "Ocp-Apim-Subscription-Key", "X-Secret"),
     *("X-MS-Client-Principal", "X-Origin-Verify", "X-Password", "Password", "X-OTP", "X-Pin"),
     *("Client-Secret", "X-Credential", "X-Nonce", "X-Saml-Response"),
+    *(
+        "X-Shopify-Hmac-Sha256",
+        "X-TOTP",
+        "X-MFA",
+        "X-Passphrase",
+        "X-Passcode",
+        "X-Creds",
+        "X-WSSE",
+    ),
+    *("Sec-WebSocket-Protocol", "X-Card-CVC", "CVV", "X-Magic-Link", "X-SAS", "PHPSESSID"),
 ]
 KEPT_HEADERS = [
     *("Content-Type", "Content-Language", "Accept", "Accept-Language", "User-Agent", "Host"),
     *("Idempotency-Key", "Repeatability-First-Sent", "X-Request-Id", "Traceparent", "If-Match"),
     *("X-Amzn-Trace-Id", "X-Forwarded-For", "X-Forwarded-Proto", "Origin", "Prefer", "Via"),
     *("X-Region", "X-Currency", "X-Client-Version", "X-GitHub-Event", "X-Tenant-Id", "Link"),
+    *("Author", "X-Author", "Partition-Key", "X-Sort-Key", "X-Passenger", "X-Sassy", "Referer"),
 ]
 SECRET_MEMBERS = [
     *("access_token", "id_token", "refresh_token", "token", "auth", "authToken", "accessToken"),
@@ -42,9 +53,17 @@ SECRET_MEMBERS = [
     *("X-Amz-Security-Token", "x-amz-security-token", "Signature", "sig", "code", "assertion"),
     *("client_secret", "password", "passwd", "session", "sessionid", "jwt", "SAMLResponse"),
     *("subscription-key", "AWSAccessKeyId", "X-Goog-Signature", "user[password]", "otp"),
+    *("code_verifier", "PHPSESSID", "hmac", "passcode", "passphrase", "totp", "mfa"),
 ]
 KEPT_MEMBERS = ["currency", "page", "page_token", "nextToken", "key", "keyword", "design", "spin"]
 SECRET_VALUES = [BEARER, f"basic {CANARY}", JWT, f"AWS4-HMAC-SHA256 Credential={CANARY}"]
+SECRET_VALUES += [
+    *(f"{scheme} {CANARY}" for scheme in ("NTLM", "OAuth", "ApiKey", "SharedKey", "JWT")),
+    *(f"x; t={JWT}", f"eyJhbGciOiJkaXIi..{CANARY}.b.c", f"-----BEGIN PRIVATE KEY-----{CANARY}"),
+    *(f"whsec_{CANARY.replace('-', '')}{CANARY}", f"xoxb-{CANARY}", f"glpat-{CANARY}"),
+    *(f"https://me:{CANARY}@a.example/", f"https%3A%2F%2Fme%3A{CANARY}%40a.example"),
+    *(f"https://a.example/?page=1&access_token={CANARY}", f"/back#id_token={CANARY}"),
+]
 
 every_shape = pytest.mark.parametrize("shape", SHAPES)
 

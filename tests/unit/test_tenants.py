@@ -46,6 +46,7 @@ NOBODY: list[Any] = [None, "", "  ", True, False, 0, 7, [], ["tenant-1"], {"id":
 # What stands in a claim where there is no name, and what cannot be one.
 NO_NAMES = [
     *("null", "NULL", " null ", "undefined", "None", "nil", "NaN", "true", "False"),
+    *("<nil>", "(null)", '"null"', "'undefined'", '""', "<>", "Infinity", "-inf", "<null> "),
     *("[]", "[a b]", "map[]", "map[id:tenant-1]", "[object Object]", "{}", '{"id":1}'),
     *("1.2345678901234568e+17", "1E+20", "-1e+09"),
     *("tenant\n1", "tenant\x001", "\ttenant-1", "tenant-1\r", "\u2028tenant", "\ud800"),

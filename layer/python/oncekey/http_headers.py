@@ -30,8 +30,9 @@ _OF_THE_EXCHANGE = frozenset(
         *("date", "server", "via", "age", "alt-svc", "server-timing", "x-runtime", "x-powered-by"),
         *("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"),
         *("x-cache", "x-cache-hits", "x-served-by", "x-timer", "cf-ray", "x-response-time"),
+        *("x-varnish", "cdn-loop", "x-process-time", "x-request-start", "timing-allow-origin"),
         # Whose session it was, and how they proved who they are.
-        *(_COOKIE, "set-cookie2", "www-authenticate", "authentication-info"),
+        *(_COOKIE, "set-cookie2", "www-authenticate", "authentication-info", "authorization"),
         # Which request it was.
         *("x-request-id", "request-id", "x-correlation-id", "correlation-id", "x-amzn-requestid"),
         *("x-amzn-request-id", "x-amz-request-id", "x-amz-id-2", "x-amz-apigw-id"),
@@ -50,7 +51,12 @@ _OF_THE_EXCHANGE = frozenset(
 )
 _PREFIXES_OF_THE_EXCHANGE = (
     *("access-control-", "proxy-", "ratelimit-", "x-ratelimit-", "x-rate-limit-"),
-    *("x-b3-", "x-datadog-", "x-amz-cf-", "sec-websocket-"),
+    *("x-b3-", "x-datadog-", "x-amz-cf-", "x-amzn-remapped-", "x-envoy-", "sec-websocket-"),
+)
+# Vendors put a word of their own before these: `X-GitHub-Request-Id`, `X-Amzn-RequestId`.
+_OF_THE_EXCHANGE_BY_FORM = re.compile(
+    r"(.*-)?((request|correlation|conversation|trace|span)-?u?u?id"
+    r"|(auth|access|id|refresh|csrf|xsrf|session|security)-?token)"
 )
 
 
@@ -126,7 +132,11 @@ def for_replay(answer: Answer, chosen: Mapping[str, bool]) -> Answer:
 
 def _is_repeated(name: str, chosen: Mapping[str, bool]) -> bool:
     lower = name.lower()
-    is_of_exchange = lower in _OF_THE_EXCHANGE or lower.startswith(_PREFIXES_OF_THE_EXCHANGE)
+    is_of_exchange = (
+        lower in _OF_THE_EXCHANGE
+        or lower.startswith(_PREFIXES_OF_THE_EXCHANGE)
+        or _OF_THE_EXCHANGE_BY_FORM.fullmatch(lower) is not None
+    )
     return chosen.get(lower, not is_of_exchange)
 
 

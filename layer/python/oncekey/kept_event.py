@@ -42,23 +42,38 @@ _COGNITO = frozenset({"amr", "identityId", "identityPoolId"})
 
 # Names of headers and of members of a query whose values prove who somebody is.
 _SECRET_NAME = re.compile(
-    r"auth|token|secret|passw|pwd|credential|cookie|session|signature|assertion|jwt|oidc|saml"
-    r"|csrf|xsrf|dpop|bearer|api-?key|access-?key|client-?cert|origin-verify|principal"
-    r"|(^|-)(key|sig|otp|pin|nonce|ticket|sid|pass|code)$"
+    r"auth|token|secret|passw|passphrase|passcode|pwd|credential|cookie|sess(ion|id)|signature"
+    r"|assertion|jwt|oidc|saml|csrf|xsrf|dpop|bearer|api-?key|access-?key|client-?cert"
+    r"|origin-verify|principal|hmac|totp|mnemonic|magic-?link|verifier|sec-websocket-protocol"
+    r"|(^|-)(key|sig|sas|otp|mfa|2fa|pin|nonce|ticket|sid|pass|creds?|wsse|code|cvc|cvv|ssn)$"
 )
 # The client's own key, and where a client goes on reading.
 _NO_SECRET_NAME = re.compile(
-    r"(.*-)?idempotency-key|authority|(next|page|next-page|continuation)-token"
+    r"(.*-)?idempotency-key|authority|(.*-)?authors?|(.*-)?(partition|sort|routing)-key"
+    r"|(next|page|next-page|continuation)-token"
 )
 # A claim is what a token says; only these are what a token is.
-_SECRET_CLAIM = re.compile(r"secret|passw|credential|cookie|api-?key|(access|refresh|id)-?token")
+_SECRET_CLAIM = re.compile(
+    r"secret|passw|credential|cookie|api-?key|private-?key|(access|refresh|id)-?token|(^|-)(token|otp|pin)$"
+)
 # A value of any name that begins like one of these is a credential.
-_SECRET_VALUE = re.compile(
-    r"(basic|bearer|digest|negotiate|dpop|hawk|token|aws4-hmac-sha256)\s+\S"
-    r"|eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*"  # a JSON web token
-    r"|(AKIA|ASIA)[A-Z0-9]{16}\b|AIza[\w-]{35}\b|(sk|rk)_(live|test)_\w{8,}|gh[opsu]_\w{16,}",
+_SECRET_SCHEME = re.compile(
+    r"(basic|bearer|digest|negotiate|ntlm|kerberos|dpop|hawk|token|jwt|oauth|apikey|googlelogin"
+    r"|sharedkey(lite)?|sharedaccesssignature|usernametoken|vapid|aws4-hmac-sha256)\s+\S",
     re.IGNORECASE,
 )
+# So is one with one of these in it: a JSON web token, signed or encrypted; what a provider's keys
+# look like; a private key; a password in an address.
+_SECRET_PART = re.compile(
+    r"\beyJ[\w-]{5,}\.[\w-]*\.[\w-]*"
+    r"|\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{35}|\bya29\.[\w-]{8,}|\bSG\.[\w-]{8,}\.[\w-]{4,}"
+    r"|\b(sk|rk)_(live|test)_\w{8,}|\bwhsec_[\w+/=]{8,}|\bshp(at|ca|pa|ss)_\w{8,}|\bnpm_\w{8,}"
+    r"|\bgh[opsur]_\w{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{8,}|\bxox[a-z]-[\w-]{8,}"
+    r"|\bhv[bsr]\.[\w-]{8,}|\bdop_v1_\w{8,}|-----BEGIN |://[^/\s:@]*:[^/\s@]+@",
+    re.IGNORECASE,
+)
+# The names of the members of a query that a value has in it, such as the address of a page.
+_MEMBER_WITHIN = re.compile(r"[?&#]([^=&#?\s]+)=[^&#\s]")
 _SEPARATORS = re.compile(r"[-_.\s:\[\]]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Where a kept event says who sent it, if what is kept of its request context does not.
@@ -158,8 +173,7 @@ def _is_secret(name: str, value: object) -> bool:
     plain = _plain(name)
     if _NO_SECRET_NAME.fullmatch(plain) is not None:
         return False
-    spellings = (plain, name.lower())
-    return any(map(_SECRET_NAME.search, spellings)) or _is_credential(value)
+    return plain == "key" or _is_secret_name(name) or _is_credential(value)
 
 
 def _is_secret_member(name: str, value: object) -> bool:
@@ -181,4 +195,16 @@ def _plain(name: str) -> str:
 def _is_credential(value: object) -> bool:
     if isinstance(value, list | tuple):
         return any(map(_is_credential, value))
-    return isinstance(value, str) and _SECRET_VALUE.match(unquote_plus(value).strip()) is not None
+    if not isinstance(value, str):
+        return False
+    text = unquote_plus(value).strip()
+    if _SECRET_SCHEME.match(text) or _SECRET_PART.search(text):
+        return True
+    return any(map(_is_secret_name, _MEMBER_WITHIN.findall(text)))
+
+
+def _is_secret_name(name: str) -> bool:
+    plain = _plain(name)
+    if plain == "key" or _NO_SECRET_NAME.fullmatch(plain) is not None:
+        return False
+    return any(map(_SECRET_NAME.search, (plain, name.lower())))

@@ -24,7 +24,24 @@ _MOST_SHOWN, _LONGEST_SHOWN = 30, 64
 _SINGLE_TENANT = "single-tenant"
 # What languages and gateways write where there is no name: of a missing value, of a flag, of a list
 # or an object, and of a number that was rounded on its way (1e+20 may have been another's).
-_NO_NAMES = frozenset({"null", "undefined", "none", "nil", "nan", "true", "false"})
+_NO_NAMES = frozenset(
+    {
+        "",
+        "null",
+        "undefined",
+        "none",
+        "nil",
+        "nan",
+        "inf",
+        "-inf",
+        "infinity",
+        "-infinity",
+        "true",
+        "false",
+    }
+)
+# Some write `<nil>`, `(null)` or `"null"`.
+_BRACKETS = "<>()\"'"
 _NO_NAME = re.compile(
     r"(map)?\[.*\]|\{.*\}|[+-]?[0-9](\.[0-9]+)?e\+[0-9]+", re.DOTALL | re.IGNORECASE
 )
@@ -171,7 +188,7 @@ def is_name(caller: object) -> TypeGuard[str]:
     is_seen = any(kind[0] not in "CZ" for kind in kinds)
     if not is_plain or not is_seen or len(caller.encode("utf-8")) > LONGEST_NAME_BYTES:
         return False
-    word = caller.strip()
+    word = caller.strip().strip(_BRACKETS).strip()
     return word.lower() not in _NO_NAMES and _NO_NAME.fullmatch(word) is None
 
 
