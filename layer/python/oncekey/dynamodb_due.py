@@ -56,7 +56,8 @@ def put_off_parameters(
             ":due_by_ms": {"N": str(due_by_ms)},
             ":once": {"N": "1" if counts else "0"},
         },
-        "ReturnValues": "UPDATED_NEW",
+        # All of them: an engine may leave out what a count of nothing did not change.
+        "ReturnValues": "ALL_NEW",
     }
 
 
