@@ -97,7 +97,8 @@ class Recorder:
             _on(client, "provide-client-params", "*", self._record)
 
     def _record(self, params: dict[str, Any], model: Any, **_: object) -> None:
-        self.calls.append((model.name, params))
+        # What botocore adds to it afterwards is not the caller's.
+        self.calls.append((model.name, dict(params)))
 
     @property
     def operations(self) -> list[str]:

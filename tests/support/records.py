@@ -77,8 +77,11 @@ _IN_PROGRESS = Record(
 def every_record() -> Iterator[Record]:
     """Every status with every lease, expiry and kind of effects, also those that cannot arise.
 
-    Recorded effects with every kind of steps, too, and a few records of other effects with them.
+    Recorded effects with every kind of steps, too, and a few records of other effects with them, or
+    that nobody is to look at.
     """
+    for status in Status:
+        yield record(status=status, due=None)
     for status, lease, expiry, effects in itertools.product(
         Status, LEASES.values(), EXPIRIES.values(), Effects
     ):

@@ -31,14 +31,15 @@ def possible(stored: Record) -> bool:
     """Whether a record can arise.
 
     What is settled has an expiry, unless it is half done, and no lease; of the rest, what waits has
-    neither, and what runs or is unknown a lease.
+    neither, what runs or is unknown has a lease, and somebody is to look at all of it.
     """
     settled = stored.status in COMPLETED | FAILED
     half_done = stored.status in FAILED and bool(stored.steps.finished)
     expires = stored.expires_at_s is not None
     has_no_lease = settled or stored.status is Status.PENDING
     expected = (settled and not half_done, has_no_lease)
-    return expected == (expires, stored.lease_until_ms is None)
+    is_looked_at = stored.due is not None or (settled and not half_done)
+    return is_looked_at and expected == (expires, stored.lease_until_ms is None)
 
 
 def outcomes(row: Row) -> list[tuple[Record, Record]]:
