@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
 
 TABLE = "idempotency-under-test"
 BUCKET = "responses-under-test"
@@ -91,7 +92,7 @@ def _value_size_bytes(value: dict[str, Any]) -> int:
 class Recorder:
     """The operations that clients send, in order, with their parameters."""
 
-    def __init__(self, *clients: DynamoDBClient | S3Client) -> None:
+    def __init__(self, *clients: DynamoDBClient | S3Client | SQSClient) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         for client in clients:
             _on(client, "provide-client-params", "*", self._record)
@@ -156,6 +157,8 @@ def deny(client: DynamoDBClient | S3Client, operation: str) -> None:
     _on(client, "before-call", operation, lambda **_: answer)
 
 
-def _on(client: DynamoDBClient | S3Client, moment: str, operation: str, call: Any) -> None:
+def _on(
+    client: DynamoDBClient | S3Client | SQSClient, moment: str, operation: str, call: Any
+) -> None:
     service = client.meta.service_model.service_id.hyphenize()
     client.meta.events.register(f"{moment}.{service}.{operation}", call)

@@ -104,10 +104,10 @@ def every_record() -> Iterator[Record]:
             effects=effects,
             steps=STEPS["finished and started"],
         )
-    for of_first_attempt in STEPS.values():
+    for status, of_first_attempt in itertools.product(Status, STEPS.values()):
         yield record(
-            status=Status.PENDING,
-            lease_until_ms=None,
+            status=status,
+            lease_until_ms=None if status is Status.PENDING else LEASES["over"],
             attempt=1,
             effects=Effects.RECORDED,
             steps=of_first_attempt,
