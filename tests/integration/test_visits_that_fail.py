@@ -244,7 +244,10 @@ def test_a_visit_that_fails_ends_with_a_person(visit: str, monkeypatch: pytest.M
 
 @pytest.mark.fault("K5.6")
 def test_one_that_cannot_be_visited_does_not_fail_the_runs_of_others() -> None:
-    """While others are done the run returns, says how many failed, and the one has its turns."""
+    """While others are done the run returns, says how many failed, and the one has its turns.
+
+    Red when one that cannot be read fails a run in which something was done.
+    """
     service = Unrecorded(store=Unreadable())
     service.fails("key-of-number-0000")
     service.store.bad = set(service.store.records)
@@ -264,6 +267,8 @@ def test_one_that_cannot_be_visited_does_not_fail_the_runs_of_others() -> None:
 def test_what_can_be_read_again_is_done() -> None:
     """A record that an older release cannot read is settled once a newer one visits it, at the
     latest at its next turn.
+
+    Red when a record is given up on for good.
     """
     minutes = unreadable()
     minutes.pass_for(5 * MINUTE_MS)
