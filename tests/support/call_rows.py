@@ -59,7 +59,7 @@ def changed(expression: str, names: dict[str, str], values: dict[str, Any] | Non
         "UpdateExpression": expression,
         "ConditionExpression": "attribute_exists(#id)",
         "ExpressionAttributeNames": {"#id": "id", **names},
-        "ReturnValues": "ALL_NEW",
+        "ReturnValues": "UPDATED_NEW",
         **given,
     }
 

@@ -118,7 +118,7 @@ def put_off(once: str) -> Sent:
             ":due_by_ms": {"N": "5"},
             ":once": {"N": once},
         },
-        "ReturnValues": "UPDATED_NEW",
+        "ReturnValues": "ALL_NEW",
     }
 
 
