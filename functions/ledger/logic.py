@@ -7,7 +7,7 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from oncekey import LedgerComparison, OnlyOurs, OnlyTheirs, compare_ledgers, sorted_by_id
+from oncekey.ledger import LedgerComparison, OnlyOurs, OnlyTheirs, compare_ledgers, sorted_by_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from functions.ledger.models import Entry, Found, Window
     from functions.ledger.sources import Ledger
     from functions.ledger.time_budget import TimeBudget
-    from oncekey import LedgerTotals
+    from oncekey.ledger import LedgerTotals
 
 
 class Findings:

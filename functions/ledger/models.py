@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, model_validator
 
-from oncekey import Different, LedgerTotals, OnlyOurs, OnlyTheirs
+from oncekey.ledger import Different, LedgerTotals, OnlyOurs, OnlyTheirs
 
 # What is younger may still be under way: a message whose worker died is delivered again for half an
 # hour, and a row is read a moment after it was written.

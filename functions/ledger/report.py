@@ -12,7 +12,7 @@ import boto3
 
 from functions.ledger.time_budget import CALLS
 from functions.shared.settings import setting
-from oncekey import Different, OnlyOurs
+from oncekey.ledger import Different, OnlyOurs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from functions.ledger.models import Entry
 from functions.ledger.time_budget import CALLS
 from functions.shared import payments_table, provider, refunds_table
 from functions.shared.payments_table import STATUS_OF_INTENT, Status
-from oncekey import LedgerField
+from oncekey.ledger import LedgerField
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from functions.shared.http import TENANT
-from oncekey.operation_status import OperationStatus
+from oncekey.queued import OperationStatus
 
 handler = OperationStatus(tenant=TENANT)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from oncekey.relay import OutboxRelay
+from oncekey.outbox import OutboxRelay
 
 handler = OutboxRelay()

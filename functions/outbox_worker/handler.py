@@ -17,9 +17,8 @@ from functions.reports.handler import create_report
 from functions.shared import models
 from oncekey import ResultUnavailable, current_operation, idempotent_function
 from oncekey.clock import SystemClock
-from oncekey.inbox import Delivered, delivered
-from oncekey.jobs import Jobs
-from oncekey.worker import Worker
+from oncekey.outbox import Delivered, Worker, delivered
+from oncekey.queued import Jobs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +37,7 @@ def work(record: SQSRecord, lambda_context: object = None) -> None:
     """Carry out one message, once, however often it is delivered.
 
     What it raises leaves the message in the queue, and after so many receives among the dead
-    letters; when it comes again, `oncekey.worker` says.
+    letters; when it comes again, `oncekey.outbox` says.
     """
     receives = int(record.attributes.approximate_receive_count)
     try:

@@ -12,7 +12,7 @@ from functions.refunds.models import Refund, answer_of
 from functions.shared import dynamodb, payments_table, refunds_table
 from functions.shared.payments_table import Status
 from oncekey import Completed, InProgress, Settlement, settle
-from oncekey.references import read_reference
+from oncekey.record.references import read_reference
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.type_defs import AttributeValueTypeDef

@@ -6,7 +6,7 @@ import os
 
 from oncekey import NotExecuted, StoreError
 from oncekey.clock import SystemClock
-from oncekey.secrets_manager import secret_text
+from oncekey.store.secrets_manager import secret_text
 
 
 class NotConfigured(NotExecuted):

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from functions.shared.http import route_unknown
 from functions.webhooks import logic
-from oncekey import StripeSignature, single_tenant, webhook
+from oncekey import single_tenant
+from oncekey.webhooks import StripeSignature, webhook
 
 if TYPE_CHECKING:
     from functions.shared.http import Answer, Event
-    from oncekey import Delivery, Publish
+    from oncekey.webhooks import Delivery, Publish
 
 
 def handler(event: Event, context: object) -> Answer:

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from functions.shared.models import PROVIDER_EVENT, EpochSecond, ProviderEvent
-from oncekey import Publish
+from oncekey.webhooks import Publish
 
 # How a payment ended, and refunds. Stripe has told of refunds under other names before.
 # https://docs.stripe.com/api/events/types

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 RELAY_TIMEOUT = Duration.seconds(60)
 _RELAY_MEMORY_MB = 256
 RETENTION = Duration.days(4)
-_RELAY = "from oncekey.relay import OutboxRelay\n\nhandler = OutboxRelay()\n"
+_RELAY = "from oncekey.outbox import OutboxRelay\n\nhandler = OutboxRelay()\n"
 _RELAY_IN_ORDER = (
-    "from oncekey.relay import OutboxRelay\n\n"
+    "from oncekey.outbox import OutboxRelay\n\n"
     "handler = OutboxRelay(group=lambda message: message.tenant)\n"
 )
 

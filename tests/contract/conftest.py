@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oncekey.testing import MemoryStore
+from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import TABLE, dynamodb_table, store_on
 from tests.support.transition_rows import PK
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from oncekey.store import Store
+    from oncekey.store.store import Store
 
 
 @pytest.fixture(scope="module")

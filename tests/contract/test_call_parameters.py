@@ -16,14 +16,16 @@ import boto3
 import pytest
 
 import oncekey
-from oncekey import DynamoDBStore, inbox, secrets_manager
-from oncekey.commit import token
-from oncekey.dynamodb_outbox import OutboxTable
-from oncekey.outbox import kept_apart
-from oncekey.s3_bucket import ResponseBucket
-from oncekey.sqs_queue import SqsQueue
-from oncekey.stored_answer import Elsewhere, keep, keep_result
-from oncekey.transitions import Reserve
+from oncekey import DynamoDBStore
+from oncekey.effects.outbox import kept_apart
+from oncekey.outbox import inbox
+from oncekey.record.commit import token
+from oncekey.record.stored_answer import Elsewhere, keep, keep_result
+from oncekey.record.transitions import Reserve
+from oncekey.store import secrets_manager
+from oncekey.store.dynamodb.outbox import OutboxTable
+from oncekey.store.s3 import ResponseBucket
+from oncekey.store.sqs import SqsQueue
 from tests.support.call_rows import ROWS, Row
 from tests.support.call_world import call_world
 from tests.support.due_rows import DUE_ROWS

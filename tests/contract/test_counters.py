@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.commit import Commit, ConditionsFailed
-from oncekey.dynamodb_counters import count_update, counter_from_item
 from oncekey.errors import StoreError
-from oncekey.quota_counter import Count, Counter, RefusedCount
-from oncekey.store import Refused, Written
-from oncekey.testing import MemoryStore
-from oncekey.transitions import Reserve
+from oncekey.record.commit import Commit, ConditionsFailed
+from oncekey.record.counter import Count, Counter, RefusedCount
+from oncekey.record.transitions import Reserve
+from oncekey.store.dynamodb.counters import count_update, counter_from_item
+from oncekey.store.store import Refused, Written
+from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import TABLE, store_on, write_units
 from tests.support.records import NOW_MS, record
 from tests.support.transition_rows import PK
@@ -23,7 +23,7 @@ from tests.support.transition_rows import PK
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from oncekey.store import Store
+    from oncekey.store.store import Store
 
 RECORD = replace(record(), pk=PK)
 SOON, LATER = 1_700_003_600, 1_700_007_200

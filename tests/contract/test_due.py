@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from oncekey.due_index import MOST_ON_PAGE, due_keys
-from oncekey.due_transitions import Reschedule
 from oncekey.errors import StoreError
-from oncekey.record import Due, Status
+from oncekey.record.record import Due, Status
+from oncekey.record.transitions import Complete, Ending, Reschedule, Reserve, seen
 from oncekey.settings import DUE_SHARDS
-from oncekey.store import Written
-from oncekey.testing import MemoryStore
-from oncekey.transitions import Complete, Ending, Reserve, seen
+from oncekey.store.due_index import MOST_ON_PAGE, due_keys
+from oncekey.store.store import Written
+from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import TABLE, LossyTransport, Recorder, deny, store_on
 from tests.support.records import NOW_MS, NOW_S, record
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from oncekey.due_index import OpenRecords
+    from oncekey.store.due_index import OpenRecords
 
 
 # What a page holds in these tests: the same with less to write.

@@ -11,31 +11,37 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.due_transitions import Reschedule
-from oncekey.dynamodb_codec import record_from_item
-from oncekey.pending_transitions import Begin, Enqueue, SettlePending, TimeOut, Waiting
-from oncekey.record import Due, Effects
-from oncekey.step_transitions import ClearStep, FinishStep, StartStep
-from oncekey.steps import FinishedStep, StartedStep
-from oncekey.store import Written
-from oncekey.testing import MemoryStore
-from oncekey.transitions import (
+from oncekey.record.record import Due, Effects
+from oncekey.record.steps import FinishedStep, StartedStep
+from oncekey.record.transitions import (
+    Begin,
+    ClearStep,
     Complete,
     Doubt,
     Ending,
+    Enqueue,
     ExpireLease,
+    FinishStep,
     LateEffect,
     Lease,
     MarkUnknown,
     Release,
+    Reschedule,
     Resume,
     Retry,
     Seen,
     Settle,
+    SettlePending,
     SettleStep,
+    StartStep,
     TakeOver,
+    TimeOut,
     Transition,
+    Waiting,
 )
+from oncekey.store.dynamodb.codec import record_from_item
+from oncekey.store.store import Written
+from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import TABLE, store_on
 
 if TYPE_CHECKING:

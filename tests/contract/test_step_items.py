@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.dynamodb_codec import attribute_values, record_from_item
-from oncekey.dynamodb_expressions import update_parameters
-from oncekey.record import Effects, Status
-from oncekey.step_transitions import FinishStep, StartStep
-from oncekey.steps import NO_STEPS, FinishedStep
-from oncekey.store import Written
-from oncekey.transitions import Reserve, Resume, TakeOver, seen
+from oncekey.record.record import Effects, Status
+from oncekey.record.steps import NO_STEPS, FinishedStep
+from oncekey.record.transitions import FinishStep, Reserve, Resume, StartStep, TakeOver, seen
+from oncekey.store.dynamodb.codec import attribute_values, record_from_item
+from oncekey.store.dynamodb.expressions import update_parameters
+from oncekey.store.store import Written
 from tests.support.dynamodb import TABLE, items, store_on
 from tests.support.records import FINISHED, NOW_MS, REACHED, STARTED, STEPS, record
 from tests.support.transition_rows import LEASE, PK, RECORDED_LEASE
@@ -21,8 +20,8 @@ from tests.support.transition_rows import LEASE, PK, RECORDED_LEASE
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from oncekey.record import Record
-    from oncekey.store import Store
+    from oncekey.record.record import Record
+    from oncekey.store.store import Store
 
 OWNER = record().owner
 RUNNING = record(effects=Effects.RECORDED)

@@ -7,19 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.record import Effects, Status
-from oncekey.run_order import LONGEST_NAME
-from oncekey.step_transitions import ClearStep, FinishStep, StartStep
-from oncekey.steps import NO_STEPS, FinishedStep, StartedStep, Steps
-from oncekey.store import Refused, Written
-from oncekey.stored_answer import Elsewhere, NotKept, Place
-from oncekey.transitions import Reserve, Resume, SettleStep, Transition, seen
+from oncekey.effects.run_order import LONGEST_NAME
+from oncekey.record.record import Effects, Status
+from oncekey.record.steps import NO_STEPS, FinishedStep, StartedStep, Steps
+from oncekey.record.stored_answer import Elsewhere, NotKept, Place
+from oncekey.record.transitions import (
+    ClearStep,
+    FinishStep,
+    Reserve,
+    Resume,
+    SettleStep,
+    StartStep,
+    Transition,
+    seen,
+)
+from oncekey.store.store import Refused, Written
 from tests.support.records import NOW_MS, record
 from tests.support.transition_rows import HALF_DONE, PK, RECORDED_LEASE
 
 if TYPE_CHECKING:
-    from oncekey.record import Record
-    from oncekey.store import Store
+    from oncekey.record.record import Record
+    from oncekey.store.store import Store
 
 OWNER = record().owner
 RUNNING = record(effects=Effects.RECORDED)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import DynamoDBStore, StoreError
-from oncekey.dynamodb_codec import ATTRIBUTE_NAMES, attribute_values, record_from_item
-from oncekey.dynamodb_expressions import put_parameters, update_parameters
-from oncekey.record import SETTLED, Effects, Status
-from oncekey.store import Refused, Written
-from oncekey.stored_answer import Elsewhere, Place
-from oncekey.testing import MemoryStore
-from oncekey.transitions import ExpireLease, Reserve, TakeOver, Transition
+from oncekey.record.record import SETTLED, Effects, Status
+from oncekey.record.stored_answer import Elsewhere, Place
+from oncekey.record.transitions import ExpireLease, Reserve, TakeOver, Transition
+from oncekey.store.dynamodb.codec import ATTRIBUTE_NAMES, attribute_values, record_from_item
+from oncekey.store.dynamodb.expressions import put_parameters, update_parameters
+from oncekey.store.store import Refused, Written
+from oncekey.testing.memory import MemoryStore
 from tests.support.due_rows import DUE_ROWS
 from tests.support.dynamodb import TABLE, Recorder, items, store_on
 from tests.support.records import EXPIRIES, LEASES, NOW_MS, every_record, record
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from oncekey.record import Record
-    from oncekey.store import Store
+    from oncekey.record.record import Record
+    from oncekey.store.store import Store
 
 # The attribute names are a contract with tables already in use.
 NAMES = frozenset(

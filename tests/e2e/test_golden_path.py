@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from infra.service_resources import REQUESTED
-from oncekey.envelope import sealed
-from oncekey.outbox import Message
+from oncekey.outbox.envelope import sealed
+from oncekey.record.message import Message
 from tests.support.dev_service import running, send
 from tests.support.payments_client import BODY, Client, code_of, new_key, until
 

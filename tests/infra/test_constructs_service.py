@@ -15,8 +15,8 @@ from aws_cdk.assertions import Template
 import infra.oncekey_cdk
 import oncekey
 from infra.oncekey_cdk import IdempotencyTable, Outbox, Reconciler
-from oncekey import reconciler
-from oncekey.relay import OutboxRelay
+from oncekey.outbox.relay import OutboxRelay
+from oncekey.reconciler import reconciler
 from tests.support.sample_constructs import build_service, grants, let_be, new_role, new_stack, only
 from tests.support.sample_templates import named
 

@@ -155,7 +155,7 @@ def test_each_role_may_do_what_its_code_calls(
     Red when the layer makes a call that a grant lacks, or a grant of the table allows one more.
     """
     # Whatever other tests have imported, nobody can be asked about these refunds.
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
     for answer in ("beside", "in the bucket"):
         for _first_and_replay in range(2):
             assert pay(request(f"key-for-what-is-{answer[:3]}", answer), None)["statusCode"] == 201

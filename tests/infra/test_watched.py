@@ -24,7 +24,7 @@ from infra.oncekey_cdk import (
 )
 from infra.oncekey_cdk.observability import LEFTOVERS_TERMS
 from infra.service import SERVICE
-from oncekey.reconciler_report import Report
+from oncekey.reconciler.report import Report
 from tests.support.sample_constructs import let_be, new_stack
 from tests.support.sample_templates import named
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Completed, ConfigurationError, idempotent, single_tenant
-from oncekey.envelope import sealed
 from oncekey.errors import JobUnfinished, OutcomeUnknown
-from oncekey.inbox import Delivered, delivered
-from oncekey.jobs import Jobs
-from oncekey.reconciler import Reconciler
-from oncekey.reconciler_settings import ReconcilerSettings
-from oncekey.record import Status
+from oncekey.outbox.envelope import sealed
+from oncekey.outbox.inbox import Delivered, delivered
+from oncekey.queued.jobs import Jobs
+from oncekey.reconciler.reconciler import Reconciler
+from oncekey.reconciler.settings import ReconcilerSettings
+from oncekey.record.record import Status
 from tests.support.events import load, with_body
 from tests.support.protected import is_replay
 from tests.support.steps import FAILED, FaultyStore, Steps, caught, commit, finds, noise, step
 
 if TYPE_CHECKING:
-    from oncekey.reconciler_report import Report
+    from oncekey.reconciler.report import Report
 
 GRACE_MS = 60_000
 HOLD, CHARGE = step("hold", "h-1"), step("charge", "c-1")
@@ -31,7 +31,7 @@ SECRET = "Bearer secret-token-of-the-client"
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 class Abandoned(Steps):

@@ -11,7 +11,7 @@ from oncekey import (
     StoreUnavailable,
 )
 from oncekey.errors import JobUnfinished
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.protected import is_replay, problem_of
 from tests.support.steps import CREATED, FAILED, POST, FaultyStore, step

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from oncekey import InProgress, NotExecuted, OutcomeUnknown
-from oncekey.envelope import EnvelopeUnreadable
-from oncekey.errors import CallNotAnswered, JobUnfinished
-from oncekey.jobs import Jobs
-from oncekey.record import Status
+from oncekey.errors import CallNotAnswered, EnvelopeUnreadable, JobUnfinished
+from oncekey.queued.jobs import Jobs
+from oncekey.record.record import Status
 from tests.support.accepted import Accepted, Meanwhile
 from tests.support.events import with_key
 from tests.support.protected import Protected, problem_of

@@ -11,7 +11,7 @@ import pytest
 
 from oncekey import NotExecuted, authorizer_value, iam_principal
 from oncekey.errors import JobUnfinished
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.integration.test_abandoned_work import HOLD, Abandoned
 from tests.support.accepted import Accepted
 from tests.support.events import load, with_body, with_header
@@ -20,7 +20,7 @@ from tests.support.steps import FAILED, commit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.inbox import Delivered
+    from oncekey.outbox.inbox import Delivered
 
 Event = dict[str, Any]
 

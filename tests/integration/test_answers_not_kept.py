@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey.errors import StoreError
-from oncekey.record import Status
-from oncekey.transitions import Complete
+from oncekey.record.record import Status
+from oncekey.record.transitions import Complete
 from tests.support.dynamodb import (
     BUCKET,
     TABLE,
@@ -33,8 +33,8 @@ from tests.support.protected import Answer, headers_of, problem_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from oncekey.store import Refused, Written
-    from oncekey.transitions import Transition
+    from oncekey.record.transitions import Transition
+    from oncekey.store.store import Refused, Written
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from oncekey import Final, NotExecuted
 from oncekey.errors import CallNotAnswered, JobUnfinished, OutcomeUnknown
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.async_world import (
     AGAIN,
     POST,

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import Final, NotExecuted, commands, current_operation, idempotent, single_tenant
-from oncekey.driver_async import drive_async
+from oncekey import Final, NotExecuted, current_operation, idempotent, single_tenant
 from oncekey.errors import StoreError
-from oncekey.record import Status
-from oncekey.testing import ManualClock, MemoryStore
-from oncekey.transitions import Complete, MarkUnknown, Reserve
+from oncekey.flow import commands
+from oncekey.flow.driver_async import drive_async
+from oncekey.record.record import Status
+from oncekey.record.transitions import Complete, MarkUnknown, Reserve
+from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.events import load, with_key
 from tests.support.protected import headers_of, problem_of
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from oncekey import Operation
-    from oncekey.commands import Flow
+    from oncekey.flow.commands import Flow
 
 POST = load("apigw_http_v2_post")
 OPTIONS: dict[str, Any] = {"operation": "POST /payments", "tenant": single_tenant()}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import NotExecuted
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.async_world import HOUR_MS, POST, Accepting, TableAccepting, accepted
 from tests.support.protected import fails, is_replay, problem_of
 from tests.support.recorded import WITHOUT_END, Wire, World, recorded_world

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import jwt_claim
-from oncekey.envelope import EnvelopeUnreadable
-from oncekey.jobs import Jobs
-from oncekey.record import Status
+from oncekey.errors import EnvelopeUnreadable
+from oncekey.queued.jobs import Jobs
+from oncekey.record.record import Status
 from tests.support.async_world import POST, TableAccepting, accepted
 from tests.support.dynamodb import BUCKET
 from tests.support.events import load, with_body, with_header, with_key, with_tenant

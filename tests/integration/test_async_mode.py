@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import idempotent, single_tenant
-from oncekey.jobs import Jobs
-from oncekey.record import Status
-from oncekey.testing import ManualClock
+from oncekey.queued.jobs import Jobs
+from oncekey.record.record import Status
+from oncekey.testing.memory import ManualClock
 from tests.support.async_world import (
     HOUR_MS,
     OTHER,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import STRIPE, NotExecuted
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.async_world import (
     HOUR_MS,
     POST,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import EffectMisused, NotExecuted, current_operation
-from oncekey.record import Record, Status
+from oncekey.record.record import Record, Status
 from tests.support.async_steps import Service, commit, fails, step
 from tests.support.protected import problem_of
 from tests.support.steps import BESIDE

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import RunStopped, current_operation, idempotent, single_tenant
-from oncekey.record import Effects, Status
-from oncekey.testing import ManualClock
+from oncekey.record.record import Effects, Status
+from oncekey.testing.memory import ManualClock
 from tests.support.protected import problem_of
 from tests.support.steps import LEASE_MS, POST, FaultyStore
 

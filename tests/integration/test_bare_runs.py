@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from oncekey import StoreError, idempotent, single_tenant
-from oncekey.commit import Commit, Inapplicable
-from oncekey.dynamodb_transaction import cancellation
-from oncekey.transitions import Complete
+from oncekey.record.commit import Commit, Inapplicable
+from oncekey.record.transitions import Complete
+from oncekey.store.dynamodb.transaction import cancellation
 from tests.support.dynamodb import TABLE, LossyTransport, dynamodb_table, store_on
 from tests.support.events import load, with_header
 from tests.support.transition_rows import ENDING

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.dynamodb import (
     LossyTransport,
     Recorder,

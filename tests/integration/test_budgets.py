@@ -16,9 +16,9 @@ from botocore.config import Config
 
 from oncekey import DynamoDBStore, idempotent, single_tenant
 from oncekey.clock import SystemClock
-from oncekey.dynamodb_client import own_client
 from oncekey.settings import STORE_TIMEOUT_MS
-from oncekey.testing import ManualClock
+from oncekey.store.dynamodb.client import own_client
+from oncekey.testing.memory import ManualClock
 from tests.support.events import load
 from tests.support.protected import Context, problem_of
 

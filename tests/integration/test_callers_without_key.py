@@ -9,7 +9,7 @@ import pytest
 from oncekey import idempotent, idempotent_function, jwt_claim
 from oncekey.errors import KeyMissing
 from oncekey.tenants import NOBODY_WHILE_DISABLED
-from oncekey.testing import MemoryStore
+from oncekey.testing.memory import MemoryStore
 from tests.support.events import load, with_claim, with_key, with_route, with_tenant
 from tests.support.protected import Protected, problem_of, records
 

@@ -23,8 +23,8 @@ from oncekey import (
     idempotent_function,
     single_tenant,
 )
-from oncekey.record import Status
-from oncekey.testing import MemoryStore
+from oncekey.record.record import Status
+from oncekey.testing.memory import MemoryStore
 from tests.support.events import load, with_body, with_header
 from tests.support.function_calls import Calls
 from tests.support.protected import (

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from oncekey import defaults, dynamodb_client, dynamodb_outbox, dynamodb_store, s3_bucket, sqs_queue
-from oncekey.dynamodb_outbox import OutboxTable
-from oncekey.dynamodb_store import DynamoDBStore
-from oncekey.s3_bucket import ResponseBucket
-from oncekey.sqs_queue import SqsQueue
+from oncekey.store import defaults
+from oncekey.store import s3 as s3_bucket
+from oncekey.store import sqs as sqs_queue
+from oncekey.store.dynamodb import client as dynamodb_client
+from oncekey.store.dynamodb import outbox as dynamodb_outbox
+from oncekey.store.dynamodb import store as dynamodb_store
+from oncekey.store.dynamodb.outbox import OutboxTable
+from oncekey.store.dynamodb.store import DynamoDBStore
+from oncekey.store.s3 import ResponseBucket
+from oncekey.store.sqs import SqsQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable

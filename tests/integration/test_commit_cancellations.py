@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import STRIPE, ConditionFailed, Final, TransactionInvalid
-from oncekey.breaker import breaker_of
-from oncekey.record import Status
+from oncekey.record.record import Status
+from oncekey.store.breaker import breaker_of
 from tests.support.dynamodb import deny, items
 from tests.support.protected import headers_of, is_replay, problem_of
 from tests.support.recorded import (

@@ -9,7 +9,7 @@ import pytest
 from boto3.dynamodb.conditions import Attr
 
 from oncekey import EffectMisused, Final, TransactionInvalid
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.dynamodb import items
 from tests.support.recorded import (
     LEDGER,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError
 
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.protected import fails, is_replay
 from tests.support.recorded import recorded_world
 from tests.support.steps import POST, step

@@ -9,7 +9,7 @@ import pytest
 
 from oncekey import idempotent, idempotent_function, single_tenant
 from oncekey.errors import StoreError
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.events import load, with_key
 from tests.support.protected import Protected, fails
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oncekey import ConfigurationError, Operation, idempotent, single_tenant
-from oncekey.testing import MemoryStore
+from oncekey.testing.memory import MemoryStore
 from tests.support.events import load
 
 POST = load("apigw_http_v2_post")

@@ -10,8 +10,8 @@ import pytest
 
 from oncekey import ResultUnavailable, idempotent_function, single_tenant
 from oncekey.errors import CallNotAnswered, InProgress
-from oncekey.record import Status
-from oncekey.testing import MemoryStore
+from oncekey.record.record import Status
+from oncekey.testing.memory import MemoryStore
 from tests.support.async_world import POST, Accepting
 
 # More than an item holds, compressed or not.

@@ -11,9 +11,9 @@ import pytest
 
 from oncekey import Completed, NotExecuted, Settlement, StillUnknown, settle
 from oncekey.errors import StoreError
-from oncekey.escalation import TOPIC
-from oncekey.reconciling import TOLD_ONCE_IN_MS
-from oncekey.record import Status
+from oncekey.reconciler.decisions import TOLD_ONCE_IN_MS
+from oncekey.reconciler.escalation import TOPIC
+from oncekey.record.record import Status
 from tests.support.protected import is_replay, problem_of
 from tests.support.reconciled import PAID, Escalations, Unrecorded, counts, knows, reconciles
 from tests.support.steps import FAILED, POST, Dying, Steps, step
@@ -28,7 +28,7 @@ ESCALATED = {"visited": 1, "escalated": 1}
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 def due_in_ms(service: Unrecorded | Steps) -> int:

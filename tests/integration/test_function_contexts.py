@@ -11,7 +11,7 @@ from unittest.mock import MagicMock, Mock
 import pytest
 
 from oncekey import idempotent_function, single_tenant
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.testing.memory import ManualClock, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from oncekey import (
     idempotent_function,
     single_tenant,
 )
-from oncekey.testing import MemoryStore
+from oncekey.testing.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

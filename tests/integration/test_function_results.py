@@ -13,7 +13,7 @@ import pytest
 from oncekey import (
     ResultUnavailable,
 )
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.dynamodb import dynamodb_table, store_on
 from tests.support.function_calls import Calls
 

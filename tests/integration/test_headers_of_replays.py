@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from oncekey import ConfigurationError, Final, idempotent, single_tenant
-from oncekey.http_event import Shape, shape_of
-from oncekey.record import Status
+from oncekey.http.event import Shape, shape_of
+from oncekey.record.record import Status
 from tests.support.events import load
 from tests.support.protected import Protected, headers_of, is_replay
 

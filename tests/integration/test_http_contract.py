@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from oncekey import NotExecuted, fingerprint
-from oncekey.record import Status
+from oncekey import NotExecuted
+from oncekey.http import fingerprint
+from oncekey.record.record import Status
 from tests.support.events import load, with_body, with_key
 from tests.support.protected import (
     SHAPES,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oncekey import Final, NotExecuted
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.dynamodb import dynamodb_table, items, store_on
 from tests.support.events import (
     load,

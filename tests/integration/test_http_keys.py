@@ -7,7 +7,7 @@ import json
 import pytest
 
 from oncekey import STRIPE, jwt_claim
-from oncekey.testing import MemoryStore
+from oncekey.testing.memory import MemoryStore
 from tests.support.events import (
     load,
     with_body,

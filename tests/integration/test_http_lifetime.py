@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oncekey import NotExecuted
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.events import (
     load,
     with_body,

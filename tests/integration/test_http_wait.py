@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.record import Status
-from oncekey.testing import MemoryStore
-from oncekey.transitions import Complete
+from oncekey.record.record import Status
+from oncekey.record.transitions import Complete
+from oncekey.testing.memory import MemoryStore
 from tests.support.events import load
 from tests.support.protected import (
     Protected,
@@ -23,9 +23,9 @@ from tests.support.protected import (
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from oncekey.record import Record
-    from oncekey.store import Refused, Written
-    from oncekey.transitions import Transition
+    from oncekey.record.record import Record
+    from oncekey.record.transitions import Transition
+    from oncekey.store.store import Refused, Written
 
 POST = load("apigw_http_v2_post")
 # For a thread that never comes: a broken wait fails and does not hang.

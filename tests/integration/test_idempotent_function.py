@@ -24,7 +24,7 @@ from oncekey import (
     single_tenant,
 )
 from oncekey.errors import StoreError
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.events import load
 from tests.support.function_calls import Calls
 from tests.support.protected import Context, Protected

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from oncekey import Completed, NotExecuted, Settlement, settle
-from oncekey.record import Status
-from oncekey.stored_answer import Blob, Elsewhere, Place, keep
+from oncekey.record.record import Status
+from oncekey.record.stored_answer import Blob, Elsewhere, Place, keep
 from tests.support.dynamodb import (
     Recorder,
     dynamodb_table,

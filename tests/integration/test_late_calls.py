@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Completed, NotExecuted, Settlement, settle
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.protected import is_replay
 from tests.support.reconciled import GRACE_MS, PAID, Unrecorded, knows, reconciles
 from tests.support.steps import LEASE_MS, POST, Steps, finds, step
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 class HeldProvider:

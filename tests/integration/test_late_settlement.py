@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oncekey import Completed, ConfigurationError, NotExecuted, Settlement, StoreError, settle
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.protected import is_replay
 from tests.support.reconciled import GRACE_MS, PAID, Unrecorded, counts, knows, reconciles
 from tests.support.steps import FAILED, LEASE_MS, POST, Steps, caught, step
@@ -21,7 +21,7 @@ KNOWN = Completed(PAID)
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 def says(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import NotExecuted
-from oncekey.record import Status
-from oncekey.store import Written
-from oncekey.transitions import Ending, Settle
+from oncekey.record.record import Status
+from oncekey.record.transitions import Ending, Settle
+from oncekey.store.store import Written
 from tests.support.dynamodb import LossyTransport, Recorder, dynamodb_table, items, store_on
 from tests.support.events import load, with_body
 from tests.support.protected import Protected, headers_of, problem_of, while_running

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import TransactionInvalid
-from oncekey.envelope import sealed
-from oncekey.inbox import delivered
-from oncekey.relay import OutboxRelay
+from oncekey.outbox.envelope import sealed
+from oncekey.outbox.inbox import delivered
+from oncekey.outbox.relay import OutboxRelay
 from tests.support.accepted import Accepted
 from tests.support.events import with_body, with_header
 from tests.support.hooks import Hook, event_body, status_of

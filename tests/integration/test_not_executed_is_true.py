@@ -10,7 +10,7 @@ import pytest
 
 from oncekey import IETF, STRIPE, CallUnfinished, NotExecuted, idempotent_function, single_tenant
 from oncekey.errors import JobUnfinished
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.protected import Protected, answers, headers_of, is_replay, problem_of
 from tests.support.steps import (

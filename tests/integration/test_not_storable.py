@@ -16,9 +16,9 @@ import pytest
 from aws_lambda_powertools.event_handler import Response
 
 from oncekey import IETF, STRIPE, Final, ResultUnavailable, current_operation
-from oncekey.record import Status
-from oncekey.recorded_errors import TransactionInvalid
-from oncekey.stored_answer import NotKept
+from oncekey.errors import TransactionInvalid
+from oncekey.record.record import Status
+from oncekey.record.stored_answer import NotKept
 from tests.support.accepted import Accepted
 from tests.support.events import load
 from tests.support.function_calls import Calls
@@ -437,7 +437,7 @@ def test_an_answer_for_which_there_is_no_memory_is_not_kept(
     def compress(_data: bytes) -> bytes:
         raise MemoryError
 
-    monkeypatch.setattr("oncekey.stored_answer.zlib.compress", compress)
+    monkeypatch.setattr("oncekey.record.stored_answer.zlib.compress", compress)
     service = Protected(effects="repeatable")
     service.then = lambda _event, _op: {"statusCode": 201, "body": "x" * 20_000}
 

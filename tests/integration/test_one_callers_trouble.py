@@ -9,10 +9,10 @@ import pytest
 from botocore.exceptions import ClientError
 
 from oncekey import DynamoDBStore
-from oncekey.breaker import breaker_of
-from oncekey.dynamodb_errors import store_error
 from oncekey.errors import StoreError
-from oncekey.testing import MemoryStore
+from oncekey.store.aws_errors import store_error
+from oncekey.store.breaker import breaker_of
+from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import TABLE
 from tests.support.events import load, with_key
 from tests.support.protected import Protected, headers_of, problem_of
@@ -21,8 +21,8 @@ from tests.support.recorded import OUTBOX, World, recorded_world, transfer
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from oncekey.store import Refused, Written
-    from oncekey.transitions import Transition
+    from oncekey.record.transitions import Transition
+    from oncekey.store.store import Refused, Written
 
 POST = load("apigw_http_v2_post")
 THROTTLES = [

@@ -18,7 +18,7 @@ from oncekey import (
     idempotent_function,
     single_tenant,
 )
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.events import load, with_body
 from tests.support.protected import Protected
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import ConfigurationError, NotExecuted, jwt_claim, single_tenant
-from oncekey.operation_status import OperationStatus
-from oncekey.record import Status
-from oncekey.stored_answer import Elsewhere, Place
+from oncekey.queued.status import OperationStatus
+from oncekey.record.record import Status
+from oncekey.record.stored_answer import Elsewhere, Place
 from tests.support.async_world import (
     HOUR_MS,
     POST,

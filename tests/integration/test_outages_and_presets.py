@@ -10,7 +10,7 @@ import pytest
 
 from oncekey import IETF, STRIPE
 from oncekey.errors import StoreError
-from oncekey.testing import MemoryStore
+from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import dynamodb_table, store_on
 from tests.support.events import load, with_body, with_key
 from tests.support.protected import (
@@ -26,9 +26,9 @@ from tests.support.protected import (
 )
 
 if TYPE_CHECKING:
-    from oncekey.record import Record
-    from oncekey.store import Refused, Written
-    from oncekey.transitions import Transition
+    from oncekey.record.record import Record
+    from oncekey.record.transitions import Transition
+    from oncekey.store.store import Refused, Written
 
 POST = load("apigw_http_v2_post")
 

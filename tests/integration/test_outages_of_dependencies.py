@@ -25,7 +25,7 @@ HOUR, REST = 60, 120
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def test_an_outage_keeps_those_waiting_that_need_what_is_out(
     Red when the escalation queue's lane is not closed by a failure, or a lane that is slow goes
     before one that is not.
     """
-    monkeypatch.setattr("oncekey.stored_answer.LARGEST_COMPANION_BYTES", 3_000)
+    monkeypatch.setattr("oncekey.record.stored_answer.LARGEST_COMPANION_BYTES", 3_000)
     service, outage = Service(), OUTAGES[out]
     made = {"those that wait": outage.waits, "the others": outage.others}
     earlier = made.pop(first)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from oncekey.dynamodb_outbox import OutboxTable, message_item
 from oncekey.errors import StoreError
-from oncekey.inbox import delivered
-from oncekey.outbox import Message
-from oncekey.outbox_sweep import OutboxSweep
-from oncekey.reconciler_settings import ReconcilerSettings
-from oncekey.relay import OutboxRelay
-from oncekey.sqs_queue import Entry, Rejected, SqsQueue
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.outbox.inbox import delivered
+from oncekey.outbox.relay import OutboxRelay
+from oncekey.outbox.sweep import OutboxSweep
+from oncekey.reconciler.settings import ReconcilerSettings
+from oncekey.record.message import Message
+from oncekey.store.dynamodb.outbox import OutboxTable, message_item
+from oncekey.store.sqs import Entry, Rejected, SqsQueue
+from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.dynamodb import LossyTransport, dynamodb_table
 from tests.support.many_records import Reads, multiply
 from tests.support.reconciled import RUN_MS, Escalations, reconciler
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from oncekey.reconciler_report import Report
+    from oncekey.reconciler.report import Report
 
 OUTBOX = "outbox-under-test"
 NOW_MS = ManualClock().now_ms()

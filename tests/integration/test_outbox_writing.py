@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import TransactionInvalid, idempotent, jwt_claim, single_tenant
-from oncekey.dynamodb_outbox import message_from_item
-from oncekey.record import Status
+from oncekey.record.record import Status
+from oncekey.store.dynamodb.outbox import message_from_item
 from tests.support.dynamodb import BUCKET, TABLE
 from tests.support.events import with_tenant
 from tests.support.protected import problem_of

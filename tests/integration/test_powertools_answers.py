@@ -13,7 +13,7 @@ from aws_lambda_powertools.event_handler import CORSConfig, Response
 from aws_lambda_powertools.shared.cookies import Cookie, SameSite
 
 from oncekey import Final
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.events import load, with_header, with_key
 from tests.support.protected import headers_of, problem_of
 from tests.support.routes import RESOLVERS, Answer, Service, without_ours

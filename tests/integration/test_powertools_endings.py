@@ -18,7 +18,7 @@ from aws_lambda_powertools.event_handler.exceptions import (
 from pydantic import BaseModel
 
 from oncekey import STRIPE, Final, NotExecuted
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.events import load, with_body, with_route
 from tests.support.protected import headers_of, problem_of
 from tests.support.routes import RESOLVERS, Answer, Service, without_ours

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from oncekey import ConfigurationError, current_operation, idempotent, single_tenant
-from oncekey.powertools import idempotent_route
-from oncekey.record import Status
+from oncekey.powertools.middleware import idempotent_route
+from oncekey.record.record import Status
 from tests.support.events import load, with_key, with_route
 from tests.support.protected import headers_of, problem_of
 from tests.support.routes import OTHER_KEY, Service, is_replay

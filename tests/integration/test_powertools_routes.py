@@ -9,12 +9,8 @@ import pytest
 from aws_lambda_powertools.event_handler import CORSConfig
 from aws_lambda_powertools.event_handler.api_gateway import Router
 
-from oncekey import (
-    Operation,
-    current_operation,
-    jwt_claim,
-    powertools,
-)
+from oncekey import Operation, current_operation, jwt_claim
+from oncekey.powertools import middleware as powertools
 from oncekey.settings import LEASE_MARGIN_MS
 from tests.support.events import load, with_body, with_key, with_route, with_tenant
 from tests.support.protected import headers_of, problem_of

@@ -18,8 +18,8 @@ from oncekey import (
     idempotent_function,
     single_tenant,
 )
-from oncekey.record import Effects, Status
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.record.record import Effects, Status
+from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.function_calls import Calls
 from tests.support.protected import Protected, fails, problem_of, records
 from tests.support.steps import FAILED, POST, FaultyStore, Steps, caught, step

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncekey import NotExecuted
-from oncekey.testing import MemoryStore
+from oncekey.testing.memory import MemoryStore
 from tests.support.protected import fails, problem_of
 from tests.support.quotas import LEFT_OF_THE_MINUTE_S, MINUTE_MS, Metered, retry_after_s
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Quota
-from oncekey.commands import Transact
-from oncekey.record import Status
+from oncekey.flow.commands import Transact
+from oncekey.record.record import Status
 from oncekey.settings import Settings
 from tests.support.quota_races import Race, Script, every_run
 from tests.support.quotas import claim
 
 if TYPE_CHECKING:
-    from oncekey.claim import Claim
-    from oncekey.commit import Commit
+    from oncekey.engine.claim import Claim
+    from oncekey.record.commit import Commit
 
 ONE = Quota(new_keys=1)
 BOTH = Quota(new_keys=1, active_keys=1)

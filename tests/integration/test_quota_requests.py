@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Quota, single_tenant
-from oncekey.outbox import LARGEST_INLINE_PAYLOAD_BYTES
+from oncekey.effects.outbox import LARGEST_INLINE_PAYLOAD_BYTES
 from tests.support.async_world import Accepting
 from tests.support.dynamodb import TABLE, deny, items
 from tests.support.events import with_body

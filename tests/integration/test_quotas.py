@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import STRIPE, NotExecuted, Quota, QuotaExceeded
-from oncekey.record import Status
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.record.record import Status
+from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.events import with_key, with_route
 from tests.support.function_calls import Calls
 from tests.support.protected import answers, fails, is_replay, problem_of, while_running
@@ -29,7 +29,7 @@ from tests.support.routes import Service
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from oncekey.store import Store
+    from oncekey.store.store import Store
 
 EXCEEDED = (429, "quota-exceeded", True)
 DAY_MS = 24 * HOUR_MS

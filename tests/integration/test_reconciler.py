@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from oncekey import STRIPE, Completed, ConfigurationError, NotExecuted, resolver
-from oncekey.reconciler import Reconciler
-from oncekey.record import Status
+from oncekey.reconciler.reconciler import Reconciler
+from oncekey.record.record import Status
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.function_calls import Calls
 from tests.support.large_answers import LARGE, TOO_LARGE_FOR_AN_ITEM
@@ -28,7 +28,7 @@ from tests.support.steps import LEASE_MS, POST, Steps, caught, commit, finds, st
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 @pytest.mark.requirement("C21")

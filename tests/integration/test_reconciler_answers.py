@@ -12,8 +12,8 @@ import pytest
 
 from oncekey import Completed, StillUnknown, settle
 from oncekey.errors import StoreError
-from oncekey.reconciler_settings import ReconcilerSettings
-from oncekey.record import Status
+from oncekey.reconciler.settings import ReconcilerSettings
+from oncekey.record.record import Status
 from tests.support.function_calls import Calls
 from tests.support.protected import problem_of
 from tests.support.reconciled import (
@@ -38,7 +38,7 @@ DAY_MS = 24 * 3_600_000
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 def unknown(**options: Any) -> Unrecorded:
@@ -239,7 +239,7 @@ def test_a_resolver_is_heard_no_longer_than_the_run_lasts(
 ) -> None:
     """Where little time is left of the invocation, a resolver has that much and no more."""
     # Here it really passes.
-    monkeypatch.setattr("oncekey.reconciler._LEAST_TIME_MS", 10)
+    monkeypatch.setattr("oncekey.reconciler.reconciler._LEAST_TIME_MS", 10)
     service = unknown()
     goes_on = threading.Event()
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from oncekey.reconciler_report import Report
+    from oncekey.reconciler.report import Report
 
 SETTLED, DUE = 100_000, 50
 LONG_MS = 600_000
@@ -27,7 +27,7 @@ LONG_MS = 600_000
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 class OnTable(Unrecorded):

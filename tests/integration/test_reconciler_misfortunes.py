@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from oncekey import Completed, NotExecuted, StillUnknown
-from oncekey.due_index import DuePage
 from oncekey.errors import ConfigurationError, StoreError
-from oncekey.reconciler import Reconciler
-from oncekey.record import Record, Status
+from oncekey.reconciler.reconciler import Reconciler
+from oncekey.record.record import Record, Status
 from oncekey.settings import DUE_SHARDS
+from oncekey.store.due_index import DuePage
 from tests.support.protected import Context, is_replay
 from tests.support.reconciled import (
     PAID,
@@ -33,7 +33,7 @@ DOWN = StoreError("no route to the store", transient=True)
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 class BadRecord(FaultyStore):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Completed, NotExecuted, idempotent_function, resolver, settle, single_tenant
-from oncekey.ietf_preset import IETF
-from oncekey.record import Status
-from oncekey.references import reference_to
-from oncekey.settlement import Settlement
-from oncekey.stripe_preset import STRIPE
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.http.ietf_preset import IETF
+from oncekey.http.stripe_preset import STRIPE
+from oncekey.record.record import Status
+from oncekey.record.references import reference_to
+from oncekey.settlement.settlement import Settlement
+from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.protected import Protected, fails, is_replay, problem_of
 from tests.support.reconciled import reconciles
@@ -31,7 +31,7 @@ DAY_MS = 86_400_000
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 def in_doubt(**options: Any) -> Protected:

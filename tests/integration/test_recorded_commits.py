@@ -10,8 +10,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from oncekey import RunStopped
-from oncekey.record import Status
-from oncekey.store import Refused
+from oncekey.record.record import Status
+from oncekey.store.store import Refused
 from tests.support.protected import is_replay, problem_of
 from tests.support.recorded import (
     LEDGER,

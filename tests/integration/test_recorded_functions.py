@@ -23,8 +23,8 @@ from oncekey import (
     idempotent_function,
     single_tenant,
 )
-from oncekey.record import Status
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.record.record import Status
+from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.protected import problem_of
 from tests.support.recorded_functions import (
     CALL,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import idempotent, single_tenant
-from oncekey.record import Status
-from oncekey.testing import ManualClock
+from oncekey.record.record import Status
+from oncekey.testing.memory import ManualClock
 from tests.support.protected import Context, problem_of
 from tests.support.steps import POST, FaultyStore, Steps, step
 

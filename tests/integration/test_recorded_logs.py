@@ -17,9 +17,9 @@ from oncekey import (
     NotExecuted,
     idempotent,
     single_tenant,
-    telemetry,
 )
-from oncekey.testing import MemoryStore
+from oncekey.telemetry import requests as telemetry
+from oncekey.testing.memory import MemoryStore
 from tests.support.events import load, with_key
 from tests.support.every_outcome import BODY, CREDENTIAL, KEY, SECRET, TEXT
 from tests.support.every_outcome import POST as REQUEST
@@ -58,7 +58,7 @@ UNUSED = "operation-unused"
 @pytest.fixture(autouse=True)
 def nothing_said_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No other test's resolvers, and no operation that has been warned of."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
     telemetry.operation_unused.cache_clear()
     yield
     telemetry.operation_unused.cache_clear()

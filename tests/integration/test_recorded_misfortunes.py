@@ -12,18 +12,18 @@ import pytest
 
 from oncekey import EffectMisused, Final, NotExecuted, idempotent, single_tenant
 from oncekey.errors import StoreError
-from oncekey.record import Status
-from oncekey.settlement import Settlement
-from oncekey.steps import FinishedStep
-from oncekey.steps import Steps as Steps_
-from oncekey.testing import MemoryStore
+from oncekey.record.record import Status
+from oncekey.record.steps import FinishedStep
+from oncekey.record.steps import Steps as Steps_
+from oncekey.settlement.settlement import Settlement
+from oncekey.testing.memory import MemoryStore
 from tests.support.events import load
 from tests.support.protected import Protected, headers_of, problem_of
 from tests.support.steps import POST, FaultyStore, Steps, caught, settler, step
 
 if TYPE_CHECKING:
     from oncekey import Operation
-    from oncekey.commit import Commit
+    from oncekey.record.commit import Commit
 
 
 def test_the_effect_of_a_step_that_was_passed_over_is_not_made_beside_its_fallbacks() -> None:

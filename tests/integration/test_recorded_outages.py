@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from oncekey import Completed, NotExecuted
-from oncekey.record import Status
-from oncekey.settlement import Settlement
+from oncekey.record.record import Status
+from oncekey.settlement.settlement import Settlement
 from tests.support.dynamodb import LossyTransport, dynamodb_table, make_response_bucket
 from tests.support.protected import is_replay, problem_of
 from tests.support.steps import (
@@ -40,7 +40,7 @@ REFUSED = caught(step("charge", raises=NotExecuted()))
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 def writes(_service: Steps, op: Operation) -> None:

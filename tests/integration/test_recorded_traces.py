@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import Completed, NotExecuted, resolvers
-from oncekey.record import Due, Status
-from oncekey.settlement import Settlement
-from oncekey.step_transitions import FinishStep, StartStep
-from oncekey.steps import FinishedStep, StartedStep
-from oncekey.store import Refused, Written
-from oncekey.transitions import (
+from oncekey import Completed, NotExecuted
+from oncekey.record.record import Due, Status
+from oncekey.record.steps import FinishedStep, StartedStep
+from oncekey.record.transitions import (
     Ending,
     ExpireLease,
+    FinishStep,
     Retry,
     Settle,
     SettleStep,
+    StartStep,
     TakeOver,
     Transition,
     seen,
 )
+from oncekey.settlement import resolvers
+from oncekey.settlement.settlement import Settlement
+from oncekey.store.store import Refused, Written
 from tests.support.protected import problem_of
 from tests.support.steps import POST, FaultyStore, Steps, commit, dead, finds, settler, step
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey import Operation
-    from oncekey.record import Record
+    from oncekey.record.record import Record
 
 LATER = Due(shard="5", at_ms=1)
 # Nothing of a dead attempt arrives after that.

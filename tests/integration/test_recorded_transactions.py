@@ -19,8 +19,8 @@ from oncekey import (
     idempotent_function,
     single_tenant,
 )
-from oncekey.record import Status
-from oncekey.testing import ManualClock
+from oncekey.record.record import Status
+from oncekey.testing.memory import ManualClock
 from tests.support.dynamodb import TABLE, items
 from tests.support.protected import is_replay, problem_of
 from tests.support.recorded import LEDGER, World, put, recorded_world, transfer

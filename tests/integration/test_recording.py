@@ -11,8 +11,8 @@ import pytest
 
 from oncekey import NotExecuted
 from oncekey.errors import StoreError
-from oncekey.record import Due, Record, Status
-from oncekey.testing import MemoryStore
+from oncekey.record.record import Due, Record, Status
+from oncekey.testing.memory import MemoryStore
 from tests.support.events import load
 from tests.support.protected import (
     Answer,

@@ -11,10 +11,9 @@ import pytest
 from aws_lambda_powertools.event_handler import Response
 
 from oncekey import IETF, STRIPE, Final, OutcomeUnknown
-from oncekey.errors import JobUnfinished
+from oncekey.errors import JobUnfinished, TransactionInvalid
 from oncekey.problem import PROBLEMS
-from oncekey.record import Status
-from oncekey.recorded_errors import TransactionInvalid
+from oncekey.record.record import Status
 from tests.support.accepted import Accepted
 from tests.support.events import load, with_key
 from tests.support.function_calls import Calls

@@ -11,13 +11,13 @@ import boto3
 import pytest
 
 from oncekey import ConfigurationError, ResponseBucket
-from oncekey.dynamodb_outbox import OutboxTable, message_item
-from oncekey.envelope import EnvelopeUnreadable
-from oncekey.inbox import delivered
-from oncekey.outbox import Message
-from oncekey.relay import OutboxRelay
-from oncekey.sqs_queue import SqsQueue
-from oncekey.stored_answer import Elsewhere, Place
+from oncekey.errors import EnvelopeUnreadable
+from oncekey.outbox.inbox import delivered
+from oncekey.outbox.relay import OutboxRelay
+from oncekey.record.message import Message
+from oncekey.record.stored_answer import Elsewhere, Place
+from oncekey.store.dynamodb.outbox import OutboxTable, message_item
+from oncekey.store.sqs import SqsQueue
 from tests.support.dynamodb import BUCKET, dynamodb_table, make_response_bucket
 
 if TYPE_CHECKING:

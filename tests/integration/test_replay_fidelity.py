@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncekey.dynamodb_codec import attribute_values, record_from_item
-from oncekey.http_headers import for_replay
-from oncekey.testing import MemoryStore
+from oncekey.http.headers import for_replay
+from oncekey.store.dynamodb.codec import attribute_values, record_from_item
+from oncekey.testing.memory import MemoryStore
 from tests.support.events import load
 from tests.support.protected import SHAPES, Answer, Protected
 
 if TYPE_CHECKING:
-    from oncekey.store import Refused, Written
-    from oncekey.transitions import Transition
+    from oncekey.record.transitions import Transition
+    from oncekey.store.store import Refused, Written
 
 OWN_HEADERS = {"idempotency-key", "idempotency-expires", "idempotent-replayed"}
 

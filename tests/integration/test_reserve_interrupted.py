@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.record import Effects, Status
+from oncekey.record.record import Effects, Status
 from tests.support.accepted import Accepted
 from tests.support.function_calls import Calls
 from tests.support.interrupting import Interrupting

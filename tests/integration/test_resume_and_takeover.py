@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import NotExecuted
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.dynamodb import dynamodb_table
 from tests.support.events import with_body
 from tests.support.protected import Protected, is_replay, problem_of

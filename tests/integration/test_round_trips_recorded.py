@@ -15,7 +15,7 @@ from oncekey import (
     idempotent_function,
     single_tenant,
 )
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.dynamodb import TABLE, items, write_units
 from tests.support.events import Event, with_key, with_route
 from tests.support.protected import is_replay

@@ -9,11 +9,11 @@ import pytest
 
 from oncekey import Completed, NotExecuted, StillUnknown, resolver, settle
 from oncekey.errors import StoreError
-from oncekey.outbox_sweep import OutboxSweep, Swept
-from oncekey.reconciler import Reconciler
-from oncekey.record import Status
-from oncekey.references import reference_to
-from oncekey.settlement import Settlement
+from oncekey.outbox.sweep import OutboxSweep, Swept
+from oncekey.reconciler.reconciler import Reconciler
+from oncekey.record.record import Status
+from oncekey.record.references import reference_to
+from oncekey.settlement.settlement import Settlement
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.events import with_key
 from tests.support.protected import Protected, fails, is_replay
@@ -21,7 +21,7 @@ from tests.support.steps import POST, Steps, step
 
 if TYPE_CHECKING:
     from oncekey import Question
-    from oncekey.reconciler_report import Report
+    from oncekey.reconciler.report import Report
 
 LEASE_MS, GRACE_MS = 15_000, 60_000
 MADE = {"statusCode": 201, "body": "made"}
@@ -30,7 +30,7 @@ MADE = {"statusCode": 201, "body": "made"}
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 def in_doubt(**options: Any) -> Protected:

@@ -6,7 +6,7 @@ import pytest
 
 from oncekey import Completed, NotExecuted, Settlement
 from oncekey.errors import JobUnfinished
-from oncekey.record import SETTLED, Due, Effects, Status
+from oncekey.record.record import SETTLED, Due, Effects, Status
 from tests.support.accepted import Accepted, Meanwhile
 from tests.support.protected import Protected, is_replay
 from tests.support.reconciled import reconciles

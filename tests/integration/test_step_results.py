@@ -13,9 +13,9 @@ import pytest
 
 from infra.service import SERVICE
 from oncekey import Final
-from oncekey.record import Status
-from oncekey.steps import Steps as RecordedSteps
-from oncekey.stored_answer import Elsewhere, NotKept, Place
+from oncekey.record.record import Status
+from oncekey.record.steps import Steps as RecordedSteps
+from oncekey.record.stored_answer import Elsewhere, NotKept, Place
 from tests.support.dynamodb import (
     BUCKET,
     TABLE,

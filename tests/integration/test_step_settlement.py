@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Completed, NotExecuted, Question, StillUnknown, StoreError, resolver
-from oncekey.operation import downstream_key
-from oncekey.record import Status
-from oncekey.settlement import Settlement
-from oncekey.stored_answer import Elsewhere
+from oncekey.effects.operation import downstream_key
+from oncekey.record.record import Status
+from oncekey.record.stored_answer import Elsewhere
+from oncekey.settlement.settlement import Settlement
 from tests.support.dynamodb import dynamodb_table, make_response_bucket
 from tests.support.protected import is_replay, problem_of
 from tests.support.records import record as some_record
@@ -46,7 +46,7 @@ CHARGE = step("charge", raises=TimeoutError())
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 def in_doubt(service: Steps, *before: Action) -> Steps:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import ConfigurationError, EffectMisused
-from oncekey.operation import downstream_key
-from oncekey.record import Status
+from oncekey.effects.operation import downstream_key
+from oncekey.record.record import Status
 from tests.support.dynamodb import Recorder, dynamodb_table
 from tests.support.protected import Protected, is_replay, problem_of
 from tests.support.steps import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oncekey import Final, NotExecuted, RunStopped
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.dynamodb import dynamodb_table
 from tests.support.protected import problem_of
 from tests.support.steps import (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Final, NotExecuted, RunStopped, idempotent_function, single_tenant
-from oncekey.record import Status
-from oncekey.testing import MemoryStore
+from oncekey.record.record import Status
+from oncekey.testing.memory import MemoryStore
 from tests.support.protected import headers_of, is_replay, problem_of
 from tests.support.steps import FAILED, POST, Action, Steps, caught, commit, step
 

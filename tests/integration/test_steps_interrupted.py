@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.interrupted_charges import ENDINGS, Charges, Signalled
 from tests.support.interrupting import Interrupting
 from tests.support.steps import POST, FaultyStore, Steps

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import EffectMisused, RunStopped
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.support.protected import problem_of
 from tests.support.steps import CREATED, POST, FaultyStore, Steps
 

@@ -8,8 +8,8 @@ import pytest
 
 from oncekey import Completed, NotExecuted, Settlement, settle
 from oncekey.errors import StoreError
-from oncekey.record import Effects, Status
-from oncekey.references import reference_to
+from oncekey.record.record import Effects, Status
+from oncekey.record.references import reference_to
 from tests.support.dynamodb import dynamodb_table
 from tests.support.protected import is_replay, problem_of
 from tests.support.steps import FAILED, POST, FaultyStore, Steps, TableSteps, commit, settler, step

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import ResultUnavailable
-from oncekey.record import Status
-from oncekey.results import decode, encode
-from oncekey.results_refusals import Unreadable
-from oncekey.stored_answer import (
+from oncekey.encoding.refusals import Unreadable
+from oncekey.encoding.results import decode, encode
+from oncekey.record.record import Status
+from oncekey.record.stored_answer import (
     LARGEST_TEXT_BYTES,
     AnswerDamaged,
     Blob,
@@ -56,7 +56,7 @@ class Pair(NamedTuple):
     left: int
     right: int
 """
-_READ = "from oncekey.results import decode; print(repr(decode({text!r})))"
+_READ = "from oncekey.encoding.results import decode; print(repr(decode({text!r})))"
 
 
 def forged(kind: str, name: str, **parts: Any) -> str:

@@ -14,16 +14,16 @@ from oncekey import (
     DynamoDBStore,
     StoreUnavailable,
     authorizer_value,
-    defaults,
     idempotent_function,
     jwt_claim,
     single_tenant,
 )
-from oncekey.dynamodb_errors import said_of_the_deployment, store_error
 from oncekey.errors import StoreError
-from oncekey.operation_status import OperationStatus
+from oncekey.queued.status import OperationStatus
 from oncekey.settings import VARIABLES, settings_from
-from oncekey.testing import MemoryStore
+from oncekey.store import defaults
+from oncekey.store.aws_errors import said_of_the_deployment, store_error
+from oncekey.testing.memory import MemoryStore
 from tests.support.documents import DOCUMENTS
 from tests.support.dynamodb import dynamodb_table
 from tests.support.events import load

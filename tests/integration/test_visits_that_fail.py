@@ -14,9 +14,9 @@ import pytest
 
 from oncekey import Completed, StillUnknown
 from oncekey.errors import StoreError
-from oncekey.escalation import TOPIC
-from oncekey.reconciler_report import Report
-from oncekey.record import Record, Status
+from oncekey.reconciler.escalation import TOPIC
+from oncekey.reconciler.report import Report
+from oncekey.record.record import Record, Status
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.dynamodb import TABLE, dynamodb_table
 from tests.support.outages import DAY_MS, MINUTE_MS
@@ -44,7 +44,7 @@ WEEK_MS = 7 * DAY_MS
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 class Unreadable(FaultyStore):
@@ -226,7 +226,7 @@ def test_a_visit_that_fails_ends_with_a_person(visit: str, monkeypatch: pytest.M
     minutes = VISITS[visit]()
     bad: Callable[..., Any] | None = minutes.options.pop("bad", None)
     if bad is not None:
-        monkeypatch.setattr("oncekey.timed_out.TimedOut.ending", bad)
+        monkeypatch.setattr("oncekey.reconciler.timed_out.TimedOut.ending", bad)
 
     minutes.pass_for(11 * 60 * MINUTE_MS)
 
@@ -387,7 +387,7 @@ def test_an_escalation_counts_once_its_message_was_sent() -> None:
     run = reconciler(service, escalations=service.escalations)
     reports: list[Report] = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("oncekey.reconciler.Report", noting(reports))
+        patched.setattr("oncekey.reconciler.reconciler.Report", noting(reports))
         with pytest.raises(StoreError):
             run.run(service.clock.now_ms() + 50_000)
 

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncekey import (
-    ConfigurationError,
+from oncekey import ConfigurationError, single_tenant
+from oncekey.webhooks import (
     GitHubSignature,
     Publish,
     ShopifySignature,
     StandardWebhooks,
     StripeSignature,
-    single_tenant,
     webhook,
 )
 from tests.support.hooks import TOPIC, Hook, event_body, status_of
@@ -28,7 +27,7 @@ from tests.support.webhooks import NOW_S, SENDERS, SHAPES, event_with
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from oncekey import Delivery
+    from oncekey.webhooks import Delivery
 
 EVERY_SENDER = pytest.mark.parametrize("sender", SENDERS)
 GOOD: dict[str, Any] = {

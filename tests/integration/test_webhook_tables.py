@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from oncekey import ConfigurationError
-from oncekey.record import Status
-from oncekey.transitions import Reserve
+from oncekey.record.record import Status
+from oncekey.record.transitions import Reserve
 from tests.support.dynamodb import TABLE
 from tests.support.hooks import TOPIC, Hook, status_of
 from tests.support.protected import problem_of

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import Publish
 from oncekey.errors import StoreError
-from oncekey.record import Status
-from oncekey.testing import MemoryStore
+from oncekey.record.record import Status
+from oncekey.testing.memory import MemoryStore
+from oncekey.webhooks import Publish
 from tests.support.hooks import OPERATION, TOPIC, Hook, event_body, status_of
 from tests.support.protected import headers_of, is_replay, problem_of
 from tests.support.webhooks import SENDERS, SHAPES, event_with
@@ -20,8 +20,8 @@ from tests.support.webhooks import SENDERS, SHAPES, event_with
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from oncekey import Delivery
-    from oncekey.commit import Commit
+    from oncekey.record.commit import Commit
+    from oncekey.webhooks import Delivery
 
 DAY_MS = 24 * 3_600_000
 EVERY_SENDER = pytest.mark.parametrize("sender", SENDERS)

@@ -16,8 +16,8 @@ from oncekey import (
     jwt_claim,
     single_tenant,
 )
-from oncekey.record import Status
-from oncekey.testing import MemoryStore
+from oncekey.record.record import Status
+from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import dynamodb_table
 from tests.support.events import load, with_body, with_key, with_route, with_tenant
 from tests.support.protected import (

@@ -10,24 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import (
-    dynamodb_transaction,
-    reconciler_settings,
-    settings,
-)
-from oncekey.dynamodb_codec import ATTRIBUTE_NAMES, finished_value, policy_value, started_value
-from oncekey.dynamodb_counters import count_update
-from oncekey.dynamodb_outbox import message_item
-from oncekey.envelope import sealed
-from oncekey.operation_pointer import Pointer
-from oncekey.outbox import Message
-from oncekey.policy import Encoding, Policy
+from oncekey import settings
+from oncekey.engine.operation_pointer import Pointer
+from oncekey.outbox.envelope import sealed
 from oncekey.problem import PROBLEMS
-from oncekey.quota_counter import Count
+from oncekey.reconciler import settings as reconciler_settings
+from oncekey.record.counter import Count
+from oncekey.record.message import Message
+from oncekey.record.policy import Encoding, Policy
+from oncekey.record.steps import FinishedStep, StartedStep
+from oncekey.record.stored_answer import Elsewhere, Place
+from oncekey.record.transitions import Transition
 from oncekey.settings import Settings
-from oncekey.steps import FinishedStep, StartedStep
-from oncekey.stored_answer import Elsewhere, Place
-from oncekey.transitions import Transition
+from oncekey.store.dynamodb import transaction as dynamodb_transaction
+from oncekey.store.dynamodb.codec import (
+    ATTRIBUTE_NAMES,
+    finished_value,
+    policy_value,
+    started_value,
+)
+from oncekey.store.dynamodb.counters import count_update
+from oncekey.store.dynamodb.outbox import message_item
 from tests.support.documents import (
     DOCUMENTS,
     PAGES,

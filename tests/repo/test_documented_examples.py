@@ -10,17 +10,12 @@ from typing import Any
 
 import pytest
 
-from oncekey import (
-    Completed,
-    NotExecuted,
-    Question,
-    StillUnknown,
-    resolvers,
-)
+from oncekey import Completed, NotExecuted, Question, StillUnknown
 from oncekey.clock import SystemClock
-from oncekey.dynamodb_outbox import message_from_item
-from oncekey.envelope import sealed
-from oncekey.outbox import Message
+from oncekey.outbox.envelope import sealed
+from oncekey.record.message import Message
+from oncekey.settlement import resolvers
+from oncekey.store.dynamodb.outbox import message_from_item
 from tests.support.documents import run_example
 from tests.support.dynamodb import TABLE, dynamodb_table
 from tests.support.events import load, with_header, with_route, with_tenant

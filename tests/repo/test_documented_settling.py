@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import Operation, idempotent, jwt_claim, resolvers
+from oncekey import Operation, idempotent, jwt_claim
 from oncekey.clock import SystemClock
+from oncekey.settlement import resolvers
 from tests.support.documents import run_example
 from tests.support.dynamodb import TABLE, dynamodb_table
 from tests.support.events import load, with_header, with_tenant

@@ -38,7 +38,7 @@ def test_time_and_chance_have_one_door(files: Files) -> None:
 
 
 def test_the_aws_sdk_has_one_door(files: Files) -> None:
-    """Only the dynamodb_*.py, s3_*.py and sqs_*.py files of the layer know the AWS SDK."""
+    """Only the modules of store/ know the AWS SDK."""
     assert tidy_code.namings_of_the_aws_sdk(files) == []
 
 

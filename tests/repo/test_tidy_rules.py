@@ -110,9 +110,9 @@ def test_pure_uses_of_dates_and_ids_are_no_fault() -> None:
     ],
 )
 def test_the_aws_sdk_elsewhere_is_found(code: str) -> None:
-    """The SDK is a fault outside the dynamodb_*.py files, also for type checkers and by name."""
+    """The SDK is a fault outside the room store/, also for type checkers and by name."""
     assert len(tidy_code.namings_of_the_aws_sdk(_layer(engine=code))) == 1
-    assert tidy_code.namings_of_the_aws_sdk(_layer(dynamodb_client=code)) == []
+    assert tidy_code.namings_of_the_aws_sdk(_layer(**{"store/dynamodb/client": code})) == []
 
 
 def test_prose_may_speak_of_the_sdk() -> None:

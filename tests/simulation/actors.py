@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.claim import Claim
-from oncekey.commands import Answered, Invoke, Raised
-from oncekey.engine import attempt
+from oncekey.engine.claim import Claim
+from oncekey.engine.engine import attempt
 from oncekey.errors import NotExecuted
-from oncekey.identity import Identity
-from oncekey.record import Effects
+from oncekey.flow.commands import Answered, Invoke, Raised
+from oncekey.record.identity import Identity
+from oncekey.record.record import Effects
 from tests.simulation.history import Answer
 from tests.simulation.recorded_handler import RecordedHandler, with_handler
 from tests.simulation.scenario import CALL_TIMEOUT_MS, ONE_STEP, Caller, Plan, Work
@@ -19,11 +19,11 @@ from tests.simulation.settlers import operate, reconcile, report, resolve
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from oncekey.commands import Result
-    from oncekey.operation import Operation
+    from oncekey.effects.operation import Operation
+    from oncekey.flow.commands import Result
     from oncekey.settings import Settings
-    from oncekey.store import Store
-    from oncekey.testing import ManualClock
+    from oncekey.store.store import Store
+    from oncekey.testing.memory import ManualClock
 
 PK = "v1#simulated"
 

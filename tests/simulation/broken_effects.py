@@ -6,17 +6,29 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey import engine, fate, journal, retry, transition_rules
-from oncekey.commands import Write
-from oncekey.outcome import Ran
-from oncekey.recorded_interruption import Interruption
-from oncekey.recorded_recorder import RecordedRecorder
-from oncekey.resolvers import Completed
-from oncekey.settlement import Settler
-from oncekey.step_transitions import ClearStep, StartStep
-from oncekey.testing import MemoryStore
-from oncekey.transition_rules import applied
-from oncekey.transitions import Complete, ExpireLease, Release, Settle, SettleStep, TakeOver, seen
+from oncekey.effects import fate, journal
+from oncekey.engine import engine
+from oncekey.engine.recorded_interruption import Interruption
+from oncekey.engine.recorded_recorder import RecordedRecorder
+from oncekey.flow import retry
+from oncekey.flow.commands import Write
+from oncekey.record import rules as transition_rules
+from oncekey.record.outcome import Ran
+from oncekey.record.rules import applied
+from oncekey.record.transitions import (
+    ClearStep,
+    Complete,
+    ExpireLease,
+    Release,
+    Settle,
+    SettleStep,
+    StartStep,
+    TakeOver,
+    seen,
+)
+from oncekey.settlement.resolvers import Completed
+from oncekey.settlement.settlement import Settler
+from oncekey.testing.memory import MemoryStore
 from tests.simulation import settlers
 from tests.simulation.broken_flows import judge_with, no_grace, over_means_take_over
 
@@ -24,18 +36,18 @@ if TYPE_CHECKING:
     import pytest
 
     from oncekey.clock import Clock
-    from oncekey.commands import Answered, Flow, Result, Unsendable
-    from oncekey.commit import Commit, ConditionsFailed
+    from oncekey.effects.journal import Journal
+    from oncekey.effects.operation import Operation
     from oncekey.errors import StoreError
-    from oncekey.journal import Journal
-    from oncekey.operation import Operation
-    from oncekey.outcome import Outcome
-    from oncekey.record import Record
-    from oncekey.resolvers import Finding
+    from oncekey.flow.commands import Answered, Flow, Result, Unsendable
+    from oncekey.record.commit import Commit, ConditionsFailed
+    from oncekey.record.outcome import Outcome
+    from oncekey.record.record import Record
+    from oncekey.record.steps import FinishedStep
+    from oncekey.record.transitions import Transition
     from oncekey.settings import Settings
-    from oncekey.steps import FinishedStep
-    from oncekey.store import Refused, Written
-    from oncekey.transitions import Transition
+    from oncekey.settlement.resolvers import Finding
+    from oncekey.store.store import Refused, Written
     from tests.simulation.settlers import Flow as Settling
 
 
@@ -116,7 +128,7 @@ class UnfencedStore(MemoryStore):
     """Business writes are applied whether the record permits them or not."""
 
     def commit(self, commit: Commit) -> Written | Refused | ConditionsFailed:
-        """See `oncekey.store.Store.commit`."""
+        """See `oncekey.store.store.Store.commit`."""
         reply = self.write(commit.transition) if commit.transition is not None else None
         assert reply is not None
         self.writes += commit.writes
@@ -215,7 +227,7 @@ def key_of_the_attempt(patch: pytest.MonkeyPatch) -> None:
     def downstream_key(self: Operation, name: str) -> str:
         return str(uuid.uuid5(uuid.UUID(self.operation_id), f"{name} {self.attempt}"))
 
-    patch.setattr("oncekey.operation.Operation.downstream_key", downstream_key)
+    patch.setattr("oncekey.effects.operation.Operation.downstream_key", downstream_key)
 
 
 def no_grace_for_steps(patch: pytest.MonkeyPatch) -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey import engine, fate, judgement, reservation
-from oncekey.claim import Claim
-from oncekey.judgement import Verdict
-from oncekey.record import Effects, Record, Status
-from oncekey.recorder import Recorder
+from oncekey.effects import fate
+from oncekey.engine import engine, reservation
+from oncekey.engine.claim import Claim
+from oncekey.engine.recorder import Recorder
+from oncekey.record import judgement
+from oncekey.record.judgement import Verdict
+from oncekey.record.record import Effects, Record, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pytest
 
-    from oncekey.commands import Answered, Flow
-    from oncekey.outcome import Outcome
+    from oncekey.flow.commands import Answered, Flow
+    from oncekey.record.outcome import Outcome
 
 
 def is_old(record: Record, now_ms: int) -> bool:

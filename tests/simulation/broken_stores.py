@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from oncekey import transition_rules
-from oncekey.record import Effects, Record, Status
-from oncekey.store import Refused, Written
-from oncekey.testing import MemoryStore
-from oncekey.transitions import (
+from oncekey.record import rules as transition_rules
+from oncekey.record.record import Effects, Record, Status
+from oncekey.record.transitions import (
     Complete,
     ExpireLease,
     MarkUnknown,
@@ -20,13 +18,15 @@ from oncekey.transitions import (
     TakeOver,
     Transition,
 )
+from oncekey.store.store import Refused, Written
+from oncekey.testing.memory import MemoryStore
 from tests.simulation.actors import ActorClock
 from tests.simulation.broken_flows import is_old
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.commit import Commit
+    from oncekey.record.commit import Commit
 
     Condition = Callable[[Transition, Record | None], bool]
     Update = Callable[[Transition, Record | None], Record]
@@ -45,7 +45,7 @@ class BrokenStore(MemoryStore):
         self._applied = applied
 
     def write(self, transition: Transition) -> Written | Refused:
-        """See `oncekey.store.Store.write`."""
+        """See `oncekey.store.store.Store.write`."""
         record = self.records.get(transition.pk)
         if not self._permitted(transition, record):
             return Refused(record)
@@ -53,7 +53,7 @@ class BrokenStore(MemoryStore):
         return Written()
 
     def commit(self, commit: Commit) -> Written | Refused:
-        """See `oncekey.store.Store.commit`; conditions of authors always hold."""
+        """See `oncekey.store.store.Store.commit`; conditions of authors always hold."""
         assert commit.transition is not None
         reply = self.write(commit.transition)
         if isinstance(reply, Written):
@@ -148,7 +148,7 @@ class ClearingStore(MemoryStore):
     """A refused duplicate clears up what it never held."""
 
     def write(self, transition: Transition) -> Written | Refused:
-        """See `oncekey.store.Store.write`."""
+        """See `oncekey.store.store.Store.write`."""
         reply = super().write(transition)
         if isinstance(reply, Refused) and isinstance(transition, Reserve):
             self.records.pop(transition.pk, None)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey.record import SETTLED, Record, Status
-from oncekey.step_transitions import StepTransition
-from oncekey.transitions import (
+from oncekey.record.record import SETTLED, Record, Status
+from oncekey.record.transitions import (
     Complete,
     ExpireLease,
     MarkUnknown,
@@ -17,6 +16,7 @@ from oncekey.transitions import (
     Reserve,
     Settle,
     SettleStep,
+    StepTransition,
     TakeOver,
 )
 from tests.simulation.history import (

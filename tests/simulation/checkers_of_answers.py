@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey.outcome import Failed, Ran, Reason, Refusal, Replayed
-from oncekey.record import Effects, Status
+from oncekey.record.outcome import Failed, Ran, Reason, Refusal, Replayed
+from oncekey.record.record import Effects, Status
 from tests.simulation.history import Affected, Answer, Began, Event, Healed, Told, Wrote
 from tests.simulation.story import (
     Violation,
@@ -18,7 +18,7 @@ from tests.simulation.story import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from oncekey.record import Record
+    from oncekey.record.record import Record
     from tests.simulation.history import History
 
 # Once all is well: one that meets the dead attempt, one that meets the doubt, one that runs.

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey.job import TOPIC
-from oncekey.outcome import Ran, Replayed
-from oncekey.pending_transitions import TimeOut
-from oncekey.record import Effects, Record, Status
-from oncekey.step_transitions import FinishStep, StartStep
-from oncekey.transitions import Complete, LateEffect, Settle, SettleStep
+from oncekey.engine.job import TOPIC
+from oncekey.record.outcome import Ran, Replayed
+from oncekey.record.record import Effects, Record, Status
+from oncekey.record.transitions import (
+    Complete,
+    FinishStep,
+    LateEffect,
+    Settle,
+    SettleStep,
+    StartStep,
+    TimeOut,
+)
 from tests.simulation.history import Affected, Answer, StepBegan, Told, Wrote, claims_of
 from tests.simulation.story import (
     Violation,

@@ -6,18 +6,17 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey.job import TOPIC
-from oncekey.outcome import Ran, Reason, Refusal, Replayed
-from oncekey.pending_transitions import Begin, TimeOut
-from oncekey.record import Effects, Status
-from oncekey.transitions import Release
+from oncekey.engine.job import TOPIC
+from oncekey.record.outcome import Ran, Reason, Refusal, Replayed
+from oncekey.record.record import Effects, Status
+from oncekey.record.transitions import Begin, Release, TimeOut
 from tests.simulation.history import Affected, Began, Event, Told, Wrote
 from tests.simulation.story import Violation, applied_writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from oncekey.record import Record
+    from oncekey.record.record import Record
     from tests.simulation.history import History
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey.record import Status
+from oncekey.record.record import Status
 from tests.simulation.checkers import SAFETY
 from tests.simulation.checkers_of_answers import (
     ANSWERS,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from oncekey.outcome import Ran, Reason, Refusal, Replayed
-from oncekey.record import Due, Effects, Record, Status
-from oncekey.transitions import (
+from oncekey.record.outcome import Ran, Reason, Refusal, Replayed
+from oncekey.record.record import Due, Effects, Record, Status
+from oncekey.record.transitions import (
     Complete,
     Ending,
     ExpireLease,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from oncekey.outbox import Message
-from oncekey.outcome import Ran, Replayed
-from oncekey.record import Effects, Status
-from oncekey.step_transitions import FinishStep, StartStep
-from oncekey.steps import FinishedStep, StartedStep, Steps
-from oncekey.transitions import SettleStep
+from oncekey.record.message import Message
+from oncekey.record.outcome import Ran, Replayed
+from oncekey.record.record import Effects, Status
+from oncekey.record.steps import FinishedStep, StartedStep, Steps
+from oncekey.record.transitions import FinishStep, SettleStep, StartStep
 from tests.simulation.histories import (
     AT_MS,
     COMPLETE,
@@ -26,8 +25,8 @@ from tests.simulation.histories import (
 from tests.simulation.history import Affected, Answer, StepBegan, Told
 
 if TYPE_CHECKING:
-    from oncekey.record import Record
-    from oncekey.transitions import Transition
+    from oncekey.record.record import Record
+    from oncekey.record.transitions import Transition
     from tests.simulation.history import Wrote
 
 MARK = StartedStep(name="charge", position=0, mark=1, at_ms=AT_MS)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from oncekey.outbox import Message
-    from oncekey.outcome import Outcome
-    from oncekey.record import Record
-    from oncekey.transitions import Transition
+    from oncekey.record.message import Message
+    from oncekey.record.outcome import Outcome
+    from oncekey.record.record import Record
+    from oncekey.record.transitions import Transition
 
 _BETWEEN = "|"
 

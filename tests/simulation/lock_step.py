@@ -10,14 +10,14 @@ import threading
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from oncekey.store import Written
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.store.store import Written
+from oncekey.testing.memory import ManualClock, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from oncekey.commit import Commit
-    from oncekey.transitions import Transition
+    from oncekey.record.commit import Commit
+    from oncekey.record.transitions import Transition
 
 
 class _Abandoned(BaseException):

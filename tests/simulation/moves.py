@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey.commands import Fetch, Keep, Read, Transact, Write
-from oncekey.record import Status
+from oncekey.flow.commands import Fetch, Keep, Read, Transact, Write
+from oncekey.record.record import Status
 from tests.simulation.provider import Call
 from tests.simulation.scenario import Kind, Move, Until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from oncekey.record import Record
+    from oncekey.record.record import Record
     from tests.simulation.actors import Actor
     from tests.simulation.world import World
 

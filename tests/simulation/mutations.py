@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from oncekey.record import Effects
+from oncekey.record.record import Effects
 from oncekey.settings import Settings
-from oncekey.testing import MemoryStore
+from oncekey.testing.memory import MemoryStore
 from tests.simulation import broken_flows, broken_stores
 from tests.simulation.actors import ActorClock
 from tests.simulation.broken_stores import BrokenStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from oncekey.record import Effects
+from oncekey.record.record import Effects
 from tests.simulation import broken_effects
 from tests.simulation.broken_stores import BrokenStore
 from tests.simulation.mutations import Mutation

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey import Completed, NotExecuted, Settlement, idempotent, settle, single_tenant
-from oncekey.reconciler_report import Report
-from oncekey.reconciler_settings import ReconcilerSettings
-from oncekey.reconciler_visits import Visits
+from oncekey.reconciler.report import Report
+from oncekey.reconciler.settings import ReconcilerSettings
+from oncekey.reconciler.timed_out import TimedOut
+from oncekey.reconciler.visits import Visits
 from oncekey.settings import Settings
-from oncekey.timed_out import TimedOut
 from tests.simulation.lock_step import Scene, SteppedStore
 from tests.support.protected import Context, is_replay
 from tests.support.reconciled import Escalations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from oncekey import Operation
-    from oncekey.record import Record
+    from oncekey.record.record import Record
     from tests.support.protected import Answer
 
 LONG_MS = 600_000

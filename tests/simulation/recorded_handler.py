@@ -6,10 +6,9 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.commands import Answered, Invoke, Raised
-from oncekey.equipment import equipped
-from oncekey.errors import Final, NotExecuted, StoreError
-from oncekey.recorded_errors import RunStopped
+from oncekey.effects.equipment import equipped
+from oncekey.errors import Final, NotExecuted, RunStopped, StoreError
+from oncekey.flow.commands import Answered, Invoke, Raised
 from tests.simulation.history import Affected, Answer
 from tests.simulation.provider import Call, large
 from tests.simulation.scenario import Plan, Step, Work
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.clock import Clock
-    from oncekey.commands import Flow, Result
-    from oncekey.operation import Operation
-    from oncekey.outcome import Outcome
-    from oncekey.store import Store
+    from oncekey.effects.operation import Operation
+    from oncekey.flow.commands import Flow, Result
+    from oncekey.record.outcome import Outcome
+    from oncekey.store.store import Store
 
 # A table whose writes meet a condition that does not hold.
 TAKEN = "taken"

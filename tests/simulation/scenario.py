@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from oncekey.record import Effects
+from oncekey.record.record import Effects
 from oncekey.settings import Settings
 
 CALL_TIMEOUT_MS = 100

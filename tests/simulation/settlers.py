@@ -8,14 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncekey.commands import Command, Keep, Read, Write
 from oncekey.errors import NotExecuted, StoreError
-from oncekey.record import Due, Effects, Record, Status
-from oncekey.resolvers import Completed, resolver
-from oncekey.settlement import Settlement, Settler
-from oncekey.store import Written
-from oncekey.testing import MemoryStore
-from oncekey.transitions import (
+from oncekey.flow.commands import Command, Keep, Read, Write
+from oncekey.record.record import Due, Effects, Record, Status
+from oncekey.record.transitions import (
     Doubt,
     Ending,
     ExpireLease,
@@ -26,15 +22,19 @@ from oncekey.transitions import (
     Transition,
     seen,
 )
+from oncekey.settlement.resolvers import Completed, resolver
+from oncekey.settlement.settlement import Settlement, Settler
+from oncekey.store.store import Written
+from oncekey.testing.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from oncekey.clock import Clock
-    from oncekey.resolvers import Finding, Question
+    from oncekey.record.stored_answer import Blob
     from oncekey.settings import Settings
-    from oncekey.store import Refused
-    from oncekey.stored_answer import Blob
+    from oncekey.settlement.resolvers import Finding, Question
+    from oncekey.store.store import Refused
 
     Flow = Generator[Command | "Ask", Any, None]
 

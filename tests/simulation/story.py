@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey.pending_transitions import Begin
-from oncekey.record import Effects, Record, Status
-from oncekey.transitions import (
+from oncekey.record.record import Effects, Record, Status
+from oncekey.record.transitions import (
+    Begin,
     ExpireLease,
     Reserve,
     Resume,

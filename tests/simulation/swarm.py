@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, TypeVar
 
-from oncekey.record import Effects
+from oncekey.record.record import Effects
 from oncekey.settings import Settings
 from tests.simulation.explorer import Found, judge, shortest, wander
 from tests.simulation.scenario import (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oncekey.outcome import Reason
-from oncekey.record import Effects
+from oncekey.record.outcome import Reason
+from oncekey.record.record import Effects
 from tests.simulation import checkers, checkers_of_answers
 from tests.simulation.checkers import SAFETY
 from tests.simulation.checkers_of_answers import ANSWERS, MOST_RETRIES, answers_come_at_last

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oncekey.outcome import Reason
-from oncekey.record import Status
-from oncekey.transitions import Settle
+from oncekey.record.outcome import Reason
+from oncekey.record.record import Status
+from oncekey.record.transitions import Settle
 from tests.simulation import checkers, checkers_of_answers, checkers_of_effects
 from tests.simulation.checkers import SAFETY
 from tests.simulation.checkers_of_answers import ANSWERS

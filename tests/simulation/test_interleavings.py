@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oncekey.record import Effects
+from oncekey.record.record import Effects
 from oncekey.settings import Settings
 from tests.simulation.explorer import explore
 from tests.simulation.history import Told

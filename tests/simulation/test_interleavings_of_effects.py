@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oncekey.record import Effects
+from oncekey.record.record import Effects
 from tests.simulation.explorer import explore
 from tests.simulation.history import Told
 from tests.simulation.mutations_of_effects import SETTLED_TWICE

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import transition_rules
-from oncekey.job_begin import begin
-from oncekey.outcome import Reason, Refusal
-from oncekey.pending_transitions import Begin, Enqueue, TimeOut
-from oncekey.record import Effects, Record, Status
-from oncekey.testing import MemoryStore
-from oncekey.transitions import seen
+from oncekey.engine.job_begin import begin
+from oncekey.record import rules as transition_rules
+from oncekey.record.outcome import Reason, Refusal
+from oncekey.record.record import Effects, Record, Status
+from oncekey.record.transitions import Begin, Enqueue, TimeOut, seen
+from oncekey.testing.memory import MemoryStore
 from tests.simulation import workers
 from tests.simulation.broken_stores import BrokenStore
 from tests.simulation.explorer import explore
@@ -24,11 +23,11 @@ from tests.simulation.workers import JobsWorld, Worker, judge_jobs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.commands import Flow
-    from oncekey.commit import Commit
-    from oncekey.outcome import Decision
-    from oncekey.store import Refused, Written
-    from oncekey.transitions import Transition
+    from oncekey.flow.commands import Flow
+    from oncekey.record.commit import Commit
+    from oncekey.record.outcome import Decision
+    from oncekey.record.transitions import Transition
+    from oncekey.store.store import Refused, Written
 
 A, B = Caller(name="A"), Caller(name="B")
 V, W = Worker(name="V"), Worker(name="W")
@@ -150,7 +149,7 @@ class Silent(MemoryStore):
     """A store that loses the message of a second acceptance."""
 
     def commit(self, commit: Commit) -> Written | Refused:
-        """See `oncekey.store.Store.commit`."""
+        """See `oncekey.store.store.Store.commit`."""
         if isinstance(commit.transition, Enqueue):
             commit = replace(commit, messages=())
         return super().commit(commit)  # type: ignore[return-value]  # no condition fails here

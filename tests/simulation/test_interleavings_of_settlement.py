@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Completed, NotExecuted
-from oncekey.envelope import sealed
-from oncekey.inbox import delivered
-from oncekey.jobs import Jobs
-from oncekey.record import Status
-from oncekey.transitions import Settle
+from oncekey.outbox.envelope import sealed
+from oncekey.outbox.inbox import delivered
+from oncekey.queued.jobs import Jobs
+from oncekey.record.record import Status
+from oncekey.record.transitions import Settle
 from tests.simulation.lock_step import SteppedStore, explore
 from tests.simulation.race import LONG_MS, Race, paid
 from tests.support.protected import Context, is_replay, problem_of
@@ -21,14 +21,14 @@ from tests.support.steps import finds
 
 if TYPE_CHECKING:
     from oncekey import Operation
-    from oncekey.transitions import Transition
+    from oncekey.record.transitions import Transition
     from tests.support.protected import Answer
 
 
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 class OneOutcome(Race):

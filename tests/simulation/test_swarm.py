@@ -5,11 +5,16 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, get_args
 
-from oncekey.due_transitions import Reschedule
-from oncekey.outcome import Reason, Refusal
-from oncekey.pending_transitions import PendingTransition
-from oncekey.step_transitions import ClearStep, FinishStep
-from oncekey.transitions import Complete, SettleStep, Transition
+from oncekey.record.outcome import Reason, Refusal
+from oncekey.record.transitions import (
+    ClearStep,
+    Complete,
+    FinishStep,
+    PendingTransition,
+    Reschedule,
+    SettleStep,
+    Transition,
+)
 from tests.simulation.explorer import judge, play, wander
 from tests.simulation.history import Kept, Recognised, Told, Wrote
 from tests.simulation.mutations import MUTATIONS

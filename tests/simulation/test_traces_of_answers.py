@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from oncekey.commands import Write
-from oncekey.outcome import Failed, Ran, Reason, Replayed
-from oncekey.record import Effects, Status
+from oncekey.flow.commands import Write
+from oncekey.record.outcome import Failed, Ran, Reason, Replayed
+from oncekey.record.record import Effects, Status
+from oncekey.record.transitions import Complete
 from oncekey.settings import Settings
-from oncekey.transitions import Complete
 from tests.simulation.scenario import Caller, Plan
 from tests.simulation.traces import (
     TO_COMPLETE,

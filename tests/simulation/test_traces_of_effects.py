@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oncekey.commands import Transact
-from oncekey.outcome import Ran, Reason
-from oncekey.record import Effects, Status
+from oncekey.flow.commands import Transact
+from oncekey.record.outcome import Ran, Reason
+from oncekey.record.record import Effects, Status
 from oncekey.settings import Settings
 from tests.simulation.scenario import Caller, Plan, Step, Work
 from tests.simulation.traces import (
@@ -33,7 +33,7 @@ from tests.simulation.traces import (
 )
 
 if TYPE_CHECKING:
-    from oncekey.commit import Commit
+    from oncekey.record.commit import Commit
     from tests.simulation.world import World
 
 A, B, C = (Caller(name=name, effects=Effects.RECORDED) for name in "ABC")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from oncekey.outcome import Failed, Ran, Reason, Replayed
-from oncekey.record import Effects, Status
+from oncekey.record.outcome import Failed, Ran, Reason, Replayed
+from oncekey.record.record import Effects, Status
 from tests.simulation.scenario import Caller, Plan
 from tests.simulation.traces import (
     TO_BEGIN,

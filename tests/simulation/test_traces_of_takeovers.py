@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from oncekey.outcome import Reason, Replayed
-from oncekey.record import Effects, Status
+from oncekey.record.outcome import Reason, Replayed
+from oncekey.record.record import Effects, Status
 from tests.simulation.scenario import ONE_STEP, Caller, Plan, Step, Work
 from tests.simulation.traces import (
     TO_BEGIN,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey.outcome import Ran, Refusal, Replayed
+from oncekey.record.outcome import Ran, Refusal, Replayed
 from tests.simulation.explorer import verdict
 from tests.simulation.history import Affected, Answer, Began, StepBegan, Told, Wrote
 from tests.simulation.scenario import DEFAULTS, ONE_STEP, Caller, Kind, Move, Scenario, Work
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
-    from oncekey.outcome import Outcome, Reason
-    from oncekey.record import Record
+    from oncekey.record.outcome import Outcome, Reason
+    from oncekey.record.record import Record
     from oncekey.settings import Settings
 
 # The moves of an undisturbed first run: it asks; its reserve; its handler begins, with the effect;

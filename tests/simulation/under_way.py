@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey.commands import Answered, Invoke, Keep, Raised, Transact, Write
 from oncekey.errors import StoreError
+from oncekey.flow.commands import Answered, Invoke, Keep, Raised, Transact, Write
 from tests.simulation.actors import AFFECTING
 from tests.simulation.history import Affected
 from tests.simulation.provider import Call

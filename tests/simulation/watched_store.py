@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey.commit import Commit
-from oncekey.record import Record, Status
-from oncekey.store import Written
-from oncekey.stored_answer import AnswerDamaged, Blob, Elsewhere, opened
-from oncekey.transitions import Transition
+from oncekey.record.commit import Commit
+from oncekey.record.record import Record, Status
+from oncekey.record.stored_answer import AnswerDamaged, Blob, Elsewhere, opened
+from oncekey.record.transitions import Transition
+from oncekey.store.store import Written
 from tests.simulation.history import Event, Kept, Wrote
 
 if TYPE_CHECKING:
-    from oncekey.business_write import BusinessWrite
-    from oncekey.testing import MemoryStore
+    from oncekey.record.business_write import BusinessWrite
+    from oncekey.testing.memory import MemoryStore
 
 Stored = Transition | Commit | Blob
 

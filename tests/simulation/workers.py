@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from oncekey.claim import Claim
-from oncekey.engine import attempt
+from oncekey.engine.claim import Claim
+from oncekey.engine.engine import attempt
+from oncekey.engine.job import TOPIC, Job, task_of
+from oncekey.engine.job_begin import begin
+from oncekey.engine.reservation import reserve
 from oncekey.errors import NotExecuted
-from oncekey.job import TOPIC, Job, task_of
-from oncekey.job_begin import begin
-from oncekey.outcome import Reason, Refusal
-from oncekey.record import Effects, Status
-from oncekey.reservation import reserve
+from oncekey.record.outcome import Reason, Refusal
+from oncekey.record.record import Effects, Status
 from tests.simulation.actors import IDENTITY, Actor
 from tests.simulation.checkers_of_jobs import JOBS, Took
 from tests.simulation.explorer import run, verdict
@@ -27,11 +27,11 @@ from tests.simulation.story import Violation
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
-    from oncekey.commands import Flow
-    from oncekey.job import Task
-    from oncekey.outbox import Message
-    from oncekey.outcome import Outcome
-    from oncekey.store import Store
+    from oncekey.engine.job import Task
+    from oncekey.flow.commands import Flow
+    from oncekey.record.message import Message
+    from oncekey.record.outcome import Outcome
+    from oncekey.store.store import Store
 
 TIMED_OUT = "not started in time"
 # Once all is well: one that meets the dead attempt, one that accepts it anew, one that is answered.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from oncekey.commands import Fetch, Invoke, Pause, Read
 from oncekey.errors import StoreError
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.flow.commands import Fetch, Invoke, Pause, Read
+from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.simulation.actors import AFFECTING, PK, Actor, ActorClock
 from tests.simulation.history import (
     Affected,
@@ -40,8 +40,8 @@ from tests.simulation.watched_store import WatchedStore
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.business_write import BusinessWrite
-    from oncekey.record import Record
+    from oncekey.record.business_write import BusinessWrite
+    from oncekey.record.record import Record
     from tests.simulation.recorded_handler import Telling
     from tests.simulation.watched_store import Stored
 

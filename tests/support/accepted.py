@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey import single_tenant
-from oncekey.envelope import sealed
-from oncekey.inbox import Delivered, delivered
-from oncekey.jobs import Jobs
-from oncekey.operation_status import OperationStatus
+from oncekey.outbox.envelope import sealed
+from oncekey.outbox.inbox import Delivered, delivered
+from oncekey.queued.jobs import Jobs
+from oncekey.queued.status import OperationStatus
 from tests.support.events import load, with_route
 from tests.support.steps import FaultyStore, Steps
 

@@ -12,9 +12,9 @@ import boto3
 from botocore.config import Config
 
 from oncekey.errors import CallNotAnswered
-from oncekey.inbox import delivered
-from oncekey.relay import OutboxRelay
-from oncekey.sqs_queue import SqsQueue
+from oncekey.outbox.inbox import delivered
+from oncekey.outbox.relay import OutboxRelay
+from oncekey.store.sqs import SqsQueue
 from tests.support.async_killed_functions import HANDLERS, JOBS
 from tests.support.events import load, with_key
 from tests.support.forking import serve_orders

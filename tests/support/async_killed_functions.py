@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from oncekey import Operation, idempotent, single_tenant
-from oncekey.jobs import Jobs
+from oncekey.queued.jobs import Jobs
 from tests.support.killed_functions import BUSINESS_TABLE, CLOCK, send_charge
 
 if TYPE_CHECKING:

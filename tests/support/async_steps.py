@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import current_operation, idempotent, single_tenant
-from oncekey.testing import ManualClock
+from oncekey.testing.memory import ManualClock
 from tests.support.steps import CREATED, POST, FaultyStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from oncekey import Operation
-    from oncekey.record import Record
+    from oncekey.record.record import Record
 
 
 class Gate(FaultyStore):

@@ -10,13 +10,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from oncekey.dynamodb_outbox import message_from_item
-from oncekey.envelope import sealed
-from oncekey.inbox import Delivered, delivered
-from oncekey.jobs import Jobs
-from oncekey.operation_status import OperationStatus
-from oncekey.s3_bucket import ResponseBucket
-from oncekey.store import Refused
+from oncekey.outbox.envelope import sealed
+from oncekey.outbox.inbox import Delivered, delivered
+from oncekey.queued.jobs import Jobs
+from oncekey.queued.status import OperationStatus
+from oncekey.store.dynamodb.outbox import message_from_item
+from oncekey.store.s3 import ResponseBucket
+from oncekey.store.store import Refused
 from oncekey.tenants import single_tenant
 from tests.support.dynamodb import BUCKET
 from tests.support.events import load, with_body, with_route
@@ -27,7 +27,7 @@ from tests.support.steps import FaultyStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from oncekey.record import Record
+    from oncekey.record.record import Record
     from tests.support.events import Event
     from tests.support.recorded import World
 

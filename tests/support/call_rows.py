@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
-from oncekey import secrets_manager
-from oncekey.sqs_queue import Entry
+from oncekey.store import secrets_manager
+from oncekey.store.sqs import Entry
 from tests.support.call_world import SECRET
 from tests.support.store_calls import (
     PK,

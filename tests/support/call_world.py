@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import boto3
 
 from oncekey import DynamoDBStore
-from oncekey.dynamodb_outbox import OutboxTable
-from oncekey.s3_bucket import ResponseBucket
-from oncekey.sqs_queue import SqsQueue
+from oncekey.store.dynamodb.outbox import OutboxTable
+from oncekey.store.s3 import ResponseBucket
+from oncekey.store.sqs import SqsQueue
 from tests.support.dynamodb import BUCKET, TABLE, Recorder, dynamodb_table, make_response_bucket
 
 if TYPE_CHECKING:

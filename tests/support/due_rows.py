@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncekey.due_transitions import Reschedule
+from oncekey.record.transitions import Reschedule
 from tests.support.records import NOW_MS
 from tests.support.transition_rows import (
     FAILED,

@@ -13,7 +13,7 @@ import boto3
 
 from infra.service_resources import IDEMPOTENCY
 from oncekey import DynamoDBStore
-from oncekey.s3_bucket import ResponseBucket
+from oncekey.store.s3 import ResponseBucket
 from oncekey_local.tables import create_table_request
 from tests.support.aws_engine import mocked_aws
 

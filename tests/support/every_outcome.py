@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey import NotExecuted
 from oncekey.errors import CallNotAnswered, StoreError
-from oncekey.testing import MemoryStore
-from oncekey.transitions import Reserve
+from oncekey.record.transitions import Reserve
+from oncekey.testing.memory import MemoryStore
 from tests.support.events import load, with_body, with_header, with_key
 from tests.support.function_calls import Calls
 from tests.support.large_answers import LARGE, TOO_LARGE_FOR_AN_ITEM

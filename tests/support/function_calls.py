@@ -9,7 +9,7 @@ from oncekey import (
     idempotent_function,
     single_tenant,
 )
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.testing.memory import ManualClock, MemoryStore
 
 
 class Calls:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from oncekey.inbox import delivered
+from oncekey.outbox.inbox import delivered
 from tests.support.golden_stories import carried_out, left
 from tests.support.golden_world import WORKER
 

@@ -13,7 +13,7 @@ import boto3
 
 from infra.service import SERVICE
 from infra.service_resources import OUTBOX, REQUESTED
-from oncekey.dynamodb_writes import python_values
+from oncekey.store.dynamodb.author_writes import python_values
 from oncekey_local.batch_event import change_record, message_record
 from oncekey_local.environment import queue_arn, queue_name, queue_url, table_name
 from oncekey_local.tables import create_table_request

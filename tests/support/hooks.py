@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from oncekey import Publish, single_tenant, webhook
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey import single_tenant
+from oncekey.testing.memory import ManualClock, MemoryStore
+from oncekey.webhooks import Publish, webhook
 from tests.support.protected import Context
 from tests.support.webhooks import NOW_MS, SENDERS, event_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey import Delivery
+    from oncekey.webhooks import Delivery
     from tests.support.protected import Answer
 
 OPERATION = "POST /webhooks"

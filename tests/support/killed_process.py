@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import boto3
 
 from infra.service_resources import IDEMPOTENCY, PAYMENTS
-from oncekey.dynamodb_writes import python_values
+from oncekey.store.dynamodb.author_writes import python_values
 from oncekey_local.description import Attribute, Table
 from oncekey_local.environment import PROVIDER_API_KEY, REGION
 from oncekey_local.processes import clean_environment

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from oncekey.dynamodb_outbox import OutboxPage, OutboxTable, message_item
-from oncekey.outbox import Message
-from oncekey.set_aside import SetAside
+from oncekey.record.message import Message
+from oncekey.record.set_aside import SetAside
+from oncekey.store.dynamodb.outbox import OutboxPage, OutboxTable, message_item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

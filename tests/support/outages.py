@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey import Completed, resolver
-from oncekey.dynamodb_outbox import OutboxPage
 from oncekey.errors import StoreError
-from oncekey.outbox import Message
-from oncekey.outbox_sweep import OutboxSweep
-from oncekey.reconciler_settings import ReconcilerSettings
-from oncekey.record import Record, Status
-from oncekey.relay import OutboxRelay
-from oncekey.sqs_queue import Entry, Rejected, SqsQueue
-from oncekey.testing import ManualClock
+from oncekey.outbox.relay import OutboxRelay
+from oncekey.outbox.sweep import OutboxSweep
+from oncekey.reconciler.settings import ReconcilerSettings
+from oncekey.record.message import Message
+from oncekey.record.record import Record, Status
+from oncekey.store.dynamodb.outbox import OutboxPage
+from oncekey.store.sqs import Entry, Rejected, SqsQueue
+from oncekey.testing.memory import ManualClock
 from tests.support.reconciled import GRACE_MS, PAID, Escalations, Unrecorded, reconciler
 from tests.support.steps import LEASE_MS, FaultyStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from oncekey.reconciler_report import Report
+    from oncekey.reconciler.report import Report
 
 MINUTE_MS = 60_000
 DAY_MS = 24 * 60 * MINUTE_MS

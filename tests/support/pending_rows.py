@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from oncekey.pending_transitions import Begin, Enqueue, SettlePending, TimeOut
-from oncekey.record import Record, Status
-from oncekey.transitions import Reserve
+from oncekey.record.record import Record, Status
+from oncekey.record.transitions import Begin, Enqueue, Reserve, SettlePending, TimeOut
 from tests.support.records import NOW_MS
 from tests.support.transition_rows import (
     ACCEPTED,

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey import idempotent, single_tenant
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.testing.memory import ManualClock, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from oncekey import Operation
-    from oncekey.store import Store
+    from oncekey.store.store import Store
 
 Answer = dict[str, Any]
 

@@ -10,20 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.commands import Answered, Invoke, Pause, Transact
-from oncekey.driver import perform
-from oncekey.engine import attempt
+from oncekey.engine.engine import attempt
 from oncekey.errors import StoreError
-from oncekey.outcome import Ran, Refusal
-from oncekey.quota_memory import QuotaMemory
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.flow.commands import Answered, Invoke, Pause, Transact
+from oncekey.flow.driver import perform
+from oncekey.quotas.memory import QuotaMemory
+from oncekey.record.outcome import Ran, Refusal
+from oncekey.testing.memory import ManualClock, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from oncekey.claim import Claim
-    from oncekey.commit import Commit
-    from oncekey.outcome import Outcome
+    from oncekey.engine.claim import Claim
+    from oncekey.record.commit import Commit
+    from oncekey.record.outcome import Outcome
 
 LOST_ANSWER, LOST = "its answer is lost", "it is lost"
 DIES_BEFORE, DIES_AFTER = "the process dies before it arrives", "the process dies as it lands"

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from oncekey import Quota, jwt_claim
-from oncekey.claim import Claim
-from oncekey.identity import Identity
-from oncekey.record import Effects
+from oncekey.engine.claim import Claim
+from oncekey.record.identity import Identity
+from oncekey.record.record import Effects
 from oncekey.settings import Settings
 from tests.support.events import load, with_key, with_tenant
 from tests.support.protected import Answer, Protected, headers_of
@@ -16,7 +16,7 @@ from tests.support.protected import Answer, Protected, headers_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from oncekey.store import Store
+    from oncekey.store.store import Store
     from tests.support.events import Event
 
 POST = load("apigw_http_v2_post")

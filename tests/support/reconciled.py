@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey import resolver
 from oncekey.errors import StoreError
-from oncekey.reconciler import Reconciler
-from oncekey.reconciler_settings import ReconcilerSettings
-from oncekey.sqs_queue import Entry, Rejected, SqsQueue
+from oncekey.reconciler.reconciler import Reconciler
+from oncekey.reconciler.settings import ReconcilerSettings
+from oncekey.store.sqs import Entry, Rejected, SqsQueue
 from tests.support.events import with_key
 from tests.support.steps import POST, FaultyStore, Steps
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from oncekey import Question
-    from oncekey.reconciler_report import Report
+    from oncekey.reconciler.report import Report
     from tests.support.protected import Answer
 
 GRACE_MS = 60_000

@@ -16,9 +16,9 @@ from moto.core.botocore_stubber import MockRawResponse
 
 from infra.service_resources import IDEMPOTENCY
 from oncekey import DynamoDBStore
-from oncekey.dynamodb_codec import record_from_item
-from oncekey.dynamodb_writes import python_values
-from oncekey.s3_bucket import ResponseBucket
+from oncekey.store.dynamodb.author_writes import python_values
+from oncekey.store.dynamodb.codec import record_from_item
+from oncekey.store.s3 import ResponseBucket
 from oncekey_local.tables import create_table_request
 from tests.support.aws_engine import mocked_aws
 from tests.support.dynamodb import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
     from oncekey import Operation
-    from oncekey.record import Record
+    from oncekey.record.record import Record
 
 LEDGER = "ledger-under-test"
 OUTBOX = "outbox-under-test"

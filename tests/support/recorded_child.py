@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 
-from oncekey import StoreError, defaults
+from oncekey import StoreError
 from oncekey.settings import settings_from
-from oncekey.settlement import Settler
+from oncekey.settlement.settlement import Settler
+from oncekey.store import defaults
 from tests.support.events import load, with_key
 from tests.support.forking import serve_orders
 from tests.support.killed_functions import CLOCK, HANDLERS, tripwires
 
 if TYPE_CHECKING:
-    from oncekey.store import Store
+    from oncekey.store.store import Store
     from tests.support.forking import Order
     from tests.support.tripwire import Tripwire
 

@@ -6,9 +6,9 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.policy import Encoding, Policy
-from oncekey.record import Due, Effects, Record, Status
-from oncekey.steps import NO_STEPS, FinishedStep, StartedStep, Steps
+from oncekey.record.policy import Encoding, Policy
+from oncekey.record.record import Due, Effects, Record, Status
+from oncekey.record.steps import NO_STEPS, FinishedStep, StartedStep, Steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

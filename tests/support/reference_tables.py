@@ -11,8 +11,8 @@ from boto3.dynamodb.types import TypeDeserializer
 
 from functions.shared import dynamodb, payments_table
 from infra.service import SERVICE
-from oncekey.dynamodb_outbox import message_from_item
-from oncekey.envelope import sealed
+from oncekey.outbox.envelope import sealed
+from oncekey.store.dynamodb.outbox import message_from_item
 from oncekey_local.tables import create_table_request
 from tests.support.aws_engine import mocked_aws
 

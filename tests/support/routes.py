@@ -13,8 +13,8 @@ from aws_lambda_powertools.event_handler import (
 )
 
 from oncekey import single_tenant
-from oncekey.powertools import idempotent_route
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.powertools.middleware import idempotent_route
+from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.protected import Context, headers_of
 
 if TYPE_CHECKING:

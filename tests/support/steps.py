@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from oncekey import resolver
-from oncekey.dynamodb_codec import record_from_item
 from oncekey.errors import StoreError
 from oncekey.settings import Settings
-from oncekey.settlement import Settler
-from oncekey.testing import MemoryStore
+from oncekey.settlement.settlement import Settler
+from oncekey.store.dynamodb.codec import record_from_item
+from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import items, store_on
 from tests.support.events import load
 from tests.support.protected import Answer, Protected
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
     from oncekey import Operation, Question
-    from oncekey.record import Record
+    from oncekey.record.record import Record
 
 POST = load("apigw_http_v2_post")
 CREATED: Answer = {"statusCode": 201, "body": "made"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey.commit import Commit
-from oncekey.dynamodb_codec import record_from_item
-from oncekey.outbox import Message
-from oncekey.quota_counter import Count
-from oncekey.stored_answer import Blob, Elsewhere, Place
-from oncekey.transaction import Collected, Transaction
-from oncekey.transitions import Complete, Ending, Reserve
+from oncekey.effects.transaction import Collected, Transaction
+from oncekey.record.commit import Commit
+from oncekey.record.counter import Count
+from oncekey.record.message import Message
+from oncekey.record.stored_answer import Blob, Elsewhere, Place
+from oncekey.record.transitions import Complete, Ending, Reserve
+from oncekey.store.dynamodb.codec import record_from_item
 from tests.support.dynamodb import TABLE
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from oncekey.sqs_queue import SqsQueue
+from oncekey.store.sqs import SqsQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable

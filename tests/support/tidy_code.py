@@ -35,7 +35,7 @@ _CLOCK_NAMES = {
     "datetime.datetime.today",
     "datetime.date.today",
 }
-_AWS = ("dynamodb_", "s3_", "sqs_", "secrets_manager")
+_AWS = f"{LAYER}/store/"
 _AWS_MODULES = {"boto3", "botocore"}
 _DOTTED_NAME = re.compile(r"(?:boto3|botocore)(?:\.\w+)*")
 
@@ -83,9 +83,9 @@ def readings_of_time_and_chance(files: Mapping[str, str]) -> list[str]:
 def namings_of_the_aws_sdk(files: Mapping[str, str]) -> list[str]:
     """A module of the layer names boto3 or botocore, which few files do."""
     return [
-        f"{path}:{line} names {name}: dynamodb_*, s3_*, sqs_* and secrets_manager know the AWS SDK"
+        f"{path}:{line} names {name}: only the modules of store/ know the AWS SDK"
         for path, text in within(files, LAYER).items()
-        if not PurePosixPath(path).name.startswith(_AWS)
+        if not path.startswith(_AWS)
         for line, name in _names(ast.parse(text), _module(path))
         if name.partition(".")[0] in _AWS_MODULES
     ]

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from oncekey.pending_transitions import Waiting
-from oncekey.policy import Encoding, Policy
-from oncekey.record import Due, Effects, Record, Status
-from oncekey.steps import FinishedStep, StartedStep
-from oncekey.transitions import (
+from oncekey.record.policy import Encoding, Policy
+from oncekey.record.record import Due, Effects, Record, Status
+from oncekey.record.steps import FinishedStep, StartedStep
+from oncekey.record.transitions import (
     Doubt,
     Ending,
     Lease,
     Retry,
     Seen,
     Transition,
+    Waiting,
 )
 from tests.support.records import EXPIRIES, LEASES, NOW_MS, NOW_S, record
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.record import Record, Status
-from oncekey.step_transitions import ClearStep, FinishStep, StartStep
-from oncekey.transitions import (
+from oncekey.record.record import Record, Status
+from oncekey.record.transitions import (
+    ClearStep,
     Complete,
     ExpireLease,
+    FinishStep,
     LateEffect,
     MarkUnknown,
     Release,
@@ -20,6 +21,7 @@ from oncekey.transitions import (
     Resume,
     Settle,
     SettleStep,
+    StartStep,
     TakeOver,
 )
 from tests.support.pending_rows import PENDING_ROWS
@@ -54,7 +56,7 @@ from tests.support.transition_rows import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.transitions import Seen, Transition
+    from oncekey.record.transitions import Seen, Transition
 
 
 # What a step is that has the number of the marked one, and not its name, or its place.

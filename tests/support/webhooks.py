@@ -8,7 +8,7 @@ import hmac
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from oncekey.webhook_schemes import (
+from oncekey.webhooks.schemes import (
     GitHubSignature,
     ShopifySignature,
     StandardWebhooks,
@@ -19,7 +19,7 @@ from tests.support import events
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from oncekey.webhook_signatures import Scheme
+    from oncekey.webhooks.signatures import Scheme
     from tests.support.events import Event
 
 NOW_MS = 1_764_324_000_123

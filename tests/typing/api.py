@@ -13,38 +13,37 @@ from oncekey import (
     STRIPE,
     Completed,
     ConditionFailed,
-    Delivery,
     DynamoDBStore,
     Final,
     HttpRequest,
     InProgress,
     KeyReused,
-    LedgerField,
-    LedgerTotals,
     NotExecuted,
-    OnlyOurs,
-    OnlyTheirs,
     Operation,
     OutcomeUnknown,
-    Publish,
     Question,
     Quota,
     QuotaExceeded,
     ResponseBucket,
     StillUnknown,
     StoreUnavailable,
-    StripeSignature,
-    compare_ledgers,
     current_operation,
     idempotent,
     idempotent_function,
     jwt_claim,
     resolver,
     single_tenant,
-    sorted_by_id,
-    webhook,
 )
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.ledger import (
+    LedgerField,
+    LedgerTotals,
+    OnlyOurs,
+    OnlyTheirs,
+    compare_ledgers,
+    sorted_by_id,
+)
+from oncekey.testing.memory import ManualClock, MemoryStore
+from oncekey.webhooks import Delivery, Publish, StripeSignature, webhook
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Completed, NotExecuted, StillUnknown
-from oncekey.asking import ask
-from oncekey.record import Status
-from oncekey.resolvers import question_about
+from oncekey.record.record import Status
+from oncekey.settlement.asking import ask
+from oncekey.settlement.resolvers import question_about
 from tests.support.records import NOW_MS, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.resolvers import Finding, Question
+    from oncekey.settlement.resolvers import Finding, Question
 
 MET = record(status=Status.UNKNOWN)
 QUESTION = question_about(MET)

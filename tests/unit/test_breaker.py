@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import weakref
 
-from oncekey.breaker import FAILURES_TO_OPEN, OPEN_FOR_MS, Breaker, breaker_of
-from oncekey.testing import MemoryStore
+from oncekey.store.breaker import FAILURES_TO_OPEN, OPEN_FOR_MS, Breaker, breaker_of
+from oncekey.testing.memory import MemoryStore
 
 NOW_MS = 1_700_000_000_000
 

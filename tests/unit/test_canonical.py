@@ -13,7 +13,7 @@ import rfc8785
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from oncekey.canonical import MAX_DEPTH, NotCanonical, canonical_json, canonical_value
+from oncekey.encoding.canonical import MAX_DEPTH, NotCanonical, canonical_json, canonical_value
 from tests.support.json_spelling import respelled
 from tests.support.stable_names import stable_repr
 

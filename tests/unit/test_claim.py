@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from oncekey import idempotent, single_tenant
-from oncekey.claim import Claim, remaining_ms
-from oncekey.identity import Identity
-from oncekey.policy import Encoding, Policy
-from oncekey.record import Due, Effects, Record, Status
+from oncekey.engine.claim import Claim, remaining_ms
+from oncekey.record.identity import Identity
+from oncekey.record.policy import Encoding, Policy
+from oncekey.record.record import Due, Effects, Record, Status
 from oncekey.settings import Settings
-from oncekey.testing import ManualClock, MemoryStore
+from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support import events
 from tests.support.stable_names import stable_repr
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 
 from oncekey import ConditionFailed, Final, TransactionInvalid
-from oncekey.business_write import BusinessWrite
-from oncekey.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
-from oncekey.outbox import Message
-from oncekey.recorded_errors import RefusedWrite
-from oncekey.store import Refused
-from oncekey.stored_answer import Elsewhere, Place
-from oncekey.testing import MemoryStore
-from oncekey.transaction import Collected
+from oncekey.errors import RefusedWrite
+from oncekey.record.business_write import BusinessWrite
+from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
+from oncekey.record.message import Message
+from oncekey.record.stored_answer import Elsewhere, Place
+from oncekey.store.store import Refused
+from oncekey.testing.memory import MemoryStore
 from tests.support.protected import is_replay
 from tests.support.recorded import LEDGER, check, point, publish, put
 from tests.support.steps import POST, Steps, caught
@@ -78,7 +77,7 @@ def test_what_is_claimed_is_kept_without_an_expiry() -> None:
     """Only payloads that are kept elsewhere are, byte for byte; the queue says how long."""
     at = Elsewhere(place=Place.OBJECT, name="outbox/1", digest="d")
 
-    (blob,) = claimed(Collected(messages=[message("1"), message('"é"', claim=at)]))
+    (blob,) = claimed([message("1"), message('"é"', claim=at)])
 
     assert (blob.at, blob.data, blob.expires_at_s) == (at, '"é"'.encode(), 0)
 

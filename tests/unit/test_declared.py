@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import ConfigurationError, idempotent, idempotent_function, single_tenant
-from oncekey.testing import MemoryStore
+from oncekey.testing.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncekey import defaults
+from oncekey.store import defaults
 
 CONNECTION = [
     "AWS_ENDPOINT_URL",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from oncekey.dynamodb_codec import attribute_values, record_from_item
+from oncekey.store.dynamodb.codec import attribute_values, record_from_item
 from tests.support.records import record
 
 EMPTY = record(key="", principal="", last_error="", reconcile_attempts=0, escalated_at_ms=None)

@@ -10,7 +10,7 @@ import pytest
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
-from oncekey.dynamodb_errors import Kind, kind_of_code, store_error
+from oncekey.store.aws_errors import Kind, kind_of_code, store_error
 
 ADDRESS = "https://somewhere.example"
 

@@ -9,8 +9,8 @@ import pytest
 from boto3.dynamodb.conditions import Attr
 from boto3.dynamodb.types import TypeSerializer
 
-from oncekey.dynamodb_sizes import LARGEST_ITEM_BYTES, LARGEST_TRANSACTION_BYTES, item_bytes
-from oncekey.dynamodb_writes import conditions, low_level, python_values, size_bytes
+from oncekey.store.dynamodb.author_writes import conditions, low_level, python_values, size_bytes
+from oncekey.store.dynamodb.sizes import LARGEST_ITEM_BYTES, LARGEST_TRANSACTION_BYTES, item_bytes
 
 VALUES: dict[str, tuple[Any, int]] = {
     "empty text": ("", 0),

@@ -10,19 +10,17 @@ import pytest
 from botocore import exceptions
 from botocore.validate import ParamValidator
 
-from oncekey.business_write import BusinessWrite
-from oncekey.commit import Commit, ConditionsFailed, Inapplicable
-from oncekey.dynamodb_codec import attribute_values
-from oncekey.dynamodb_transaction import cancellation, transaction_parameters
-from oncekey.errors import StoreError
-from oncekey.outbox import Message
-from oncekey.quota_counter import Count, Counter, RefusedCount
-from oncekey.record import Effects
-from oncekey.recorded_errors import RefusedWrite
-from oncekey.step_transitions import FinishStep
-from oncekey.store import Refused
-from oncekey.stored_answer import Blob, Elsewhere, Place
-from oncekey.transitions import Complete, Ending, Reserve, Transition
+from oncekey.errors import RefusedWrite, StoreError
+from oncekey.record.business_write import BusinessWrite
+from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
+from oncekey.record.counter import Count, Counter, RefusedCount
+from oncekey.record.message import Message
+from oncekey.record.record import Effects
+from oncekey.record.stored_answer import Blob, Elsewhere, Place
+from oncekey.record.transitions import Complete, Ending, FinishStep, Reserve, Transition
+from oncekey.store.dynamodb.codec import attribute_values
+from oncekey.store.dynamodb.transaction import cancellation, transaction_parameters
+from oncekey.store.store import Refused
 from tests.support.records import NOW_MS, NOW_S, REACHED, record
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oncekey import EffectMisused
-from oncekey.effect_use import Use
+from oncekey.effects.effect_use import Use
 
 
 def test_what_was_not_asked_for_is_not_used() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from oncekey.errors import StoreError
-from oncekey.escalation import TOPIC, escalate, escalation_body
-from oncekey.record import Status
-from oncekey.references import reference_to
-from oncekey.sqs_queue import Entry, Rejected, SqsQueue
+from oncekey.reconciler.escalation import TOPIC, escalate, escalation_body
+from oncekey.record.record import Status
+from oncekey.record.references import reference_to
+from oncekey.store.sqs import Entry, Rejected, SqsQueue
 from tests.support.records import NOW_MS, STEPS, record
 
 ESCALATED = record(

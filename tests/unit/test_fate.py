@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from oncekey.commands import Answered, Raised
+from oncekey.effects.fate import Fate, decide, is_proof, reason
 from oncekey.errors import NotExecuted
-from oncekey.fate import Fate, decide, is_proof, reason
-from oncekey.record import Effects
+from oncekey.flow.commands import Answered, Raised
+from oncekey.record.record import Effects
 
 
 class Declined(Exception):

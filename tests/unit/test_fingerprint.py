@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncekey.errors import ConfigurationError
-from oncekey.fingerprint import fingerprint
-from oncekey.http_event import read_request
+from oncekey.http.event import read_request
+from oncekey.http.fingerprint import fingerprint
 from tests.support import events
 from tests.support.stable_names import stable_repr
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import ConfigurationError, idempotent, single_tenant
-from oncekey.fingerprint import LeftOut, fingerprint
-from oncekey.http_event import read_request
+from oncekey.http.event import read_request
+from oncekey.http.fingerprint import LeftOut, fingerprint
 from tests.support.events import load, with_key, with_route
 from tests.support.protected import Protected, is_replay, problem_of
 
 if TYPE_CHECKING:
-    from oncekey.http_event import HttpRequest
+    from oncekey.http.event import HttpRequest
 
 V2, REST = load("apigw_http_v2_post"), load("apigw_rest_v1_post")
 ALB = load("alb_multi_value_post")

@@ -20,8 +20,8 @@ from pydantic import (
     model_serializer,
 )
 
-from oncekey.fingerprint import fingerprint
-from oncekey.http_event import read_request
+from oncekey.http.event import read_request
+from oncekey.http.fingerprint import fingerprint
 from tests.support import events
 
 _drawn = itertools.count()

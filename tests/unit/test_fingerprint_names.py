@@ -15,8 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from oncekey.fingerprint import fingerprint
-from oncekey.http_event import read_request
+from oncekey.http.event import read_request
+from oncekey.http.fingerprint import fingerprint
 from tests.support import events
 
 

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 from pydantic_core import PydanticCustomError
 
 from oncekey.errors import ConfigurationError, NotExecuted, RequestRefused
-from oncekey.fingerprint import fingerprint
-from oncekey.http_event import read_request
+from oncekey.http.event import read_request
+from oncekey.http.fingerprint import fingerprint
 from tests.support import events
 
 SECRET = "4242secret"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from oncekey import fingerprint as module
-from oncekey.fingerprint import Fingerprint, fingerprint, fingerprints
-from oncekey.http_event import HttpRequest, read_request
+from oncekey.http import fingerprint as module
+from oncekey.http.event import HttpRequest, read_request
+from oncekey.http.fingerprint import Fingerprint, fingerprint, fingerprints
 from tests.support.events import load, with_body
 
 FIRST, SECOND, THIRD = b"first secret 0123", b"second secret 012", b"third secret 0123"

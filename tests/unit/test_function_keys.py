@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey.errors import ConfigurationError, KeyMissing
-from oncekey.function_keys import MAX_KEY_LENGTH, KeySource, function_key
+from oncekey.functions.keys import MAX_KEY_LENGTH, KeySource, function_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable

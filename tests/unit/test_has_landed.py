@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from oncekey.record import Effects, Record, Status
-from oncekey.step_transitions import ClearStep, FinishStep, StartStep, StepTransition
-from oncekey.transition_rules import applied, has_landed, permitted
-from oncekey.transitions import SettleStep
+from oncekey.record.record import Effects, Record, Status
+from oncekey.record.rules import applied, has_landed, permitted
+from oncekey.record.transitions import ClearStep, FinishStep, SettleStep, StartStep, StepTransition
 from tests.support.records import FINISHED, REACHED, STARTED, STEPS, every_record, record
 from tests.support.transition_rows import CHARGED, HALF_DONE, OTHER_STEP, PK
 

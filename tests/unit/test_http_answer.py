@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncekey.errors import Final
-from oncekey.http_answer import (
+from oncekey.http.answer import (
     answer_from,
     final_answer,
     is_final,
@@ -23,7 +23,7 @@ from oncekey.http_answer import (
     stored_form,
     with_headers,
 )
-from oncekey.http_event import Shape
+from oncekey.http.event import Shape
 from tests.support.stable_names import stable_repr
 
 every_shape = pytest.mark.parametrize("shape", Shape)

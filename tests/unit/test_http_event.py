@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncekey.errors import RequestRefused
-from oncekey.http_event import Shape, read_request, request_context
+from oncekey.http.event import Shape, read_request, request_context
 from tests.support import events
 
 SHAPES = {

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncekey.errors import RequestRefused
-from oncekey.http_key import DEFAULT_MIN_KEY_LENGTH, MAX_KEY_LENGTH, idempotency_key
+from oncekey.http.key import DEFAULT_MIN_KEY_LENGTH, idempotency_key
+from oncekey.settings import MAX_KEY_LENGTH
 
 UUID = "8e03978e-40d5-43e8-bc93-6894a57f9324"
 

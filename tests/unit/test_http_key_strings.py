@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from oncekey.errors import RequestRefused
-from oncekey.http_key import idempotency_key
+from oncekey.http.key import idempotency_key
 
 
 class Case(NamedTuple):

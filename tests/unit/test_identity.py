@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from oncekey.identity import Identity, digest
+from oncekey.record.identity import Identity, digest
 
 IDENTITY = Identity(
     tenant="tenant-1", operation="POST /payments", key="8e03978e-40d5-43e8-bc93-6894a57f9324"

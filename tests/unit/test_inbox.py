@@ -11,9 +11,9 @@ from moto import mock_aws
 from infra.service import WORKER_FUNCTION
 from infra.service_resources import REQUESTED
 from oncekey.errors import StoreError
-from oncekey.inbox import postpone
+from oncekey.outbox.inbox import postpone
 from oncekey.settings import Settings
-from oncekey.sqs_queue import SqsQueue
+from oncekey.store.sqs import SqsQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from oncekey.envelope import EnvelopeUnreadable, sealed
-from oncekey.errors import RequestRefused
-from oncekey.inbox import delivered
-from oncekey.job import TOPIC, Job, Task, event_text, message_of, task_of
-from oncekey.record import Status
+from oncekey.engine.job import TOPIC, Job, Task, event_text, message_of, task_of
+from oncekey.errors import EnvelopeUnreadable, RequestRefused
+from oncekey.outbox.envelope import sealed
+from oncekey.outbox.inbox import delivered
+from oncekey.record.record import Status
 from tests.support.events import load, with_body, with_header
 from tests.support.protected import SHAPES
 from tests.support.records import NOW_MS, record

@@ -16,11 +16,10 @@ from oncekey import (
     jwt_claim,
     single_tenant,
 )
-from oncekey.envelope import EnvelopeUnreadable
-from oncekey.errors import JobUnfinished
-from oncekey.inbox import Delivered
-from oncekey.jobs import Jobs
-from oncekey.testing import MemoryStore
+from oncekey.errors import EnvelopeUnreadable, JobUnfinished
+from oncekey.outbox.inbox import Delivered
+from oncekey.queued.jobs import Jobs
+from oncekey.testing.memory import MemoryStore
 from tests.support.async_world import POST, Accepting
 from tests.support.events import with_tenant
 from tests.support.protected import answers

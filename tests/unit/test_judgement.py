@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from oncekey.judgement import Verdict, judge
-from oncekey.policy import Encoding, Policy
-from oncekey.record import Effects, Record, Status
+from oncekey.record.judgement import Verdict, judge
+from oncekey.record.policy import Encoding, Policy
+from oncekey.record.record import Effects, Record, Status
 from tests.support.records import EXPIRIES, LEASES, NOW_MS, STEPS, record
 
 OURS, OTHER = "owner-1", "owner-2"

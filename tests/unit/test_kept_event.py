@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from oncekey.http_event import read_request
-from oncekey.kept_event import kept_event, sender_of, with_sender, without_sender
+from oncekey.engine.kept_event import kept_event, sender_of, with_sender, without_sender
+from oncekey.http.event import read_request
 from tests.support.events import load, with_header
 from tests.support.protected import SHAPES
 

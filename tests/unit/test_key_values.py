@@ -16,11 +16,11 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from oncekey import ConfigurationError, KeyReused, idempotent_function, single_tenant
+from oncekey.encoding.key_values import NotAKeyValue, json_value
 from oncekey.errors import KeyMissing
-from oncekey.fingerprint import selected_fingerprint
-from oncekey.function_keys import function_key
-from oncekey.key_values import NotAKeyValue, json_value
-from oncekey.testing import MemoryStore
+from oncekey.functions.keys import function_key
+from oncekey.http.fingerprint import selected_fingerprint
+from oncekey.testing.memory import MemoryStore
 
 ID = UUID("8e03978e-40d5-43e8-bc93-6894a57f9324")
 NOON = datetime(2026, 11, 28, 12, 0, 0, 250, tzinfo=UTC)

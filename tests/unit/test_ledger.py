@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncekey import (
+from oncekey import OncekeyError
+from oncekey.ledger import (
     Different,
     FieldDifference,
     LedgerField,
     LedgerNotSorted,
     LedgerTotals,
     LedgerUnfinished,
-    OncekeyError,
     OnlyOurs,
     OnlyTheirs,
     compare_ledgers,
@@ -27,7 +27,7 @@ from oncekey import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from oncekey import LedgerComparison
+    from oncekey.ledger import LedgerComparison
 
 OurRow = tuple[str, int, str]
 TheirRow = dict[str, Any]

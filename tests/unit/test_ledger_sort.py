@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncekey import sorted_by_id
+from oncekey.ledger import sorted_by_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncekey.envelope import sealed, unsealed
-from oncekey.message_text import is_too_deep, queue_name, queue_text
+from oncekey.outbox.envelope import sealed, unsealed
+from oncekey.record.message_text import is_too_deep, queue_name, queue_text
 from tests.support.memory_outbox import waiting
 from tests.support.strict_sqs import NAME, TEXT
 

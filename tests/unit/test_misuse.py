@@ -10,14 +10,13 @@ import pytest
 from oncekey import (
     ConfigurationError,
     Quota,
-    StripeSignature,
     idempotent,
     idempotent_function,
     resolver,
     single_tenant,
-    webhook,
 )
-from oncekey.powertools import idempotent_route
+from oncekey.powertools.middleware import idempotent_route
+from oncekey.webhooks import StripeSignature, webhook
 
 WRITTEN: Any = {
     "idempotent": idempotent,

@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from oncekey import Operation, current_operation
-from oncekey.operation import running
+from oncekey.effects.operation import running
 
 OPERATION = Operation(
     name="POST /payments",

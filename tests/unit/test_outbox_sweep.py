@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey.errors import StoreError
-from oncekey.outbox_sweep import OutboxSweep, Swept
-from oncekey.relay import OutboxRelay
-from oncekey.testing import ManualClock
+from oncekey.outbox.relay import OutboxRelay
+from oncekey.outbox.sweep import OutboxSweep, Swept
+from oncekey.testing.memory import ManualClock
 from tests.support.memory_outbox import WEEK_MS, MemoryOutbox, waiting
 from tests.support.reconciled import Escalations
 from tests.support.strict_sqs import StrictSqs
@@ -18,8 +18,8 @@ from tests.support.strict_sqs import StrictSqs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oncekey.outbox import Message
-    from oncekey.sqs_queue import Entry, Rejected
+    from oncekey.record.message import Message
+    from oncekey.store.sqs import Entry, Rejected
 
 ALL_MS = 10**9
 

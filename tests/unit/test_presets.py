@@ -10,12 +10,12 @@ import pytest
 
 from oncekey import IETF, STRIPE
 from oncekey.errors import RequestRefused
-from oncekey.outcome import Reason
-from oncekey.preset import Marks
+from oncekey.http.preset import Marks
 from oncekey.problem import PROBLEMS
+from oncekey.record.outcome import Reason
 
 if TYPE_CHECKING:
-    from oncekey.preset import Preset
+    from oncekey.http.preset import Preset
 
 BASE = "https://docs.example.com/problems/"
 MARKS: dict[str, Any] = {

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from oncekey.ietf_preset import IETF
-from oncekey.outcome import Reason
+from oncekey.http.ietf_preset import IETF
 from oncekey.problem import PROBLEMS
+from oncekey.record.outcome import Reason
 from oncekey.settings import PROBLEM_BASE
 
 # The contract with clients: code, status, title, and whether sending the same again can help.

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from oncekey import ConfigurationError, Quota, idempotent, idempotent_function, single_tenant
-from oncekey.quota_counter import Count, Counter, RefusedCount, after_refusal, counted
-from oncekey.quota_memory import MOST_REMEMBERED, QuotaMemory, memory_of
-from oncekey.testing import MemoryStore
+from oncekey.quotas.memory import MOST_REMEMBERED, QuotaMemory, memory_of
+from oncekey.record.counter import Count, Counter, RefusedCount, after_refusal, counted
+from oncekey.testing.memory import MemoryStore
 
 NOW_S, NOW_MS = 1_700_000_000, 1_700_000_000_000
 WRONG: list[tuple[dict[str, Any], str]] = [

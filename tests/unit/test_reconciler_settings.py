@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from oncekey.errors import ConfigurationError
-from oncekey.reconciler_settings import ReconcilerSettings, reconciler_settings_from
+from oncekey.reconciler.settings import ReconcilerSettings, reconciler_settings_from
 
 HOUR_MS = 3_600_000
 VARIABLES = {

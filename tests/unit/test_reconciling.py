@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.pending_transitions import TimeOut
-from oncekey.reconciler_settings import ReconcilerSettings
-from oncekey.reconciling import (
+from oncekey.reconciler.decisions import (
     TOLD_ONCE_IN_MS,
     Ask,
     End,
@@ -21,18 +19,19 @@ from oncekey.reconciling import (
     Visitor,
     Wait,
 )
-from oncekey.record import Due, Effects, Record, Status
-from oncekey.resolvers import needs_nobody
+from oncekey.reconciler.settings import ReconcilerSettings
+from oncekey.record.record import Due, Effects, Record, Status
+from oncekey.record.rules import applied, permitted
+from oncekey.record.steps import NO_STEPS
+from oncekey.record.transitions import Ending, ExpireLease, TimeOut
 from oncekey.settings import Settings
-from oncekey.steps import NO_STEPS
-from oncekey.transition_rules import applied, permitted
-from oncekey.transitions import Ending, ExpireLease
+from oncekey.settlement.resolvers import needs_nobody
 from tests.support.records import LEASES, NOW_MS, NOW_S, STEPS, every_record, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from oncekey.due_transitions import Reschedule
+    from oncekey.record.transitions import Reschedule
 
 TURNS = ReconcilerSettings(first_delay_ms=1_000, longest_delay_ms=60_000, max_attempts=4)
 DUE = Due(shard="5", at_ms=NOW_MS - 1)

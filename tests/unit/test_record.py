@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncekey.record import SETTLED, Effects, Status
+from oncekey.record.record import SETTLED, Effects, Status
 from tests.support.records import NOW_MS, NOW_S, STEPS, record
 
 

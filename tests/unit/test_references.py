@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncekey.identity import Identity
-from oncekey.references import read_reference, reference_to
+from oncekey.record.identity import Identity
+from oncekey.record.references import read_reference, reference_to
 from tests.support.records import record
 
 PK = Identity(tenant="acme", operation="POST /payments", key="k" * 255).partition_key()

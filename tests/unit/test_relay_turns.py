@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey.errors import ConfigurationError, StoreError
-from oncekey.relay import OutboxRelay
+from oncekey.outbox.relay import OutboxRelay
 from tests.support.memory_outbox import Lambda, MemoryOutbox, failed_of, stream_of, waiting
 from tests.support.strict_sqs import StrictSqs, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oncekey.outbox import Message
+    from oncekey.record.message import Message
 
 
 class Line:

@@ -12,37 +12,28 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import oncekey
-from oncekey import (
-    Completed,
-    Delivery,
-    Final,
-    Publish,
-    StripeSignature,
-    idempotent,
-    idempotent_function,
-    jwt_claim,
-    webhook,
-)
-from oncekey.commands import Answered, Raised, Unsendable
-from oncekey.decorator import idempotent as decorator
-from oncekey.fingerprint import fingerprints, selected_fingerprint
-from oncekey.function_operation import Call
-from oncekey.http_event import HttpRequest, read_request
-from oncekey.http_job import HttpJob
-from oncekey.identity import Identity
-from oncekey.job import Job, Task
-from oncekey.outcome import Failed, Ran, Replayed
-from oncekey.powertools import idempotent_route
-from oncekey.record import Effects
+from oncekey import Completed, Final, idempotent, idempotent_function, jwt_claim
+from oncekey.engine.job import Job, Task
+from oncekey.flow.commands import Answered, Raised, Unsendable
+from oncekey.functions.operation import Call
+from oncekey.http.decorator import idempotent as decorator
+from oncekey.http.event import HttpRequest, read_request
+from oncekey.http.fingerprint import fingerprints, selected_fingerprint
+from oncekey.http.job import HttpJob
+from oncekey.powertools.middleware import idempotent_route
+from oncekey.record.identity import Identity
+from oncekey.record.outcome import Failed, Ran, Replayed
+from oncekey.record.record import Effects
+from oncekey.record.stored_answer import Blob, Elsewhere, Place
 from oncekey.settings import Settings
-from oncekey.stored_answer import Blob, Elsewhere, Place
-from oncekey.testing import ManualClock
+from oncekey.testing.memory import ManualClock
+from oncekey.webhooks import Delivery, Publish, StripeSignature, webhook
 from tests.support.events import load, with_body, with_header, with_key
 from tests.support.protected import Context
 from tests.support.records import record
 
 if TYPE_CHECKING:
-    from oncekey.claim import Claim
+    from oncekey.engine.claim import Claim
 
 CANARY = "canary-7f3a9c"
 SECRET = CANARY.encode() + b"-0123456789"
@@ -71,12 +62,12 @@ TOLD = re.compile(r"^(key|principal|body|text|stored|payload|raw_\w+|headers?|re
 # These are written by us, or stand where a person is to see them.
 SHOWN = {
     # Where a scan goes on: keys of items, which are hashes and random ids.
-    "oncekey.due_index.DuePage.after",
-    "oncekey.dynamodb_outbox.OutboxPage.after",
-    "oncekey.outbox_sweep.Place.after",
+    "oncekey.store.due_index.DuePage.after",
+    "oncekey.store.dynamodb.outbox.OutboxPage.after",
+    "oncekey.outbox.sweep.Place.after",
     # What a comparison is made for; the values of a secret field are left out.
-    "oncekey.ledger_values.FieldDifference.ours",
-    "oncekey.ledger_values.FieldDifference.theirs",
+    "oncekey.ledger.values.FieldDifference.ours",
+    "oncekey.ledger.values.FieldDifference.theirs",
 }
 
 

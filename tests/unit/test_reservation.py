@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.claim import Claim
-from oncekey.commands import Write
-from oncekey.identity import Identity
-from oncekey.outcome import Held, Reason, Refusal
-from oncekey.record import Effects, Record, Status
-from oncekey.reservation import outcome_unknown, reserve, running
-from oncekey.retry import Budget
+from oncekey.engine.claim import Claim
+from oncekey.engine.reservation import outcome_unknown, reserve, running
+from oncekey.flow.commands import Write
+from oncekey.flow.retry import Budget
+from oncekey.record.identity import Identity
+from oncekey.record.outcome import Held, Reason, Refusal
+from oncekey.record.record import Effects, Record, Status
+from oncekey.record.transitions import Doubt, ExpireLease, Reserve, Resume, TakeOver
 from oncekey.settings import Settings
-from oncekey.store import Refused, Written
-from oncekey.testing import ManualClock
-from oncekey.transitions import Doubt, ExpireLease, Reserve, Resume, TakeOver
+from oncekey.store.store import Refused, Written
+from oncekey.testing.memory import ManualClock
 from tests.support.records import NOW_MS, NOW_S, record
 
 if TYPE_CHECKING:

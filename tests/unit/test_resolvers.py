@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from oncekey import Completed, ConfigurationError, NotExecuted, Question, resolver
-from oncekey.operation import downstream_key
-from oncekey.resolvers import question_about, resolver_of
-from oncekey.steps import FinishedStep, StartedStep, Steps
+from oncekey.effects.operation import downstream_key
+from oncekey.record.steps import FinishedStep, StartedStep, Steps
+from oncekey.settlement.resolvers import question_about, resolver_of
 from tests.support.records import record
 
 
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 def ask(question: Question) -> Completed:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncekey.results import MAX_DEPTH, decode, encode
+from oncekey.encoding.results import MAX_DEPTH, decode, encode
 from tests.support.result_kinds import (
     CALLS,
     Bits,

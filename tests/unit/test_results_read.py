@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import create_model
 
-from oncekey.results import decode, encode
+from oncekey.encoding.results import decode, encode
 from tests.support import result_kinds
 from tests.support.result_kinds import Colour, Line, Open, Pair, Point
 

@@ -19,7 +19,7 @@ from zoneinfo import TZPATH, ZoneInfo
 import pytest
 from pydantic import SecretStr, create_model
 
-from oncekey.results import decode, encode
+from oncekey.encoding.results import decode, encode
 from tests.support.result_kinds import (
     DictLike,
     Failure,

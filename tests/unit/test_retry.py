@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import retry
-from oncekey.commands import Pause, Read, Write
 from oncekey.errors import StoreError
-from oncekey.retry import Budget, delay_ms
-from oncekey.testing import ManualClock
-from oncekey.transitions import Complete, Ending
+from oncekey.flow import retry
+from oncekey.flow.commands import Pause, Read, Write
+from oncekey.flow.retry import Budget, delay_ms
+from oncekey.record.transitions import Complete, Ending
+from oncekey.testing.memory import ManualClock
 
 if TYPE_CHECKING:
-    from oncekey.commands import Flow
+    from oncekey.flow.commands import Flow
 
 START_MS = 1_000_000
 BUSY = StoreError("busy", transient=True)

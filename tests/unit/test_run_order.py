@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from oncekey import EffectMisused
-from oncekey.run_order import LONGEST_NAME, RunOrder
-from oncekey.steps import NO_STEPS, FinishedStep, Steps
+from oncekey.effects.run_order import LONGEST_NAME, RunOrder
+from oncekey.record.steps import NO_STEPS, FinishedStep, Steps
 
 
 def on_record(*names: str, commits: frozenset[str] = frozenset(), first: int = 0) -> Steps:

@@ -9,18 +9,14 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from oncekey import (
-    StripeSignature,
-    idempotent,
-    idempotent_function,
-    secrets_manager,
-    single_tenant,
-)
+from oncekey import idempotent, idempotent_function, single_tenant
 from oncekey.clock import SystemClock
 from oncekey.errors import ConfigurationError, StoreError, StoreUnavailable
-from oncekey.secret_words import secret_words
-from oncekey.testing import MemoryStore
-from oncekey.webhook_signatures import keys_of
+from oncekey.store import secrets_manager
+from oncekey.store.secret_words import secret_words
+from oncekey.testing.memory import MemoryStore
+from oncekey.webhooks import StripeSignature
+from oncekey.webhooks.signatures import keys_of
 from tests.support.events import load
 from tests.support.protected import problem_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncekey.http_event import Shape, read_request
+from oncekey.http.event import Shape, read_request
 from tests.support import events
 
 KEY = "8e03978e-40d5-43e8-bc93-6894a57f9324"

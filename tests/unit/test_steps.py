@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from oncekey.steps import NO_STEPS, FinishedStep, StartedStep, Steps
+from oncekey.record.steps import NO_STEPS, FinishedStep, StartedStep, Steps
 from tests.support.records import FINISHED, REACHED, STARTED, STEPS
 
 CHARGED = FinishedStep(name=STARTED.name, position=2, at_ms=STARTED.at_ms + 1, result="1")

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncekey.record import Status
-from oncekey.stored_answer import (
+from oncekey.record.record import Status
+from oncekey.record.stored_answer import (
     LARGEST_COMPANION_BYTES,
     AnswerDamaged,
     Blob,

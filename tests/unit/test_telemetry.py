@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oncekey import telemetry
 from oncekey.errors import StoreError
+from oncekey.telemetry import requests as telemetry
 from tests.support.records import NOW_MS, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.record import Record
+    from oncekey.record.record import Record
 
 RECORD = record(response="what was answered", last_error="ValueError")
 AWAY = StoreError("ThrottlingException", transient=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import api_key_id, authorizer_value, iam_principal, jwt_claim, single_tenant
-from oncekey.http_event import request_context
+from oncekey.http.event import request_context
 from oncekey.tenants import caller_of
 from tests.support import events
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import uuid
 
-from oncekey.store import Refused, Written
-from oncekey.testing import ManualClock, MemoryStore
-from oncekey.transition_rules import applied
-from oncekey.transitions import Complete, Ending, Reserve
+from oncekey.record.rules import applied
+from oncekey.record.transitions import Complete, Ending, Reserve
+from oncekey.store.store import Refused, Written
+from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.records import NOW_MS, record
 
 FRESH = record(rev=1, attempt=1)

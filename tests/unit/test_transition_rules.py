@@ -6,9 +6,9 @@ from dataclasses import fields
 
 import pytest
 
-from oncekey.record import Effects, Record, Status
-from oncekey.transition_rules import applied, permitted
-from oncekey.transitions import Reserve
+from oncekey.record.record import Effects, Record, Status
+from oncekey.record.rules import applied, permitted
+from oncekey.record.transitions import Reserve
 from tests.support.due_rows import DUE_ROWS
 from tests.support.records import NOW_MS, NOW_S, STEPS, every_record, record
 from tests.support.transition_rows import (

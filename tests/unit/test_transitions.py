@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.record import Effects, Record, Status
-from oncekey.step_transitions import ClearStep, FinishStep, StartStep
-from oncekey.steps import Steps
-from oncekey.transition_rules import applied, permitted
-from oncekey.transitions import (
+from oncekey.record.record import Effects, Record, Status
+from oncekey.record.rules import applied, permitted
+from oncekey.record.steps import Steps
+from oncekey.record.transitions import (
+    ClearStep,
     Complete,
+    FinishStep,
     MarkUnknown,
     Release,
     Resume,
     Settle,
     SettleStep,
+    StartStep,
     TakeOver,
     Transition,
     seen,
@@ -39,8 +41,8 @@ from tests.support.transition_rows import (
 )
 
 if TYPE_CHECKING:
-    from oncekey.steps import FinishedStep
-    from oncekey.transitions import Lease
+    from oncekey.record.steps import FinishedStep
+    from oncekey.record.transitions import Lease
 
 
 def recorded(steps: str, status: Status = Status.IN_PROGRESS) -> Record:

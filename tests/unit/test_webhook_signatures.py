@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncekey.errors import ConfigurationError, RequestRefused
-from oncekey.http_event import read_request
-from oncekey.webhook_schemes import StandardWebhooks, StripeSignature
-from oncekey.webhook_signatures import keys_of, secrets_faults, verify
+from oncekey.http.event import read_request
+from oncekey.webhooks.schemes import StandardWebhooks, StripeSignature
+from oncekey.webhooks.signatures import keys_of, secrets_faults, verify
 from tests.support.webhooks import NOW_MS, NOW_S, SENDERS, SHAPES, event_with
 
 if TYPE_CHECKING:

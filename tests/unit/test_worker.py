@@ -9,8 +9,8 @@ from botocore.exceptions import EndpointConnectionError
 
 from oncekey import InProgress, OutcomeUnknown, StoreUnavailable
 from oncekey.errors import StoreError
-from oncekey.testing import ManualClock
-from oncekey.worker import Worker
+from oncekey.outbox.worker import Worker
+from oncekey.testing.memory import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,65 +1,84 @@
 """oncekey makes a Lambda-backed API safe to retry: every Idempotency-Key takes effect once.
 
-Importing this opens no connection and reads no environment.
+Importing this opens no connection and reads no environment. A name is loaded when it is asked for.
 """
 
-from oncekey.decorator import idempotent
-from oncekey.dynamodb_store import DynamoDBStore
-from oncekey.errors import (
-    CallNotAnswered,
-    CallUnfinished,
-    ConfigurationError,
-    Final,
-    InProgress,
-    KeyMissing,
-    KeyReused,
-    NotExecuted,
-    OncekeyError,
-    OutcomeUnknown,
-    QuotaExceeded,
-    RequestRefused,
-    ResultUnavailable,
-    StoreError,
-    StoreUnavailable,
-)
-from oncekey.function_decorator import idempotent_function
-from oncekey.http_event import HttpRequest
-from oncekey.ietf_preset import IETF
-from oncekey.late_settlement import settle
-from oncekey.ledger import LedgerComparison, compare_ledgers
-from oncekey.ledger_sort import sorted_by_id
-from oncekey.ledger_values import (
-    Different,
-    FieldDifference,
-    LedgerField,
-    LedgerNotSorted,
-    LedgerTotals,
-    LedgerUnfinished,
-    OnlyOurs,
-    OnlyTheirs,
-)
-from oncekey.operation import Operation, current_operation
-from oncekey.operation_event import OperationEvent
-from oncekey.quota import Quota
-from oncekey.recorded_errors import (
-    ConditionFailed,
-    EffectMisused,
-    RunStopped,
-    TransactionInvalid,
-)
-from oncekey.resolvers import Completed, Question, StillUnknown, resolver
-from oncekey.s3_bucket import ResponseBucket
-from oncekey.settlement import Settlement
-from oncekey.stripe_preset import STRIPE
-from oncekey.tenants import api_key_id, authorizer_value, iam_principal, jwt_claim, single_tenant
-from oncekey.webhook_decorator import webhook
-from oncekey.webhook_delivery import Delivery, Publish
-from oncekey.webhook_schemes import (
-    GitHubSignature,
-    ShopifySignature,
-    StandardWebhooks,
-    StripeSignature,
-)
+from typing import TYPE_CHECKING
+
+from oncekey import lazy
+
+if TYPE_CHECKING:
+    from oncekey.effects.operation import (
+        Operation,
+        current_operation,
+    )
+    from oncekey.errors import (
+        CallNotAnswered,
+        CallUnfinished,
+        ConditionFailed,
+        ConfigurationError,
+        EffectMisused,
+        Final,
+        InProgress,
+        KeyMissing,
+        KeyReused,
+        NotExecuted,
+        OncekeyError,
+        OutcomeUnknown,
+        QuotaExceeded,
+        RequestRefused,
+        ResultUnavailable,
+        RunStopped,
+        StoreError,
+        StoreUnavailable,
+        TransactionInvalid,
+    )
+    from oncekey.functions.decorator import (
+        idempotent_function,
+    )
+    from oncekey.http.decorator import (
+        idempotent,
+    )
+    from oncekey.http.event import (
+        HttpRequest,
+    )
+    from oncekey.http.ietf_preset import (
+        IETF,
+    )
+    from oncekey.http.stripe_preset import (
+        STRIPE,
+    )
+    from oncekey.quotas.quota import (
+        Quota,
+    )
+    from oncekey.settlement.late import (
+        settle,
+    )
+    from oncekey.settlement.resolvers import (
+        Completed,
+        Question,
+        StillUnknown,
+        resolver,
+    )
+    from oncekey.settlement.settlement import (
+        Settlement,
+    )
+    from oncekey.store.dynamodb.store import (
+        DynamoDBStore,
+    )
+    from oncekey.store.s3 import (
+        ResponseBucket,
+    )
+    from oncekey.telemetry.operation_event import (
+        OperationEvent,
+    )
+    from oncekey.tenants import (
+        api_key_id,
+        authorizer_value,
+        iam_principal,
+        jwt_claim,
+        single_tenant,
+    )
 
 __all__ = [
     "IETF",
@@ -69,30 +88,18 @@ __all__ = [
     "Completed",
     "ConditionFailed",
     "ConfigurationError",
-    "Delivery",
-    "Different",
     "DynamoDBStore",
     "EffectMisused",
-    "FieldDifference",
     "Final",
-    "GitHubSignature",
     "HttpRequest",
     "InProgress",
     "KeyMissing",
     "KeyReused",
-    "LedgerComparison",
-    "LedgerField",
-    "LedgerNotSorted",
-    "LedgerTotals",
-    "LedgerUnfinished",
     "NotExecuted",
     "OncekeyError",
-    "OnlyOurs",
-    "OnlyTheirs",
     "Operation",
     "OperationEvent",
     "OutcomeUnknown",
-    "Publish",
     "Question",
     "Quota",
     "QuotaExceeded",
@@ -101,16 +108,12 @@ __all__ = [
     "ResultUnavailable",
     "RunStopped",
     "Settlement",
-    "ShopifySignature",
-    "StandardWebhooks",
     "StillUnknown",
     "StoreError",
     "StoreUnavailable",
-    "StripeSignature",
     "TransactionInvalid",
     "api_key_id",
     "authorizer_value",
-    "compare_ledgers",
     "current_operation",
     "iam_principal",
     "idempotent",
@@ -119,6 +122,59 @@ __all__ = [
     "resolver",
     "settle",
     "single_tenant",
-    "sorted_by_id",
-    "webhook",
 ]
+
+__getattr__, __dir__ = lazy.names(
+    __name__,
+    {
+        "oncekey.effects.operation": (
+            "Operation",
+            "current_operation",
+        ),
+        "oncekey.errors": (
+            "CallNotAnswered",
+            "CallUnfinished",
+            "ConditionFailed",
+            "ConfigurationError",
+            "EffectMisused",
+            "Final",
+            "InProgress",
+            "KeyMissing",
+            "KeyReused",
+            "NotExecuted",
+            "OncekeyError",
+            "OutcomeUnknown",
+            "QuotaExceeded",
+            "RequestRefused",
+            "ResultUnavailable",
+            "RunStopped",
+            "StoreError",
+            "StoreUnavailable",
+            "TransactionInvalid",
+        ),
+        "oncekey.functions.decorator": ("idempotent_function",),
+        "oncekey.http.decorator": ("idempotent",),
+        "oncekey.http.event": ("HttpRequest",),
+        "oncekey.http.ietf_preset": ("IETF",),
+        "oncekey.http.stripe_preset": ("STRIPE",),
+        "oncekey.quotas.quota": ("Quota",),
+        "oncekey.settlement.late": ("settle",),
+        "oncekey.settlement.resolvers": (
+            "Completed",
+            "Question",
+            "StillUnknown",
+            "resolver",
+        ),
+        "oncekey.settlement.settlement": ("Settlement",),
+        "oncekey.store.dynamodb.store": ("DynamoDBStore",),
+        "oncekey.store.s3": ("ResponseBucket",),
+        "oncekey.telemetry.operation_event": ("OperationEvent",),
+        "oncekey.tenants": (
+            "api_key_id",
+            "authorizer_value",
+            "iam_principal",
+            "jwt_claim",
+            "single_tenant",
+        ),
+    },
+)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from oncekey import telemetry, tenants
+from oncekey import tenants
+from oncekey.effects.handlers import is_coroutine_function
+from oncekey.effects.raised import EXITS
 from oncekey.errors import ConfigurationError
-from oncekey.handlers import is_coroutine_function
-from oncekey.http_key import MAX_KEY_LENGTH
-from oncekey.raised import EXITS
-from oncekey.record import Effects
-from oncekey.secret_words import secret_words
-from oncekey.settings import settings_from
+from oncekey.record.record import Effects
+from oncekey.settings import MAX_KEY_LENGTH, settings_from
+from oncekey.store.secret_words import secret_words
+from oncekey.telemetry import requests as telemetry
 
 _SOURCES = (
     tenants.jwt_claim,

@@ -54,6 +54,7 @@ _RANGES = {
     "due_shards": (1, 1000),
     "store_timeout_ms": (1, 60_000),
 }
+MAX_KEY_LENGTH = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

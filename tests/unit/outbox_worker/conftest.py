@@ -9,7 +9,7 @@ import pytest
 from functions.refunds.handler import create_refund
 from functions.shared import refunds_table
 from functions.shared.models import ProviderEvent
-from oncekey.sqs_queue import SqsQueue
+from oncekey.store.sqs import SqsQueue
 from tests.support.provider_events import REFUND
 
 if TYPE_CHECKING:

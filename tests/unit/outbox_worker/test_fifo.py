@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import boto3
 
 from functions.outbox_worker.handler import handler
-from oncekey.dynamodb_outbox import OutboxTable
-from oncekey.relay import OutboxRelay
-from oncekey.sqs_queue import SqsQueue
+from oncekey.outbox.relay import OutboxRelay
+from oncekey.store.dynamodb.outbox import OutboxTable
+from oncekey.store.sqs import SqsQueue
 from oncekey_local.batch_event import message_record
 from tests.support.events import load
 from tests.support.queue_events import failed

@@ -17,7 +17,7 @@ from functions.outbox_worker.handler import handler, logger
 from functions.shared import provider as provider_of_functions
 from functions.shared.models import Charge
 from oncekey import InProgress, OutcomeUnknown, StoreUnavailable
-from oncekey.worker import Worker
+from oncekey.outbox.worker import Worker
 from tests.support.events import load
 from tests.support.provider import API_KEY, sdk
 from tests.support.queue_events import MESSAGE, delivery, failed, message

@@ -15,8 +15,8 @@ from functions.shared import payments_table
 from oncekey import InProgress, OutcomeUnknown
 from oncekey.clock import SystemClock
 from oncekey.errors import JobUnfinished
-from oncekey.jobs import Jobs
-from oncekey.worker import Worker
+from oncekey.outbox.worker import Worker
+from oncekey.queued.jobs import Jobs
 from tests.support.queue_events import delivery, failed, message
 from tests.support.reference_tables import physical
 from tests.support.report_requests import json_of, post_report

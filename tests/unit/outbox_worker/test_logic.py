@@ -12,7 +12,7 @@ from functions.outbox_worker import logic
 from functions.shared import provider as provider_of_functions
 from functions.shared.models import Charge
 from oncekey import InProgress, NotExecuted, idempotent_function
-from oncekey.operation import current_operation
+from oncekey.effects.operation import current_operation
 from tests.support.queue_events import MESSAGE
 from tests.support.reference_tables import PAYMENT_ID
 from tests.support.stripe_answers import Scripted, invalid, lost

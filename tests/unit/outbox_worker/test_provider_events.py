@@ -15,7 +15,7 @@ from functions.shared import refunds_table
 from functions.shared.models import ProviderEvent
 from oncekey import InProgress
 from oncekey.clock import SystemClock
-from oncekey.references import read_reference
+from oncekey.record.references import read_reference
 from tests.support.events import load
 from tests.support.protected import is_replay, problem_of
 from tests.support.provider_events import FAILED, INTENT, PROCESSING, REFUND, SUCCEEDED, payment

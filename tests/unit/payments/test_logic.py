@@ -13,7 +13,7 @@ from functions.shared import dynamodb
 from functions.shared.models import Charge
 from functions.shared.payments_table import Status
 from oncekey import NotExecuted, idempotent_function, single_tenant
-from oncekey.operation import current_operation, downstream_key
+from oncekey.effects.operation import current_operation, downstream_key
 from tests.support.dynamodb import Recorder
 from tests.support.reference_tables import PAYMENT_ID
 

@@ -12,7 +12,7 @@ from functions.refunds import logic
 from functions.refunds.models import Refund, RefundRequest
 from functions.shared import provider as provider_of_functions
 from oncekey import NotExecuted, Operation
-from oncekey.operation import downstream_key
+from oncekey.effects.operation import downstream_key
 from tests.support.provider import sdk
 from tests.support.reference_tables import PAYMENT_ID
 from tests.support.stripe_answers import Scripted, invalid, lost

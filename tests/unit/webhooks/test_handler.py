@@ -9,7 +9,7 @@ import pytest
 
 from functions.webhooks.handler import handler
 from oncekey.clock import SystemClock
-from oncekey.inbox import delivered
+from oncekey.outbox.inbox import delivered
 from tests.support.events import load, with_header, with_route
 from tests.support.protected import problem_of
 from tests.support.reference_tables import PAYMENT_ID

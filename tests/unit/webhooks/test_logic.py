@@ -15,7 +15,7 @@ from tests.support.events import load
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from oncekey import Publish
+    from oncekey.webhooks import Publish
 
 EVENT: dict[str, Any] = json.loads(load("apigw_http_v2_stripe_webhook")["body"])
 

@@ -9,28 +9,28 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from oncekey import commands, retry
-from oncekey.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
-from oncekey.effect_use import Use
+from oncekey.effects.effect_use import Use
+from oncekey.effects.raised import leaves
+from oncekey.effects.run_order import RunOrder
+from oncekey.effects.transaction import Collected
 from oncekey.errors import NotExecuted, StoreError
-from oncekey.raised import leaves
-from oncekey.retry import Budget
-from oncekey.run_order import RunOrder
-from oncekey.steps import NO_STEPS
-from oncekey.transaction import Collected
+from oncekey.flow import commands, retry
+from oncekey.flow.retry import Budget
+from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
+from oncekey.record.steps import NO_STEPS
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.step_results import Found
-    from oncekey.store import Refused, Written
+    from oncekey.effects.step_results import Found
+    from oncekey.flow.commands import Flow
+    from oncekey.store.store import Refused, Written
 
 _MOST_FAILURES = 3
 
 
 @dataclass(slots=True, kw_only=True)
 class BareRun:
-    """One run; see `oncekey.journal.Journal` for what its flows are for."""
+    """One run; see `oncekey.effects.journal.Journal` for what its flows are for."""
 
     operation_id: str
     clock: Clock
@@ -95,7 +95,7 @@ class BareRun:
             call_timeout_ms=self.call_timeout_ms,
             max_failures=_MOST_FAILURES,
         )
-        for blob in claimed(taken):
+        for blob in claimed(taken.messages):
             yield from retry.keep(blob, budget, self.clock)
         reply = yield from self._sent(whole, budget)
         if isinstance(reply, ConditionsFailed | Inapplicable):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from oncekey.recorded_errors import EffectMisused
+from oncekey.errors import EffectMisused
 
 
 @dataclass(slots=True)

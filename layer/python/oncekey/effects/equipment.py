@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.driver import drive, never
-from oncekey.driver_async import drive_async
-from oncekey.outbox import Outbox, Source
-from oncekey.recorded_work import RecordedWork
-from oncekey.transaction import Transaction
+from oncekey.effects.outbox import Outbox, Source
+from oncekey.effects.recorded_work import RecordedWork
+from oncekey.effects.transaction import Transaction
+from oncekey.flow.driver import drive, never
+from oncekey.flow.driver_async import drive_async
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.bare_run import BareRun
     from oncekey.clock import Clock
-    from oncekey.commands import Flow, Invoke, Result
-    from oncekey.journal import Journal
-    from oncekey.operation import Operation
-    from oncekey.store import Store
+    from oncekey.effects.bare_run import BareRun
+    from oncekey.effects.journal import Journal
+    from oncekey.effects.operation import Operation
+    from oncekey.flow.commands import Flow, Invoke, Result
+    from oncekey.store.store import Store
 
 
 def equipped(

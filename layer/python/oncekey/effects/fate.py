@@ -5,16 +5,15 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from oncekey.commands import Answered, Raised, Unsendable
-from oncekey.errors import Final, NotExecuted
-from oncekey.raised import leaves
-from oncekey.record import Effects
-from oncekey.recorded_errors import RunStopped
+from oncekey.effects.raised import leaves
+from oncekey.errors import Final, NotExecuted, RunStopped
+from oncekey.flow.commands import Answered, Raised, Unsendable
+from oncekey.record.record import Effects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.commands import Result
+    from oncekey.flow.commands import Result
 
 
 def never_spent(_error: BaseException) -> bool:

@@ -6,8 +6,8 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Any
 
+from oncekey.effects.operation import Operation
 from oncekey.misuse import function_faults
-from oncekey.operation import Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

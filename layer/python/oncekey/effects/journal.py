@@ -1,6 +1,6 @@
 """The journal of one attempt at a recorded operation: what it has begun, finished and committed.
 
-Its methods are flows; `oncekey.recorded_work` carries them out for the operation object.
+Its methods are flows; `oncekey.effects.recorded_work` carries them out for the operation object.
 """
 
 from __future__ import annotations
@@ -9,33 +9,32 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
-from oncekey import retry
-from oncekey.commands import Raised
-from oncekey.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
-from oncekey.effect_use import Use
-from oncekey.errors import StoreError
-from oncekey.fate import is_proof, never_spent
-from oncekey.raised import is_exit
-from oncekey.recorded_errors import EffectMisused, RunStopped
-from oncekey.retry import Budget
-from oncekey.run_order import RunOrder
-from oncekey.step_results import Found, found, kept
-from oncekey.step_transitions import ClearStep, FinishStep, StartStep, StepTransition
-from oncekey.steps import FinishedStep, StartedStep
-from oncekey.stop import Stop, StopReason
-from oncekey.store import Refused
-from oncekey.stored_answer import AnswerDamaged, has_room_for_step
-from oncekey.transaction import Collected
-from oncekey.transition_rules import applied, has_landed
+from oncekey.effects.effect_use import Use
+from oncekey.effects.fate import is_proof, never_spent
+from oncekey.effects.raised import is_exit
+from oncekey.effects.run_order import RunOrder
+from oncekey.effects.step_results import Found, found, kept
+from oncekey.effects.stop import Stop, StopReason
+from oncekey.effects.transaction import Collected
+from oncekey.errors import EffectMisused, RunStopped, StoreError
+from oncekey.flow import retry
+from oncekey.flow.commands import Raised
+from oncekey.flow.retry import Budget
+from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
+from oncekey.record.rules import applied, has_landed
+from oncekey.record.steps import FinishedStep, StartedStep
+from oncekey.record.stored_answer import AnswerDamaged, has_room_for_step
+from oncekey.record.transitions import ClearStep, FinishStep, StartStep, StepTransition
+from oncekey.store.store import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import NoReturn
 
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.record import Record
-    from oncekey.store import Written
+    from oncekey.flow.commands import Flow
+    from oncekey.record.record import Record
+    from oncekey.store.store import Written
 
 # Before a step has run the caller loses nothing by an early refusal: it sends the request again.
 _MOST_START_FAILURES = 3
@@ -292,7 +291,7 @@ class Journal:
             messages=tuple(taken.messages),
         )
         try:
-            for blob in claimed(taken):
+            for blob in claimed(taken.messages):
                 yield from retry.keep(blob, self.budget(), self.clock)
             self._about_to_write()
             reply = yield from retry.commit(

@@ -13,9 +13,9 @@ from oncekey.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
-    from oncekey.outbox import Outbox
-    from oncekey.recorded_work import RecordedWork
-    from oncekey.transaction import Transaction
+    from oncekey.effects.outbox import Outbox
+    from oncekey.effects.recorded_work import RecordedWork
+    from oncekey.effects.transaction import Transaction
 
 R = TypeVar("R")
 

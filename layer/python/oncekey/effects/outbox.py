@@ -5,62 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey.canonical import MAX_DEPTH
-from oncekey.message_text import is_too_deep, queue_text
-from oncekey.recorded_errors import TransactionInvalid
-from oncekey.stored_answer import Elsewhere, Place
+from oncekey.encoding.canonical import MAX_DEPTH
+from oncekey.errors import TransactionInvalid
+from oncekey.record.message import Message
+from oncekey.record.message_text import is_too_deep, queue_text
+from oncekey.record.stored_answer import Elsewhere, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.transaction import Collected
+    from oncekey.effects.transaction import Collected
 
 # SQS takes messages of 256 KiB everywhere, and more since 2025; the rest is for attributes.
 LARGEST_INLINE_PAYLOAD_BYTES = 200_000
 LONGEST_TOPIC = 256
-_OVERHEAD_BYTES = 400
 # Workers believe these: an author's message must not pass for an accepted request.
 _OUR_TOPICS = "oncekey."
 # DynamoDB's transactions have 100 items at the most.
 _MOST_IN_A_COMMIT = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """A message that will be sent once the operation has committed it.
-
-    `id` is never reused; workers deduplicate by it. `payload` is JSON text. `claim` says where a
-    large one is kept in the bucket; then it is not part of the outbox's item. `sequence` is its
-    place among the messages of its operation.
-    """
-
-    id: str
-    topic: str
-    payload: str = field(repr=False)
-    operation_id: str
-    operation: str
-    tenant: str
-    created_at_ms: int
-    claim: Elsewhere | None = None
-    sequence: int = 0
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of the outbox's item, about."""
-        payload = len(self.payload.encode("utf-8")) if self.claim is None else 0
-        names = (self.id, self.topic, self.operation_id, self.operation, self.tenant)
-        return payload + sum(len(name.encode("utf-8")) for name in names) + _OVERHEAD_BYTES
-
-    @property
-    def order(self) -> tuple[int, int]:
-        """What comes first has the lesser one: by time, and within an operation by its place."""
-        return (self.created_at_ms, self.sequence)
-
-    def __str__(self) -> str:
-        return f"message to {self.topic}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

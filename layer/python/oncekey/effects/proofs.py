@@ -12,8 +12,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from oncekey.effects.raised import leaves
 from oncekey.errors import NotExecuted
-from oncekey.raised import leaves
 
 if TYPE_CHECKING:
     from contextvars import Token

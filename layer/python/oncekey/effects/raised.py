@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from oncekey.errors import Final
-from oncekey.recorded_errors import RunStopped
+from oncekey.errors import Final, RunStopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,21 +7,21 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from oncekey.handlers import is_awaitable, is_coroutine_function, never_awaited
-from oncekey.raised import final_in
-from oncekey.recorded_errors import EffectMisused
-from oncekey.results import decode, encode
-from oncekey.step_results import final_text
+from oncekey.effects.handlers import is_awaitable, is_coroutine_function, never_awaited
+from oncekey.effects.raised import final_in
+from oncekey.effects.step_results import final_text
+from oncekey.encoding.results import decode, encode
+from oncekey.errors import EffectMisused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from oncekey.commands import Flow
-    from oncekey.effect_use import Use
+    from oncekey.effects.effect_use import Use
+    from oncekey.effects.outbox import Outbox
+    from oncekey.effects.step_results import Found
+    from oncekey.effects.transaction import Collected, Transaction
     from oncekey.errors import Final
-    from oncekey.outbox import Outbox
-    from oncekey.step_results import Found
-    from oncekey.transaction import Collected, Transaction
+    from oncekey.flow.commands import Flow
 
 
 R = TypeVar("R")
@@ -31,23 +31,23 @@ class Run(Protocol):
     """The flows of a run: a `Journal`, or a `BareRun` outside any record."""
 
     def begin(self, name: str, *, is_idempotent: bool) -> Flow[Found | None]:
-        """See `oncekey.journal.Journal.begin`."""
+        """See `oncekey.effects.journal.Journal.begin`."""
         ...
 
     def finish(self, name: str, text: str | None, *, is_final: bool = False) -> Flow[None]:
-        """See `oncekey.journal.Journal.finish`."""
+        """See `oncekey.effects.journal.Journal.finish`."""
         ...
 
     def fail(self, name: str, error: BaseException) -> Flow[None]:
-        """See `oncekey.journal.Journal.fail`."""
+        """See `oncekey.effects.journal.Journal.fail`."""
         ...
 
     def take_back(self, name: str) -> Flow[None]:
-        """See `oncekey.journal.Journal.take_back`."""
+        """See `oncekey.effects.journal.Journal.take_back`."""
         ...
 
     def commit(self, name: str) -> Flow[None]:
-        """See `oncekey.journal.Journal.commit`."""
+        """See `oncekey.effects.journal.Journal.commit`."""
         ...
 
 
@@ -67,7 +67,7 @@ class RecordedWork:
     drive_async: Callable[[Flow[Any]], Awaitable[Any]] = field(repr=False)
 
     def step(self, name: str, function: Callable[[], R], *, is_idempotent: bool) -> R:
-        """See `oncekey.operation.Operation.step`."""
+        """See `oncekey.effects.operation.Operation.step`."""
         _check_function(name, function)
         if is_coroutine_function(function):
             raise EffectMisused(
@@ -87,7 +87,7 @@ class RecordedWork:
     async def step_async(
         self, name: str, function: Callable[[], Awaitable[R]], *, is_idempotent: bool
     ) -> R:
-        """See `oncekey.operation.Operation.step_async`."""
+        """See `oncekey.effects.operation.Operation.step_async`."""
         _check_function(name, function)
         self.use.open(name, f"op.step_async({name!r})")
         is_done = False
@@ -101,7 +101,7 @@ class RecordedWork:
             raise
 
     def commit(self, name: str) -> None:
-        """See `oncekey.operation.Operation.commit`."""
+        """See `oncekey.effects.operation.Operation.commit`."""
         self.use.open(name, f"op.commit({name!r})")
         is_done = False
         try:
@@ -113,7 +113,7 @@ class RecordedWork:
             raise
 
     async def commit_async(self, name: str) -> None:
-        """See `oncekey.operation.Operation.commit_async`."""
+        """See `oncekey.effects.operation.Operation.commit_async`."""
         self.use.open(name, f"op.commit_async({name!r})")
         is_done = False
         try:
@@ -125,7 +125,7 @@ class RecordedWork:
             raise
 
     def discard(self) -> None:
-        """See `oncekey.operation.Operation.discard`."""
+        """See `oncekey.effects.operation.Operation.discard`."""
         self.use.check_outside_step("op.discard")
         self.collected.take()
 

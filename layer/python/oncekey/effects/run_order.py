@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from oncekey.recorded_errors import EffectMisused
+from oncekey.errors import EffectMisused
 
 if TYPE_CHECKING:
-    from oncekey.steps import Steps
+    from oncekey.record.steps import Steps
 
 LONGEST_NAME = 64
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey import retry, telemetry
+from oncekey.encoding.results import decode, encode
 from oncekey.errors import Final
-from oncekey.results import decode, encode
-from oncekey.stored_answer import AnswerDamaged, Elsewhere, NotKept, keep_result, opened
+from oncekey.flow import retry
+from oncekey.record.stored_answer import AnswerDamaged, Elsewhere, NotKept, keep_result, opened
+from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.record import Record
-    from oncekey.retry import Budget
-    from oncekey.steps import FinishedStep
-    from oncekey.stored_answer import StoredAnswer
+    from oncekey.flow.commands import Flow
+    from oncekey.flow.retry import Budget
+    from oncekey.record.record import Record
+    from oncekey.record.steps import FinishedStep
+    from oncekey.record.stored_answer import StoredAnswer
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.business_write import BusinessWrite
-from oncekey.dynamodb_sizes import LARGEST_ITEM_BYTES, LARGEST_TRANSACTION_BYTES
-from oncekey.dynamodb_writes import conditions, low_level, size_bytes
-from oncekey.recorded_errors import TransactionInvalid
+from oncekey.errors import TransactionInvalid
+from oncekey.record.business_write import BusinessWrite
+from oncekey.store.dynamodb.author_writes import conditions, low_level, size_bytes
+from oncekey.store.dynamodb.sizes import LARGEST_ITEM_BYTES, LARGEST_TRANSACTION_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from oncekey.dynamodb_writes import Condition, Values
     from oncekey.errors import Final
-    from oncekey.outbox import Message
+    from oncekey.record.message import Message
+    from oncekey.store.dynamodb.author_writes import Condition, Values
 
 # DynamoDB takes 100 actions; the record's own is one, the item of a large answer another.
 MOST_ITEMS = 98

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from oncekey.results_refusals import Unreadable, Unstorable
+from oncekey.encoding.refusals import Unreadable, Unstorable
 
 
 def kind_of(cls: type) -> str | None:

@@ -16,8 +16,8 @@ from functools import cached_property
 from types import MemberDescriptorType
 from typing import Any
 
-from oncekey.results_class_names import class_name, find_class, kind_of
-from oncekey.results_refusals import Unreadable, Unstorable
+from oncekey.encoding.class_names import class_name, find_class, kind_of
+from oncekey.encoding.refusals import Unreadable, Unstorable
 
 _MODEL_SLOTS = {"__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"}
 

@@ -22,7 +22,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from oncekey.canonical import MAX_DEPTH, NotCanonical, canonical_value
+from oncekey.encoding.canonical import MAX_DEPTH, NotCanonical, canonical_value
 
 _LONGEST_SHOWN_NAME = 40
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-from oncekey.results_classes import Parts, put_together, take_apart
-from oncekey.results_refusals import Unreadable, Unstorable, refusal, step_of_key
-from oncekey.results_scalars import READERS, TAG, WRITERS, is_plain_text, node
+from oncekey.encoding.classes import Parts, put_together, take_apart
+from oncekey.encoding.refusals import Unreadable, Unstorable, refusal, step_of_key
+from oncekey.encoding.scalars import READERS, TAG, WRITERS, is_plain_text, node
 
 # Deeper values are refused at this depth on every Python version, rather than wherever its own
 # stack ends.

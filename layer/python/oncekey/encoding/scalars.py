@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from oncekey.not_now import NotNowBody
-from oncekey.results_refusals import Unstorable
+from oncekey.encoding.not_now import NotNowBody
+from oncekey.encoding.refusals import Unstorable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

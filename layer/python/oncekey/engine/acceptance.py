@@ -4,25 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey import quota_counting, retry, telemetry
-from oncekey.commit import Commit, Inapplicable, token
+from oncekey.engine import quota_counting
+from oncekey.engine.job import message_of
+from oncekey.engine.operation_pointer import pointer_to
 from oncekey.errors import StoreError
-from oncekey.job import message_of
-from oncekey.operation_pointer import pointer_to
-from oncekey.outcome import Refusal
-from oncekey.pending_transitions import Enqueue, TimeOut, Waiting
-from oncekey.store import Refused, Written
-from oncekey.stored_answer import Blob
-from oncekey.transition_rules import applied
-from oncekey.transitions import Ending, ExpireLease, Release, Retry, seen
+from oncekey.flow import retry
+from oncekey.record.commit import Commit, Inapplicable, token
+from oncekey.record.outcome import Refusal
+from oncekey.record.rules import applied
+from oncekey.record.stored_answer import Blob
+from oncekey.record.transitions import (
+    Ending,
+    Enqueue,
+    ExpireLease,
+    Release,
+    Retry,
+    TimeOut,
+    Waiting,
+    seen,
+)
+from oncekey.store.store import Refused, Written
+from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
-    from oncekey.claim import Claim
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.record import Record
-    from oncekey.retry import Budget
-    from oncekey.transitions import Reserve
+    from oncekey.engine.claim import Claim
+    from oncekey.flow.commands import Flow
+    from oncekey.flow.retry import Budget
+    from oncekey.record.record import Record
+    from oncekey.record.transitions import Reserve
 
 
 def accept(
@@ -37,7 +47,7 @@ def accept(
     All of it is applied, or nothing; nothing, if it is refused for the tenant's quota.
 
     Raises:
-        StoreError: as for `oncekey.retry.commit`.
+        StoreError: as for `oncekey.flow.retry.commit`.
     """
     assert claim.job is not None
     record = applied(transition, met)

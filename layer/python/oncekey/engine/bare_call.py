@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey.bare_run import BareRun
-from oncekey.claim import remaining_ms
-from oncekey.driver import drive
-from oncekey.driver_async import drive_async
-from oncekey.equipment import equipped, never_async
-from oncekey.record import Effects
+from oncekey.effects.bare_run import BareRun
+from oncekey.effects.equipment import equipped, never_async
+from oncekey.engine.claim import remaining_ms
+from oncekey.flow.driver import drive
+from oncekey.flow.driver_async import drive_async
+from oncekey.record.record import Effects
 from oncekey.settings import DEFAULT_LEASE_MS, STORE_TIMEOUT_MS
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from oncekey.clock import Clock
-    from oncekey.operation import Operation
-    from oncekey.store import Store
+    from oncekey.effects.operation import Operation
+    from oncekey.store.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,18 +6,18 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.policy import IETF_NAME, Encoding, Policy
-from oncekey.record import Due, Effects, Record, Status
+from oncekey.record.policy import IETF_NAME, Encoding, Policy
+from oncekey.record.record import Due, Effects, Record, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.identity import Identity
-    from oncekey.job import Job
-    from oncekey.operation_event import OnEvent
-    from oncekey.quota import Quota
-    from oncekey.quota_memory import QuotaMemory
+    from oncekey.engine.job import Job
+    from oncekey.quotas.memory import QuotaMemory
+    from oncekey.quotas.quota import Quota
+    from oncekey.record.identity import Identity
     from oncekey.settings import Settings
+    from oncekey.telemetry.operation_event import OnEvent
 
 
 # A first request arrives within it, whatever the network does.

@@ -5,32 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from oncekey import commands, retry, telemetry
-from oncekey.commands import Raised
+from oncekey.effects.fate import decide, never_spent
+from oncekey.effects.journal import Journal
+from oncekey.effects.operation import Operation
+from oncekey.engine.operation_pointer import pointer_to
+from oncekey.engine.quota_counting import limited
+from oncekey.engine.recorded_recorder import recorded
+from oncekey.engine.recorder import Recorder
+from oncekey.engine.replay import replay
+from oncekey.engine.reservation import ANSWER_MARGIN_MS, reserve
 from oncekey.errors import StoreError
-from oncekey.fate import decide, never_spent
-from oncekey.journal import Journal
-from oncekey.operation import Operation
-from oncekey.operation_event import tell
-from oncekey.operation_pointer import pointer_to
-from oncekey.outcome import RETRY_SOON_MS, Outcome, Reason, Refusal, Replayed
-from oncekey.quota_counting import limited
-from oncekey.record import Effects, Status
-from oncekey.recorded_recorder import recorded
-from oncekey.recorder import Recorder
-from oncekey.references import reference_to
-from oncekey.replay import replay
-from oncekey.reservation import ANSWER_MARGIN_MS, reserve
-from oncekey.retry import Budget
+from oncekey.flow import commands, retry
+from oncekey.flow.commands import Raised
+from oncekey.flow.retry import Budget
+from oncekey.record.outcome import RETRY_SOON_MS, Outcome, Reason, Refusal, Replayed
+from oncekey.record.record import Effects, Status
+from oncekey.record.references import reference_to
+from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry.operation_event import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.claim import Claim
     from oncekey.clock import Clock
-    from oncekey.commands import Flow, Result
-    from oncekey.outcome import Decision
-    from oncekey.record import Record
+    from oncekey.engine.claim import Claim
+    from oncekey.flow.commands import Flow, Result
+    from oncekey.record.outcome import Decision
+    from oncekey.record.record import Record
 
     Reserving = Callable[[Claim, str, Budget, Clock], Flow[Decision]]
 
@@ -170,7 +171,7 @@ def _withdrawn(
 
 @dataclass(frozen=True, slots=True)
 class _Proofs:
-    """What proves that nothing happened; see `oncekey.fate.is_proof`."""
+    """What proves that nothing happened; see `oncekey.effects.fate.is_proof`."""
 
     is_not_executed: Callable[[BaseException], bool]
     is_spent: Callable[[BaseException], bool]

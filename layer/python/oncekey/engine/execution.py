@@ -6,27 +6,27 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from oncekey import proofs
-from oncekey.breaker import breaker_of
-from oncekey.commands import Raised
-from oncekey.driver import drive
-from oncekey.driver_async import drive_async
-from oncekey.engine import attempt
-from oncekey.equipment import equipped
-from oncekey.outcome import Outcome, Reason, Refusal
-from oncekey.quota_memory import memory_of
-from oncekey.reservation import reserve
+from oncekey.effects import proofs
+from oncekey.effects.equipment import equipped
+from oncekey.engine.engine import attempt
+from oncekey.engine.reservation import reserve
+from oncekey.flow.commands import Raised
+from oncekey.flow.driver import drive
+from oncekey.flow.driver_async import drive_async
+from oncekey.quotas.memory import memory_of
+from oncekey.record.outcome import Outcome, Reason, Refusal
+from oncekey.store.breaker import breaker_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from oncekey.claim import Claim
     from oncekey.clock import Clock
-    from oncekey.commands import Flow, Invoke, Result
-    from oncekey.engine import Reserving
-    from oncekey.operation import Operation
-    from oncekey.proofs import Attempting
-    from oncekey.store import Store
+    from oncekey.effects.operation import Operation
+    from oncekey.effects.proofs import Attempting
+    from oncekey.engine.claim import Claim
+    from oncekey.engine.engine import Reserving
+    from oncekey.flow.commands import Flow, Invoke, Result
+    from oncekey.store.store import Store
 
 # When the invocation ends that is being carried out: what is called below it has no more time.
 enclosing_deadline_ms: ContextVar[int | None] = ContextVar("oncekey_deadline_ms", default=None)
@@ -36,7 +36,7 @@ enclosing_deadline_ms: ContextVar[int | None] = ContextVar("oncekey_deadline_ms"
 class Execution:
     """Where records are, the clock they are judged by, and what proves that nothing happened.
 
-    `result_of`: see `oncekey.engine.attempt`.
+    `result_of`: see `oncekey.engine.engine.attempt`.
     """
 
     store: Store
@@ -50,7 +50,7 @@ class Execution:
         invocation: Callable[[Operation], Result],
         reserving: Reserving = reserve,
     ) -> Outcome:
-        """Carry out `claim`; see `oncekey.engine.attempt`."""
+        """Carry out `claim`; see `oncekey.engine.engine.attempt`."""
         refusal = self._refused_by_breaker()
         if refusal is not None:
             return refusal
@@ -109,9 +109,10 @@ class Execution:
         )
 
     def _operation(self, command: Invoke) -> Operation:
+        operation: Operation = command.operation
         if command.journal is None:
-            return command.operation
-        return equipped(command.operation, command.journal, lambda: self.store, self.clock)
+            return operation
+        return equipped(operation, command.journal, lambda: self.store, self.clock)
 
     def _refused_by_breaker(self) -> Refusal | None:
         refused_for_ms = breaker_of(self.store).refuses_for_ms(self.clock.now_ms())

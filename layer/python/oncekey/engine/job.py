@@ -8,20 +8,20 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey import job_telemetry
-from oncekey.canonical import MAX_DEPTH
-from oncekey.envelope import EnvelopeUnreadable
-from oncekey.errors import RequestRefused
-from oncekey.identity import digest
-from oncekey.kept_event import kept_event, with_sender
-from oncekey.message_text import is_too_deep, is_value_too_deep
-from oncekey.outbox import LARGEST_INLINE_PAYLOAD_BYTES, Message, kept_apart
-from oncekey.stored_answer import AnswerDamaged, opened
+from oncekey.effects.outbox import LARGEST_INLINE_PAYLOAD_BYTES, kept_apart
+from oncekey.encoding.canonical import MAX_DEPTH
+from oncekey.engine.kept_event import kept_event, with_sender
+from oncekey.errors import EnvelopeUnreadable, RequestRefused
+from oncekey.record.identity import digest
+from oncekey.record.message import Message
+from oncekey.record.message_text import is_too_deep, is_value_too_deep
+from oncekey.record.stored_answer import AnswerDamaged, opened
+from oncekey.telemetry import jobs as job_telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from oncekey.record import Record
+    from oncekey.record.record import Record
     from oncekey.tenants import Caller
 
 # The topic of the messages that tell workers of accepted requests.

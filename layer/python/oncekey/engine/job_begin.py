@@ -5,31 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from oncekey import retry
-from oncekey.acceptance import timed_out
-from oncekey.operation_event import tell
-from oncekey.outcome import Decision, Held, Reason, Refusal, Replayed
-from oncekey.pending_transitions import Begin
-from oncekey.record import Effects, Status
-from oncekey.reservation import (
+from oncekey.engine.acceptance import timed_out
+from oncekey.engine.reservation import (
     MOST_ROUNDS,
     SHORTEST_RETRY_AFTER_MS,
     decide,
     lease,
     outcome_unknown,
 )
-from oncekey.store import Refused
-from oncekey.transition_rules import applied
-from oncekey.transitions import Reserve, TakeOver
+from oncekey.flow import retry
+from oncekey.record.outcome import Decision, Held, Reason, Refusal, Replayed
+from oncekey.record.record import Effects, Status
+from oncekey.record.rules import applied
+from oncekey.record.transitions import Begin, Reserve, TakeOver
+from oncekey.store.store import Refused
+from oncekey.telemetry.operation_event import tell
 
 if TYPE_CHECKING:
-    from oncekey.claim import Claim
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.job import Task
-    from oncekey.record import Record
-    from oncekey.reservation import Write
-    from oncekey.retry import Budget
+    from oncekey.engine.claim import Claim
+    from oncekey.engine.job import Task
+    from oncekey.engine.reservation import Write
+    from oncekey.flow.commands import Flow
+    from oncekey.flow.retry import Budget
+    from oncekey.record.record import Record
 
 
 def begin(task: Task, claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Decision]:
@@ -39,7 +38,7 @@ def begin(task: Task, claim: Claim, owner: str, budget: Budget, clock: Clock) ->
     task whose worker died is taken up again as a retry of its request would be.
 
     Raises:
-        StoreError: as for `oncekey.reservation.reserve`.
+        StoreError: as for `oncekey.engine.reservation.reserve`.
     """
     met = yield from retry.read(task.pk, budget, clock)
     takes_over = False

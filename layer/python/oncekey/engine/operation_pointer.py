@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey.identity import digest
-from oncekey.policy import LONGEST_WORK_S
-from oncekey.stored_answer import Blob, Elsewhere, Place
+from oncekey.record.identity import digest
+from oncekey.record.policy import LONGEST_WORK_S
+from oncekey.record.stored_answer import Blob, Elsewhere, Place
 
 if TYPE_CHECKING:
-    from oncekey.claim import Claim
-    from oncekey.record import Record
+    from oncekey.engine.claim import Claim
+    from oncekey.record.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,26 +6,27 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from oncekey import quota_telemetry, retry
-from oncekey.commit import Commit, ConditionsFailed, Inapplicable
 from oncekey.errors import StoreError
-from oncekey.identity import digest
-from oncekey.outcome import RETRY_SOON_MS, Reason, Refusal, Replayed
-from oncekey.quota_counter import Count, RefusedCount, after_refusal
-from oncekey.quota_memory import QuotaMemory
-from oncekey.transitions import Reserve
+from oncekey.flow import retry
+from oncekey.quotas.memory import QuotaMemory
+from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
+from oncekey.record.counter import Count, RefusedCount, after_refusal
+from oncekey.record.identity import digest
+from oncekey.record.outcome import RETRY_SOON_MS, Reason, Refusal, Replayed
+from oncekey.record.transitions import Reserve
+from oncekey.telemetry import quotas as quota_telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.claim import Claim
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.quota import Quota
-    from oncekey.record import Record
-    from oncekey.retry import Budget
-    from oncekey.store import Refused, Written
-    from oncekey.transitions import Transition
+    from oncekey.engine.claim import Claim
+    from oncekey.flow.commands import Flow
+    from oncekey.flow.retry import Budget
+    from oncekey.quotas.quota import Quota
+    from oncekey.record.record import Record
+    from oncekey.record.transitions import Transition
+    from oncekey.store.store import Refused, Written
 
     Reply = Written | Refused | ConditionsFailed | Inapplicable
 
@@ -63,7 +64,7 @@ def commit(
     returns `Refusal`, nothing was applied.
 
     Raises:
-        StoreError: as for `oncekey.retry.commit`. The key is reserved and counted, or neither.
+        StoreError: as for `oncekey.flow.retry.commit`. The key is reserved and counted, or neither.
     """
     reserve = whole.transition
     if not isinstance(reserve, Reserve) or not claim.counts_keys:

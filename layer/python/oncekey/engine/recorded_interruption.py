@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncekey import retry, telemetry
-from oncekey.commands import Answered, Flow, Unsendable
+from oncekey.effects.stop import Stop, StopReason
+from oncekey.engine.recorder import Recorder
+from oncekey.engine.replay import replay
+from oncekey.engine.reservation import outcome_unknown, running
 from oncekey.errors import StoreError
-from oncekey.outcome import RETRY_SOON_MS, Failed, Outcome, Ran, Reason, Refusal, Replayed
-from oncekey.record import Record, Status
-from oncekey.recorder import Recorder
-from oncekey.replay import replay
-from oncekey.reservation import outcome_unknown, running
-from oncekey.step_transitions import ClearStep
-from oncekey.stop import Stop, StopReason
-from oncekey.store import Refused, Written
-from oncekey.stored_answer import NotKept
-from oncekey.transitions import Release, Transition
+from oncekey.flow import retry
+from oncekey.flow.commands import Answered, Flow, Unsendable
+from oncekey.record.outcome import RETRY_SOON_MS, Failed, Outcome, Ran, Reason, Refusal, Replayed
+from oncekey.record.record import Record, Status
+from oncekey.record.stored_answer import NotKept
+from oncekey.record.transitions import ClearStep, Release, Transition
+from oncekey.store.store import Refused, Written
+from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
-    from oncekey.journal import Journal
+    from oncekey.effects.journal import Journal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,30 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey import retry, telemetry
-from oncekey.commands import Answered, Raised, Unsendable
-from oncekey.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of
-from oncekey.errors import Final, NotExecuted, StoreError
-from oncekey.fate import Fate, decide
-from oncekey.outcome import Failed, Outcome, Ran, Refusal
-from oncekey.raised import ends_all, leaves
-from oncekey.record import Effects
-from oncekey.recorded_errors import RunStopped
-from oncekey.recorded_interruption import Interruption
-from oncekey.recorder import KEPT_LONGER_S, Recorder
-from oncekey.reservation import outcome_unknown
-from oncekey.stop import StopReason
-from oncekey.store import Refused, Written
-from oncekey.stored_answer import Elsewhere, NotKept, Place, keep
-from oncekey.transaction import Collected
+from oncekey.effects.fate import Fate, decide
+from oncekey.effects.raised import ends_all, leaves
+from oncekey.effects.stop import StopReason
+from oncekey.effects.transaction import Collected
+from oncekey.engine.recorded_interruption import Interruption
+from oncekey.engine.recorder import KEPT_LONGER_S, Recorder
+from oncekey.engine.reservation import outcome_unknown
+from oncekey.errors import Final, NotExecuted, RunStopped, StoreError
+from oncekey.flow import retry
+from oncekey.flow.commands import Answered, Raised, Unsendable
+from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of
+from oncekey.record.outcome import Failed, Outcome, Ran, Refusal
+from oncekey.record.record import Effects
+from oncekey.record.stored_answer import Elsewhere, NotKept, Place, keep
+from oncekey.store.store import Refused, Written
+from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.commands import Flow, Result
-    from oncekey.journal import Journal
-    from oncekey.stored_answer import Blob, StoredAnswer
-    from oncekey.transitions import Complete
+    from oncekey.effects.journal import Journal
+    from oncekey.flow.commands import Flow, Result
+    from oncekey.record.stored_answer import Blob, StoredAnswer
+    from oncekey.record.transitions import Complete
 
 # DynamoDB's limit for one transaction.
 _MOST_ACTIONS = 100
@@ -125,7 +125,7 @@ class RecordedRecorder(Interruption):
     def _stored(
         self, result: Answered[Any] | Unsendable, collected: Collected
     ) -> Flow[tuple[StoredAnswer, Blob | None]]:
-        for blob in claimed(collected):
+        for blob in claimed(collected.messages):
             yield from retry.keep(blob, self._until_the_deadline(), self.clock)
         if isinstance(result, Unsendable):
             return NotKept("answer-not-storable"), None

@@ -5,26 +5,42 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey import retry, telemetry
-from oncekey.commands import Answered, Raised, Unsendable
+from oncekey.effects.fate import Fate, reason
+from oncekey.effects.raised import ends_all
+from oncekey.engine.replay import replay
+from oncekey.engine.reservation import outcome_unknown, running
 from oncekey.errors import StoreError
-from oncekey.fate import Fate, reason
-from oncekey.operation_event import tell
-from oncekey.outcome import RETRY_SOON_MS, Failed, Outcome, Ran, Reason, Refusal, Replayed
-from oncekey.raised import ends_all
-from oncekey.record import Status
-from oncekey.replay import replay
-from oncekey.reservation import outcome_unknown, running
-from oncekey.retry import Budget
-from oncekey.store import Refused
-from oncekey.stored_answer import OBJECT_CALL_TIMEOUT_MS, Blob, NotKept, Place, StoredAnswer, keep
-from oncekey.transitions import Complete, Doubt, Ending, MarkUnknown, Release, Retry, Transition
+from oncekey.flow import retry
+from oncekey.flow.commands import Answered, Raised, Unsendable
+from oncekey.flow.retry import Budget
+from oncekey.record.outcome import RETRY_SOON_MS, Failed, Outcome, Ran, Reason, Refusal, Replayed
+from oncekey.record.record import Status
+from oncekey.record.stored_answer import (
+    OBJECT_CALL_TIMEOUT_MS,
+    Blob,
+    NotKept,
+    Place,
+    StoredAnswer,
+    keep,
+)
+from oncekey.record.transitions import (
+    Complete,
+    Doubt,
+    Ending,
+    MarkUnknown,
+    Release,
+    Retry,
+    Transition,
+)
+from oncekey.store.store import Refused
+from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry.operation_event import tell
 
 if TYPE_CHECKING:
-    from oncekey.claim import Claim
     from oncekey.clock import Clock
-    from oncekey.commands import Flow, Result
-    from oncekey.record import Record
+    from oncekey.engine.claim import Claim
+    from oncekey.flow.commands import Flow, Result
+    from oncekey.record.record import Record
 
 # What is kept beside a record outlives it, so that a record in force never points at nothing.
 KEPT_LONGER_S = 24 * 3600

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from oncekey import retry, telemetry
 from oncekey.errors import StoreError
-from oncekey.outcome import RETRY_SOON_MS, Reason, Refusal, Replayed
-from oncekey.stored_answer import AnswerDamaged, Elsewhere, opened
+from oncekey.flow import retry
+from oncekey.record.outcome import RETRY_SOON_MS, Reason, Refusal, Replayed
+from oncekey.record.stored_answer import AnswerDamaged, Elsewhere, opened
+from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.retry import Budget
+    from oncekey.flow.commands import Flow
+    from oncekey.flow.retry import Budget
 
 
 def replay(found: Replayed, budget: Budget, clock: Clock) -> Flow[Replayed | Refusal]:

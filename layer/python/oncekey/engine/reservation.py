@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from oncekey import commands, quota_counting, retry, telemetry
-from oncekey.acceptance import accept, again, given_up, put_back, timed_out
-from oncekey.judgement import Verdict, judge
-from oncekey.operation_event import tell
-from oncekey.outcome import Decision, Held, Reason, Refusal, Replayed
-from oncekey.pending_transitions import Begin, Enqueue, TimeOut
-from oncekey.record import Record, Status
-from oncekey.store import Refused, Written
-from oncekey.transition_rules import applied
-from oncekey.transitions import Doubt, ExpireLease, Lease, Release, Reserve, Resume, TakeOver, seen
+from oncekey.engine import quota_counting
+from oncekey.engine.acceptance import accept, again, given_up, put_back, timed_out
+from oncekey.flow import commands, retry
+from oncekey.record.judgement import Verdict, judge
+from oncekey.record.outcome import Decision, Held, Reason, Refusal, Replayed
+from oncekey.record.record import Record, Status
+from oncekey.record.rules import applied
+from oncekey.record.transitions import (
+    Begin,
+    Doubt,
+    Enqueue,
+    ExpireLease,
+    Lease,
+    Release,
+    Reserve,
+    Resume,
+    TakeOver,
+    TimeOut,
+    seen,
+)
+from oncekey.store.store import Refused, Written
+from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry.operation_event import tell
 
 if TYPE_CHECKING:
-    from oncekey.claim import Claim
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.record import Due
-    from oncekey.retry import Budget
+    from oncekey.engine.claim import Claim
+    from oncekey.flow.commands import Flow
+    from oncekey.flow.retry import Budget
+    from oncekey.record.record import Due
 
 # Each round after the first means that the record changed between our write and its refusal;
 # nothing changes it this often.

@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from oncekey.commit import Commit, ConditionsFailed, Inapplicable
-    from oncekey.journal import Journal
-    from oncekey.operation import Operation
-    from oncekey.quota_counter import Counter
-    from oncekey.record import Record
-    from oncekey.store import Refused, Written
-    from oncekey.stored_answer import Blob, Elsewhere
-    from oncekey.transitions import Transition
+    from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
+    from oncekey.record.counter import Counter
+    from oncekey.record.record import Record
+    from oncekey.record.stored_answer import Blob, Elsewhere
+    from oncekey.record.transitions import Transition
+    from oncekey.store.store import Refused, Written
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -79,8 +77,9 @@ class Invoke:
     `journal` is that of a recorded operation.
     """
 
-    operation: Operation
-    journal: Journal | None = None
+    # `Operation` and `Journal` are of the room above, which alone looks into them.
+    operation: Any
+    journal: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +165,7 @@ def pause(duration_ms: int) -> Flow[None]:
     yield Pause(duration_ms)
 
 
-def invoke(operation: Operation, journal: Journal | None) -> Flow[Result]:
+def invoke(operation: Any, journal: Any) -> Flow[Result]:
     """Ask for the handler to be run."""
     reply: Result = yield Invoke(operation, journal)
     return reply

@@ -6,7 +6,7 @@ from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TYPE_CHECKING, TypeVar
 
-from oncekey.commands import (
+from oncekey.flow.commands import (
     Command,
     Fetch,
     Flow,
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.clock import Clock
-    from oncekey.commands import Result
-    from oncekey.store import Store
+    from oncekey.flow.commands import Result
+    from oncekey.store.store import Store
 
 R = TypeVar("R")
 

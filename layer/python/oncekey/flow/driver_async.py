@@ -8,15 +8,15 @@ from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from oncekey.commands import Command, Flow, Invoke, Pause
-from oncekey.driver import never, perform
+from oncekey.flow.commands import Command, Flow, Invoke, Pause
+from oncekey.flow.driver import never, perform
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from oncekey.clock import Clock
-    from oncekey.commands import Result
-    from oncekey.store import Store
+    from oncekey.flow.commands import Result
+    from oncekey.store.store import Store
 
 R = TypeVar("R")
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from oncekey import commands
-from oncekey.commit import ConditionsFailed, Inapplicable
 from oncekey.errors import StoreError
-from oncekey.store import Refused
-from oncekey.stored_answer import OBJECT_CALL_TIMEOUT_MS, Place
+from oncekey.flow import commands
+from oncekey.record.commit import ConditionsFailed, Inapplicable
+from oncekey.record.stored_answer import OBJECT_CALL_TIMEOUT_MS, Place
+from oncekey.store.store import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.commit import Commit
-    from oncekey.quota_counter import Counter
-    from oncekey.record import Record
-    from oncekey.store import Written
-    from oncekey.stored_answer import Blob, Elsewhere
-    from oncekey.transitions import Transition
+    from oncekey.flow.commands import Flow
+    from oncekey.record.commit import Commit
+    from oncekey.record.counter import Counter
+    from oncekey.record.record import Record
+    from oncekey.record.stored_answer import Blob, Elsewhere
+    from oncekey.record.transitions import Transition
+    from oncekey.store.store import Written
 
 R = TypeVar("R")
 

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from oncekey import options
 from oncekey.clock import Clock, SystemClock
 from oncekey.declared import second_operation
+from oncekey.effects.handlers import is_coroutine_function, operation_faults, operation_parameter
 from oncekey.errors import ConfigurationError
-from oncekey.function_keys import KeySource, function_key
-from oncekey.function_operation import Call, FunctionOperation
-from oncekey.handlers import is_coroutine_function, operation_faults, operation_parameter
+from oncekey.functions.keys import KeySource, function_key
+from oncekey.functions.operation import Call, FunctionOperation
 from oncekey.misuse import explained, function_faults
-from oncekey.quota import Quota, quota_faults
-from oncekey.record import Effects
+from oncekey.quotas.quota import Quota, quota_faults
+from oncekey.record.record import Effects
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from oncekey.operation import Operation
-    from oncekey.operation_event import OnEvent
-    from oncekey.store import Store
+    from oncekey.effects.operation import Operation
+    from oncekey.store.store import Store
+    from oncekey.telemetry.operation_event import OnEvent
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,11 +56,11 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
         operation: the name that keys are bound to. Renaming it forgets all of them.
         key: what tells calls apart: a callable of the call's arguments, or a JMESPath expression of
             the argument (or of all arguments by name, if there are several). It finds text, or any
-            value that `oncekey.key_values` can spell.
+            value that `oncekey.encoding.key_values` can spell.
         tenant: whose key it is: a callable of the call's arguments, or `single_tenant()`.
         fingerprint: what must be the same in a repeat: a callable of the call's arguments to what
-            `oncekey.key_values` can spell. Nothing but the key by default, because redelivered
-            messages differ in details.
+            `oncekey.encoding.key_values` can spell. Nothing but the key by default, because
+            redelivered messages differ in details.
         fingerprint_secrets: make the fingerprint an HMAC; see `idempotent`.
         effects: `unrecorded`, `repeatable` or `recorded`; see `idempotent`.
         not_executed: exception types, or a predicate, that prove that nothing happened; see

@@ -9,7 +9,7 @@ decorated, so a function that gains its second parameter is not silently keyed b
 An expression sees a dataclass or a pydantic model as the mapping of its fields.
 
 A text is the key as it is. Any other value is one as `json:` and its one spelling, so that no text
-is the key of a number or a list; see `oncekey.key_values`.
+is the key of a number or a list; see `oncekey.encoding.key_values`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from oncekey.encoding.key_values import NotAKeyValue, fields_of, json_value, searchable, spelled
 from oncekey.errors import ConfigurationError, KeyMissing
-from oncekey.key_values import NotAKeyValue, fields_of, json_value, searchable, spelled
 
 MAX_KEY_LENGTH = 1_024
 

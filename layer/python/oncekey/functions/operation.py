@@ -7,10 +7,15 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from oncekey import defaults, proofs, telemetry
-from oncekey.bare_call import BareCall
-from oncekey.claim import Claim, deadline_ms, remaining_ms
-from oncekey.commands import Answered, Raised, Result, Unsendable
+from oncekey.effects import proofs
+from oncekey.effects.handlers import is_awaitable, never_awaited
+from oncekey.effects.operation import Operation, running
+from oncekey.effects.raised import is_stop, leaves, passed_on
+from oncekey.encoding.not_now import is_not_now
+from oncekey.encoding.results import decode, encode
+from oncekey.engine.bare_call import BareCall
+from oncekey.engine.claim import Claim, deadline_ms, remaining_ms
+from oncekey.engine.execution import Execution, enclosing_deadline_ms
 from oncekey.errors import (
     CallNotAnswered,
     CallUnfinished,
@@ -21,32 +26,29 @@ from oncekey.errors import (
     OutcomeUnknown,
     QuotaExceeded,
     ResultUnavailable,
+    RunStopped,
     StoreError,
     StoreUnavailable,
 )
-from oncekey.execution import Execution, enclosing_deadline_ms
-from oncekey.fingerprint import selected_fingerprint
-from oncekey.handlers import is_awaitable, never_awaited
-from oncekey.identity import Identity
-from oncekey.not_now import is_not_now
-from oncekey.operation import Operation, running
-from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
-from oncekey.raised import is_stop, leaves, passed_on
-from oncekey.recorded_errors import RunStopped
-from oncekey.results import decode, encode
+from oncekey.flow.commands import Answered, Raised, Result, Unsendable
+from oncekey.http.fingerprint import selected_fingerprint
+from oncekey.record.identity import Identity
+from oncekey.record.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
 from oncekey.settings import is_disabled
+from oncekey.store import defaults
+from oncekey.telemetry import requests as telemetry
 from oncekey.tenants import NOBODY_WHILE_DISABLED, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from oncekey.clock import Clock
-    from oncekey.function_keys import FunctionKey
-    from oncekey.operation_event import OnEvent
-    from oncekey.quota import Quota
-    from oncekey.record import Effects
+    from oncekey.functions.keys import FunctionKey
+    from oncekey.quotas.quota import Quota
+    from oncekey.record.record import Effects
     from oncekey.settings import Settings
-    from oncekey.store import Store
+    from oncekey.store.store import Store
+    from oncekey.telemetry.operation_event import OnEvent
 
 _EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
     Reason.RUNNING: InProgress,

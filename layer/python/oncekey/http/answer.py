@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from oncekey.http_event import Shape
-from oncekey.http_headers import check_headers
+from oncekey.http.event import Shape
+from oncekey.http.headers import check_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncekey import defaults
+from oncekey.effects.operation import running
+from oncekey.effects.raised import final_in
+from oncekey.encoding.not_now import marked
 from oncekey.errors import Final, NotExecuted
-from oncekey.http_answer import Answer, final_answer, with_headers
-from oncekey.http_event import Shape, shape_of
-from oncekey.http_result import is_given
-from oncekey.not_now import marked
-from oncekey.operation import running
-from oncekey.outcome import RETRY_SOON_MS
-from oncekey.raised import final_in
+from oncekey.http.answer import Answer, final_answer, with_headers
+from oncekey.http.event import Shape, shape_of
+from oncekey.http.result import is_given
+from oncekey.record.outcome import RETRY_SOON_MS
+from oncekey.store import defaults
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from oncekey.bare_call import BareCall
-    from oncekey.bare_run import BareRun
-    from oncekey.http_policy import HttpPolicy
-    from oncekey.operation import Operation
+    from oncekey.effects.bare_run import BareRun
+    from oncekey.effects.operation import Operation
+    from oncekey.engine.bare_call import BareCall
+    from oncekey.http.policy import HttpPolicy
 
     Handler = Callable[[Any, Any, Operation], Any]
     AsyncHandler = Callable[[Any, Any, Operation], Awaitable[Any]]

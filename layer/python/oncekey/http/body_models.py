@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from oncekey import telemetry
-from oncekey.body_faults import reasons
-from oncekey.canonical import NotCanonical, canonical_json
+from oncekey.encoding.canonical import NotCanonical, canonical_json
 from oncekey.errors import OncekeyError, RequestRefused
+from oncekey.http.body_faults import reasons
+from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -11,29 +11,30 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from oncekey import handlers, options
+from oncekey import options
 from oncekey.clock import Clock, SystemClock
 from oncekey.declared import second_operation
+from oncekey.effects import handlers
 from oncekey.errors import ConfigurationError
-from oncekey.fingerprint import LeftOut
-from oncekey.http_answer import Answer, storing_rule
-from oncekey.http_job import HttpJob, mark
-from oncekey.http_key import DEFAULT_MIN_KEY_LENGTH
-from oncekey.http_methods import methods_of
-from oncekey.http_operation import HttpOperation
-from oncekey.http_options import option_faults
-from oncekey.http_policy import HttpPolicy
-from oncekey.ietf_preset import IETF
+from oncekey.http.answer import Answer, storing_rule
+from oncekey.http.fingerprint import LeftOut
+from oncekey.http.ietf_preset import IETF
+from oncekey.http.job import HttpJob, mark
+from oncekey.http.key import DEFAULT_MIN_KEY_LENGTH
+from oncekey.http.methods import methods_of
+from oncekey.http.operation import HttpOperation
+from oncekey.http.options import option_faults
+from oncekey.http.policy import HttpPolicy
 from oncekey.misuse import explained
-from oncekey.record import Effects
+from oncekey.record.record import Effects
 
 if TYPE_CHECKING:
-    from oncekey.fingerprint import Selection
-    from oncekey.operation import Operation
-    from oncekey.operation_event import OnEvent
-    from oncekey.preset import Preset
-    from oncekey.quota import Quota
-    from oncekey.store import Store
+    from oncekey.effects.operation import Operation
+    from oncekey.http.fingerprint import Selection
+    from oncekey.http.preset import Preset
+    from oncekey.quotas.quota import Quota
+    from oncekey.store.store import Store
+    from oncekey.telemetry.operation_event import OnEvent
     from oncekey.tenants import CallerSource
 
 Event = TypeVar("Event")
@@ -121,15 +122,15 @@ class idempotent:  # noqa: N801 -- written as a decorator
         after_expiry: `run` (the default), or `gone`, which answers 410 to a repeat for `gone_for`
             (24 h by default) after the retention.
         mode: `sync`, or `async` for long work: the request is accepted (202), and a worker runs the
-            handler; see `oncekey.jobs`.
+            handler; see `oncekey.queued`.
         start_within: how long an accepted request may wait for a worker, 1 h by default; then its
             answer is a 408, which is final.
         on_abandoned: what becomes of half-done work whose client never comes back, with `recorded`
             effects. `wait` for the client (the default), or `complete`: the request is kept in the
             record, without credentials, and the reconciler has a worker finish it; see
-            `oncekey.jobs`. A request that takes more than 16 KB compressed waits all the same. Half
-            done is what has a finished step or commit: put a commit before a first step that is
-            idempotent, which leaves nothing on record where it is interrupted.
+            `oncekey.queued`. A request that takes more than 16 KB compressed waits all the same.
+            Half done is what has a finished step or commit: put a commit before a first step that
+            is idempotent, which leaves nothing on record where it is interrupted.
         max_lease: a shorter lease than the Lambda's own deadline, with `repeatable` effects only.
         reconcile_grace: how long after a dead attempt's lease its calls may still arrive somewhere,
             60 s by default.

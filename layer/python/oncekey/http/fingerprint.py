@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
-from oncekey.body_models import MISFITS, Model, model_body, unfit
-from oncekey.canonical import NotCanonical, canonical_json, canonical_value
+from oncekey.encoding.canonical import NotCanonical, canonical_json, canonical_value
+from oncekey.encoding.key_values import is_json, json_value, spelled
 from oncekey.errors import ConfigurationError, OncekeyError
-from oncekey.http_event import without_prefix
-from oncekey.identity import digest
-from oncekey.key_values import is_json, json_value, spelled
+from oncekey.http.body_models import MISFITS, Model, model_body, unfit
+from oncekey.http.event import without_prefix
+from oncekey.record.identity import digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oncekey.http_event import HttpRequest
+    from oncekey.http.event import HttpRequest
 
 # The algorithm's version. A stored fingerprint is compared by the algorithm that it names.
 VERSION = "f1:"
@@ -119,7 +119,7 @@ def selected_fingerprint(selected: Any, secrets: tuple[bytes, ...] = ()) -> Fing
 
     Raises:
         ConfigurationError: a part of what was selected has a type that no fingerprint takes; the
-            message names it by its path. See `oncekey.key_values`.
+            message names it by its path. See `oncekey.encoding.key_values`.
     """
     return Fingerprint(
         by_algorithm={VERSION: digest("call", *_canonical(selected))}, secrets=secrets

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from oncekey.http_event import Shape
+from oncekey.http.event import Shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from oncekey.http_answer import Answer
+    from oncekey.http.answer import Answer
 
 # RFC 9110, sections 5.6.2 and 5.5: no line break or other control character, and bytes of Latin-1
 # at most. A gateway answers anything else with an error of its own, or cuts the answer in two.

@@ -6,13 +6,13 @@ import json
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
-from oncekey.outcome import whole_seconds
-from oncekey.policy import IETF_NAME
 from oncekey.problem import PROBLEMS
+from oncekey.record.outcome import whole_seconds
+from oncekey.record.policy import IETF_NAME
 
 if TYPE_CHECKING:
-    from oncekey.http_answer import Answer
-    from oncekey.preset import Marks
+    from oncekey.http.answer import Answer
+    from oncekey.http.preset import Marks
 
 
 class IetfPreset:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oncekey.http_operation import HttpOperation
-    from oncekey.job import Task
-    from oncekey.outcome import Outcome
+    from oncekey.engine.job import Task
+    from oncekey.http.operation import HttpOperation
+    from oncekey.record.outcome import Outcome
 
 _ATTRIBUTE = "__oncekey_job__"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from oncekey.errors import RequestRefused
+from oncekey.settings import MAX_KEY_LENGTH
 
 HEADER = "idempotency-key"
-MAX_KEY_LENGTH = 255
 DEFAULT_MIN_KEY_LENGTH = 16
 
 # Visible ASCII. A bare key has no quote, comma or semicolon: those would begin a string, a list or

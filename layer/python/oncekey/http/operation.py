@@ -7,34 +7,35 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oncekey import defaults, telemetry
-from oncekey.bare_call import BareCall
-from oncekey.bare_http import BareHttp
+from oncekey.effects.operation import Operation, running
+from oncekey.engine.bare_call import BareCall
+from oncekey.engine.execution import Execution
+from oncekey.engine.job import Job, check_depth, event_text, kept_request
+from oncekey.engine.job_begin import begin
+from oncekey.engine.kept_event import without_sender
 from oncekey.errors import ConfigurationError, RequestRefused
-from oncekey.execution import Execution
-from oncekey.fingerprint import may_be_json
-from oncekey.http_answer import with_headers
-from oncekey.http_event import HttpRequest, read_request, request_context
-from oncekey.http_outcome import answer_to, refused
-from oncekey.http_result import raised, returned
-from oncekey.job import Job, check_depth, event_text, kept_request
-from oncekey.job_begin import begin
-from oncekey.kept_event import without_sender
-from oncekey.operation import Operation, running
+from oncekey.http.answer import with_headers
+from oncekey.http.bare import BareHttp
+from oncekey.http.event import HttpRequest, read_request, request_context
+from oncekey.http.fingerprint import may_be_json
+from oncekey.http.outcome import answer_to, refused
+from oncekey.http.result import raised, returned
 from oncekey.settings import Settings, is_disabled
+from oncekey.store import defaults
+from oncekey.telemetry import requests as telemetry
 from oncekey.tenants import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from oncekey.claim import Claim
     from oncekey.clock import Clock
-    from oncekey.commands import Result
-    from oncekey.http_answer import Answer
-    from oncekey.http_policy import HttpPolicy
-    from oncekey.job import Task
-    from oncekey.outcome import Outcome
-    from oncekey.store import Store
+    from oncekey.engine.claim import Claim
+    from oncekey.engine.job import Task
+    from oncekey.flow.commands import Result
+    from oncekey.http.answer import Answer
+    from oncekey.http.policy import HttpPolicy
+    from oncekey.record.outcome import Outcome
+    from oncekey.store.store import Store
 
     Handler = Callable[[Any, Any, Operation], Any]
     AsyncHandler = Callable[[Any, Any, Operation], Awaitable[Any]]

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from oncekey import options
-from oncekey.http_headers import is_header_name
-from oncekey.quota import quota_faults
+from oncekey.http.headers import is_header_name
+from oncekey.quotas.quota import quota_faults
 
 if TYPE_CHECKING:
-    from oncekey.decorator import idempotent
+    from oncekey.http.decorator import idempotent
 
 _DURATIONS = ["wait_up_to", "retention", "gone_for", "start_within", "max_lease", "reconcile_grace"]
 _SWITCHES = ["required", "store_raw_key"]

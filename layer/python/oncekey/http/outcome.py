@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from oncekey import telemetry
-from oncekey.http_answer import Answer, answer_from, changed_by, with_headers
-from oncekey.http_headers import for_replay, with_cookies_for
-from oncekey.http_key import HEADER
-from oncekey.ietf_preset import retry_after
-from oncekey.not_now import as_not_now, marked
-from oncekey.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
-from oncekey.preset import Marks
+from oncekey.effects.raised import passed_on
+from oncekey.encoding.not_now import as_not_now, marked
+from oncekey.http.answer import Answer, answer_from, changed_by, with_headers
+from oncekey.http.headers import for_replay, with_cookies_for
+from oncekey.http.ietf_preset import retry_after
+from oncekey.http.key import HEADER
+from oncekey.http.preset import Marks
 from oncekey.problem import STORE_NOT_SET_UP
-from oncekey.raised import passed_on
+from oncekey.record.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
+from oncekey.telemetry import requests as telemetry
 
 _OURS = frozenset({"idempotency-key", "idempotency-expires", "idempotent-replayed"})
 
 if TYPE_CHECKING:
-    from oncekey.http_event import HttpRequest
-    from oncekey.http_policy import HttpPolicy
-    from oncekey.record import Record
+    from oncekey.http.event import HttpRequest
+    from oncekey.http.policy import HttpPolicy
+    from oncekey.record.record import Record
     from oncekey.settings import Settings
 
 

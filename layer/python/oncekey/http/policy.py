@@ -5,32 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey import telemetry
-from oncekey.claim import Claim, deadline_ms
+from oncekey.engine.claim import Claim, deadline_ms
+from oncekey.engine.kept_event import kept_event, sender_of
 from oncekey.errors import RequestRefused, StoreError
-from oncekey.fingerprint import LeftOut, Selection, fingerprints
-from oncekey.first_sent import HEADER as FIRST_SENT
-from oncekey.first_sent import first_sent_ms
-from oncekey.http_answer import stored_form
-from oncekey.http_event import request_context
-from oncekey.http_key import HEADER, idempotency_key
-from oncekey.identity import Identity
-from oncekey.kept_event import kept_event, sender_of
-from oncekey.policy import Encoding
+from oncekey.http.answer import stored_form
+from oncekey.http.event import request_context
+from oncekey.http.fingerprint import LeftOut, Selection, fingerprints
+from oncekey.http.first_sent import HEADER as FIRST_SENT
+from oncekey.http.first_sent import first_sent_ms
+from oncekey.http.key import HEADER, idempotency_key
+from oncekey.record.identity import Identity
+from oncekey.record.policy import Encoding
+from oncekey.telemetry import requests as telemetry
 from oncekey.tenants import NOBODY_WHILE_DISABLED, Caller, CallerSource, caller_of, why_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from oncekey.clock import Clock
-    from oncekey.http_answer import Answer
-    from oncekey.http_event import HttpRequest
-    from oncekey.http_methods import Methods
-    from oncekey.operation_event import OnEvent
-    from oncekey.preset import Preset
-    from oncekey.quota import Quota
-    from oncekey.record import Effects
+    from oncekey.http.answer import Answer
+    from oncekey.http.event import HttpRequest
+    from oncekey.http.methods import Methods
+    from oncekey.http.preset import Preset
+    from oncekey.quotas.quota import Quota
+    from oncekey.record.record import Effects
     from oncekey.settings import Settings
+    from oncekey.telemetry.operation_event import OnEvent
 
 # Nothing was begun, so waiting costs nobody anything.
 _SOON_MS = 1_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from oncekey.http_answer import Answer
+    from oncekey.http.answer import Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

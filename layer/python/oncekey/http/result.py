@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey import proofs, telemetry
-from oncekey.commands import Answered, Raised, Unsendable
-from oncekey.fate import is_proof
-from oncekey.handlers import is_awaitable, never_awaited
-from oncekey.http_answer import (
+from oncekey.effects import proofs
+from oncekey.effects.fate import is_proof
+from oncekey.effects.handlers import is_awaitable, never_awaited
+from oncekey.effects.raised import final_in
+from oncekey.encoding.not_now import is_not_now
+from oncekey.flow.commands import Answered, Raised, Unsendable
+from oncekey.http.answer import (
     answer_from,
     changed_by,
     final_answer,
     is_final,
     stored_form,
 )
-from oncekey.http_event import Shape
-from oncekey.http_headers import for_replay
-from oncekey.not_now import is_not_now
-from oncekey.raised import final_in
+from oncekey.http.event import Shape
+from oncekey.http.headers import for_replay
+from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
-    from oncekey.commands import Result
-    from oncekey.http_event import HttpRequest
-    from oncekey.http_policy import HttpPolicy
-    from oncekey.operation import Operation
+    from oncekey.effects.operation import Operation
+    from oncekey.flow.commands import Result
+    from oncekey.http.event import HttpRequest
+    from oncekey.http.policy import HttpPolicy
 
 
 _NO_SUCCESS = 300

@@ -9,12 +9,12 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from oncekey.ietf_preset import expires, retry_after
+from oncekey.http.ietf_preset import expires, retry_after
 from oncekey.problem import PROBLEMS
 
 if TYPE_CHECKING:
-    from oncekey.http_answer import Answer
-    from oncekey.preset import Marks
+    from oncekey.http.answer import Answer
+    from oncekey.http.preset import Marks
 
 # Problem code → status, Stripe's error type, and its error code where it has one. What Stripe has
 # no word for keeps its own code, so that the cases stay apart.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from oncekey.ledger_values import (
+from oncekey.ledger.values import (
     HIDDEN,
     Difference,
     Different,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, TypeVar
 
-from oncekey.ledger_values import checked_id
+from oncekey.ledger.values import checked_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from oncekey.message_text import queue_text
-from oncekey.outbox import Message
-from oncekey.stored_answer import Elsewhere, Place
+from oncekey.errors import EnvelopeUnreadable
+from oncekey.record.message import Message
+from oncekey.record.message_text import queue_text
+from oncekey.record.stored_answer import Elsewhere, Place
 
 # The payload stands last, as the text that was published.
 _MEMBERS = ("id", "topic", "operation_id", "operation", "tenant", "created_at_ms")
-
-
-class EnvelopeUnreadable(ValueError):  # noqa: N818 -- a property of what was received
-    """What was received is no message of an outbox. The text never repeats it."""
 
 
 def sealed(message: Message) -> str:

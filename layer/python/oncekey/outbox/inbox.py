@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from oncekey import defaults, relay_telemetry
-from oncekey.envelope import EnvelopeUnreadable, unsealed
-from oncekey.errors import ConfigurationError, StoreError
-from oncekey.sqs_queue import LONGEST_DELAY_S, SqsQueue
+from oncekey.errors import ConfigurationError, EnvelopeUnreadable, StoreError
+from oncekey.outbox.envelope import unsealed
+from oncekey.store import defaults
+from oncekey.store.sqs import LONGEST_DELAY_S, SqsQueue
+from oncekey.telemetry import outbox as relay_telemetry
 
 if TYPE_CHECKING:
-    from oncekey.s3_bucket import ResponseBucket
+    from oncekey.store.s3 import ResponseBucket
 
 
 # A worker has messages to work on, and comes to no harm where the queue does not answer it.

@@ -1,6 +1,6 @@
 """The relay: a Lambda on the outbox table's stream that sends what is written there to a queue.
 
-    from oncekey.relay import OutboxRelay
+    from oncekey.outbox import OutboxRelay
 
     handler = OutboxRelay()
 
@@ -13,20 +13,20 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from oncekey import relay_telemetry
-from oncekey.claim import remaining_ms
 from oncekey.clock import SystemClock
-from oncekey.dynamodb_outbox import NotAMessage, OutboxTable, message_from_item
+from oncekey.engine.claim import remaining_ms
 from oncekey.errors import ConfigurationError, StoreError
-from oncekey.relay_order import in_order
-from oncekey.relay_turn import Turn
-from oncekey.sqs_queue import LONGEST_CALL_MS, SqsQueue
+from oncekey.outbox.relay_order import in_order
+from oncekey.outbox.relay_turn import Turn
+from oncekey.store.dynamodb.outbox import NotAMessage, OutboxTable, message_from_item
+from oncekey.store.sqs import LONGEST_CALL_MS, SqsQueue
+from oncekey.telemetry import outbox as relay_telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from oncekey.clock import Clock
-    from oncekey.outbox import Message
+    from oncekey.record.message import Message
 
 # One call of the queue, and the deletion after it. Of a short invocation a third, or it would never
 # do anything.

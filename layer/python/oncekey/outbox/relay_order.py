@@ -10,8 +10,8 @@ from oncekey.errors import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from oncekey.dynamodb_outbox import OutboxTable
-    from oncekey.outbox import Message
+    from oncekey.record.message import Message
+    from oncekey.store.dynamodb.outbox import OutboxTable
 
     Group = Callable[[Message], str]
 

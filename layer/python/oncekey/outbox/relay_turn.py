@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from oncekey import relay_telemetry
-from oncekey.envelope import sealed
 from oncekey.errors import StoreError
-from oncekey.message_text import queue_name
-from oncekey.sqs_queue import MOST_BATCH_BYTES, MOST_ENTRIES, Entry, Rejected, refuses_entries
+from oncekey.outbox.envelope import sealed
+from oncekey.record.message_text import queue_name
+from oncekey.store.sqs import MOST_BATCH_BYTES, MOST_ENTRIES, Entry, Rejected, refuses_entries
+from oncekey.telemetry import outbox as relay_telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from oncekey.clock import Clock
-    from oncekey.dynamodb_outbox import OutboxTable
-    from oncekey.outbox import Message
-    from oncekey.sqs_queue import SqsQueue
+    from oncekey.record.message import Message
+    from oncekey.store.dynamodb.outbox import OutboxTable
+    from oncekey.store.sqs import SqsQueue
 
     Group = Callable[[Message], str]
 

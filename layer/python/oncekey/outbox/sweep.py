@@ -6,19 +6,19 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey import relay_telemetry
 from oncekey.errors import StoreError
-from oncekey.relay import OutboxRelay
-from oncekey.relay_order import group_of, published
-from oncekey.sqs_queue import MOST_ENTRIES, Entry, SqsQueue, refuses_entries
+from oncekey.outbox.relay import OutboxRelay
+from oncekey.outbox.relay_order import group_of, published
+from oncekey.store.sqs import MOST_ENTRIES, Entry, SqsQueue, refuses_entries
+from oncekey.telemetry import outbox as relay_telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from oncekey.dynamodb_outbox import OutboxPage, OutboxTable
-    from oncekey.outbox import Message
-    from oncekey.relay_turn import Turn
-    from oncekey.set_aside import SetAside
+    from oncekey.outbox.relay_turn import Turn
+    from oncekey.record.message import Message
+    from oncekey.record.set_aside import SetAside
+    from oncekey.store.dynamodb.outbox import OutboxPage, OutboxTable
 
 _VARIABLES = ("ONCEKEY_OUTBOX_TABLE", "ONCEKEY_QUEUE_URL")
 # Of what is sent later, so much is kept in mind; a reconciler has 256 MB.

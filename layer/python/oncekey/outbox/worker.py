@@ -1,6 +1,6 @@
 """A worker: a Lambda on a queue that works on a batch message by message, within its time.
 
-    from oncekey.worker import Worker
+    from oncekey.outbox import Worker
 
     def work(record: Mapping[str, Any], context: LambdaContext) -> None:
         message = delivered(record["body"])
@@ -16,10 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey import defaults, relay_telemetry
-from oncekey.claim import remaining_ms
 from oncekey.clock import SystemClock
-from oncekey.dynamodb_errors import is_passing
+from oncekey.engine.claim import remaining_ms
 from oncekey.errors import (
     ConfigurationError,
     InProgress,
@@ -28,16 +26,19 @@ from oncekey.errors import (
     StoreError,
     StoreUnavailable,
 )
-from oncekey.inbox import own_queue
-from oncekey.outcome import whole_seconds
-from oncekey.retry import delay_ms
-from oncekey.sqs_queue import LONGEST_DELAY_S
+from oncekey.flow.retry import delay_ms
+from oncekey.outbox.inbox import own_queue
+from oncekey.record.outcome import whole_seconds
+from oncekey.store import defaults
+from oncekey.store.aws_errors import is_passing
+from oncekey.store.sqs import LONGEST_DELAY_S
+from oncekey.telemetry import outbox as relay_telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from oncekey.clock import Clock
-    from oncekey.sqs_queue import SqsQueue
+    from oncekey.store.sqs import SqsQueue
 
     Record = Mapping[str, Any]
 

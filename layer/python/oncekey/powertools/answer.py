@@ -28,15 +28,15 @@ except ImportError:  # older releases have no Depends()
 else:
     _WRAPPERS = (DependencyResolutionError,)
 
-from oncekey.http_event import Shape
-from oncekey.http_headers import with_cookies_for
+from oncekey.http.event import Shape
+from oncekey.http.headers import with_cookies_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aws_lambda_powertools.event_handler.api_gateway import ApiGatewayResolver, Route
 
-    from oncekey.http_answer import Answer
+    from oncekey.http.answer import Answer
 
 # Raised below a middleware these say that the route's own answer does not fit its declared type:
 # requests are validated before any middleware runs.

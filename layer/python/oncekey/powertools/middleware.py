@@ -26,14 +26,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from oncekey import proofs
-from oncekey.commands import Raised
-from oncekey.decorator import idempotent
+from oncekey.effects import proofs
+from oncekey.effects.fate import is_proof
+from oncekey.effects.raised import final_in
+from oncekey.encoding.not_now import is_not_now
 from oncekey.errors import ConfigurationError, NotExecuted
-from oncekey.fate import is_proof
+from oncekey.flow.commands import Raised
+from oncekey.http.decorator import idempotent
 from oncekey.misuse import explained
-from oncekey.not_now import is_not_now
-from oncekey.powertools_answer import (
+from oncekey.powertools.answer import (
     answer_of,
     answer_to_exception,
     cause_of,
@@ -41,7 +42,6 @@ from oncekey.powertools_answer import (
     response_from,
     response_of,
 )
-from oncekey.raised import final_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
         Route,
     )
 
-    from oncekey.http_answer import Answer
-    from oncekey.http_operation import HttpOperation
-    from oncekey.operation import Operation
+    from oncekey.effects.operation import Operation
+    from oncekey.http.answer import Answer
+    from oncekey.http.operation import HttpOperation
 
     Next = Callable[[ApiGatewayResolver], Any]
 

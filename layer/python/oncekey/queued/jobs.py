@@ -2,8 +2,8 @@
 
 And finishing half-done work of handlers with `on_abandoned="complete"`, in the same way.
 
-    from oncekey.inbox import delivered
-    from oncekey.jobs import Jobs
+    from oncekey.outbox import delivered
+    from oncekey.queued import Jobs
 
     jobs = Jobs(create_report)
 
@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey import job_telemetry
+from oncekey.effects.raised import passed_on
+from oncekey.engine.job import TOPIC, task_of
 from oncekey.errors import (
     ConfigurationError,
     InProgress,
@@ -29,17 +30,16 @@ from oncekey.errors import (
     RequestRefused,
     StoreUnavailable,
 )
-from oncekey.http_job import HttpJob, job_of
-from oncekey.job import TOPIC, task_of
-from oncekey.outcome import Failed, Ran, Reason, Refusal, whole_seconds
-from oncekey.raised import passed_on
+from oncekey.http.job import HttpJob, job_of
+from oncekey.record.outcome import Failed, Ran, Reason, Refusal, whole_seconds
+from oncekey.telemetry import jobs as job_telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.errors import CallNotAnswered
-    from oncekey.inbox import Delivered
-    from oncekey.outcome import Outcome
+    from oncekey.outbox.inbox import Delivered
+    from oncekey.record.outcome import Outcome
 
 _EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
     Reason.RUNNING: InProgress,
@@ -76,7 +76,7 @@ class Jobs:
             else:
                 self._jobs[job.name] = job
         if faults or not handlers:
-            raise ConfigurationError("oncekey.jobs.Jobs", faults or ["name the handlers"])
+            raise ConfigurationError("oncekey.queued.jobs.Jobs", faults or ["name the handlers"])
 
     def takes(self, message: Delivered) -> bool:
         """Whether `message` tells of an accepted request to one of these handlers."""

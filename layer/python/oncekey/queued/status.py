@@ -1,7 +1,7 @@
 """`GET /operations/{operation_id}`: what became of a request that was accepted.
 
     from oncekey import jwt_claim
-    from oncekey.operation_status import OperationStatus
+    from oncekey.queued import OperationStatus
 
     handler = OperationStatus(tenant=jwt_claim("tenant_id"))
 
@@ -17,29 +17,31 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from oncekey import defaults, options, telemetry
+from oncekey import options
 from oncekey.clock import SystemClock
+from oncekey.encoding.not_now import marked
+from oncekey.engine.operation_pointer import caller_digest, pointer_from, pointer_place
+from oncekey.engine.reservation import outcome_unknown, running
 from oncekey.errors import ConfigurationError, StoreError
-from oncekey.http_answer import answer_from, status_code, with_headers
-from oncekey.http_event import read_request
-from oncekey.ietf_preset import IETF
-from oncekey.not_now import marked
-from oncekey.operation_pointer import caller_digest, pointer_from, pointer_place
-from oncekey.outcome import RETRY_SOON_MS, whole_seconds
-from oncekey.record import Status
-from oncekey.reservation import outcome_unknown, running
-from oncekey.stored_answer import AnswerDamaged, Elsewhere, opened
+from oncekey.http.answer import answer_from, status_code, with_headers
+from oncekey.http.event import read_request
+from oncekey.http.ietf_preset import IETF
+from oncekey.record.outcome import RETRY_SOON_MS, whole_seconds
+from oncekey.record.record import Status
+from oncekey.record.stored_answer import AnswerDamaged, Elsewhere, opened
+from oncekey.store import defaults
+from oncekey.telemetry import requests as telemetry
 from oncekey.tenants import caller_of, why_nobody
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from oncekey.clock import Clock
-    from oncekey.http_answer import Answer
-    from oncekey.http_event import HttpRequest
-    from oncekey.record import Record
+    from oncekey.http.answer import Answer
+    from oncekey.http.event import HttpRequest
+    from oncekey.record.record import Record
     from oncekey.settings import Settings
-    from oncekey.store import Store
+    from oncekey.store.store import Store
     from oncekey.tenants import CallerSource
 
 _OPEN = frozenset({Status.PENDING, Status.IN_PROGRESS})

@@ -5,18 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey.due_transitions import Reschedule
-from oncekey.pending_transitions import TimeOut
-from oncekey.policy import policy_of
-from oncekey.record import Due, Status
-from oncekey.resolvers import needs_nobody, resolver_of
-from oncekey.transitions import Doubt, Ending, ExpireLease, Retry, seen
+from oncekey.record.policy import policy_of
+from oncekey.record.record import Due, Status
+from oncekey.record.transitions import Doubt, Ending, ExpireLease, Reschedule, Retry, TimeOut, seen
+from oncekey.settlement.resolvers import needs_nobody, resolver_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.reconciler_settings import ReconcilerSettings
-    from oncekey.record import Record
+    from oncekey.reconciler.settings import ReconcilerSettings
+    from oncekey.record.record import Record
     from oncekey.settings import Settings
 
 # The mark that is written before a person is told moves the record on by so much: whoever is killed

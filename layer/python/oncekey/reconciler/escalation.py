@@ -7,12 +7,12 @@ import uuid
 from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
-from oncekey.references import reference_to
-from oncekey.sqs_queue import Entry
+from oncekey.record.references import reference_to
+from oncekey.store.sqs import Entry
 
 if TYPE_CHECKING:
-    from oncekey.record import Record
-    from oncekey.sqs_queue import SqsQueue
+    from oncekey.record.record import Record
+    from oncekey.store.sqs import SqsQueue
 
 TOPIC = "oncekey.escalated"
 

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.record import Record
+from oncekey.record.record import Record
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey import reconciler_report
-from oncekey.escalation import NotSent, escalate, send, stuck_body
-from oncekey.reconciling import TOLD_ONCE_IN_MS
+from oncekey.reconciler import report as reconciler_report
+from oncekey.reconciler.decisions import TOLD_ONCE_IN_MS
+from oncekey.reconciler.escalation import NotSent, escalate, send, stuck_body
 
 if TYPE_CHECKING:
-    from oncekey.due_transitions import Reschedule
-    from oncekey.reconciler_lanes import Stuck
-    from oncekey.reconciler_settings import ReconcilerSettings
-    from oncekey.reconciler_writes import Writes
-    from oncekey.record import Record
-    from oncekey.sqs_queue import SqsQueue
+    from oncekey.reconciler.lanes import Stuck
+    from oncekey.reconciler.settings import ReconcilerSettings
+    from oncekey.reconciler.writes import Writes
+    from oncekey.record.record import Record
+    from oncekey.record.transitions import Reschedule
+    from oncekey.store.sqs import SqsQueue
 
 # What the queue has not taken for certain is sent again after that.
 _SENT_AGAIN_IN_MS = 60_000

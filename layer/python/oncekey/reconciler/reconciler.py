@@ -16,27 +16,27 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from oncekey import defaults
-from oncekey.claim import remaining_ms
 from oncekey.clock import SystemClock
-from oncekey.due_index import due_keys
+from oncekey.engine.claim import remaining_ms
 from oncekey.errors import ConfigurationError, StoreError
-from oncekey.outbox_sweep import OutboxSweep
-from oncekey.reconciler_report import Report
-from oncekey.reconciler_settings import reconciler_settings_from
-from oncekey.reconciler_visits import Visits
-from oncekey.resolvers import is_declared
-from oncekey.sqs_queue import SqsQueue
-from oncekey.timed_out import TimedOut
+from oncekey.outbox.sweep import OutboxSweep
+from oncekey.reconciler.report import Report
+from oncekey.reconciler.settings import reconciler_settings_from
+from oncekey.reconciler.timed_out import TimedOut
+from oncekey.reconciler.visits import Visits
+from oncekey.settlement.resolvers import is_declared
+from oncekey.store import defaults
+from oncekey.store.due_index import due_keys
+from oncekey.store.sqs import SqsQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from oncekey.clock import Clock
-    from oncekey.due_index import OpenRecords
-    from oncekey.reconciler_settings import ReconcilerSettings
-    from oncekey.resolvers import Finding, Question
+    from oncekey.reconciler.settings import ReconcilerSettings
     from oncekey.settings import Settings
+    from oncekey.settlement.resolvers import Finding, Question
+    from oncekey.store.due_index import OpenRecords
 
 # What is left of an invocation for the writes after a resolver's answer, and for ending: of a short
 # one a quarter, or it would never do anything.

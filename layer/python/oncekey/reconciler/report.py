@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from oncekey.errors import StoreError
 
 if TYPE_CHECKING:
-    from oncekey.record import Record
+    from oncekey.record.record import Record
 
 _logger = logging.getLogger("oncekey")
 

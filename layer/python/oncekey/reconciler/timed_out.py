@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey import defaults
-from oncekey.http_answer import stored_form
-from oncekey.http_event import Shape
-from oncekey.http_job import job_of
-from oncekey.ietf_preset import IETF
-from oncekey.policy import policy_of
-from oncekey.stripe_preset import STRIPE
-from oncekey.transitions import Ending
+from oncekey.http.answer import stored_form
+from oncekey.http.event import Shape
+from oncekey.http.ietf_preset import IETF
+from oncekey.http.job import job_of
+from oncekey.http.stripe_preset import STRIPE
+from oncekey.record.policy import policy_of
+from oncekey.record.transitions import Ending
+from oncekey.store import defaults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from oncekey.http_policy import HttpPolicy
-    from oncekey.record import Record
+    from oncekey.http.policy import HttpPolicy
+    from oncekey.record.record import Record
     from oncekey.settings import Settings
 
 

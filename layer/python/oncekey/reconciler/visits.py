@@ -6,14 +6,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from oncekey import reconciler_report, retry, telemetry
-from oncekey.commit import Commit, token
+from oncekey.engine.job import Job, message_of
 from oncekey.errors import StoreError
-from oncekey.job import Job, message_of
-from oncekey.reconciler_lanes import Lane, Lanes, Stuck
-from oncekey.reconciler_people import People
-from oncekey.reconciler_writes import Writes, has_landed
-from oncekey.reconciling import (
+from oncekey.flow import retry
+from oncekey.reconciler import report as reconciler_report
+from oncekey.reconciler.decisions import (
     Ask,
     End,
     Escalate,
@@ -24,29 +21,33 @@ from oncekey.reconciling import (
     Wait,
     has_resolver,
 )
-from oncekey.record import LOOKED_AT
-from oncekey.resolvers import StillUnknown, needs_nobody, resolver_of
-from oncekey.settlement import Settlement, Settler
-from oncekey.store import Refused, Written
-from oncekey.stored_answer import OBJECT_CALL_TIMEOUT_MS, Place, opened
-from oncekey.transition_rules import applied
-from oncekey.transitions import ExpireLease
+from oncekey.reconciler.lanes import Lane, Lanes, Stuck
+from oncekey.reconciler.people import People
+from oncekey.reconciler.writes import Writes, has_landed
+from oncekey.record.commit import Commit, token
+from oncekey.record.record import LOOKED_AT
+from oncekey.record.rules import applied
+from oncekey.record.stored_answer import OBJECT_CALL_TIMEOUT_MS, Place, opened
+from oncekey.record.transitions import ExpireLease
+from oncekey.settlement.resolvers import StillUnknown, needs_nobody, resolver_of
+from oncekey.settlement.settlement import Settlement, Settler
+from oncekey.store.store import Refused, Written
+from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.clock import Clock
-    from oncekey.due_index import OpenRecords
-    from oncekey.due_transitions import Reschedule
-    from oncekey.reconciler_lanes import Waiting
-    from oncekey.reconciler_report import Report
-    from oncekey.reconciler_settings import ReconcilerSettings
-    from oncekey.record import Record
-    from oncekey.resolvers import Finding
+    from oncekey.reconciler.lanes import Waiting
+    from oncekey.reconciler.report import Report
+    from oncekey.reconciler.settings import ReconcilerSettings
+    from oncekey.record.record import Record
+    from oncekey.record.stored_answer import Blob
+    from oncekey.record.transitions import Ending, Reschedule
     from oncekey.settings import Settings
-    from oncekey.sqs_queue import SqsQueue
-    from oncekey.stored_answer import Blob
-    from oncekey.transitions import Ending
+    from oncekey.settlement.resolvers import Finding
+    from oncekey.store.due_index import OpenRecords
+    from oncekey.store.sqs import SqsQueue
 
 R = TypeVar("R")
 

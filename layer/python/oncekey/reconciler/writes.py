@@ -5,22 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from oncekey import retry
-from oncekey.driver import drive
-from oncekey.due_transitions import Reschedule
-from oncekey.record import Due
-from oncekey.store import Refused
-from oncekey.transition_rules import applied
-from oncekey.transitions import ExpireLease, seen
+from oncekey.flow import retry
+from oncekey.flow.driver import drive
+from oncekey.record.record import Due
+from oncekey.record.rules import applied
+from oncekey.record.transitions import ExpireLease, Reschedule, seen
+from oncekey.store.store import Refused
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.due_index import OpenRecords
-    from oncekey.pending_transitions import TimeOut
-    from oncekey.reconciler_report import Report
-    from oncekey.record import Record
-    from oncekey.retry import Budget
+    from oncekey.flow.commands import Flow
+    from oncekey.flow.retry import Budget
+    from oncekey.reconciler.report import Report
+    from oncekey.record.record import Record
+    from oncekey.record.transitions import TimeOut
+    from oncekey.store.due_index import OpenRecords
 
 R = TypeVar("R")
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from oncekey.record import Status
-from oncekey.transitions import Doubt, Ending, Retry
+from oncekey.record.record import Status
+from oncekey.record.transitions import Doubt, Ending, Retry
 
 if TYPE_CHECKING:
-    from oncekey.pending_transitions import Waiting
-    from oncekey.record import Record
-    from oncekey.transitions import Lease
+    from oncekey.record.record import Record
+    from oncekey.record.transitions import Lease, Waiting
 
 
 def waiting(record: Record, to: Waiting) -> Record:

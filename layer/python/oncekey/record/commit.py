@@ -6,17 +6,18 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey.recorded_errors import ConditionFailed, TransactionInvalid
-from oncekey.stored_answer import Blob
+from oncekey.errors import ConditionFailed, TransactionInvalid
+from oncekey.record.stored_answer import Blob
 
 if TYPE_CHECKING:
-    from oncekey.business_write import BusinessWrite
-    from oncekey.outbox import Message
-    from oncekey.quota_counter import Count, RefusedCount
-    from oncekey.recorded_errors import RefusedWrite
-    from oncekey.stored_answer import Elsewhere
-    from oncekey.transaction import Collected
-    from oncekey.transitions import Transition
+    from collections.abc import Iterable
+
+    from oncekey.errors import RefusedWrite
+    from oncekey.record.business_write import BusinessWrite
+    from oncekey.record.counter import Count, RefusedCount
+    from oncekey.record.message import Message
+    from oncekey.record.stored_answer import Elsewhere
+    from oncekey.record.transitions import Transition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +62,11 @@ def token(operation_id: str, owner: str, number: int) -> str:
     return str(uuid.uuid5(uuid.UUID(operation_id), f"commit {owner} {number}"))
 
 
-def claimed(collected: Collected) -> list[Blob]:
+def claimed(messages: Iterable[Message]) -> list[Blob]:
     """The large payloads that must be kept before the messages which point at them."""
     return [
         Blob(at=message.claim, data=message.payload.encode("utf-8"), expires_at_s=0)
-        for message in collected.messages
+        for message in messages
         if message.claim is not None
     ]
 

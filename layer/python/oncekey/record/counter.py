@@ -1,6 +1,6 @@
 """Counters of keys: when one more is permitted, and what it leaves.
 
-`oncekey.dynamodb_counters` says the same to DynamoDB; a contract test compares the two.
+`oncekey.store.dynamodb.counters` says the same to DynamoDB; a contract test compares the two.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from oncekey.record import Effects, Status
+from oncekey.record.record import Effects, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.record import Record
+    from oncekey.record.record import Record
 
 
 class Verdict(StrEnum):

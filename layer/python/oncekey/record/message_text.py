@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from oncekey.canonical import MAX_DEPTH
+from oncekey.encoding.canonical import MAX_DEPTH
 
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 # What SQS takes is #x9, #xA, #xD, #x20 to #xD7FF, #xE000 to #xFFFD and #x10000 to #x10FFFF. Of the

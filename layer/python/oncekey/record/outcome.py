@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oncekey.record import Record
+    from oncekey.record.record import Record
 
 
 # After what passes by itself, or needs nothing: a client need not wait longer.

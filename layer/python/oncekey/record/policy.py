@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from oncekey.record import Record
+    from oncekey.record.record import Record
     from oncekey.settings import Settings
 
 # An accepted request's message lives at most 14 days in its queue and 14 in the dead-letter queue.
@@ -24,8 +24,8 @@ IETF_NAME = "ietf"
 class Encoding(StrEnum):
     """How the answer of an operation is stored."""
 
-    HTTP = "http"  # an HTTP answer, by `oncekey.http_answer`
-    RESULT = "result"  # the result of a function, by `oncekey.results`
+    HTTP = "http"  # an HTTP answer, by `oncekey.http.answer`
+    RESULT = "result"  # the result of a function, by `oncekey.encoding.results`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from oncekey.steps import NO_STEPS, Steps
+from oncekey.record.steps import NO_STEPS, Steps
 
 if TYPE_CHECKING:
-    from oncekey.policy import Policy
-    from oncekey.stored_answer import StoredAnswer
+    from oncekey.record.policy import Policy
+    from oncekey.record.stored_answer import StoredAnswer
 
 
 class Status(StrEnum):

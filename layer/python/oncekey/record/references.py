@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from oncekey.record import Record
+    from oncekey.record.record import Record
 
 _SEPARATOR = "."  # in no key of a record and in no operation id
 # The table holds other items, too: companions, counters, pointers. None of them can be named.

@@ -8,30 +8,36 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
-from oncekey.due_transitions import Reschedule
-from oncekey.pending_transitions import Begin, Enqueue, SettlePending, TimeOut
-from oncekey.record import LOOKED_AT, Effects, Record, Status
-from oncekey.record_changes import begun, ended, waiting
-from oncekey.step_transitions import ClearStep, FinishStep, StartStep, StepTransition
-from oncekey.transitions import (
+from oncekey.record.changes import begun, ended, waiting
+from oncekey.record.record import LOOKED_AT, Effects, Record, Status
+from oncekey.record.transitions import (
+    Begin,
+    ClearStep,
     Complete,
     Doubt,
+    Enqueue,
     ExpireLease,
+    FinishStep,
     LateEffect,
     MarkUnknown,
     Release,
+    Reschedule,
     Reserve,
     Resume,
     Seen,
     Settle,
+    SettlePending,
     SettleStep,
+    StartStep,
+    StepTransition,
     TakeOver,
+    TimeOut,
     Transition,
     seen,
 )
 
 if TYPE_CHECKING:
-    from oncekey.steps import Steps
+    from oncekey.record.steps import Steps
 
 
 def permitted(transition: Transition, record: Record | None) -> bool:

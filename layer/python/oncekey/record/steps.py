@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from oncekey.stored_answer import StoredAnswer
+    from oncekey.record.stored_answer import StoredAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

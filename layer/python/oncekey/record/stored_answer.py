@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from oncekey.policy import IETF_NAME
+from oncekey.record.policy import IETF_NAME
 
 if TYPE_CHECKING:
-    from oncekey.policy import Policy
-    from oncekey.record import Record
+    from oncekey.record.policy import Policy
+    from oncekey.record.record import Record
 
 _WRITE_UNIT_BYTES = 1_024
 # The names of a completed record's attributes, its numbers, status and effects, with some to spare.

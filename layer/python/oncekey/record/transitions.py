@@ -26,10 +26,8 @@
  half done
 ```
 
-`oncekey.pending_transitions` has those of what waits for a worker, `oncekey.step_transitions` those
-of a running operation's steps, `oncekey.due_transitions` that of a record which is looked at. Each
-is one conditional write in a store, and no plain read is ever the guard. `oncekey.transition_rules`
-says when each is permitted and what it leaves.
+Each is one conditional write in a store, and no plain read is ever the guard.
+`oncekey.record.rules` says when each is permitted and what it leaves.
 """
 
 from __future__ import annotations
@@ -37,15 +35,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from oncekey.due_transitions import Reschedule
-from oncekey.pending_transitions import PendingTransition
-from oncekey.step_transitions import StepTransition
-
 if TYPE_CHECKING:
-    from oncekey.policy import Policy
-    from oncekey.record import Due, Effects, Record
-    from oncekey.steps import FinishedStep
-    from oncekey.stored_answer import StoredAnswer
+    from oncekey.record.policy import Policy
+    from oncekey.record.record import Due, Effects, Record
+    from oncekey.record.steps import FinishedStep, StartedStep
+    from oncekey.record.stored_answer import StoredAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +215,123 @@ class LateEffect:
     seen: Seen
     new_owner: str
     ending: Ending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """A new attempt that waits for a worker, which has until `due` to begin it.
+
+    `policy` is how its answer is kept; None leaves what is on record.
+    """
+
+    owner: str
+    due: Due
+    effects: Effects
+    # Of the event in its message.
+    request_digest: str
+    policy: Policy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enqueue:
+    """FAILED_RETRYABLE → PENDING, with a new owner and the next attempt.
+
+    The message that tells a worker is written in the same transaction.
+    """
+
+    pk: str
+    seen: Seen
+    waiting: Waiting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """PENDING → IN_PROGRESS, with the worker as its new owner; the attempt is the one accepted.
+
+    Half-done work by a handler of recorded effects only.
+    """
+
+    pk: str
+    seen_owner: str
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeOut:
+    """PENDING → COMPLETED: no worker has ever begun it, and its time is over."""
+
+    pk: str
+    seen_owner: str
+    ending: Ending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettlePending:
+    """PENDING → COMPLETED, by a webhook or operator: it is done, and no worker is to do it.
+
+    A late effect of an earlier attempt, or somebody's own doing before a worker began. Of recorded
+    effects the first attempt only: once they were begun, a run makes their business writes. Writes
+    `new_owner`, a fresh one; a worker, which needs a record that waits, begins it no more.
+    """
+
+    pk: str
+    seen: Seen
+    new_owner: str
+    ending: Ending
+
+
+PendingTransition = Enqueue | Begin | TimeOut | SettlePending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartStep:
+    """The step is about to run: in doubt from now on. It and every other mark are absent."""
+
+    pk: str
+    owner: str
+    step: StartedStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishStep:
+    """The step is done, or a commit has reached its recovery point; it is absent so far.
+
+    `mark` is that of its start, or None if it was never marked: then no step is. A step that was
+    marked is ended only if the mark on record is its own, by name, place and number.
+    """
+
+    pk: str
+    owner: str
+    step: FinishedStep
+    mark: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearStep:
+    """The step is proven not to have been executed; the mark on record is the very one."""
+
+    pk: str
+    owner: str
+    step: StartedStep
+
+
+StepTransition = StartStep | FinishStep | ClearStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reschedule:
+    """Somebody looks at the record now, and next when it is `due`.
+
+    It is written before a resolver is asked: of two reconcilers one gets the turn, and a resolver
+    that never returns has had its own. `attempts` counts the turns taken. `escalated_at_ms`: a
+    person has to settle it, and is told so, or told again.
+    """
+
+    pk: str
+    seen: Seen
+    due: Due
+    attempts: int
+    escalated_at_ms: int | None = None
 
 
 Transition = (

@@ -7,15 +7,15 @@ import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from oncekey import telemetry
 from oncekey.errors import NotExecuted
-from oncekey.resolvers import StillUnknown, is_finding
+from oncekey.settlement.resolvers import StillUnknown, is_finding
+from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.record import Record
-    from oncekey.resolvers import Finding, Question
+    from oncekey.record.record import Record
+    from oncekey.settlement.resolvers import Finding, Question
 
 _AGAIN = StillUnknown(timedelta(0))
 

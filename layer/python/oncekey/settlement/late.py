@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey import defaults, retry, telemetry
 from oncekey.clock import SystemClock
-from oncekey.driver import drive
 from oncekey.errors import NotExecuted
-from oncekey.record import Due, Effects, Status
-from oncekey.references import read_reference
-from oncekey.resolvers import check_finding
-from oncekey.settlement import Settlement, Settler
-from oncekey.store import Refused
-from oncekey.transition_rules import applied
-from oncekey.transitions import Doubt, ExpireLease, seen
+from oncekey.flow import retry
+from oncekey.flow.driver import drive
+from oncekey.record.record import Due, Effects, Status
+from oncekey.record.references import read_reference
+from oncekey.record.rules import applied
+from oncekey.record.transitions import Doubt, ExpireLease, seen
+from oncekey.settlement.resolvers import check_finding
+from oncekey.settlement.settlement import Settlement, Settler
+from oncekey.store import defaults
+from oncekey.store.store import Refused
+from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.record import Record
-    from oncekey.resolvers import Completed
-    from oncekey.retry import Budget
-    from oncekey.store import Store
+    from oncekey.flow.retry import Budget
+    from oncekey.record.record import Record
+    from oncekey.settlement.resolvers import Completed
+    from oncekey.store.store import Store
 
 
 def settle(

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from oncekey.effects.handlers import is_coroutine_function
+from oncekey.effects.operation import downstream_key
 from oncekey.errors import ConfigurationError, NotExecuted
-from oncekey.handlers import is_coroutine_function
 from oncekey.misuse import explained, function_faults
-from oncekey.operation import downstream_key
-from oncekey.record import Effects
-from oncekey.references import reference_to
+from oncekey.record.record import Effects
+from oncekey.record.references import reference_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.record import Record
+    from oncekey.record.record import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
-from oncekey import retry, telemetry
-from oncekey.asking import ask
-from oncekey.driver import drive
+from oncekey.encoding.results import encode
 from oncekey.errors import NotExecuted, StoreError
-from oncekey.policy import policy_of
-from oncekey.record import Effects, Status
-from oncekey.resolvers import (
+from oncekey.flow import retry
+from oncekey.flow.driver import drive
+from oncekey.record.policy import policy_of
+from oncekey.record.record import Effects, Status
+from oncekey.settlement.asking import ask
+from oncekey.settlement.resolvers import (
     Completed,
     StillUnknown,
     check_finding,
@@ -20,23 +21,23 @@ from oncekey.resolvers import (
     question_about,
     resolver_of,
 )
-from oncekey.results import encode
-from oncekey.settling_writes import Settling, answer_text
-from oncekey.stopped_operations import end_stopped, is_stopped
-from oncekey.store import Refused
+from oncekey.settlement.stopped_operations import end_stopped, is_stopped
+from oncekey.settlement.writes import Settling, answer_text
+from oncekey.store.store import Refused
+from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.record import Record
-    from oncekey.resolvers import Finding
-    from oncekey.retry import Budget
+    from oncekey.flow.commands import Flow
+    from oncekey.flow.retry import Budget
+    from oncekey.record.record import Record
+    from oncekey.record.stored_answer import Blob
     from oncekey.settings import Settings
-    from oncekey.settling_writes import Settled
-    from oncekey.store import Store
-    from oncekey.stored_answer import Blob
+    from oncekey.settlement.resolvers import Finding
+    from oncekey.settlement.writes import Settled
+    from oncekey.store.store import Store
 
 R = TypeVar("R")
 

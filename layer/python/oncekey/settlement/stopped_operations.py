@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey import retry
-from oncekey.record import Due, Effects, Status
-from oncekey.store import Refused
-from oncekey.transition_rules import applied
-from oncekey.transitions import Complete, Lease, Resume, seen
+from oncekey.flow import retry
+from oncekey.record.record import Due, Effects, Status
+from oncekey.record.rules import applied
+from oncekey.record.transitions import Complete, Lease, Resume, seen
+from oncekey.store.store import Refused
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.record import Record
-    from oncekey.retry import Budget
+    from oncekey.flow.commands import Flow
+    from oncekey.flow.retry import Budget
+    from oncekey.record.record import Record
+    from oncekey.record.transitions import Ending, SettleStep, Transition
     from oncekey.settings import Settings
-    from oncekey.transitions import Ending, SettleStep, Transition
 
 # Three writes take this long at the very most.
 _LEASE_MS = 30_000

@@ -5,25 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from oncekey.encoding.results import encode
+from oncekey.engine.recorder import KEPT_LONGER_S
 from oncekey.errors import NotExecuted
-from oncekey.http_answer import stored_form
-from oncekey.http_event import Shape
-from oncekey.pending_transitions import SettlePending
-from oncekey.policy import Encoding, policy_of
-from oncekey.record import Due, Effects, Status
-from oncekey.recorder import KEPT_LONGER_S
-from oncekey.resolvers import Completed
-from oncekey.results import encode
-from oncekey.steps import FinishedStep
-from oncekey.stored_answer import keep, keep_result
-from oncekey.transitions import Ending, LateEffect, Retry, Settle, SettleStep, seen
+from oncekey.http.answer import stored_form
+from oncekey.http.event import Shape
+from oncekey.record.policy import Encoding, policy_of
+from oncekey.record.record import Due, Effects, Status
+from oncekey.record.steps import FinishedStep
+from oncekey.record.stored_answer import keep, keep_result
+from oncekey.record.transitions import (
+    Ending,
+    LateEffect,
+    Retry,
+    Settle,
+    SettlePending,
+    SettleStep,
+    seen,
+)
+from oncekey.settlement.resolvers import Completed
 
 if TYPE_CHECKING:
-    from oncekey.policy import Policy
-    from oncekey.record import Record
+    from oncekey.record.policy import Policy
+    from oncekey.record.record import Record
+    from oncekey.record.steps import StartedStep
+    from oncekey.record.stored_answer import Blob
     from oncekey.settings import Settings
-    from oncekey.steps import StartedStep
-    from oncekey.stored_answer import Blob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

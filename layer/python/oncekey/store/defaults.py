@@ -7,15 +7,15 @@ import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oncekey.dynamodb_store import DynamoDBStore
-from oncekey.s3_bucket import ResponseBucket
 from oncekey.settings import Settings, settings_from, table_name
+from oncekey.store.dynamodb.store import DynamoDBStore
+from oncekey.store.s3 import ResponseBucket
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from oncekey.due_index import OpenRecords
-    from oncekey.store import Store
+    from oncekey.store.due_index import OpenRecords
+    from oncekey.store.store import Store
 
 # A different value of any of these makes another store; in Lambda none ever changes.
 _CONNECTION = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oncekey.settings import DUE_SHARDS
-from oncekey.store import Store
+from oncekey.store.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

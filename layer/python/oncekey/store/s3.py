@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey.dynamodb_client import making_a_client
-from oncekey.dynamodb_errors import store_error
-from oncekey.stored_answer import OBJECT_CALL_TIMEOUT_MS
+from oncekey.record.stored_answer import OBJECT_CALL_TIMEOUT_MS
+from oncekey.store.aws_errors import store_error
+from oncekey.store.dynamodb.client import making_a_client
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from oncekey.clock import SystemClock
 from oncekey.errors import ConfigurationError
-from oncekey.secrets_manager import secret_text
+from oncekey.store.secrets_manager import secret_text
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock

@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.dynamodb_errors import store_error
+from oncekey.store.aws_errors import store_error
 
 if TYPE_CHECKING:
     from oncekey.errors import StoreError

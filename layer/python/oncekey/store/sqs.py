@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.dynamodb_client import making_a_client
-from oncekey.dynamodb_errors import store_error
 from oncekey.errors import StoreError
-from oncekey.message_text import queue_name
+from oncekey.record.message_text import queue_name
+from oncekey.store.aws_errors import store_error
+from oncekey.store.dynamodb.client import making_a_client
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from oncekey.commit import Commit, ConditionsFailed, Inapplicable
-    from oncekey.quota_counter import Counter
-    from oncekey.record import Record
-    from oncekey.stored_answer import Blob, Elsewhere
-    from oncekey.transitions import Transition
+    from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
+    from oncekey.record.counter import Counter
+    from oncekey.record.record import Record
+    from oncekey.record.stored_answer import Blob, Elsewhere
+    from oncekey.record.transitions import Transition
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Store(Protocol):
     def write(self, transition: Transition) -> Written | Refused:
         """Apply `transition`, atomically, if what is stored now permits it.
 
-        `oncekey.transition_rules.permitted` says when it does.
+        `oncekey.record.rules.permitted` says when it does.
         When it returns, the answer is certain. When it raises `StoreError`, or never returns (the
         process was killed), the transition may or may not have been applied, now or later; asking
         again is safe, because every condition names the version or the owner that it was made for.

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey import telemetry
+from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
-    from oncekey.record import Record
+    from oncekey.record.record import Record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oncekey.errors import StoreError
-    from oncekey.set_aside import SetAside
+    from oncekey.record.set_aside import SetAside
 
 _logger = logging.getLogger("oncekey")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from oncekey.errors import StoreError
-    from oncekey.record import Record
+    from oncekey.record.record import Record
 
 _logger = logging.getLogger("oncekey")
 

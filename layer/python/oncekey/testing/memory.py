@@ -7,23 +7,23 @@ from collections import Counter as Counts
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.commit import ConditionsFailed
-from oncekey.due_index import MOST_ON_PAGE, DuePage
-from oncekey.quota_counter import RefusedCount, admits, counted
-from oncekey.recorded_errors import RefusedWrite
-from oncekey.store import Refused, Written
-from oncekey.transition_rules import applied, permitted
+from oncekey.errors import RefusedWrite
+from oncekey.record.commit import ConditionsFailed
+from oncekey.record.counter import RefusedCount, admits, counted
+from oncekey.record.rules import applied, permitted
+from oncekey.store.due_index import MOST_ON_PAGE, DuePage
+from oncekey.store.store import Refused, Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.business_write import BusinessWrite
-    from oncekey.commit import Commit
-    from oncekey.outbox import Message
-    from oncekey.quota_counter import Counter
-    from oncekey.record import Record
-    from oncekey.stored_answer import Blob, Elsewhere
-    from oncekey.transitions import Transition
+    from oncekey.record.business_write import BusinessWrite
+    from oncekey.record.commit import Commit
+    from oncekey.record.counter import Counter
+    from oncekey.record.message import Message
+    from oncekey.record.record import Record
+    from oncekey.record.stored_answer import Blob, Elsewhere
+    from oncekey.record.transitions import Transition
 
 
 class MemoryStore:
@@ -54,7 +54,7 @@ class MemoryStore:
         self.counters: dict[str, Counter] = {}
 
     def write(self, transition: Transition) -> Written | Refused:
-        """See `oncekey.store.Store.write`."""
+        """See `oncekey.store.store.Store.write`."""
         with self._lock:
             record = self.records.get(transition.pk)
             if not permitted(transition, record):
@@ -63,7 +63,7 @@ class MemoryStore:
             return Written()
 
     def commit(self, commit: Commit) -> Written | Refused | ConditionsFailed:
-        """See `oncekey.store.Store.commit`."""
+        """See `oncekey.store.store.Store.commit`."""
         transition = commit.transition
         with self._lock:
             record = None if transition is None else self.records.get(transition.pk)
@@ -93,23 +93,23 @@ class MemoryStore:
             return Written()
 
     def read(self, pk: str) -> Record | None:
-        """See `oncekey.store.Store.read`."""
+        """See `oncekey.store.store.Store.read`."""
         return self.records.get(pk)
 
     def counter(self, name: str) -> Counter | None:
-        """See `oncekey.store.Store.counter`."""
+        """See `oncekey.store.store.Store.counter`."""
         return self.counters.get(name)
 
     def keep(self, blob: Blob) -> None:
-        """See `oncekey.store.Store.keep`."""
+        """See `oncekey.store.store.Store.keep`."""
         self.blobs[blob.at.name] = blob.data
 
     def fetch(self, at: Elsewhere) -> bytes | None:
-        """See `oncekey.store.Store.fetch`."""
+        """See `oncekey.store.store.Store.fetch`."""
         return self.blobs.get(at.name)
 
     def due(self, shard: str, until_ms: int, *, after: Any = None) -> DuePage:
-        """See `oncekey.due_index.OpenRecords.due`."""
+        """See `oncekey.store.due_index.OpenRecords.due`."""
         entries = sorted(
             (record.due.at_ms, record.pk)
             for record in self.records.values()
@@ -121,7 +121,7 @@ class MemoryStore:
         return DuePage(keys=keys, after=page[-1] if rest else None, read=len(page))
 
     def put_off(self, pk: str, *, due_by_ms: int, to_ms: int, counts: bool = True) -> int | None:
-        """See `oncekey.due_index.OpenRecords.put_off`."""
+        """See `oncekey.store.due_index.OpenRecords.put_off`."""
         with self._lock:
             record = self.records.get(pk)
             if record is None or record.due is None or record.due.at_ms > due_by_ms:
@@ -131,7 +131,7 @@ class MemoryStore:
             return self._put_off[pk]
 
     def most_due_shards(self, at_least: int) -> int:
-        """See `oncekey.due_index.OpenRecords.most_due_shards`."""
+        """See `oncekey.store.due_index.OpenRecords.most_due_shards`."""
         self._most_due_shards = max(self._most_due_shards, at_least)
         return self._most_due_shards
 

@@ -5,24 +5,26 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from oncekey import retry, telemetry, webhook_telemetry
-from oncekey.commit import Commit, claimed, token
+from oncekey.effects.outbox import Outbox, Source
+from oncekey.effects.transaction import Collected
 from oncekey.errors import StoreError
-from oncekey.fingerprint import selected_fingerprint
-from oncekey.outbox import Outbox, Source
-from oncekey.policy import Encoding, Policy
-from oncekey.record import Effects, Record, Status
-from oncekey.store import Refused, Written
-from oncekey.transaction import Collected
-from oncekey.transitions import Reserve
+from oncekey.flow import retry
+from oncekey.http.fingerprint import selected_fingerprint
+from oncekey.record.commit import Commit, claimed, token
+from oncekey.record.policy import Encoding, Policy
+from oncekey.record.record import Effects, Record, Status
+from oncekey.record.transitions import Reserve
+from oncekey.store.store import Refused, Written
+from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry import webhooks as webhook_telemetry
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.identity import Identity
-    from oncekey.retry import Budget
-    from oncekey.store import Store
-    from oncekey.webhook_delivery import Publish
+    from oncekey.flow.commands import Flow
+    from oncekey.flow.retry import Budget
+    from oncekey.record.identity import Identity
+    from oncekey.store.store import Store
+    from oncekey.webhooks.delivery import Publish
 
 # What is stored of the answer: every repeat gets a 200 of its own.
 _STORED_ANSWER = '{"statusCode":200}'
@@ -96,7 +98,7 @@ def take_on(record: Record, messages: Collected, budget: Budget, clock: Clock) -
         StoreError: the store did not answer within `budget`, or will not take it. Both may have
             been written, or neither; the next delivery finds out.
     """
-    for blob in claimed(messages):
+    for blob in claimed(messages.messages):
         yield from retry.keep(blob, budget, clock)
     whole = Commit(
         transition=Reserve(record=record, now_ms=record.created_at_ms),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from oncekey.http_answer import with_headers
-from oncekey.ietf_preset import IETF
-from oncekey.outcome import RETRY_SOON_MS
-from oncekey.webhook_acceptance import Receipt
+from oncekey.http.answer import with_headers
+from oncekey.http.ietf_preset import IETF
+from oncekey.record.outcome import RETRY_SOON_MS
+from oncekey.webhooks.acceptance import Receipt
 
 if TYPE_CHECKING:
-    from oncekey.http_answer import Answer
-    from oncekey.http_event import HttpRequest
+    from oncekey.http.answer import Answer
+    from oncekey.http.event import HttpRequest
     from oncekey.settings import Settings
 
 _AGAIN = "The event was not taken on, or that is not confirmed. Send it again; it counts once."

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 from oncekey import options
 from oncekey.clock import Clock, SystemClock
 from oncekey.declared import second_operation
+from oncekey.effects.handlers import is_coroutine_function
 from oncekey.errors import ConfigurationError
-from oncekey.handlers import is_coroutine_function
 from oncekey.misuse import explained, function_faults
-from oncekey.webhook_operation import WebhookOperation
-from oncekey.webhook_signatures import secrets_faults
+from oncekey.webhooks.operation import WebhookOperation
+from oncekey.webhooks.signatures import secrets_faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.http_answer import Answer
-    from oncekey.store import Store
-    from oncekey.webhook_delivery import Delivery, Publish
-    from oncekey.webhook_signatures import Scheme, SecretsSource
+    from oncekey.http.answer import Answer
+    from oncekey.store.store import Store
+    from oncekey.webhooks.delivery import Delivery, Publish
+    from oncekey.webhooks.signatures import Scheme, SecretsSource
 
 # Stripe sends an event again for three days by itself, and for up to thirty when told to.
 # https://docs.stripe.com/webhooks

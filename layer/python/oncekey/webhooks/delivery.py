@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.webhook_signatures import read_json
+from oncekey.webhooks.signatures import read_json
 
 if TYPE_CHECKING:
-    from oncekey.http_event import HttpRequest
+    from oncekey.http.event import HttpRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,37 +8,38 @@ from decimal import InvalidOperation
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oncekey import defaults, telemetry, webhook_telemetry
-from oncekey.bare_run import BareRun
-from oncekey.breaker import breaker_of
-from oncekey.claim import deadline_ms
-from oncekey.driver import drive
-from oncekey.errors import ConfigurationError, RequestRefused, StoreError
-from oncekey.http_event import read_request
-from oncekey.identity import Identity
-from oncekey.recorded_errors import TransactionInvalid
-from oncekey.reservation import ANSWER_MARGIN_MS
-from oncekey.retry import Budget
+from oncekey.effects.bare_run import BareRun
+from oncekey.engine.claim import deadline_ms
+from oncekey.engine.reservation import ANSWER_MARGIN_MS
+from oncekey.errors import ConfigurationError, RequestRefused, StoreError, TransactionInvalid
+from oncekey.flow.driver import drive
+from oncekey.flow.retry import Budget
+from oncekey.http.event import read_request
+from oncekey.record.identity import Identity
 from oncekey.settings import is_disabled
+from oncekey.store import defaults
+from oncekey.store.breaker import breaker_of
+from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry import webhooks as webhook_telemetry
 from oncekey.tenants import is_name
-from oncekey.webhook_acceptance import Receipt, collected, completed_record, is_on_record, take_on
-from oncekey.webhook_answers import answered, not_now, problem
-from oncekey.webhook_delivery import Delivery, Publish
-from oncekey.webhook_schemes import checked_id
-from oncekey.webhook_signatures import keys_of, verify
+from oncekey.webhooks.acceptance import Receipt, collected, completed_record, is_on_record, take_on
+from oncekey.webhooks.answers import answered, not_now, problem
+from oncekey.webhooks.delivery import Delivery, Publish
+from oncekey.webhooks.schemes import checked_id
+from oncekey.webhooks.signatures import keys_of, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from oncekey.clock import Clock
-    from oncekey.commands import Flow
-    from oncekey.http_answer import Answer
-    from oncekey.http_event import HttpRequest
-    from oncekey.record import Record
+    from oncekey.effects.transaction import Collected
+    from oncekey.flow.commands import Flow
+    from oncekey.http.answer import Answer
+    from oncekey.http.event import HttpRequest
+    from oncekey.record.record import Record
     from oncekey.settings import Settings
-    from oncekey.store import Store
-    from oncekey.transaction import Collected
-    from oncekey.webhook_signatures import Scheme, SecretsSource
+    from oncekey.store.store import Store
+    from oncekey.webhooks.signatures import Scheme, SecretsSource
 
 # The least patient of the senders, Shopify, gives up after 5 s.
 # https://shopify.dev/docs/apps/build/webhooks/subscribe/https

@@ -1,6 +1,6 @@
 """The four ways in which webhooks are signed: Stripe's, GitHub's, Shopify's, Standard Webhooks.
 
-Each states what was signed and by which digests; `oncekey.webhook_signatures` judges them.
+Each states what was signed and by which digests; `oncekey.webhooks.signatures` judges them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from oncekey.webhook_signatures import (
+from oncekey.webhooks.signatures import (
     Stated,
     event_refused,
     header,
@@ -20,7 +20,7 @@ from oncekey.webhook_signatures import (
 )
 
 if TYPE_CHECKING:
-    from oncekey.http_event import HttpRequest
+    from oncekey.http.event import HttpRequest
 
 _TOLERANCE = timedelta(minutes=5)
 _LONGEST_TOLERANCE = timedelta(days=1)

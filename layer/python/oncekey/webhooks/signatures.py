@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oncekey.errors import ConfigurationError, RequestRefused
-from oncekey.secret_words import secret_words
+from oncekey.store.secret_words import secret_words
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from oncekey.http_event import HttpRequest
+    from oncekey.http.event import HttpRequest
 
 Secrets = bytes | Sequence[bytes]
 SecretsSource = Secrets | Callable[[], Secrets]

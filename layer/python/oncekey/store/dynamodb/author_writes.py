@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey.dynamodb_sizes import item_bytes
+from oncekey.store.dynamodb.sizes import item_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

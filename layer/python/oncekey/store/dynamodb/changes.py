@@ -1,20 +1,18 @@
-"""What the ends of transitions set and remove in an item, as `oncekey.record_changes` says it."""
+"""What the ends of transitions set and remove in an item, as `oncekey.record.changes` says it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey.dynamodb_codec import answer_value, policy_value
-from oncekey.record import Status
-from oncekey.transitions import Doubt, Ending, Retry
+from oncekey.record.record import Status
+from oncekey.record.transitions import Doubt, Ending, Retry
+from oncekey.store.dynamodb.codec import answer_value, policy_value
 
 if TYPE_CHECKING:
-    from oncekey.due_transitions import Reschedule
-    from oncekey.dynamodb_codec import Item
-    from oncekey.pending_transitions import Waiting
-    from oncekey.policy import Policy
-    from oncekey.record import Due
-    from oncekey.transitions import Lease
+    from oncekey.record.policy import Policy
+    from oncekey.record.record import Due
+    from oncekey.record.transitions import Lease, Reschedule, Waiting
+    from oncekey.store.dynamodb.codec import Item
 
 # What the reconciler has noted; void once the record goes on.
 _TURNS = ("reconcile_attempts", "escalated_at")

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_never
 
 from oncekey.errors import StoreError
-from oncekey.policy import IETF_NAME, Encoding, Policy
-from oncekey.record import Due, Effects, Record, Status
-from oncekey.steps import NO_STEPS, FinishedStep, StartedStep, Steps
-from oncekey.stored_answer import Elsewhere, NotKept, Place
+from oncekey.record.policy import IETF_NAME, Encoding, Policy
+from oncekey.record.record import Due, Effects, Record, Status
+from oncekey.record.steps import NO_STEPS, FinishedStep, StartedStep, Steps
+from oncekey.record.stored_answer import Elsewhere, NotKept, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from oncekey.stored_answer import StoredAnswer
+    from oncekey.record.stored_answer import StoredAnswer
 
 Item = dict[str, dict[str, Any]]
 

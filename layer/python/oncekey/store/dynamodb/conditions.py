@@ -1,6 +1,6 @@
 """When DynamoDB permits each transition: its named condition, with the values that it names.
 
-These conditions are the guard of the whole protocol; `oncekey.transition_rules.permitted` is their
+These conditions are the guard of the whole protocol; `oncekey.record.rules.permitted` is their
 meaning, and a contract test compares the two over every state.
 """
 
@@ -8,27 +8,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from oncekey.due_transitions import Reschedule
-from oncekey.pending_transitions import Begin, Enqueue, SettlePending, TimeOut
-from oncekey.record import Effects
-from oncekey.step_transitions import ClearStep, FinishStep, StartStep
-from oncekey.transitions import (
+from oncekey.record.record import Effects
+from oncekey.record.transitions import (
+    Begin,
+    ClearStep,
     Complete,
     Doubt,
+    Enqueue,
     ExpireLease,
+    FinishStep,
     LateEffect,
     MarkUnknown,
     Release,
+    Reschedule,
     Reserve,
     Resume,
     Settle,
+    SettlePending,
     SettleStep,
+    StartStep,
     TakeOver,
+    TimeOut,
     Transition,
 )
 
 if TYPE_CHECKING:
-    from oncekey.dynamodb_codec import Item
+    from oncekey.store.dynamodb.codec import Item
 
 # The parts that conditions are made of. DynamoDB has no clock: "now" is the caller's.
 _ABSENT = "attribute_not_exists(#pk)"

@@ -1,6 +1,6 @@
 """Counters of keys in DynamoDB: an item of the idempotency table each.
 
-`oncekey.quota_counter` says in Python when a count is permitted and what it leaves.
+`oncekey.record.counter` says in Python when a count is permitted and what it leaves.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import StoreError
-from oncekey.quota_counter import Counter
+from oncekey.record.counter import Counter
 
 if TYPE_CHECKING:
-    from oncekey.dynamodb_codec import Item
-    from oncekey.quota_counter import Count
+    from oncekey.record.counter import Count
+    from oncekey.store.dynamodb.codec import Item
 
 _BUCKET = "until_"
 _BELOW = "#count < :limit"

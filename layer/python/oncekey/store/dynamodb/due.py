@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey.due_index import MOST_ON_PAGE, DuePage
+from oncekey.store.due_index import MOST_ON_PAGE, DuePage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """The transitions in DynamoDB's language: one conditional write each, and what it changes.
 
-`oncekey.dynamodb_conditions` has the conditions.
+`oncekey.store.dynamodb.conditions` has the conditions.
 """
 
 from __future__ import annotations
@@ -8,32 +8,37 @@ from __future__ import annotations
 import re
 from typing import Any, assert_never
 
-from oncekey.due_transitions import Reschedule
-from oncekey.dynamodb_changes import begin, end, look_again, wait
-from oncekey.dynamodb_codec import (
+from oncekey.record.record import Effects, Status
+from oncekey.record.transitions import (
+    Begin,
+    ClearStep,
+    Complete,
+    Enqueue,
+    ExpireLease,
+    FinishStep,
+    LateEffect,
+    MarkUnknown,
+    Release,
+    Reschedule,
+    Reserve,
+    Resume,
+    Settle,
+    SettlePending,
+    SettleStep,
+    StartStep,
+    TakeOver,
+    TimeOut,
+    Transition,
+)
+from oncekey.store.dynamodb.changes import begin, end, look_again, wait
+from oncekey.store.dynamodb.codec import (
     NO_STEPS_VALUE,
     Item,
     attribute_values,
     finished_value,
     started_value,
 )
-from oncekey.dynamodb_conditions import guard
-from oncekey.pending_transitions import Begin, Enqueue, SettlePending, TimeOut
-from oncekey.record import Effects, Status
-from oncekey.step_transitions import ClearStep, FinishStep, StartStep
-from oncekey.transitions import (
-    Complete,
-    ExpireLease,
-    LateEffect,
-    MarkUnknown,
-    Release,
-    Reserve,
-    Resume,
-    Settle,
-    SettleStep,
-    TakeOver,
-    Transition,
-)
+from oncekey.store.dynamodb.conditions import guard
 
 _CONSTANTS: dict[str, str] = {
     ":pending": Status.PENDING.value,

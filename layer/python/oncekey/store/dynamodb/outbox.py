@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.dynamodb_client import making_a_client, own_client
-from oncekey.dynamodb_codec import answer_value
-from oncekey.dynamodb_errors import is_refusal, store_error
-from oncekey.outbox import Message
-from oncekey.set_aside import SetAside
+from oncekey.record.message import Message
+from oncekey.record.set_aside import SetAside
+from oncekey.record.stored_answer import Elsewhere, Place
 from oncekey.settings import STORE_TIMEOUT_MS
-from oncekey.stored_answer import Elsewhere, Place
+from oncekey.store.aws_errors import is_refusal, store_error
+from oncekey.store.dynamodb.client import making_a_client, own_client
+from oncekey.store.dynamodb.codec import answer_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from oncekey.dynamodb_codec import Item
     from oncekey.errors import StoreError
+    from oncekey.store.dynamodb.codec import Item
 
 _MOST_DELETED_AT_ONCE = 25
 # A page ends at 1 MB as well. Small pages would make a pass over what is set aside slow.

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey.dynamodb_client import (
+from oncekey.errors import StoreError
+from oncekey.record.stored_answer import Place
+from oncekey.record.transitions import Reserve
+from oncekey.settings import STORE_TIMEOUT_MS
+from oncekey.store.aws_errors import is_refusal, store_error
+from oncekey.store.dynamodb.client import (
     longest_call_ms,
     making_a_client,
     own_client,
     warn_about,
 )
-from oncekey.dynamodb_codec import Item, record_from_item
-from oncekey.dynamodb_counters import counter_from_item
-from oncekey.dynamodb_due import (
+from oncekey.store.dynamodb.codec import Item, record_from_item
+from oncekey.store.dynamodb.counters import counter_from_item
+from oncekey.store.dynamodb.due import (
     due_page,
     due_parameters,
     note_shards_parameters,
@@ -21,25 +26,20 @@ from oncekey.dynamodb_due import (
     shards_parameters,
     times_put_off,
 )
-from oncekey.dynamodb_errors import is_refusal, store_error
-from oncekey.dynamodb_expressions import put_parameters, update_parameters
-from oncekey.dynamodb_transaction import cancellation, companion_item, transaction_parameters
-from oncekey.errors import StoreError
-from oncekey.settings import STORE_TIMEOUT_MS
-from oncekey.store import Refused, Written
-from oncekey.stored_answer import Place
-from oncekey.transitions import Reserve
+from oncekey.store.dynamodb.expressions import put_parameters, update_parameters
+from oncekey.store.dynamodb.transaction import cancellation, companion_item, transaction_parameters
+from oncekey.store.store import Refused, Written
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from oncekey.commit import Commit, ConditionsFailed, Inapplicable
-    from oncekey.due_index import DuePage
-    from oncekey.quota_counter import Counter
-    from oncekey.record import Record
-    from oncekey.s3_bucket import ResponseBucket
-    from oncekey.stored_answer import Blob, Elsewhere
-    from oncekey.transitions import Transition
+    from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
+    from oncekey.record.counter import Counter
+    from oncekey.record.record import Record
+    from oncekey.record.stored_answer import Blob, Elsewhere
+    from oncekey.record.transitions import Transition
+    from oncekey.store.due_index import DuePage
+    from oncekey.store.s3 import ResponseBucket
 
 
 # What a table must have that DynamoDB finds another form of.
@@ -86,7 +86,7 @@ class DynamoDBStore:
         return self._call_timeout_ms
 
     def write(self, transition: Transition) -> Written | Refused:
-        """See `oncekey.store.Store.write`.
+        """See `oncekey.store.store.Store.write`.
 
         One PutItem for a reserve, one UpdateItem for everything else.
         """
@@ -100,7 +100,7 @@ class DynamoDBStore:
         return Written()
 
     def commit(self, commit: Commit) -> Written | Refused | ConditionsFailed | Inapplicable:
-        """See `oncekey.store.Store.commit`: one TransactWriteItems."""
+        """See `oncekey.store.store.Store.commit`: one TransactWriteItems."""
         parameters = transaction_parameters(self._table, self._outbox, commit)
         try:
             self._connected().transact_write_items(**parameters)
@@ -109,17 +109,17 @@ class DynamoDBStore:
         return Written()
 
     def read(self, pk: str) -> Record | None:
-        """See `oncekey.store.Store.read`: one strongly consistent GetItem."""
+        """See `oncekey.store.store.Store.read`: one strongly consistent GetItem."""
         item = self._get(pk)
         return None if item is None else record_from_item(item)
 
     def counter(self, name: str) -> Counter | None:
-        """See `oncekey.store.Store.counter`: one strongly consistent GetItem."""
+        """See `oncekey.store.store.Store.counter`: one strongly consistent GetItem."""
         item = self._get(name)
         return None if item is None else counter_from_item(item)
 
     def due(self, shard: str, until_ms: int, *, after: Any = None) -> DuePage:
-        """See `oncekey.due_index.OpenRecords.due`: one Query of the index."""
+        """See `oncekey.store.due_index.OpenRecords.due`: one Query of the index."""
         parameters = due_parameters(self._table, shard, until_ms, after)
         try:
             return due_page(self._connected().query(**parameters))
@@ -127,7 +127,7 @@ class DynamoDBStore:
             raise self._failure(error) from error
 
     def put_off(self, pk: str, *, due_by_ms: int, to_ms: int, counts: bool = True) -> int | None:
-        """See `oncekey.due_index.OpenRecords.put_off`: one UpdateItem."""
+        """See `oncekey.store.due_index.OpenRecords.put_off`: one UpdateItem."""
         parameters = put_off_parameters(self._table, pk, due_by_ms, to_ms, counts=counts)
         try:
             return times_put_off(self._connected().update_item(**parameters))
@@ -137,7 +137,7 @@ class DynamoDBStore:
             raise self._failure(error) from error
 
     def most_due_shards(self, at_least: int) -> int:
-        """See `oncekey.due_index.OpenRecords.most_due_shards`: one GetItem, and seldom a write."""
+        """See `oncekey.store.due_index.OpenRecords`: one GetItem, and seldom a write."""
         try:
             known = shards_in(self._connected().get_item(**shards_parameters(self._table)))
             if known >= at_least:
@@ -161,7 +161,7 @@ class DynamoDBStore:
         return bool(self._outbox)
 
     def keep(self, blob: Blob) -> None:
-        """See `oncekey.store.Store.keep`: one PutItem beside the record, or one object."""
+        """See `oncekey.store.store.Store.keep`: one PutItem beside the record, or one object."""
         if blob.at.place is Place.OBJECT:
             self._responses().put(blob.at.name, blob.data)
             return
@@ -171,7 +171,7 @@ class DynamoDBStore:
             raise self._failure(error) from error
 
     def fetch(self, at: Elsewhere) -> bytes | None:
-        """See `oncekey.store.Store.fetch`: one GetItem, or one object."""
+        """See `oncekey.store.store.Store.fetch`: one GetItem, or one object."""
         if at.place is Place.OBJECT:
             return self._responses().get(at.name)
         item = self._get(at.name)

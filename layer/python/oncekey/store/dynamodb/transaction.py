@@ -7,26 +7,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey.commit import ConditionsFailed, Inapplicable
-from oncekey.dynamodb_codec import record_from_item
-from oncekey.dynamodb_counters import count_update, counter_from_item
-from oncekey.dynamodb_errors import contention_of, store_error
-from oncekey.dynamodb_expressions import put_parameters, update_parameters
-from oncekey.dynamodb_outbox import message_item
-from oncekey.dynamodb_writes import python_values
-from oncekey.errors import StoreError
-from oncekey.quota_counter import RefusedCount
-from oncekey.recorded_errors import RefusedWrite
-from oncekey.store import Refused
-from oncekey.transitions import Reserve
+from oncekey.errors import RefusedWrite, StoreError
+from oncekey.record.commit import ConditionsFailed, Inapplicable
+from oncekey.record.counter import RefusedCount
+from oncekey.record.transitions import Reserve
+from oncekey.store.aws_errors import contention_of, store_error
+from oncekey.store.dynamodb.author_writes import python_values
+from oncekey.store.dynamodb.codec import record_from_item
+from oncekey.store.dynamodb.counters import count_update, counter_from_item
+from oncekey.store.dynamodb.expressions import put_parameters, update_parameters
+from oncekey.store.dynamodb.outbox import message_item
+from oncekey.store.store import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from oncekey.commit import Commit
-    from oncekey.dynamodb_codec import Item
-    from oncekey.outbox import Message
-    from oncekey.stored_answer import Blob
+    from oncekey.record.commit import Commit
+    from oncekey.record.message import Message
+    from oncekey.record.stored_answer import Blob
+    from oncekey.store.dynamodb.codec import Item
 
 _ACTIONS = {"put": "Put", "update": "Update", "delete": "Delete", "check": "ConditionCheck"}
 _FAILED = "ConditionalCheckFailed"

@@ -1,0 +1,1 @@
+"""What `op` does in a handler: business writes, messages, steps, commits."""

@@ -1,0 +1,1 @@
+"""Functions that take effect once: SQS records, events, steps, plain calls."""

@@ -1,0 +1,1 @@
+"""HTTP requests and answers: the decorator, the key, the fingerprint, the presets."""

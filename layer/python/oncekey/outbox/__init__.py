@@ -1,0 +1,71 @@
+"""Messages on their way: the relay, the sweep, and what a worker finds in the queue.
+
+    from oncekey.outbox import OutboxRelay
+
+    handler = OutboxRelay()
+
+The table and the queue are those of ONCEKEY_OUTBOX_TABLE and ONCEKEY_QUEUE_URL.
+"""
+
+from typing import TYPE_CHECKING
+
+from oncekey import lazy
+
+if TYPE_CHECKING:
+    from oncekey.errors import (
+        EnvelopeUnreadable,
+    )
+    from oncekey.outbox.inbox import (
+        Delivered,
+        delivered,
+        postpone,
+    )
+    from oncekey.outbox.relay import (
+        OutboxRelay,
+    )
+    from oncekey.outbox.sweep import (
+        OutboxSweep,
+    )
+    from oncekey.outbox.worker import (
+        Worker,
+    )
+    from oncekey.record.message import (
+        Message,
+    )
+    from oncekey.store.dynamodb.outbox import (
+        OutboxTable,
+    )
+    from oncekey.store.sqs import (
+        SqsQueue,
+    )
+
+__all__ = [
+    "Delivered",
+    "EnvelopeUnreadable",
+    "Message",
+    "OutboxRelay",
+    "OutboxSweep",
+    "OutboxTable",
+    "SqsQueue",
+    "Worker",
+    "delivered",
+    "postpone",
+]
+
+__getattr__, __dir__ = lazy.names(
+    __name__,
+    {
+        "oncekey.errors": ("EnvelopeUnreadable",),
+        "oncekey.outbox.inbox": (
+            "Delivered",
+            "delivered",
+            "postpone",
+        ),
+        "oncekey.outbox.relay": ("OutboxRelay",),
+        "oncekey.outbox.sweep": ("OutboxSweep",),
+        "oncekey.outbox.worker": ("Worker",),
+        "oncekey.record.message": ("Message",),
+        "oncekey.store.dynamodb.outbox": ("OutboxTable",),
+        "oncekey.store.sqs": ("SqsQueue",),
+    },
+)

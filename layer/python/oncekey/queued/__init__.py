@@ -1,0 +1,31 @@
+"""Work that is accepted now and carried out by a worker; and its status, by the operation's id."""
+
+from typing import TYPE_CHECKING
+
+from oncekey import lazy
+
+if TYPE_CHECKING:
+    from oncekey.errors import (
+        JobUnfinished,
+    )
+    from oncekey.queued.jobs import (
+        Jobs,
+    )
+    from oncekey.queued.status import (
+        OperationStatus,
+    )
+
+__all__ = [
+    "JobUnfinished",
+    "Jobs",
+    "OperationStatus",
+]
+
+__getattr__, __dir__ = lazy.names(
+    __name__,
+    {
+        "oncekey.errors": ("JobUnfinished",),
+        "oncekey.queued.jobs": ("Jobs",),
+        "oncekey.queued.status": ("OperationStatus",),
+    },
+)

@@ -1,0 +1,46 @@
+"""A message of the outbox, as it is written with the record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from oncekey.record.stored_answer import Elsewhere
+
+_OVERHEAD_BYTES = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """A message that will be sent once the operation has committed it.
+
+    `id` is never reused; workers deduplicate by it. `payload` is JSON text. `claim` says where a
+    large one is kept in the bucket; then it is not part of the outbox's item. `sequence` is its
+    place among the messages of its operation.
+    """
+
+    id: str
+    topic: str
+    payload: str = field(repr=False)
+    operation_id: str
+    operation: str
+    tenant: str
+    created_at_ms: int
+    claim: Elsewhere | None = None
+    sequence: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the outbox's item, about."""
+        payload = len(self.payload.encode("utf-8")) if self.claim is None else 0
+        names = (self.id, self.topic, self.operation_id, self.operation, self.tenant)
+        return payload + sum(len(name.encode("utf-8")) for name in names) + _OVERHEAD_BYTES
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """What comes first has the lesser one: by time, and within an operation by its place."""
+        return (self.created_at_ms, self.sequence)
+
+    def __str__(self) -> str:
+        return f"message to {self.topic}"

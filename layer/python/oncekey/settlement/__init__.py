@@ -1,0 +1,1 @@
+"""Settling what is unknown: resolvers, and who knows from outside."""

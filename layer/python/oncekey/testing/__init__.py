@@ -1,0 +1,26 @@
+"""For tests, ours and yours: a store in memory, and a clock that moves when it is told to."""
+
+from typing import TYPE_CHECKING
+
+from oncekey import lazy
+
+if TYPE_CHECKING:
+    from oncekey.testing.memory import (
+        ManualClock,
+        MemoryStore,
+    )
+
+__all__ = [
+    "ManualClock",
+    "MemoryStore",
+]
+
+__getattr__, __dir__ = lazy.names(
+    __name__,
+    {
+        "oncekey.testing.memory": (
+            "ManualClock",
+            "MemoryStore",
+        ),
+    },
+)
