@@ -45,30 +45,30 @@ LAYER = Path(oncekey.__file__).parent
 SERVICES = ("dynamodb", "s3", "sqs", "secretsmanager")
 # Every place that calls AWS: the module, the function, and the client's methods that it calls.
 PLACES = {
-    ("dynamodb_outbox.py", "waiting"): {"scan"},
-    ("dynamodb_outbox.py", "_update"): {"update_item"},
-    ("dynamodb_outbox.py", "_delete"): {"batch_write_item"},
-    ("dynamodb_store.py", "write"): {"put_item", "update_item"},
-    ("dynamodb_store.py", "commit"): {"transact_write_items"},
-    ("dynamodb_store.py", "due"): {"query"},
-    ("dynamodb_store.py", "put_off"): {"update_item"},
-    ("dynamodb_store.py", "most_due_shards"): {"get_item", "update_item"},
-    ("dynamodb_store.py", "keep"): {"put_item"},
-    ("dynamodb_store.py", "_get"): {"get_item"},
-    ("s3_bucket.py", "put"): {"put_object"},
-    ("s3_bucket.py", "get"): {"get_object"},
-    ("secrets_manager.py", "_read"): {"get_secret_value"},
-    ("sqs_queue.py", "send"): {"send_message_batch"},
-    ("sqs_queue.py", "hide"): {"change_message_visibility"},
-    ("sqs_queue.py", "hide_all"): {"change_message_visibility_batch"},
-    ("sqs_queue.py", "visibility_timeout_s"): {"get_queue_attributes"},
+    ("store/dynamodb/outbox.py", "waiting"): {"scan"},
+    ("store/dynamodb/outbox.py", "_update"): {"update_item"},
+    ("store/dynamodb/outbox.py", "_delete"): {"batch_write_item"},
+    ("store/dynamodb/store.py", "write"): {"put_item", "update_item"},
+    ("store/dynamodb/store.py", "commit"): {"transact_write_items"},
+    ("store/dynamodb/store.py", "due"): {"query"},
+    ("store/dynamodb/store.py", "put_off"): {"update_item"},
+    ("store/dynamodb/store.py", "most_due_shards"): {"get_item", "update_item"},
+    ("store/dynamodb/store.py", "keep"): {"put_item"},
+    ("store/dynamodb/store.py", "_get"): {"get_item"},
+    ("store/s3.py", "put"): {"put_object"},
+    ("store/s3.py", "get"): {"get_object"},
+    ("store/secrets_manager.py", "_read"): {"get_secret_value"},
+    ("store/sqs.py", "send"): {"send_message_batch"},
+    ("store/sqs.py", "hide"): {"change_message_visibility"},
+    ("store/sqs.py", "hide_all"): {"change_message_visibility_batch"},
+    ("store/sqs.py", "visibility_timeout_s"): {"get_queue_attributes"},
 }
 # Every place that makes a client.
 MAKERS = {
-    ("dynamodb_client.py", "own_client"),
-    ("s3_bucket.py", "_own_client"),
-    ("secrets_manager.py", "_client"),
-    ("sqs_queue.py", "_own_client"),
+    ("store/dynamodb/client.py", "own_client"),
+    ("store/s3.py", "_own_client"),
+    ("store/secrets_manager.py", "_client"),
+    ("store/sqs.py", "_own_client"),
 }
 # A third of the time is for the connection, the rest for the answer. The engine repeats what may be
 # repeated: a client of ours does not, but for a queue's that nobody waits for.
