@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -258,3 +259,28 @@ def test_a_key_of_the_index_is_no_record(client: DynamoDBClient) -> None:
     (item,) = client.scan(TableName=TABLE)["Items"]
     assert not item["pk"]["S"].startswith("v1#")
     assert "due_shard" not in item
+
+
+@pytest.mark.fault("K5.6")
+@BOTH
+def test_what_cannot_be_read_is_put_off_and_that_is_counted(store: OpenRecords) -> None:
+    """What is due is due later, and nothing else of it is changed; it is counted how often. What is
+    not due by then, or not there, is left alone.
+
+    Red when what somebody has moved on meanwhile is put off.
+    """
+    put(store, "v1#stuck", Due(shard="5", at_ms=NOW_MS))
+    before = store.read("v1#stuck")
+    assert before is not None
+
+    assert store.put_off("v1#stuck", due_by_ms=NOW_MS - 1, to_ms=NOW_MS + 9) is None
+    assert store.put_off("v1#absent", due_by_ms=NOW_MS, to_ms=NOW_MS + 9) is None
+    assert store.put_off("v1#stuck", due_by_ms=NOW_MS, to_ms=NOW_MS + 1) == 1
+    assert store.put_off("v1#stuck", due_by_ms=NOW_MS, to_ms=NOW_MS + 2) is None
+    assert store.put_off("v1#stuck", due_by_ms=NOW_MS + 1, to_ms=NOW_MS + 2, counts=False) == 1
+    assert store.put_off("v1#stuck", due_by_ms=NOW_MS + 2, to_ms=NOW_MS + 3) == 2
+
+    assert store.read("v1#stuck") == replace(before, due=Due(shard="5", at_ms=NOW_MS + 3))
+    assert store.due("5", NOW_MS + 2).keys == ()
+    assert store.due("5", NOW_MS + 3).keys == ("v1#stuck",)
+    assert store.read("v1#absent") is None

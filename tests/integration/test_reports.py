@@ -1,0 +1,151 @@
+"""Every number of a reconciler's report is of what was done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncekey import Completed, StillUnknown, settle
+from oncekey.errors import StoreError
+from oncekey.reconciler_report import Report
+from tests.support.accepted import START_WITHIN_MS, Accepted
+from tests.support.reconciled import PAID, Unrecorded, counts, knows, reconciles
+from tests.support.steps import FAILED, Steps, caught, step
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Callable
+
+LATER_MS = 300_000
+
+
+@pytest.fixture(autouse=True)
+def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other test's resolvers, and none of this one's left behind."""
+    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+
+
+def unknown() -> Steps:
+    """A record whose resolver knows."""
+    service = Unrecorded()
+    service.fails()
+    knows(Completed(PAID))
+    return service
+
+
+def dead() -> Steps:
+    """A record whose owner has died."""
+    service = Unrecorded()
+    service.is_killed()
+    return service
+
+
+def never_begun() -> Steps:
+    """A record that no worker has begun in time."""
+    service = Accepted(effects="unrecorded")
+    service.sends()
+    service.clock.advance(START_WITHIN_MS)
+    return service
+
+
+def half_done() -> Steps:
+    """A record whose work is to be handed back."""
+    service = Steps(on_abandoned="complete")
+    service.sends(step("hold", "h-1"), ends=FAILED)
+    return service
+
+
+@pytest.mark.fault("K6.3")
+@pytest.mark.parametrize("befalls", ["is_down", "rejects"])
+def test_an_escalation_is_counted_and_logged_once_its_message_is_sent(
+    befalls: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the queue does not take the message nobody was told, and neither the report nor the log
+    says that somebody was.
+
+    Red when an escalation is counted before its message is sent.
+    """
+    service = Unrecorded()
+    service.fails()
+    setattr(service.escalations, befalls, True)
+    with pytest.raises(StoreError):
+        service.reconciles()
+    assert [said(entry) for entry in caplog.records if said(entry) == "escalated"] == []
+    assert caplog.records[-1].__dict__["escalated"] == 0
+
+    setattr(service.escalations, befalls, False)
+    assert counts(service.reconciles()) == {"visited": 1, "escalated": 1}
+
+
+@pytest.mark.fault("K6.3")
+def test_a_question_that_nobody_is_asked_is_not_counted() -> None:
+    """Recorded work with no step in doubt is settled without a question.
+
+    Red when a question is counted before the resolver is asked.
+    """
+    service = Steps()
+    service.sends(step("hold", "h-1"), caught(step("charge", raises=TimeoutError())))
+    record = service.record
+    service.store.records[record.pk] = replace(record, steps=record.steps.cleared())
+    service.clock.advance(LATER_MS)
+
+    report = reconciles(service, waits=False)
+
+    assert counts(report) == {"visited": 1, "settled": 1}
+
+
+@pytest.mark.fault("K6.3")
+@pytest.mark.parametrize("answer", [Completed(PAID), StillUnknown(timedelta(hours=1))], ids=repr)
+def test_what_somebody_settles_while_its_resolver_is_asked_is_not_still_unknown(
+    answer: Any,
+) -> None:
+    """Such a record met somebody faster, and that alone is counted, whatever the resolver says.
+
+    Red when a wish to be asked later counts as still unknown before it is written.
+    """
+    service = Unrecorded()
+    service.fails()
+
+    def meanwhile() -> Any:
+        settle(service.runs[0].reference, Completed(PAID), store=service.store, clock=service.clock)
+        return answer
+
+    knows(meanwhile)
+
+    assert counts(service.reconciles()) == {"visited": 1, "asked": 1, "overtaken": 1}
+
+
+@pytest.mark.fault("K6.3")
+@pytest.mark.parametrize(
+    ("denied", "number", "leave"),
+    [
+        ("Settle", "settled", unknown),
+        ("ExpireLease", "expired", dead),
+        ("TimeOut", "timed_out", never_begun),
+        ("commit Reschedule", "handed_back", half_done),
+        ("Reschedule", "asked", unknown),
+    ],
+)
+def test_what_is_not_written_is_not_counted(
+    denied: str, number: str, leave: Callable[[], Steps], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a write is denied its number stays nothing, and the visit counts as failed.
+
+    Red when a number grows before its write.
+    """
+    service, report = leave(), Report()
+    service.clock.advance(LATER_MS)
+    service.store.deny(denied)
+    monkeypatch.setattr("oncekey.reconciler.Report", lambda: report)
+
+    with pytest.raises(StoreError):
+        reconciles(service, waits=False)
+    assert (report.failed, getattr(report, number)) == (1, 0)
+
+
+def said(entry: logging.LogRecord) -> str:
+    """What an entry of the log is about."""
+    return str(entry.__dict__.get("oncekey_event"))
