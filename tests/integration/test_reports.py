@@ -10,7 +10,7 @@ import pytest
 
 from oncekey import Completed, StillUnknown, settle
 from oncekey.errors import StoreError
-from oncekey.reconciler_report import Report
+from oncekey.reconciler.report import Report
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.reconciled import PAID, Unrecorded, counts, knows, reconciles
 from tests.support.steps import FAILED, Steps, caught, step
@@ -25,7 +25,7 @@ LATER_MS = 300_000
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 def unknown() -> Steps:
@@ -139,7 +139,7 @@ def test_what_is_not_written_is_not_counted(
     service, report = leave(), Report()
     service.clock.advance(LATER_MS)
     service.store.deny(denied)
-    monkeypatch.setattr("oncekey.reconciler.Report", lambda: report)
+    monkeypatch.setattr("oncekey.reconciler.reconciler.Report", lambda: report)
 
     with pytest.raises(StoreError):
         reconciles(service, waits=False)

@@ -12,8 +12,8 @@ import pytest
 import oncekey
 from oncekey import StillUnknown
 from oncekey.errors import StoreError
-from oncekey.record import Effects, Record, Status
-from oncekey.testing import ManualClock
+from oncekey.record.record import Effects, Record, Status
+from oncekey.testing.memory import ManualClock
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.dynamodb import dynamodb_table, items, store_on
 from tests.support.large_answers import LARGE
@@ -47,7 +47,7 @@ BY_THAT = "by what it becomes"
 @pytest.fixture(autouse=True)
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.resolvers._resolvers", {})
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
 
 
 def rows(heading: str) -> dict[str, list[str]]:
