@@ -44,7 +44,7 @@ def _empty(client: DynamoDBClient) -> None:
 
 @pytest.fixture
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("dynamodb_due", "testing"):
+    for module in ("store.dynamodb.due", "testing.memory"):
         monkeypatch.setattr(f"oncekey.{module}.MOST_ON_PAGE", PAGE)
 
 

@@ -112,7 +112,7 @@ def own_queue() -> SqsQueue:
     url = os.environ.get("ONCEKEY_QUEUE_URL", "").strip()
     if not url:
         fault = "ONCEKEY_QUEUE_URL is not set: name the queue whose messages are postponed"
-        raise ConfigurationError("oncekey.inbox", [fault])
+        raise ConfigurationError("oncekey.outbox", [fault])
     return _connected_queue(url)
 
 
@@ -125,5 +125,5 @@ def _bucket() -> ResponseBucket:
     name = os.environ.get("ONCEKEY_RESPONSE_BUCKET", "").strip()
     if not name:
         fault = "ONCEKEY_RESPONSE_BUCKET is not set: name the bucket that large payloads are in"
-        raise ConfigurationError("oncekey.inbox", [fault])
+        raise ConfigurationError("oncekey.outbox", [fault])
     return defaults.bucket(name)
