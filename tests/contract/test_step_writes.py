@@ -264,3 +264,17 @@ def test_steps_come_back_in_the_order_of_the_run(store: Store) -> None:
     )
 
     assert [step.name for step in read.steps.finished] == names
+
+
+def test_a_marked_step_that_is_on_record_is_not_put_there_again(store: Store) -> None:
+    """A step's end stays what it was, even in a record that says it is both in doubt and done.
+
+    Red when the end of a marked step may replace the one that is on record.
+    """
+    done = FinishedStep(name="charge", position=0, at_ms=NOW_MS - 1, result="first")
+    mark = StartedStep(name="charge", position=0, mark=1, at_ms=NOW_MS)
+    both = replace(RUNNING, steps=Steps(started=mark, finished=(done,)))
+    store.write(Reserve(record=both, now_ms=NOW_MS))
+
+    assert store.write(finish(mark=1)) == Refused(both)
+    assert stored(store).steps.finished == (done,)

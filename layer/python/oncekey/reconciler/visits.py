@@ -93,15 +93,6 @@ class Visits:
     not_answered: dict[str, Record | None] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
 
-    def visit(self, pk: str, until_ms: int) -> None:
-        """Do what is due about the record under `pk`, and nothing else.
-
-        When it returns, that is done, or somebody else was faster, or it is due again later; or it
-        has failed, which is counted and logged. A resolver has until `until_ms` at the most.
-        """
-        self.look(pk)
-        self.work(until_ms, lambda: True)
-
     def look(self, pk: str) -> None:
         """Do what is due about the record under `pk` and needs the table alone; the rest waits."""
         self.report.visited += 1
