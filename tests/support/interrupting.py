@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = str(Path(oncekey.__file__).parent)
 # The store in memory stands for DynamoDB, which no signal of ours reaches.
-_STORE = str(Path(_PACKAGE) / "testing.py")
+_STORE = str(Path(_PACKAGE) / "testing" / "memory.py")
 
 
 @dataclass
