@@ -25,7 +25,7 @@ class Attempting:
 
     thread: int = field(default_factory=threading.get_ident)
     # By identity. What is gone cannot be raised again.
-    _heard: dict[int, weakref.ref[BaseException]] = field(default_factory=dict)
+    _heard: dict[int, weakref.ref[BaseException]] = field(default_factory=dict, repr=False)
 
     def hear(self, error: BaseException) -> None:
         """`error` has left an idempotent function that this attempt may have called."""

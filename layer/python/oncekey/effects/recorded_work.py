@@ -216,8 +216,8 @@ class _Stored:
     untold, so that no answer is believed that a handler makes of it.
     """
 
-    text: str | None
-    value: Any = None
+    text: str | None = field(repr=False)
+    value: Any = field(default=None, repr=False)
     mistake: TypeError | None = None
     is_known: bool = True
 

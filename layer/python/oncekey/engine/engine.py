@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from oncekey.effects.fate import decide, never_spent
@@ -173,8 +173,8 @@ def _withdrawn(
 class _Proofs:
     """What proves that nothing happened; see `oncekey.effects.fate.is_proof`."""
 
-    is_not_executed: Callable[[BaseException], bool]
-    is_spent: Callable[[BaseException], bool]
+    is_not_executed: Callable[[BaseException], bool] = field(repr=False)
+    is_spent: Callable[[BaseException], bool] = field(repr=False)
 
 
 def _findable(refusal: Refusal, claim: Claim, budget: Budget, clock: Clock) -> Flow[Refusal]:

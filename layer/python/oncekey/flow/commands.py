@@ -78,8 +78,8 @@ class Invoke:
     """
 
     # `Operation` and `Journal` are of the room above, which alone looks into them.
-    operation: Any
-    journal: Any = None
+    operation: Any = field(repr=False)
+    journal: Any = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
