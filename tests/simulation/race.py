@@ -101,7 +101,8 @@ class Race(Scene):
             )
 
             def visit(visits: Visits = visits) -> Report:
-                visits.visit(pk, self.clock.now_ms() + LONG_MS)
+                visits.look(pk)
+                visits.work(self.clock.now_ms() + LONG_MS, lambda: True)
                 return visits.report
 
             self.steps.add(name, visit)
