@@ -27,7 +27,7 @@ CHILD = textwrap.dedent(
     """
     import json, re, sys
     from pathlib import Path
-    from oncekey import sorted_by_id
+    from oncekey.ledger import sorted_by_id
 
     def most_kib():
         # Not getrusage: its peak counts the process that this one was forked from.
