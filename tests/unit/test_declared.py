@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HEADER = """
-from oncekey import StripeSignature, idempotent, idempotent_function, single_tenant, webhook
+from oncekey import idempotent, idempotent_function, single_tenant
+from oncekey.webhooks import StripeSignature, webhook
 
 tenant = single_tenant()
 """
