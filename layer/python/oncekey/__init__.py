@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from oncekey.http.event import (
         HttpRequest,
+        read_request,
     )
     from oncekey.http.ietf_preset import (
         IETF,
@@ -119,6 +120,7 @@ __all__ = [
     "idempotent",
     "idempotent_function",
     "jwt_claim",
+    "read_request",
     "resolver",
     "settle",
     "single_tenant",
@@ -154,7 +156,7 @@ __getattr__, __dir__ = lazy.names(
         ),
         "oncekey.functions.decorator": ("idempotent_function",),
         "oncekey.http.decorator": ("idempotent",),
-        "oncekey.http.event": ("HttpRequest",),
+        "oncekey.http.event": ("HttpRequest", "read_request"),
         "oncekey.http.ietf_preset": ("IETF",),
         "oncekey.http.stripe_preset": ("STRIPE",),
         "oncekey.quotas.quota": ("Quota",),
