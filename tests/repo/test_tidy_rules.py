@@ -148,7 +148,7 @@ def test_an_unused_event_is_found() -> None:
         "events/used.json": "{}",
         "events/spare.json": "{}",
         "events/README.md": "spare",
-        "tests/unit/test_it.py": "load('used')",
+        "tests/http/test_it.py": "load('used')",
         "tests/support/events.py": "load('spare')",
     }
 
@@ -207,7 +207,7 @@ def _marked(code: str) -> Files:
         "| B2 | Two | 2 |\n",
         "tests/cases.md": "| n | kind |\n| --- | --- |\n| 48 | deployment |\n",
         "tests/faults.md": "| n | right behaviour |\n| --- | --- |\n| K2.10 | It holds. |\n",
-        "tests/unit/test_it.py": code,
+        "tests/http/test_it.py": code,
     }
 
 

@@ -1,11 +1,10 @@
-"""Settings of all unit tests, and what the functions of the reference service run on."""
+"""What the functions of the reference service run on."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import settings
 
 from functions.shared import provider as provider_of_functions
 from tests.support.provider import API_KEY, Provider, running_provider, sdk
@@ -13,10 +12,6 @@ from tests.support.reference_tables import ENVIRONMENT, Tables, physical, refere
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-# How long an example takes is the machine's affair; a slow one is no failure.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from functions.ledger.handler import EXAMPLES_MAX, ComparisonIncomplete
 from functions.ledger.models import SETTLING_S, Request, Window
 from functions.ledger.time_budget import RESERVE_MS
 from functions.shared.settings import NotConfigured
-from tests.unit.ledger.conftest import BUCKET, Ledgers, metrics_in
+from tests.service.ledger.conftest import BUCKET, Ledgers, metrics_in
 
 if TYPE_CHECKING:
     from tests.support.provider import Provider

@@ -15,7 +15,7 @@ from functions.ledger.time_budget import TimeBudget
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.unit.ledger.conftest import Ledgers
+    from tests.service.ledger.conftest import Ledgers
 
 
 def entry(payment_id: str, provider_id: str, amount: int = 5, status: str = "succeeded") -> Entry:

@@ -14,8 +14,8 @@ from tests.support.events import load, with_body, with_key, with_route
 from tests.support.queue_events import delivery
 
 if TYPE_CHECKING:
+    from tests.service.ledger.conftest import Ledgers
     from tests.support.provider import Provider
-    from tests.unit.ledger.conftest import Ledgers
 
 
 def post(path: str, key: str, body: dict[str, Any]) -> dict[str, Any]:
