@@ -29,6 +29,11 @@ def test_the_designs_table_of_rooms_is_the_codes(files: Files) -> None:
     assert page == rooms.page_with(rooms.drawn(files), page)
 
 
+def test_every_test_is_in_a_room(files: Files) -> None:
+    """The tests of a room of the layer are in the folder of its name."""
+    assert rooms.tests_in_no_room(files) == []
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -59,3 +64,11 @@ def test_a_folder_in_no_order_is_found() -> None:
     (fault,) = rooms.imports_against_the_order({path: "from oncekey import errors"})
 
     assert "attic is no room" in fault
+
+
+@pytest.mark.parametrize("path", ["tests/unit/test_it.py", "tests/test_it.py"])
+def test_a_test_in_no_room_is_found(path: str) -> None:
+    """A folder of tests is a room of the layer, or is named among the others."""
+    good = {"tests/conftest.py": "", "tests/ground/test_it.py": "", "tests/e2e/test_it.py": ""}
+
+    assert rooms.tests_in_no_room({**good, path: ""}) == [f"{path} is in no room"]

@@ -22,6 +22,10 @@ ORDER = (
     *("engine", "http", "functions", "outbox", "queued", "settlement", "reconciler", "webhooks"),
     *("ledger", "powertools", "testing"),
 )
+# The folders of tests/ beside one for each room.
+OTHER_TESTS = frozenset(
+    {"e2e", "infra", "local", "repo", "service", "simulation", "support", "typing"}
+)
 PAGE = "layer/docs/design/architecture.md"
 BEGIN, END = "<!-- rooms: drawn by tests/support/rooms.py -->", "<!-- /rooms -->"
 
@@ -36,6 +40,16 @@ def imports_against_the_order(files: Mapping[str, str]) -> list[str]:
         elif known[other] > known[mine]:
             faults.append(f"{path}:{line} {mine} imports {other}, which stands above it")
     return faults
+
+
+def tests_in_no_room(files: Mapping[str, str]) -> list[str]:
+    """A test stands in a folder of tests/ that is neither a room nor one of the others."""
+    known = {*ORDER, *OTHER_TESTS}
+    return [
+        f"{path} is in no room"
+        for path in within(files, "tests")
+        if (parts := PurePosixPath(path).parts)[1] not in known and parts[1:] != ("conftest.py",)
+    ]
 
 
 def drawn(files: Mapping[str, str]) -> str:
