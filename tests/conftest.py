@@ -31,3 +31,9 @@ def made_up_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+
+
+@pytest.fixture
+def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No resolvers of other tests are declared, and none of this test's are left behind."""
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})

@@ -36,11 +36,7 @@ HOLD = step("hold", "h-1", is_idempotent=True)
 CHARGE = step("charge", BESIDE)
 REFUSED = caught(step("charge", raises=NotExecuted()))
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 def writes(_service: Steps, op: Operation) -> None:

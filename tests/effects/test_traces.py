@@ -23,7 +23,6 @@ from oncekey.record.transitions import (
     Transition,
     seen,
 )
-from oncekey.settlement import resolvers
 from oncekey.settlement.settlement import Settlement
 from oncekey.store.store import Refused, Written
 from tests.support.protected import problem_of
@@ -39,10 +38,7 @@ LATER = Due(shard="5", at_ms=1)
 # Nothing of a dead attempt arrives after that.
 GRACE_MS = 60_000
 
-
-@pytest.fixture(autouse=True)
-def _no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolvers, "_resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 class InterleavedStore(FaultyStore):

@@ -27,11 +27,7 @@ GRACE_MS = 60_000
 HOLD, CHARGE = step("hold", "h-1"), step("charge", "c-1")
 SECRET = "Bearer secret-token-of-the-client"
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 class Abandoned(Steps):

@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 SETTLED, DUE = 100_000, 50
 LONG_MS = 600_000
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 class OnTable(Unrecorded):

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 WEEK_MS = 7 * TOLD_ONCE_IN_MS
 ESCALATED = {"visited": 1, "escalated": 1}
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 def due_in_ms(service: Unrecorded | Steps) -> int:

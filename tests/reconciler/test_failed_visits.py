@@ -40,11 +40,7 @@ if TYPE_CHECKING:
 UNREADABLE = StoreError("the stored record cannot be read ('rev')", transient=False)
 WEEK_MS = 7 * DAY_MS
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 class Unreadable(FaultyStore):

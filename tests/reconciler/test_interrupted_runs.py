@@ -29,11 +29,7 @@ from tests.support.steps import POST, FaultyStore, Steps, caught, finds, raises,
 KEYS = [f"key-of-number-{number:04d}" for number in range(6)]
 DOWN = StoreError("no route to the store", transient=True)
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 class BadRecord(FaultyStore):

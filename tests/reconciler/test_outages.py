@@ -21,11 +21,7 @@ LARGE = base64.b64encode(noise(6_000)).decode()
 # before it did not answer is sent again.
 HOUR, REST = 60, 120
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 @dataclass(frozen=True, slots=True)

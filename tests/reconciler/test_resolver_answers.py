@@ -34,11 +34,7 @@ KEYS = [f"key-of-number-{number:04d}" for number in range(4)]
 FIRST_DELAY_MS = 45_000
 DAY_MS = 24 * 3_600_000
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 def unknown(**options: Any) -> Unrecorded:

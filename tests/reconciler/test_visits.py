@@ -24,11 +24,7 @@ from tests.support.reconciled import (
 )
 from tests.support.steps import LEASE_MS, POST, Steps, caught, commit, finds, step
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 @pytest.mark.requirement("C21")

@@ -43,11 +43,7 @@ GRACE_MS = 60_000
 NEVER, FIRST, TURNS = "never", "in the first visit", "after ten turns"
 BY_THAT = "by what it becomes"
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 def rows(heading: str) -> dict[str, list[str]]:

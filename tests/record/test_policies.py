@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 MADE = {"statusCode": 201, "body": "made"}
 DAY_MS = 86_400_000
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 def in_doubt(**options: Any) -> Protected:

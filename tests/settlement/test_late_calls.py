@@ -15,11 +15,7 @@ from tests.support.steps import LEASE_MS, POST, Steps, finds, step
 if TYPE_CHECKING:
     from oncekey import Operation
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 class HeldProvider:

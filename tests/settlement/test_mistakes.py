@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 LEASE_MS, GRACE_MS = 15_000, 60_000
 MADE = {"statusCode": 201, "body": "made"}
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 def in_doubt(**options: Any) -> Protected:

@@ -12,11 +12,7 @@ from oncekey.record.steps import FinishedStep, StartedStep, Steps
 from oncekey.settlement.resolvers import question_about, resolver_of
 from tests.support.records import record
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 def ask(question: Question) -> Completed:

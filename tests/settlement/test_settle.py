@@ -17,11 +17,7 @@ DAY_MS = 24 * 3_600_000
 NOT_IN_DOUBT = Settlement.NOT_IN_DOUBT
 KNOWN = Completed(PAID)
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 def says(

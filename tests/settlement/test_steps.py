@@ -42,11 +42,7 @@ if TYPE_CHECKING:
 GRACE_MS = 60_000
 CHARGE = step("charge", raises=TimeoutError())
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 def in_doubt(service: Steps, *before: Action) -> Steps:

@@ -24,11 +24,7 @@ if TYPE_CHECKING:
     from oncekey.record.transitions import Transition
     from tests.support.protected import Answer
 
-
-@pytest.fixture(autouse=True)
-def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No other test's resolvers, and none of this one's left behind."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 class OneOutcome(Race):

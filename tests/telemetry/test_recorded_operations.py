@@ -56,9 +56,8 @@ UNUSED = "operation-unused"
 
 
 @pytest.fixture(autouse=True)
-def nothing_said_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def nothing_said_before(no_resolvers: None) -> Iterator[None]:
     """No other test's resolvers, and no operation that has been warned of."""
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
     telemetry.operation_unused.cache_clear()
     yield
     telemetry.operation_unused.cache_clear()
