@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.recorded import World
 
 # How long an example takes is the machine's affair; a slow one is no failure.
 settings.register_profile("untimed", deadline=None)
@@ -37,3 +43,13 @@ def made_up_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_resolvers(monkeypatch: pytest.MonkeyPatch) -> None:
     """No resolvers of other tests are declared, and none of this test's are left behind."""
     monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", {})
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """Tables of its own for each test, on moto."""
+    # Moto is loaded for the tests that need it alone.
+    from tests.support.recorded import recorded_world
+
+    with recorded_world() as made:
+        yield made

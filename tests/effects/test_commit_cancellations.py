@@ -22,25 +22,15 @@ from tests.support.recorded import (
     point,
     publish,
     put,
-    recorded_world,
     transfer,
 )
 from tests.support.steps import CREATED, POST, Action, Steps, caught
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from oncekey import Operation
 
 COMMIT, RESERVE = "TransactWriteItems", "PutItem"
 FAILED_CONDITION = "ConditionalCheckFailed"
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Tables of its own for each test."""
-    with recorded_world() as made:
-        yield made
 
 
 # What says that others are at the same items, or that there is more to do than DynamoDB takes.

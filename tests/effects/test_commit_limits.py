@@ -18,12 +18,11 @@ from tests.support.recorded import (
     point,
     publish,
     put,
-    recorded_world,
 )
 from tests.support.steps import BESIDE, POST, Action, Steps, caught, step
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from oncekey import Operation
 
@@ -31,13 +30,6 @@ KB = 1024
 RESERVE, COMMIT = "PutItem", "TransactWriteItems"
 # Of what an item of moto's may have.
 LARGE_ROW_BYTES = 399_000
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Tables of its own for each test."""
-    with recorded_world() as made:
-        yield made
 
 
 def rows(count: int, *, size_bytes: int = 1) -> list[Action]:

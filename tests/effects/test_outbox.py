@@ -23,25 +23,15 @@ from tests.support.recorded import (
     point,
     publish,
     put,
-    recorded_world,
     transfer,
 )
 from tests.support.steps import FAILED, POST, Action, Steps, meanwhile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from oncekey import Operation
 
 INLINE_BYTES = 200_000
 RESERVE, KEEP, COMMIT = "PutItem", "PutObject", "TransactWriteItems"
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Tables of its own for each test."""
-    with recorded_world() as made:
-        yield made
 
 
 def test_a_message_is_one_item_with_these_attributes(world: World) -> None:

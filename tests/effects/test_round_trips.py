@@ -27,27 +27,17 @@ from tests.support.recorded import (
     point,
     publish,
     put,
-    recorded_world,
     transfer,
 )
 from tests.support.steps import BESIDE, CREATED, FAILED, IN_THE_BUCKET, POST, Steps, caught, step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from oncekey import Operation
 
 # Answers that no record has room for, and no item.
 LARGE = {"statusCode": 201, "body": BESIDE.hex()}
 TOO_LARGE = {"statusCode": 201, "body": IN_THE_BUCKET.hex()}
 RESERVE, COMMIT = "PutItem", "TransactWriteItems"
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Tables of its own for each test."""
-    with recorded_world() as made:
-        yield made
 
 
 @pytest.mark.requirement("C2")

@@ -23,22 +23,13 @@ from oncekey.record.record import Status
 from oncekey.testing.memory import ManualClock
 from tests.support.dynamodb import TABLE, items
 from tests.support.protected import is_replay, problem_of
-from tests.support.recorded import LEDGER, World, put, recorded_world, transfer
+from tests.support.recorded import LEDGER, World, put, transfer
 from tests.support.steps import POST, Steps, meanwhile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from oncekey import Operation
 
 DAY_MS = 24 * 3600 * 1000
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Tables of its own for each test."""
-    with recorded_world() as made:
-        yield made
 
 
 def given(world: World, row_id: str, **attributes: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,23 +16,13 @@ from tests.support.events import with_body, with_header
 from tests.support.hooks import Hook, event_body, status_of
 from tests.support.memory_outbox import MemoryOutbox, failed_of, stream_of
 from tests.support.protected import problem_of
-from tests.support.recorded import World, publish, recorded_world, transfer
+from tests.support.recorded import World, publish, transfer
 from tests.support.steps import POST
 from tests.support.strict_sqs import StrictSqs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Python 3.11's own limit lets through some of what another version, or a deeper stack, does not.
 DEPTHS = [129, 300, 900, 5_000, 100_000]
 ODD = "NUL \0, tab \t, U+FFFE \ufffe, U+FFFF \uffff, U+1F600 \U0001f600, ü"
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Tables of its own for each test."""
-    with recorded_world() as made:
-        yield made
 
 
 def nested(depth: int) -> Any:

@@ -19,7 +19,6 @@ from tests.support.async_world import (
     POST,
     Accepting,
     accepted,
-    accepting_at,
     shown,
 )
 from tests.support.events import load, with_key
@@ -34,16 +33,9 @@ from tests.support.protected import (
 from tests.support.steps import FaultyStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.support.protected import Answer
-
-
-@pytest.fixture(params=["memory", "moto"])
-def make(request: pytest.FixtureRequest) -> Iterator[Callable[..., Accepting]]:
-    """Make a service in memory or on moto."""
-    with accepting_at(request.param) as made:
-        yield made
 
 
 @pytest.mark.requirement("A12")

@@ -16,12 +16,11 @@ from tests.support.async_world import (
     POST,
     Accepting,
     accepted,
-    accepting_at,
 )
 from tests.support.protected import answers, fails, is_replay, problem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 EFFECTS = ["unrecorded", "repeatable", "recorded"]
 FAILURES: dict[str, tuple[Callable[..., Any], str]] = {
@@ -45,13 +44,6 @@ EACH = pytest.mark.parametrize(
     ],
     indirect=["make"],
 )
-
-
-@pytest.fixture(params=["memory", "moto"])
-def make(request: pytest.FixtureRequest) -> Iterator[Callable[..., Accepting]]:
-    """Make a service in memory or on moto."""
-    with accepting_at(request.param) as made:
-        yield made
 
 
 def failed(make: Callable[..., Accepting], effects: str, failure: str) -> tuple[Accepting, str]:

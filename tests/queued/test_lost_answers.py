@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,20 +12,10 @@ from oncekey import NotExecuted
 from oncekey.record.record import Status
 from tests.support.async_world import HOUR_MS, POST, Accepting, TableAccepting, accepted
 from tests.support.protected import fails, is_replay, problem_of
-from tests.support.recorded import WITHOUT_END, Wire, World, recorded_world
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.support.recorded import WITHOUT_END, Wire, World
 
 ACCEPT, WRITE, READ, KEEP = "TransactWriteItems", "UpdateItem", "GetItem", "PutObject"
 EFFECTS = ["unrecorded", "repeatable", "recorded"]
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Tables of its own for each test."""
-    with recorded_world() as made:
-        yield made
 
 
 def works_off(service: Accepting) -> None:

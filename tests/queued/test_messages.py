@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,22 +16,12 @@ from tests.support.async_world import POST, TableAccepting, accepted
 from tests.support.dynamodb import BUCKET
 from tests.support.events import load, with_body, with_header, with_key, with_tenant
 from tests.support.protected import answers, is_replay, problem_of, while_running
-from tests.support.recorded import OUTBOX, Refusals, World, cancelled, recorded_world
+from tests.support.recorded import OUTBOX, Refusals, World, cancelled
 from tests.support.steps import noise
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ACCEPT, WRITE, READ = "TransactWriteItems", "UpdateItem", "GetItem"
 PUT, KEEP, FETCH = "PutItem", "PutObject", "GetObject"
 LARGE = with_body(POST, "x" * 300_000)
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Tables of its own for each test."""
-    with recorded_world() as made:
-        yield made
 
 
 def test_record_message_and_pointer_are_one_transaction(world: World) -> None:

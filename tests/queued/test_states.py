@@ -15,7 +15,6 @@ from tests.support.async_world import (
     POST,
     Accepting,
     accepted,
-    accepting_at,
     shown,
 )
 from tests.support.events import load
@@ -30,16 +29,9 @@ from tests.support.protected import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.support.protected import Answer
-
-
-@pytest.fixture(params=["memory", "moto"])
-def make(request: pytest.FixtureRequest) -> Iterator[Callable[..., Accepting]]:
-    """Make a service in memory or on moto."""
-    with accepting_at(request.param) as made:
-        yield made
 
 
 @pytest.mark.requirement("B2")

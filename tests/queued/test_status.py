@@ -17,29 +17,21 @@ from tests.support.async_world import (
     POST,
     Accepting,
     accepted,
-    accepting_at,
     shown,
     status_event,
 )
 from tests.support.events import load, with_claim, with_tenant
 from tests.support.protected import SHAPES, fails, headers_of, problem_of
-from tests.support.recorded import World, recorded_world
 from tests.support.steps import noise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.support.protected import Answer
+    from tests.support.recorded import World
 
 # The manual clock begins here: 2023-11-14T22:13:20Z.
 CREATED_AT = "2023-11-14T22:13:20.000Z"
-
-
-@pytest.fixture(params=["memory", "moto"])
-def make(request: pytest.FixtureRequest) -> Iterator[Callable[..., Accepting]]:
-    """Make a service in memory or on moto."""
-    with accepting_at(request.param) as made:
-        yield made
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -305,13 +297,6 @@ def test_nothing_is_written_by_asking(make: Callable[..., Accepting]) -> None:
 
     assert shown(service.ask())["status"] == "pending"
     assert service.record == before
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Tables of its own for each test."""
-    with recorded_world() as made:
-        yield made
 
 
 def test_the_pointer_says_nothing_of_who_asked(world: World) -> None:

@@ -9,18 +9,11 @@ import pytest
 
 from oncekey import NotExecuted
 from oncekey.record.record import Status
-from tests.support.async_world import HOUR_MS, OTHER, POST, Accepting, accepted, accepting_at
+from tests.support.async_world import HOUR_MS, OTHER, POST, Accepting, accepted
 from tests.support.protected import answers, fails
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-
-@pytest.fixture(params=["memory", "moto"])
-def make(request: pytest.FixtureRequest) -> Iterator[Callable[..., Accepting]]:
-    """Make a service in memory or on moto."""
-    with accepting_at(request.param) as made:
-        yield made
+    from collections.abc import Callable
 
 
 def accepted_again(make: Callable[..., Accepting], **options: Any) -> Accepting:

@@ -16,13 +16,12 @@ from tests.support.async_world import (
     TableAccepting,
     TurnByTurn,
     accepted,
-    accepting_at,
 )
 from tests.support.protected import fails, is_replay
 from tests.support.recorded import recorded_world
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.support.protected import Answer
 
@@ -34,13 +33,6 @@ CREATED = {"statusCode": 201, "body": "made"}
 def named(schedule: tuple[int, ...]) -> str:
     """Whose turn it is, one after the other."""
     return "".join(map(str, schedule))
-
-
-@pytest.fixture(params=["memory", "moto"])
-def make(request: pytest.FixtureRequest) -> Iterator[Callable[..., Accepting]]:
-    """Make a service in memory or on moto."""
-    with accepting_at(request.param) as made:
-        yield made
 
 
 @pytest.mark.requirement("B4")

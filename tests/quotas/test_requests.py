@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,22 +14,12 @@ from tests.support.dynamodb import TABLE, deny, items
 from tests.support.events import with_body
 from tests.support.protected import is_replay, problem_of
 from tests.support.quotas import LEFT_OF_THE_MINUTE_S, Metered, request, retry_after_s
-from tests.support.recorded import Refusals, World, cancelled, recorded_world, transfer
+from tests.support.recorded import Refusals, World, cancelled, transfer
 from tests.support.steps import POST, Steps
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LOOK, RESERVE, COUNTED, COMPLETE = "GetItem", "PutItem", "TransactWriteItems", "UpdateItem"
 EXCEEDED = (429, "quota-exceeded", True)
 DOWN = (503, "store-unavailable", True)
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Tables of its own for each test."""
-    with recorded_world() as made:
-        yield made
 
 
 def counters(world: World) -> list[int]:

@@ -13,20 +13,10 @@ from botocore.exceptions import ClientError
 
 from oncekey.record.record import Status
 from tests.support.protected import fails, is_replay
-from tests.support.recorded import recorded_world
 from tests.support.steps import POST, step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.support.recorded import World
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Tables of its own for each test."""
-    with recorded_world() as made:
-        yield made
 
 
 def conflict_at(world: World, operation: str, number: int) -> None:

@@ -16,11 +16,9 @@ from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import TABLE
 from tests.support.events import load, with_key
 from tests.support.protected import Protected, headers_of, problem_of
-from tests.support.recorded import OUTBOX, World, recorded_world, transfer
+from tests.support.recorded import OUTBOX, World, transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from oncekey.record.transitions import Transition
     from oncekey.store.store import Refused, Written
 
@@ -52,13 +50,6 @@ class FailingStore(MemoryStore):
             known = isinstance(self._failure, StoreError)
             raise self._failure if known else store_error(self._failure)
         return super().write(transition)
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Tables of its own for each test."""
-    with recorded_world() as made:
-        yield made
 
 
 def a_hot_key(code: str, times: int = 10**6) -> FailingStore:
