@@ -12,7 +12,7 @@ import pytest
 from oncekey import NotExecuted, authorizer_value, iam_principal
 from oncekey.errors import JobUnfinished
 from oncekey.record.record import Status
-from tests.reconciler.test_abandoned_work import HOLD, Abandoned
+from tests.support.abandoned import HOLD, Abandoned
 from tests.support.accepted import Accepted
 from tests.support.events import load, with_body, with_header
 from tests.support.steps import FAILED, commit

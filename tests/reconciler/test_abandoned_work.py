@@ -4,62 +4,23 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from oncekey import Completed, ConfigurationError, idempotent, single_tenant
-from oncekey.errors import JobUnfinished, OutcomeUnknown
-from oncekey.outbox.envelope import sealed
-from oncekey.outbox.inbox import Delivered, delivered
-from oncekey.queued.jobs import Jobs
-from oncekey.reconciler.reconciler import Reconciler
-from oncekey.reconciler.settings import ReconcilerSettings
+from oncekey.errors import OutcomeUnknown
 from oncekey.record.record import Status
+from tests.support.abandoned import HOLD, Abandoned
 from tests.support.events import load, with_body
 from tests.support.protected import is_replay
 from tests.support.steps import FAILED, FaultyStore, Steps, caught, commit, finds, noise, step
 
-if TYPE_CHECKING:
-    from oncekey.reconciler.report import Report
-
 GRACE_MS = 60_000
-HOLD, CHARGE = step("hold", "h-1"), step("charge", "c-1")
+CHARGE = step("charge", "c-1")
 SECRET = "Bearer secret-token-of-the-client"
 
 pytestmark = pytest.mark.usefixtures("no_resolvers")
-
-
-class Abandoned(Steps):
-    """A handler whose abandoned work is completed, its reconciler and its worker."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**{"on_abandoned": "complete", **options})
-        self.jobs = Jobs(self.handler)
-
-    def reconciles(self, *, max_attempts: int = 10) -> Report:
-        """A run of the reconciler once the record is due."""
-        due = self.record.due
-        if due is not None:
-            self.clock.advance(max(0, due.at_ms + 1 - self.clock.now_ms()))
-        turns = ReconcilerSettings(max_attempts=max_attempts)
-        reconciler = Reconciler(store=self.store, clock=self.clock, turns=turns)
-        return reconciler.run(self.clock.now_ms() + 50_000)
-
-    @property
-    def messages(self) -> list[Delivered]:
-        """What was handed back, as a worker gets it."""
-        return [delivered(sealed(message)) for message in self.store.messages]
-
-    def works(self) -> None:
-        """A delivery of the last message."""
-        self.jobs.perform(self.messages[-1], self.context())
-
-    def works_in_vain(self) -> None:
-        """A delivery whose handler fails again."""
-        self.handles(HOLD, ends=FAILED)
-        with pytest.raises(JobUnfinished):
-            self.works()
 
 
 @pytest.mark.requirement("E10")

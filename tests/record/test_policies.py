@@ -18,6 +18,7 @@ from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.protected import Protected, fails, is_replay, problem_of
 from tests.support.reconciled import reconciles
+from tests.support.settled import in_doubt, the
 from tests.support.stable_names import stable_repr
 from tests.support.steps import POST
 
@@ -28,22 +29,6 @@ MADE = {"statusCode": 201, "body": "made"}
 DAY_MS = 86_400_000
 
 pytestmark = pytest.mark.usefixtures("no_resolvers")
-
-
-def in_doubt(**options: Any) -> Protected:
-    """A handler whose only run raised."""
-    service = Protected(**options)
-    service.then = fails(TimeoutError())
-    with pytest.raises(TimeoutError):
-        service.send(POST)
-    service.then = None
-    return service
-
-
-def the(service: Any) -> Any:
-    """Its only record."""
-    (record,) = service.store.records.values()
-    return record
 
 
 def says(service: Any, finding: Any) -> Settlement:

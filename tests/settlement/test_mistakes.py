@@ -16,7 +16,8 @@ from oncekey.record.references import reference_to
 from oncekey.settlement.settlement import Settlement
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.events import with_key
-from tests.support.protected import Protected, fails, is_replay
+from tests.support.protected import fails, is_replay
+from tests.support.settled import in_doubt, the
 from tests.support.steps import POST, Steps, step
 
 if TYPE_CHECKING:
@@ -27,22 +28,6 @@ LEASE_MS, GRACE_MS = 15_000, 60_000
 MADE = {"statusCode": 201, "body": "made"}
 
 pytestmark = pytest.mark.usefixtures("no_resolvers")
-
-
-def in_doubt(**options: Any) -> Protected:
-    """A handler whose only run raised."""
-    service = Protected(**options)
-    service.then = fails(TimeoutError())
-    with pytest.raises(TimeoutError):
-        service.send(POST)
-    service.then = None
-    return service
-
-
-def the(service: Any) -> Any:
-    """Its only record."""
-    (record,) = service.store.records.values()
-    return record
 
 
 def says(service: Any, finding: Any, **options: Any) -> Settlement:
