@@ -41,7 +41,7 @@ def handler(event: Event, context: object) -> Answer:
     tenant=TENANT,
     fingerprint=ReportRequest,
     effects="recorded",
-    mode="async",
+    mode="queued",
     # Longer than its message lives: 4 days in the queue and 14 among its dead letters.
     retention=timedelta(days=30),
 )

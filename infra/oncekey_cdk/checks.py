@@ -89,7 +89,7 @@ def api_faults(*, timeout_s: int, most_s: int = API_TIMEOUT_S) -> Iterator[str]:
     if timeout_s > most_s:
         yield (
             f"a function's timeout of {timeout_s} s is longer than the API waits: at most {most_s},"
-            ' or accept the request and carry it out in a worker (mode="async")'
+            ' or accept the request and carry it out in a worker (mode="queued")'
         )
 
 

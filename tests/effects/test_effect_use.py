@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from oncekey import EffectMisused
-from oncekey.effects.effect_use import Use
+from oncekey.effects.usage_guard import UsageGuard
 
 
 def test_what_was_not_asked_for_is_not_used() -> None:
     """A run that asks for nothing says so."""
-    assert not Use().is_used
+    assert not UsageGuard().is_used
 
 
 def test_whatever_is_asked_for_counts_as_use() -> None:
     """Effects and downstream keys; also what is refused."""
-    effect, key, refused = Use(), Use(), Use()
+    effect, key, refused = UsageGuard(), UsageGuard(), UsageGuard()
     effect.check_outside_step("op.outbox.publish")
     key.note_key("charge")
     refused.open("charge", "op.step('charge')")
@@ -30,7 +30,7 @@ def test_whatever_is_asked_for_counts_as_use() -> None:
 
 def test_nothing_is_asked_for_inside_a_step() -> None:
     """The message names what was asked for, where, and what to do instead."""
-    use = Use()
+    use = UsageGuard()
 
     use.open("charge", "op.step('charge')")
     with pytest.raises(EffectMisused) as raised:
@@ -43,7 +43,7 @@ def test_nothing_is_asked_for_inside_a_step() -> None:
 @pytest.mark.parametrize("is_told", [True, False])
 def test_a_step_that_is_left_is_no_longer_open(is_told: bool) -> None:
     """However it is left, the next one may be asked for; what was never told is remembered."""
-    use = Use()
+    use = UsageGuard()
 
     use.open("charge", "op.step('charge')")
     assert (use.open_step, use.untold) == ("charge", "charge")
@@ -81,7 +81,7 @@ def test_of_two_threads_that_begin_a_step_at_once_one_is_refused() -> None:
         def __exit__(self, *_: object) -> None:
             self._lock.release()
 
-    class Interleaved(Use):
+    class Interleaved(UsageGuard):
         """The second thread comes right after the first one has looked."""
 
         def check_outside_step(self, what: str) -> None:
@@ -109,7 +109,7 @@ def test_of_two_threads_that_begin_a_step_at_once_one_is_refused() -> None:
 
 def test_a_step_asks_for_its_own_downstream_key() -> None:
     """As often as it likes; another one is refused, with the one that it may ask for."""
-    use = Use()
+    use = UsageGuard()
 
     use.open("charge", "op.step('charge')")
     use.note_key("charge")
@@ -123,7 +123,7 @@ def test_a_step_asks_for_its_own_downstream_key() -> None:
 
 def test_outside_steps_every_downstream_key_may_be_asked_for() -> None:
     """Before, between and after steps, and of any name."""
-    use = Use()
+    use = UsageGuard()
 
     use.note_key("charge")
     use.open("charge", "op.step('charge')")

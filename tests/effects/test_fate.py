@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncekey.effects.fate import Fate, decide, is_proof, reason
+from oncekey.effects.disposition import Disposition, decide, is_proof, reason
 from oncekey.errors import NotExecuted
 from oncekey.flow.commands import Answered, Raised
 from oncekey.record.record import Effects
@@ -29,16 +29,26 @@ NO_PROOFS: list[BaseException] = [
 
 # The contract's table: what happened, and what is recorded for each kind of effects. What recorded
 # effects have finished is on the record, so that they can be resumed.
-TABLE: dict[str, tuple[list[Any], Fate, Fate, Fate]] = {
-    "final answer": ([FINAL], Fate.COMPLETED, Fate.COMPLETED, Fate.COMPLETED),
-    "answer not final": ([NOT_FINAL], Fate.UNKNOWN, Fate.RETRYABLE, Fate.RETRYABLE),
+TABLE: dict[str, tuple[list[Any], Disposition, Disposition, Disposition]] = {
+    "final answer": ([FINAL], Disposition.COMPLETED, Disposition.COMPLETED, Disposition.COMPLETED),
+    "answer not final": (
+        [NOT_FINAL],
+        Disposition.UNKNOWN,
+        Disposition.RETRYABLE,
+        Disposition.RETRYABLE,
+    ),
     "proof": (
         [Raised(e) for e in PROOFS],
-        Fate.NOT_EXECUTED,
-        Fate.NOT_EXECUTED,
-        Fate.NOT_EXECUTED,
+        Disposition.NOT_EXECUTED,
+        Disposition.NOT_EXECUTED,
+        Disposition.NOT_EXECUTED,
     ),
-    "no proof": ([Raised(e) for e in NO_PROOFS], Fate.UNKNOWN, Fate.RETRYABLE, Fate.RETRYABLE),
+    "no proof": (
+        [Raised(e) for e in NO_PROOFS],
+        Disposition.UNKNOWN,
+        Disposition.RETRYABLE,
+        Disposition.RETRYABLE,
+    ),
 }
 COLUMNS = (Effects.UNRECORDED, Effects.REPEATABLE, Effects.RECORDED)
 
@@ -72,7 +82,7 @@ def test_with_a_step_in_doubt_nothing_but_unknown_is_recorded() -> None:
 
     fates = {decide(result, Effects.RECORDED, is_declined, is_in_doubt=True) for result in results}
 
-    assert fates == {Fate.UNKNOWN}
+    assert fates == {Disposition.UNKNOWN}
 
 
 def test_the_table_has_every_kind_of_effects() -> None:
@@ -104,7 +114,7 @@ def test_what_goes_wrong_after_the_handler_is_no_proof() -> None:
     mistake = Raised(TypeError("no answer"), has_returned=True)
 
     assert not is_proof(mistake, lambda _error: True)
-    assert decide(mistake, Effects.UNRECORDED, lambda _error: True) is Fate.UNKNOWN
+    assert decide(mistake, Effects.UNRECORDED, lambda _error: True) is Disposition.UNKNOWN
 
 
 @pytest.mark.requirement("C8")
@@ -114,7 +124,7 @@ def test_an_answer_that_is_not_final_is_never_stored(effects: Effects) -> None:
 
     Red when `decide` completes every answer.
     """
-    assert decide(NOT_FINAL, effects, is_declined) is not Fate.COMPLETED
+    assert decide(NOT_FINAL, effects, is_declined) is not Disposition.COMPLETED
 
 
 def test_a_reason_names_the_kind_of_error_only() -> None:

@@ -46,7 +46,7 @@ def writes(_service: Steps, op: Operation) -> None:
 
 RUN = [HOLD, REFUSED, CHARGE, commit("ordered"), writes]
 CALLS = [
-    *("Reserve", "FinishStep", "StartStep", "ClearStep", "StartStep", "keep", "FinishStep"),
+    *("Reserve", "FinishStep", "StartStep", "ClearStep", "StartStep", "save", "FinishStep"),
     *("commit FinishStep", "commit Complete"),
 ]
 
@@ -203,8 +203,8 @@ FINISHING: list[tuple[str, str]] = [
     ("FinishStep", "refuse"),
     ("FinishStep", "lose"),
     ("FinishStep", "deny"),
-    ("keep", "refuse"),
-    ("keep", "deny"),
+    ("save", "refuse"),
+    ("save", "deny"),
 ]
 
 
@@ -252,7 +252,7 @@ def test_an_idempotent_result_that_is_not_confirmed_is_done_again(call: str, fau
     charge = step("charge", BESIDE, is_idempotent=True)
 
     assert problem_of(service.sends(charge)) == STORE_DOWN
-    assert call == "keep" or service.record.expires_at_s is None
+    assert call == "save" or service.record.expires_at_s is None
     service.store.recovers()
     service.lets_the_lease_run_out()
     assert service.sends(charge)["statusCode"] == 201

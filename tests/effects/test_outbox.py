@@ -208,12 +208,12 @@ def test_a_larger_payload_is_in_the_bucket_before_the_item_says_where(
     assert world.take_sent()[:3] == [RESERVE, KEEP, COMMIT]
     (message,) = world.messages
     assert set(message) == {
-        *("id", "topic", "claim", "operation_id", "operation", "tenant", "created_at")
+        *("id", "topic", "payload_ref", "operation_id", "operation", "tenant", "created_at")
     }
-    kept = world.bucket.get_object(Bucket=BUCKET, Key=message["claim"]["name"])["Body"].read()
+    kept = world.bucket.get_object(Bucket=BUCKET, Key=message["payload_ref"]["name"])["Body"].read()
     assert kept.decode() == f'"{text}"'
-    assert message["claim"]["digest"] == hashlib.sha256(kept).hexdigest()
-    assert message["claim"]["place"] == "object"
+    assert message["payload_ref"]["digest"] == hashlib.sha256(kept).hexdigest()
+    assert message["payload_ref"]["place"] == "object"
 
 
 def test_a_stale_owner_cannot_change_what_another_has_committed(world: World) -> None:
@@ -230,8 +230,8 @@ def test_a_stale_owner_cannot_change_what_another_has_committed(world: World) ->
     assert world.take_sent().count(KEEP) == 2
     (message,) = world.messages
     assert message["id"] == service.given[0] == other.given[0]
-    kept = world.bucket.get_object(Bucket=BUCKET, Key=message["claim"]["name"])["Body"].read()
-    assert message["claim"]["digest"] == hashlib.sha256(kept).hexdigest()
+    kept = world.bucket.get_object(Bucket=BUCKET, Key=message["payload_ref"]["name"])["Body"].read()
+    assert message["payload_ref"]["digest"] == hashlib.sha256(kept).hexdigest()
     assert kept[:2] == b'"b'
 
 

@@ -15,7 +15,7 @@ from infra.service import SERVICE
 from oncekey import Final
 from oncekey.record.record import Status
 from oncekey.record.steps import Steps as RecordedSteps
-from oncekey.record.stored_answer import Elsewhere, NotKept, Place
+from oncekey.record.stored_answer import NotKept, Place, StoredRef
 from tests.support.dynamodb import (
     BUCKET,
     TABLE,
@@ -338,7 +338,7 @@ def test_many_small_results_leave_the_record_its_write_unit(world: World) -> Non
 
     (record,) = [item for item in items(world.table) if "status" in item]
     results = [each.result for each in service.record.steps.finished]
-    places = [each.place for each in results if isinstance(each, Elsewhere)]
+    places = [each.place for each in results if isinstance(each, StoredRef)]
     assert 0 < len(places) < len(names)
     assert set(places) == {Place.ITEM}
     assert write_units(record) <= 2

@@ -21,8 +21,8 @@ from oncekey.record.stored_answer import (
     AnswerDamaged,
     Blob,
     NotKept,
-    keep,
     opened,
+    place_answer,
 )
 from tests.support.events import load
 from tests.support.function_calls import Calls
@@ -258,12 +258,12 @@ def test_whatever_is_stored_can_be_read(less: int) -> None:
     Red when more is stored than is ever read again.
     """
     text = encode("x" * (LARGEST_TEXT_BYTES - 2 - less))
-    stored, blob = keep(text, record(), expires_at_s=1, has_bucket=True)
+    stored, blob = place_answer(text, record(), expires_at_s=1, has_bucket=True)
     assert isinstance(blob, Blob)
     assert opened(stored, blob.data) == text
 
     larger = text + " " * (less + 1)
-    assert keep(larger, record(), expires_at_s=1, has_bucket=True) == (
+    assert place_answer(larger, record(), expires_at_s=1, has_bucket=True) == (
         NotKept("answer-too-large"),
         None,
     )

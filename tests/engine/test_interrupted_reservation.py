@@ -110,7 +110,7 @@ def test_an_exit_while_a_worker_begins_leaves_its_message_good(is_carried_out: b
 
 # Where the handler has been handed out: its call cannot be told from what stands around it.
 HANDED_OUT = {"run", "_result", "invoke", "drive", "perform", "<lambda>", "invocation", "running"}
-HANDED_OUT |= {"_operation", "equipped", "call", "__init__", "__enter__", "__getattr__"}
+HANDED_OUT |= {"_operation", "bind_effects", "call", "__init__", "__enter__", "__getattr__"}
 
 
 @pytest.mark.fault("K11.5")

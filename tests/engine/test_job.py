@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from oncekey.engine.job import TOPIC, Job, Task, event_text, message_of, task_of
+from oncekey.engine.job import TOPIC, Job, JobMessage, event_text, job_message_in, message_of
 from oncekey.errors import EnvelopeUnreadable, RequestRefused
 from oncekey.outbox.envelope import sealed
 from oncekey.outbox.inbox import delivered
@@ -122,10 +122,10 @@ def test_any_body_survives(body: str) -> None:
     event = with_body(POST, body)
 
     message = message_of(job(event), PENDING, NOW_MS)
-    body_of_queue = sealed(replace(message, claim=None))
+    body_of_queue = sealed(replace(message, payload_ref=None))
     body_of_queue.encode("utf-8")
 
-    task = task_of(delivered(body_of_queue).payload, PENDING.operation_id)
+    task = job_message_in(delivered(body_of_queue).payload, PENDING.operation_id)
     assert task.event["body"] == body
 
 
@@ -153,7 +153,7 @@ def test_a_job_is_large_where_its_message_may_need_the_bucket() -> None:
     assert not job(sized(LARGEST_BYTES)).is_large
     assert job(sized(LARGEST_BYTES + 1)).is_large
     # Whatever a record's key and owner are, what is not large stands in its message.
-    assert message_of(job(sized(LARGEST_BYTES)), PENDING, NOW_MS).claim is None
+    assert message_of(job(sized(LARGEST_BYTES)), PENDING, NOW_MS).payload_ref is None
 
 
 @pytest.mark.parametrize("size_bytes", [LARGEST_BYTES + 1_001, 1_000_000])
@@ -162,12 +162,12 @@ def test_a_large_payload_is_kept_apart_under_its_owners_name(size_bytes: int) ->
     large = job(sized(size_bytes))
 
     claims = [
-        message_of(large, replace(PENDING, owner=owner, attempt=attempt), NOW_MS).claim
+        message_of(large, replace(PENDING, owner=owner, attempt=attempt), NOW_MS).payload_ref
         for owner, attempt in (("owner-1", 1), ("owner-2", 1), ("owner-1", 2))
     ]
 
     assert all(claims)
-    assert len({claim.name for claim in claims if claim}) == 3
+    assert len({payload_ref.name for payload_ref in claims if payload_ref}) == 3
 
 
 def test_a_message_says_which_acceptance_it_speaks_for() -> None:
@@ -209,7 +209,7 @@ def test_what_was_written_is_what_is_read() -> None:
     body = sealed(message_of(job(POST), PENDING, NOW_MS))
     message = delivered(body)
 
-    assert task_of(message.payload, message.operation_id) == Task(
+    assert job_message_in(message.payload, message.operation_id) == JobMessage(
         pk=PENDING.pk,
         operation_id=PENDING.operation_id,
         owner=PENDING.owner,
@@ -232,12 +232,12 @@ NOT_OF_ANY_KIND: list[Any] = [None, 1, []]
 def test_a_payload_that_is_none_is_unreadable(payload: Any) -> None:
     """It is told apart before anything is done, as other messages that nobody can read are."""
     with pytest.raises(EnvelopeUnreadable, match="tells of no accepted request"):
-        task_of(payload, "operation-1")
+        job_message_in(payload, "operation-1")
 
 
 def test_neither_job_nor_task_shows_the_event() -> None:
     """What is printed of them repeats no request."""
     event = with_body(POST, "the-secret-of-the-customer")
-    task = Task(pk="pk", operation_id="id", owner="owner", event=event)
+    task = JobMessage(pk="pk", operation_id="id", owner="owner", event=event)
 
     assert "the-secret" not in repr(job(event)) + repr(task)

@@ -156,8 +156,8 @@ def test_final_answers_are_those_of_the_contract(spelt: type[Any]) -> None:
     """
     final = {status for status in range(100, 600) if is_final({"statusCode": spelt(status)})}
 
-    not_now = {408, 425, 429}
-    assert final == {*range(200, 300), *range(300, 400), *range(400, 500)} - not_now
+    our_refusal = {408, 425, 429}
+    assert final == {*range(200, 300), *range(300, 400), *range(400, 500)} - our_refusal
 
 
 @every_shape

@@ -15,7 +15,7 @@ from oncekey.errors import EnvelopeUnreadable
 from oncekey.outbox.inbox import delivered
 from oncekey.outbox.relay import OutboxRelay
 from oncekey.record.message import Message
-from oncekey.record.stored_answer import Elsewhere, Place
+from oncekey.record.stored_answer import Place, StoredRef
 from oncekey.store.dynamodb.outbox import OutboxTable, message_item
 from oncekey.store.sqs import SqsQueue
 from tests.support.dynamodb import BUCKET, dynamodb_table, make_response_bucket
@@ -80,7 +80,7 @@ def line() -> Iterator[Line]:
         yield Line(client)
 
 
-def message(number: int, payload: str = '{"n":1}', claim: Elsewhere | None = None) -> Message:
+def message(number: int, payload: str = '{"n":1}', payload_ref: StoredRef | None = None) -> Message:
     """A message with an id of its own."""
     return Message(
         id=f"message-{number:03d}",
@@ -90,7 +90,7 @@ def message(number: int, payload: str = '{"n":1}', claim: Elsewhere | None = Non
         operation="POST /payments",
         tenant="acme",
         created_at_ms=1_700_000_000_000,
-        claim=claim,
+        payload_ref=payload_ref,
     )
 
 
@@ -293,9 +293,9 @@ def test_a_large_payload_is_fetched_from_the_bucket(line: Line) -> None:
     bucket = ResponseBucket(BUCKET, client=s3)
     bucket.put("outbox/1", b'{"large":true}')
     digest = hashlib.sha256(b'{"large":true}').hexdigest()
-    claim = Elsewhere(place=Place.OBJECT, name="outbox/1", digest=digest)
+    payload_ref = StoredRef(place=Place.OBJECT, name="outbox/1", digest=digest)
 
-    line.relay(line.write(message(1, "", claim)), None)
+    line.relay(line.write(message(1, "", payload_ref)), None)
 
     (body,) = line.in_queue()
     assert delivered(body, bucket=bucket).payload == {"large": True}
@@ -316,9 +316,9 @@ def test_a_large_payload_that_cannot_be_read_is_refused(line: Line) -> None:
     data = b"[" * 100_000
     bucket.put("outbox/1", data)
     digest = hashlib.sha256(data).hexdigest()
-    claim = Elsewhere(place=Place.OBJECT, name="outbox/1", digest=digest)
+    payload_ref = StoredRef(place=Place.OBJECT, name="outbox/1", digest=digest)
 
-    line.relay(line.write(message(1, "", claim)), None)
+    line.relay(line.write(message(1, "", payload_ref)), None)
 
     (body,) = line.in_queue()
     with pytest.raises(EnvelopeUnreadable, match="is no JSON"):

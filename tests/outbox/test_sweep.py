@@ -300,7 +300,7 @@ def test_a_message_that_was_put_back_is_sent() -> None:
     yard.refuses("InvalidParameterValue")
 
     assert yard.sweeps().resent == 0
-    assert yard.table.put_back("message-0000")
+    assert yard.table.requeue("message-0000")
     assert yard.sweeps().resent == 1
     assert (yard.sqs.ids, yard.table.messages) == (["message-0000"], {})
 

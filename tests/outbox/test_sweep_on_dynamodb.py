@@ -263,7 +263,7 @@ def test_a_message_that_is_set_aside_waits_for_a_person_and_is_put_back(line: Li
     line.sweeps(escalations=escalations)
     assert len(escalations.bodies) == 2
     line.queue.refuses = set()
-    assert line.table.put_back("message-003")
+    assert line.table.requeue("message-003")
     assert (line.sweeps().resent, line.in_table()) == (1, set())
     assert line.queue.ids[-1] == "message-003"
 
@@ -303,7 +303,7 @@ def test_nothing_is_made_of_a_message_that_has_left(line: Line) -> None:
     assert table.count_try("message-001") is None
     assert not table.set_aside("message-001", "why", 1)
     assert not table.mark_told("message-001", 1)
-    assert not table.put_back("message-001")
+    assert not table.requeue("message-001")
     assert line.in_table() == set()
 
 

@@ -1,4 +1,4 @@
-"""`mode="async"` to its clients: what is accepted, and what repeats get until and after the end."""
+"""`mode="queued"` to its clients: what is accepted, and what a repeat gets at each moment."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_after_its_expiry_the_same_key_is_accepted_afresh(make: Callable[..., Ac
 
 
 class Coroutine:
-    """An `async def` handler under `mode="async"`, whose first run does what it is told."""
+    """An `async def` handler under `mode="queued"`, whose first run does what it is told."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.store = FaultyStore()
@@ -249,7 +249,7 @@ class Coroutine:
         @idempotent(
             operation="POST /payments",
             tenant=single_tenant(),
-            mode="async",
+            mode="queued",
             effects="repeatable",
             store=self.store,
             clock=self.clock,

@@ -1,4 +1,4 @@
-"""`Jobs`, and the options of `mode="async"`: what is refused, and in which words."""
+"""`Jobs`, and the options of `mode="queued"`: what is refused, and in which words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MESSAGE = Delivered(
 
 def made(operation: str = "POST /reports", **options: Any) -> Any:
     """A decorated handler."""
-    options = {"mode": "async", "tenant": single_tenant(), "store": MemoryStore(), **options}
+    options = {"mode": "queued", "tenant": single_tenant(), "store": MemoryStore(), **options}
 
     @idempotent(operation=operation, **options)
     def create_report(event: dict[str, Any], context: object) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def test_jobs_take_the_messages_of_their_handlers() -> None:
     assert not jobs.takes(replace(MESSAGE, topic="payment.requested"))
 
 
-NEITHER = "is decorated with neither @idempotent(mode='async') nor on_abandoned='complete'"
+NEITHER = "is decorated with neither @idempotent(mode='queued') nor on_abandoned='complete'"
 WRONG: dict[str, tuple[tuple[Any, ...], list[str]]] = {
     "none": ((), ["name the handlers"]),
     "undecorated": (
@@ -150,7 +150,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no mode": ({"mode": None}, "mode is None: 'sync' or 'async' is needed"),
     "a deadline without waiting": (
         {"mode": "sync", "start_within": timedelta(minutes=1)},
-        "start_within needs mode='async'",
+        "start_within needs mode='queued'",
     ),
     "a number": ({"start_within": 60}, "start_within is 60: a timedelta is needed"),
     "too short": (
@@ -163,11 +163,11 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "conflict": (
         {"in_progress": "conflict"},
-        "in_progress is 'conflict': mode='async' answers 202, or use 'wait'",
+        "in_progress is 'conflict': mode='queued' answers 202, or use 'wait'",
     ),
     "no key": (
         {"required": False},
-        "required is False: what is accepted for later needs a key (mode='async')",
+        "required is False: what is accepted for later needs a key (mode='queued')",
     ),
 }
 
@@ -203,10 +203,10 @@ def test_a_route_cannot_be_async() -> None:
     powertools = pytest.importorskip("oncekey.powertools")
 
     with pytest.raises(ConfigurationError) as refused:
-        powertools.idempotent_route(tenant=single_tenant(), mode="async")
+        powertools.idempotent_route(tenant=single_tenant(), mode="queued")
 
     assert refused.value.faults == [
-        "mode='async' is for handlers under @idempotent: a worker cannot run a route alone"
+        "mode='queued' is for handlers under @idempotent: a worker cannot run a route alone"
     ]
 
 
@@ -220,7 +220,7 @@ def test_without_an_outbox_the_first_request_says_what_to_do(
     monkeypatch.setenv("ONCEKEY_TABLE", "idempotency")
     handler = made(store=DynamoDBStore("idempotency") if is_named else None)
 
-    with pytest.raises(ConfigurationError, match="mode='async' needs an outbox") as refused:
+    with pytest.raises(ConfigurationError, match="mode='queued' needs an outbox") as refused:
         handler(POST, None)
 
     assert refused.value.where == "@idempotent(operation='POST /reports')"

@@ -1,4 +1,4 @@
-"""`mode="async"` where work is late, fails, or its message is lost."""
+"""`mode="queued"` where work is late, fails, or its message is lost."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_each_of_the_five_states_has_its_answer(make: Callable[..., Accepting]) 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("policy", [None, "accepted", "wait"])
 def test_pending_and_processing_are_202_by_policy(shape: str, policy: str | None) -> None:
-    """With `mode="async"` both are 202 with `Retry-After`, which never lasts longer than the lease.
+    """With `mode="queued"` both are 202 with `Retry-After`, never longer than the lease lasts.
 
     Red when either is a 409, has no `Retry-After`, or sends the client away past the lease's end.
     """
@@ -116,7 +116,7 @@ def test_a_sync_operation_is_202_where_its_location_answers(shape: str) -> None:
 
     assert accepted(answer) == ("in_progress", 5, service.record.operation_id)
     assert (seen[0]["operation_id"], seen[0]["status"]) == (accepted(answer)[2], "in_progress")
-    assert service.store.asked == [*("Reserve", "Reserve", "keep"), *("fetch", "read"), "Complete"]
+    assert service.store.asked == [*("Reserve", "Reserve", "save"), *("fetch", "read"), "Complete"]
     assert shown(service.ask())["answer"] == {"status": 201}
 
 
@@ -132,9 +132,9 @@ def test_a_sync_operation_that_could_not_be_found_is_409(failure: str) -> None:
 
     def repeat() -> Answer:
         if failure == "refused":
-            service.store.refuse("keep", 100)
+            service.store.refuse("save", 100)
         else:
-            service.store.deny("keep")
+            service.store.deny("save")
         return service.send(POST)
 
     answer = while_running(service, POST, repeat)

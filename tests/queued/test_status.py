@@ -11,7 +11,7 @@ import pytest
 from oncekey import ConfigurationError, NotExecuted, jwt_claim, single_tenant
 from oncekey.queued.status import OperationStatus
 from oncekey.record.record import Status
-from oncekey.record.stored_answer import Elsewhere, Place
+from oncekey.record.stored_answer import Place, StoredRef
 from tests.support.async_world import (
     HOUR_MS,
     POST,
@@ -167,7 +167,7 @@ def test_an_answer_that_cannot_be_given_is_still_completed(damage: str) -> None:
     service.then = lambda _event, _op: {"statusCode": 201, "body": noise(5_000).hex()}
     service.perform()
     at = service.record.response
-    assert isinstance(at, Elsewhere)
+    assert isinstance(at, StoredRef)
     assert at.place is Place.ITEM
     if damage == "missing":
         del service.store.blobs[at.name]

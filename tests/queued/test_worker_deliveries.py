@@ -1,4 +1,4 @@
-"""`mode="async"` for its workers: who begins what was accepted, once, and what a delivery means."""
+"""`mode="queued"` for its workers: who begins accepted work, once, and what a delivery means."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def test_a_request_that_no_longer_fits_is_not_begun() -> None:
 
 
 def test_a_handler_that_answers_at_once_meets_a_waiting_request_as_running() -> None:
-    """A release that has turned `mode="async"` off tells the client to wait for the worker."""
+    """A release that has turned `mode="queued"` off tells the client to wait for the worker."""
     service = Accepted(effects="unrecorded")
     service.sends()
     at_once = Protected(store=service.store, operation="POST /reports")

@@ -242,7 +242,7 @@ def test_a_step_in_doubt_without_a_resolver_is_not_run_by_a_worker() -> None:
     [
         ({"on_abandoned": "retry", "effects": "recorded"}, "'wait' or 'complete' is needed"),
         ({"on_abandoned": "complete"}, "needs effects='recorded'"),
-        ({"on_abandoned": "complete", "effects": "recorded", "mode": "async"}, "mode='sync'"),
+        ({"on_abandoned": "complete", "effects": "recorded", "mode": "queued"}, "mode='sync'"),
         (
             {"on_abandoned": "complete", "effects": "recorded", "store_raw_key": False},
             "store_raw_key=False",

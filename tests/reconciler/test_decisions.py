@@ -25,7 +25,7 @@ from oncekey.record.rules import applied, permitted
 from oncekey.record.steps import NO_STEPS
 from oncekey.record.transitions import Ending, ExpireLease, TimeOut
 from oncekey.settings import Settings
-from oncekey.settlement.resolvers import needs_nobody
+from oncekey.settlement.resolvers import nothing_in_doubt
 from tests.support.records import LEASES, NOW_MS, NOW_S, STEPS, every_record, record
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def visit(met: Record, *, has_resolver: bool = True, **settings: Any) -> Visit:
         chance=1.0,
         settings=Settings(**settings),
         turns=TURNS,
-        has_resolver=lambda asked: has_resolver or needs_nobody(asked),
+        has_resolver=lambda asked: has_resolver or nothing_in_doubt(asked),
         timed_out=lambda _record: TIMED_OUT,
     )
     return visitor.visit(met)

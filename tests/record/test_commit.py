@@ -9,7 +9,7 @@ from oncekey.errors import RefusedWrite
 from oncekey.record.business_write import BusinessWrite
 from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
 from oncekey.record.message import Message
-from oncekey.record.stored_answer import Elsewhere, Place
+from oncekey.record.stored_answer import Place, StoredRef
 from oncekey.store.store import Refused
 from oncekey.testing.memory import MemoryStore
 from tests.support.protected import is_replay
@@ -32,7 +32,7 @@ def write(number: int, otherwise: Final | None = None) -> BusinessWrite:
     )
 
 
-def message(payload: str = "{}", claim: Elsewhere | None = None) -> Message:
+def message(payload: str = "{}", payload_ref: StoredRef | None = None) -> Message:
     """A message."""
     return Message(
         id="an-id",
@@ -42,7 +42,7 @@ def message(payload: str = "{}", claim: Elsewhere | None = None) -> Message:
         operation="POST /payments",
         tenant="",
         created_at_ms=0,
-        claim=claim,
+        payload_ref=payload_ref,
     )
 
 
@@ -75,9 +75,9 @@ def test_a_token_differs_where_anything_does() -> None:
 
 def test_what_is_claimed_is_kept_without_an_expiry() -> None:
     """Only payloads that are kept elsewhere are, byte for byte; the queue says how long."""
-    at = Elsewhere(place=Place.OBJECT, name="outbox/1", digest="d")
+    at = StoredRef(place=Place.OBJECT, name="outbox/1", digest="d")
 
-    (blob,) = claimed([message("1"), message('"é"', claim=at)])
+    (blob,) = claimed([message("1"), message('"é"', payload_ref=at)])
 
     assert (blob.at, blob.data, blob.expires_at_s) == (at, '"é"'.encode(), 0)
 

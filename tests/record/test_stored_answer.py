@@ -16,12 +16,12 @@ from oncekey.record.stored_answer import (
     LARGEST_COMPANION_BYTES,
     AnswerDamaged,
     Blob,
-    Elsewhere,
     NotKept,
     Place,
     StoredAnswer,
-    keep,
+    StoredRef,
     opened,
+    place_answer,
 )
 from tests.support.large_answers import MULTI_BYTE, PRINTABLE, text_of
 from tests.support.records import NOW_S, record
@@ -33,7 +33,7 @@ RECORD = record(
 
 def kept(text: str, *, has_bucket: bool = True) -> tuple[StoredAnswer, Blob | None]:
     """What becomes of the answer `text`."""
-    return keep(text, RECORD, expires_at_s=NOW_S, has_bucket=has_bucket)
+    return place_answer(text, RECORD, expires_at_s=NOW_S, has_bucket=has_bucket)
 
 
 @given(
@@ -65,7 +65,7 @@ def test_an_answer_stands_in_its_record_up_to_the_last_byte_of_room() -> None:
     assert kept(text) == (text, None)
     one_byte_more = replace(RECORD, tenant=RECORD.tenant + "x")
 
-    stored, blob = keep(text, one_byte_more, expires_at_s=NOW_S, has_bucket=False)
+    stored, blob = place_answer(text, one_byte_more, expires_at_s=NOW_S, has_bucket=False)
 
     assert stored != text
     assert blob is None or blob.data == zlib.compress(text.encode())
@@ -82,7 +82,7 @@ def test_the_room_for_an_answer_is_what_the_record_leaves(field: str) -> None:
     changes: dict[str, Any] = {field: "é" * 200}
     crowded = replace(RECORD, **changes)
 
-    assert keep(text, crowded, expires_at_s=NOW_S, has_bucket=True)[1] is not None
+    assert place_answer(text, crowded, expires_at_s=NOW_S, has_bucket=True)[1] is not None
 
 
 def test_a_compressed_answer_is_kept_in_the_record_only_if_that_helps() -> None:
@@ -106,12 +106,12 @@ def test_an_answer_beyond_the_limit_of_an_item_needs_a_bucket() -> None:
 
     for has_bucket in (True, False):
         stored, blob = kept(large, has_bucket=has_bucket)
-        assert isinstance(stored, Elsewhere)
+        assert isinstance(stored, StoredRef)
         assert stored.place is Place.ITEM
         assert blob is not None
         assert len(blob.data) <= LARGEST_COMPANION_BYTES
     stored, blob = kept(too_large)
-    assert isinstance(stored, Elsewhere)
+    assert isinstance(stored, StoredRef)
     assert stored.place is Place.OBJECT
     assert kept(too_large, has_bucket=False) == (NotKept("answer-too-large"), None)
 
@@ -124,11 +124,13 @@ def test_what_is_kept_elsewhere_is_named_after_its_record_and_attempt() -> None:
     """
     text = text_of(PRINTABLE, 2_000)
     stored, blob = kept(text)
-    other, _ = keep(text, replace(RECORD, owner="another"), expires_at_s=NOW_S, has_bucket=True)
+    other, _ = place_answer(
+        text, replace(RECORD, owner="another"), expires_at_s=NOW_S, has_bucket=True
+    )
 
     assert blob is not None
-    assert isinstance(stored, Elsewhere)
-    assert isinstance(other, Elsewhere)
+    assert isinstance(stored, StoredRef)
+    assert isinstance(other, StoredRef)
     assert stored.name == f"{RECORD.pk}#{RECORD.owner}" != other.name
     assert stored.digest == hashlib.sha256(blob.data).hexdigest()
     assert blob == Blob(at=stored, data=blob.data, expires_at_s=NOW_S)
@@ -171,8 +173,8 @@ def test_other_bytes_are_no_answer(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("stored", "says"),
     [
-        (Elsewhere(place=Place.ITEM, name="n", digest="d"), "missing"),
-        (Elsewhere(place=Place.OBJECT, name="n", digest="d"), "missing"),
+        (StoredRef(place=Place.ITEM, name="n", digest="d"), "missing"),
+        (StoredRef(place=Place.OBJECT, name="n", digest="d"), "missing"),
         (NotKept("answer-too-large"), "answer-too-large"),
         (None, "no answer"),
         (b"no zlib", "damaged"),

@@ -19,7 +19,7 @@ from oncekey.record.counter import Count
 from oncekey.record.message import Message
 from oncekey.record.policy import Encoding, Policy
 from oncekey.record.steps import FinishedStep, StartedStep
-from oncekey.record.stored_answer import Elsewhere, Place
+from oncekey.record.stored_answer import Place, StoredRef
 from oncekey.record.transitions import Transition
 from oncekey.settings import Settings
 from oncekey.store.dynamodb import transaction as dynamodb_transaction
@@ -183,8 +183,8 @@ def test_the_design_names_every_member_of_other_items() -> None:
         created_at_ms=1,
         sequence=1,
     )
-    claim = Elsewhere(place=Place.OBJECT, name="outbox/1/2", digest="3")
-    large = replace(small, payload="", claim=claim)
+    payload_ref = StoredRef(place=Place.OBJECT, name="outbox/1/2", digest="3")
+    large = replace(small, payload="", payload_ref=payload_ref)
     kept = {"tries", "set_aside_at", "reason", "escalated_at"}
     assert names_in("## The outbox table") == {*message_item(small), *message_item(large)} | kept
     sent = {*json.loads(sealed(small)), *json.loads(sealed(large))}

@@ -254,7 +254,7 @@ def test_an_answer_that_is_large_is_kept_before_the_record_says_so() -> None:
     """What cannot be kept is not settled; then it is, and replayed whole."""
     service = unknown()
     large = {"statusCode": 200, "body": "é" * 300_000 + str(list(range(60_000)))}
-    service.store.refuse("keep", 99)
+    service.store.refuse("save", 99)
     with pytest.raises(StoreError):
         says(service, Completed(large))
     assert service.record.status is Status.UNKNOWN

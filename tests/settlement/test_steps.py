@@ -12,7 +12,7 @@ import pytest
 from oncekey import Completed, NotExecuted, Question, StillUnknown, StoreError, resolver
 from oncekey.effects.operation import downstream_key
 from oncekey.record.record import Status
-from oncekey.record.stored_answer import Elsewhere
+from oncekey.record.stored_answer import StoredRef
 from oncekey.settlement.settlement import Settlement
 from tests.support.dynamodb import dynamodb_table, make_response_bucket
 from tests.support.protected import is_replay, problem_of
@@ -265,7 +265,7 @@ def test_a_large_result_of_a_resolver_is_kept_beside_the_record(
 
     assert settler(service).settle(before) is Settlement.SETTLED
     (finished,) = service.record.steps.finished
-    assert isinstance(finished.result, Elsewhere)
+    assert isinstance(finished.result, StoredRef)
     assert before.owner not in finished.result.name
     assert service.sends(step("charge"))["statusCode"] == 201
 

@@ -6,7 +6,7 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.effects import fate, journal
+from oncekey.effects import disposition, journal
 from oncekey.engine import engine
 from oncekey.engine.recorded_interruption import Interruption
 from oncekey.engine.recorded_recorder import RecordedRecorder
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from oncekey.effects.journal import Journal
     from oncekey.effects.operation import Operation
     from oncekey.errors import StoreError
-    from oncekey.flow.commands import Answered, Flow, Result, Unsendable
+    from oncekey.flow.commands import Answered, Flow, Result, Unserialisable
     from oncekey.record.commit import Commit, ConditionsFailed
     from oncekey.record.outcome import Outcome
     from oncekey.record.record import Record
@@ -139,8 +139,8 @@ class UnfencedStore(MemoryStore):
 def doubt_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A handler that caught the error of a step has the last word."""
 
-    def decide(*given: Any, is_in_doubt: bool = False, **others: Any) -> fate.Fate:
-        return fate.decide(*given, **others)
+    def decide(*given: Any, is_in_doubt: bool = False, **others: Any) -> disposition.Disposition:
+        return disposition.decide(*given, **others)
 
     patch.setattr(engine, "decide", decide)
 
@@ -186,7 +186,7 @@ def unconfirmed_is_answered(patch: pytest.MonkeyPatch) -> None:
     original = Interruption._unconfirmed
 
     def unconfirmed(
-        self: RecordedRecorder, error: StoreError, result: Answered[Any] | Unsendable | None
+        self: RecordedRecorder, error: StoreError, result: Answered[Any] | Unserialisable | None
     ) -> Flow[Outcome]:
         outcome = yield from original(self, error, result)
         value = getattr(result, "value", None)
@@ -199,7 +199,9 @@ def stop_is_ignored(patch: pytest.MonkeyPatch) -> None:
     """A handler that caught `RunStopped` has the last word."""
     original = RecordedRecorder._ended
 
-    def ended(self: RecordedRecorder, result: Result, end: fate.Fate) -> Flow[Outcome]:
+    def ended(
+        self: RecordedRecorder, result: Result, end: disposition.Disposition
+    ) -> Flow[Outcome]:
         self.journal.stopped = None
         return original(self, result, end)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.effects import fate
+from oncekey.effects import disposition
 from oncekey.engine import engine, reservation
 from oncekey.engine.claim import Claim
 from oncekey.engine.recorder import Recorder
@@ -74,9 +74,13 @@ def fingerprint_ignored(record: Record, **_: Any) -> Verdict | None:
 def exceptions_release(patch: pytest.MonkeyPatch) -> None:
     """Whatever raises may run again."""
 
-    def decide(result: Any, effects: Effects, is_proof: Any, **others: Any) -> fate.Fate:
-        found = fate.decide(result, effects, is_proof, **others)
-        return fate.Fate.RETRYABLE if found is fate.Fate.UNKNOWN else found
+    def decide(
+        result: Any, effects: Effects, is_proof: Any, **others: Any
+    ) -> disposition.Disposition:
+        found = disposition.decide(result, effects, is_proof, **others)
+        return (
+            disposition.Disposition.RETRYABLE if found is disposition.Disposition.UNKNOWN else found
+        )
 
     patch.setattr(engine, "decide", decide)
 

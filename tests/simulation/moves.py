@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey.flow.commands import Fetch, Keep, Read, Transact, Write
+from oncekey.flow.commands import Fetch, Read, Save, Transact, Write
 from oncekey.record.record import Status
 from tests.simulation.provider import Call
 from tests.simulation.scenario import Kind, Move, Until
@@ -53,7 +53,7 @@ def _faults(world: World) -> Iterator[Move]:
 
 def _fails(actor: Actor, kind: Kind) -> bool:
     match actor.command:
-        case Write() | Transact() | Keep():
+        case Write() | Transact() | Save():
             return True
         case Read() | Fetch():
             # A read that is late or lost is no more than one that failed.

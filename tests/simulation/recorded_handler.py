@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.effects.equipment import equipped
+from oncekey.effects.binding import bind_effects
 from oncekey.errors import Final, NotExecuted, RunStopped, StoreError
 from oncekey.flow.commands import Answered, Invoke, Raised
 from tests.simulation.history import Affected, Answer
@@ -73,7 +73,7 @@ class RecordedHandler:
         self, invoke: Invoke, store: Store, clock: Clock, *, by: str, plan: Plan, work: Work
     ) -> None:
         assert invoke.journal is not None
-        operation = equipped(invoke.operation, invoke.journal, lambda: store, clock)
+        operation = bind_effects(invoke.operation, invoke.journal, lambda: store, clock)
         assert operation._work is not None
         carried = replace(operation._work, drive_async=self._carried)
         self._op: Operation = replace(operation, _work=carried)

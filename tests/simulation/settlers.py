@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import NotExecuted, StoreError
-from oncekey.flow.commands import Command, Keep, Read, Write
+from oncekey.flow.commands import Command, Read, Save, Write
 from oncekey.record.record import Due, Effects, Record, Status
 from oncekey.record.transitions import (
     Doubt,
@@ -166,7 +166,7 @@ def _settle_step(record: Record, answer: Finding, clock: Clock, settings: Settin
         # Who reports what has happened need not wait for what may still happen.
         settler.write(record, answer, step=started.name)
     for blob in noted.kept:
-        yield Keep(blob)
+        yield Save(blob)
     for transition in noted.written:
         yield Write(transition)
 
@@ -179,7 +179,7 @@ class _Notebook(MemoryStore):
         self.kept: list[Blob] = []
         self.written: list[Transition] = []
 
-    def keep(self, blob: Blob) -> None:
+    def save(self, blob: Blob) -> None:
         self.kept.append(blob)
 
     def write(self, transition: Transition) -> Written | Refused:

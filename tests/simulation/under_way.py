@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
-from oncekey.flow.commands import Answered, Invoke, Keep, Raised, Transact, Write
+from oncekey.flow.commands import Answered, Invoke, Raised, Save, Transact, Write
 from tests.simulation.actors import AFFECTING
 from tests.simulation.history import Affected
 from tests.simulation.provider import Call
@@ -32,7 +32,7 @@ class Sent:
 def sent_by(actor: Actor) -> Stored | Affected | None:
     """What the actor is sending at the moment, to the store or to the provider."""
     match actor.command:
-        case Write(what) | Transact(what) | Keep(what) | Call(what):
+        case Write(what) | Transact(what) | Save(what) | Call(what):
             return what
         case Invoke(_, None) as invoke if actor.result is None:
             plan = actor.caller.plan if actor.caller is not None else Plan.SUCCEED

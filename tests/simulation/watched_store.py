@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from oncekey.record.commit import Commit
 from oncekey.record.record import Record, Status
-from oncekey.record.stored_answer import AnswerDamaged, Blob, Elsewhere, opened
+from oncekey.record.stored_answer import AnswerDamaged, Blob, StoredRef, opened
 from oncekey.record.transitions import Transition
 from oncekey.store.store import Written
 from tests.simulation.history import Event, Kept, Wrote
@@ -31,7 +31,7 @@ class WatchedStore:
     ) -> tuple[object, Event]:
         """Do it; what the store answers, and the event."""
         if isinstance(what, Blob):
-            self.store.keep(what)
+            self.store.save(what)
             return None, Kept(at_ms=at_ms, actor=actor, name=what.at.name)
         store = self.store
         before = store.read(self.pk)
@@ -59,7 +59,7 @@ class WatchedStore:
     def _answer(self, before: Record | None, after: Record | None) -> str:
         if after is None or after is before or after.status is not Status.COMPLETED:
             return ""
-        at = after.response if isinstance(after.response, Elsewhere) else None
+        at = after.response if isinstance(after.response, StoredRef) else None
         try:
             return opened(after.response, None if at is None else self.store.fetch(at))
         except AnswerDamaged as damage:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from oncekey.engine.claim import Claim
 from oncekey.engine.engine import attempt
-from oncekey.engine.job import TOPIC, Job, task_of
+from oncekey.engine.job import TOPIC, Job, job_message_in
 from oncekey.engine.job_begin import begin
 from oncekey.engine.reservation import reserve
 from oncekey.errors import NotExecuted
@@ -27,7 +27,7 @@ from tests.simulation.story import Violation
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
-    from oncekey.engine.job import Task
+    from oncekey.engine.job import JobMessage
     from oncekey.flow.commands import Flow
     from oncekey.record.message import Message
     from oncekey.record.outcome import Outcome
@@ -92,9 +92,9 @@ def jobs_in(store: Store) -> list[Message]:
     return [message for message in messages if message.topic == TOPIC]
 
 
-def task_in(message: Message) -> Task:
+def task_in(message: Message) -> JobMessage:
     """What a worker reads in a message."""
-    return task_of(json.loads(message.payload), message.operation_id)
+    return job_message_in(json.loads(message.payload), message.operation_id)
 
 
 def _nothing() -> Flow[Outcome]:

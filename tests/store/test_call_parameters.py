@@ -20,7 +20,7 @@ from oncekey import DynamoDBStore
 from oncekey.effects.outbox import kept_apart
 from oncekey.outbox import inbox
 from oncekey.record.commit import token
-from oncekey.record.stored_answer import Elsewhere, keep, keep_result
+from oncekey.record.stored_answer import StoredRef, place_answer, place_result
 from oncekey.record.transitions import Reserve
 from oncekey.store import secrets_manager
 from oncekey.store.dynamodb.outbox import OutboxTable
@@ -53,7 +53,7 @@ PLACES = {
     ("store/dynamodb/store.py", "due"): {"query"},
     ("store/dynamodb/store.py", "put_off"): {"update_item"},
     ("store/dynamodb/store.py", "most_due_shards"): {"get_item", "update_item"},
-    ("store/dynamodb/store.py", "keep"): {"put_item"},
+    ("store/dynamodb/store.py", "save"): {"put_item"},
     ("store/dynamodb/store.py", "_get"): {"get_item"},
     ("store/s3.py", "put"): {"put_object"},
     ("store/s3.py", "get"): {"get_object"},
@@ -254,11 +254,11 @@ def test_what_is_large_lies_under_the_prefix_of_its_lifetime() -> None:
     large = random.Random(1).randbytes(800_000).hex()  # noqa: S311 -- any text of no pattern
     stored = record(pk="v1#pk", owner="owner-1")
 
-    answer, _ = keep(large, stored, expires_at_s=1, has_bucket=True)
-    result, _ = keep_result(large, "charge", stored, has_bucket=True)
+    answer, _ = place_answer(large, stored, expires_at_s=1, has_bucket=True)
+    result, _ = place_result(large, "charge", stored, has_bucket=True)
     payload = kept_apart("message-1", "owner-1", large)
 
-    names = [at.name for at in (answer, result, payload) if isinstance(at, Elsewhere)]
+    names = [at.name for at in (answer, result, payload) if isinstance(at, StoredRef)]
     assert names == [
         "answers/v1#pk#owner-1",
         "results/v1#pk#owner-1#charge",

@@ -16,7 +16,7 @@ from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
 from oncekey.record.counter import Count, Counter, RefusedCount
 from oncekey.record.message import Message
 from oncekey.record.record import Effects
-from oncekey.record.stored_answer import Blob, Elsewhere, Place
+from oncekey.record.stored_answer import Blob, Place, StoredRef
 from oncekey.record.transitions import Complete, Ending, FinishStep, Reserve, Transition
 from oncekey.store.dynamodb.codec import attribute_values
 from oncekey.store.dynamodb.transaction import cancellation, transaction_parameters
@@ -39,9 +39,9 @@ FENCES: dict[str, Transition | None] = {
     "none": None,
 }
 ANSWER = Blob(
-    at=Elsewhere(place=Place.ITEM, name="pk#owner", digest="d"), data=b"answer", expires_at_s=7
+    at=StoredRef(place=Place.ITEM, name="pk#owner", digest="d"), data=b"answer", expires_at_s=7
 )
-RESULT = Elsewhere(place=Place.ITEM, name="pk#owner#charge", digest="d")
+RESULT = StoredRef(place=Place.ITEM, name="pk#owner#charge", digest="d")
 
 
 def write(number: int, kind: str) -> BusinessWrite:

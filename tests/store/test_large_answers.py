@@ -10,7 +10,7 @@ import pytest
 
 from oncekey import Completed, NotExecuted, Settlement, settle
 from oncekey.record.record import Status
-from oncekey.record.stored_answer import Blob, Elsewhere, Place, keep
+from oncekey.record.stored_answer import Blob, Place, StoredRef, place_answer
 from tests.support.dynamodb import (
     Recorder,
     dynamodb_table,
@@ -158,15 +158,15 @@ def test_the_largest_answer_that_is_kept_in_an_item_fits_into_one() -> None:
     text = text_of(PRINTABLE, 700 * KB)
 
     def kept_in_item(length: int) -> Blob | None:
-        stored, blob = keep(text[:length], RECORD, expires_at_s=NOW_S, has_bucket=True)
-        return blob if isinstance(stored, Elsewhere) and stored.place is Place.ITEM else None
+        stored, blob = place_answer(text[:length], RECORD, expires_at_s=NOW_S, has_bucket=True)
+        return blob if isinstance(stored, StoredRef) and stored.place is Place.ITEM else None
 
     largest = bisect_left(range(len(text)), x=True, lo=4 * KB, key=lambda n: not kept_in_item(n))
     blob = kept_in_item(largest - 1)
     assert blob is not None
     assert kept_in_item(largest) is None
     with dynamodb_table() as table:
-        store_on(table).keep(blob)
+        store_on(table).save(blob)
         (item,) = items(table)
 
     assert 390 * KB < item_size_bytes(item) <= 400 * KB

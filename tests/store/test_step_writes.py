@@ -10,7 +10,7 @@ import pytest
 from oncekey.effects.run_order import LONGEST_NAME
 from oncekey.record.record import Effects, Status
 from oncekey.record.steps import NO_STEPS, FinishedStep, StartedStep, Steps
-from oncekey.record.stored_answer import Elsewhere, NotKept, Place
+from oncekey.record.stored_answer import NotKept, Place, StoredRef
 from oncekey.record.transitions import (
     ClearStep,
     FinishStep,
@@ -240,8 +240,8 @@ def test_a_step_with_any_name_can_be_settled(store: Store, name: str, finished: 
         "",
         '{"id":"ch_1 ✓"}',
         b"\x00\xff",
-        Elsewhere(place=Place.ITEM, name=f"{PK}#owner", digest="d1"),
-        Elsewhere(place=Place.OBJECT, name="key", digest="d2"),
+        StoredRef(place=Place.ITEM, name=f"{PK}#owner", digest="d1"),
+        StoredRef(place=Place.OBJECT, name="key", digest="d2"),
         NotKept("too-large"),
     ],
     ids=ascii,

@@ -10,7 +10,7 @@ import pytest
 
 from oncekey import DynamoDBStore, StoreError
 from oncekey.record.record import SETTLED, Effects, Status
-from oncekey.record.stored_answer import Elsewhere, Place
+from oncekey.record.stored_answer import Place, StoredRef
 from oncekey.record.transitions import ExpireLease, Reserve, TakeOver, Transition
 from oncekey.store.dynamodb.codec import ATTRIBUTE_NAMES, attribute_values, record_from_item
 from oncekey.store.dynamodb.expressions import put_parameters, update_parameters
@@ -218,7 +218,7 @@ def test_every_read_is_strongly_consistent(client: DynamoDBClient) -> None:
     sent = Recorder(client)
 
     store.read(PK)
-    store.fetch(Elsewhere(place=Place.ITEM, name=f"{PK}#owner", digest=""))
+    store.fetch(StoredRef(place=Place.ITEM, name=f"{PK}#owner", digest=""))
 
     assert [(name, parameters["ConsistentRead"]) for name, parameters in sent.calls] == [
         ("GetItem", True),

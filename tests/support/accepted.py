@@ -19,13 +19,13 @@ START_WITHIN_MS = 3_600_000
 
 
 class Accepted(Steps):
-    """`@idempotent(mode="async")`: `sends` accepts, `works` is a delivery, `asks` a look.
+    """`@idempotent(mode="queued")`: `sends` accepts, `works` is a delivery, `asks` a look.
 
     A request sets what its handler does; the worker runs it.
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"mode": "async", "operation": "POST /reports", **options})
+        super().__init__(**{"mode": "queued", "operation": "POST /reports", **options})
         self.jobs = Jobs(self.handler)
         self.status = OperationStatus(
             tenant=options.get("tenant", single_tenant()), store=self.store, clock=self.clock

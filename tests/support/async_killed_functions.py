@@ -1,4 +1,4 @@
-"""Handlers under `mode="async"` whose processes are killed at each of their calls."""
+"""Handlers under `mode="queued"` whose processes are killed at each of their calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Answer = dict[str, Any]
     operation="POST /recorded-job",
     tenant=single_tenant(),
     effects="recorded",
-    mode="async",
+    mode="queued",
     clock=CLOCK,
 )
 def _recorded(_event: Answer, _context: object, op: Operation) -> Answer:
@@ -36,7 +36,7 @@ def _recorded(_event: Answer, _context: object, op: Operation) -> Answer:
     return _answer(op, charged)
 
 
-@idempotent(operation="POST /unrecorded-job", tenant=single_tenant(), mode="async", clock=CLOCK)
+@idempotent(operation="POST /unrecorded-job", tenant=single_tenant(), mode="queued", clock=CLOCK)
 def _unrecorded(_event: Answer, _context: object, op: Operation) -> Answer:
     """A charge that the provider would make as often as it is asked."""
     return _answer(op, send_charge(op, "charge", is_keyed=False))

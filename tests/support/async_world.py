@@ -1,4 +1,4 @@
-"""Handlers under `mode="async"`, their messages and their workers, in memory and on moto."""
+"""Handlers under `mode="queued"`, their messages and their workers, in memory and on moto."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ class Meddled(FaultyStore):
 
 
 class Accepting(Protected):
-    """A handler under `mode="async"` with its worker; requests and workers share the clock.
+    """A handler under `mode="queued"` with its worker; requests and workers share the clock.
 
     `heard` has what performing the messages came to: "done", or the error's class.
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"store": Meddled(), "mode": "async", **options})
-        self.jobs = Jobs(self.handler) if options.get("mode", "async") == "async" else None
+        super().__init__(**{"store": Meddled(), "mode": "queued", **options})
+        self.jobs = Jobs(self.handler) if options.get("mode", "queued") == "queued" else None
         self.heard: list[str] = []
 
     @property
@@ -83,7 +83,7 @@ class Accepting(Protected):
     def messages(self) -> list[Delivered]:
         """What the queue delivers, in the order in which it was written."""
         # In memory a message keeps its payload, wherever it belongs.
-        whole = [replace(message, claim=None) for message in self.store.messages]
+        whole = [replace(message, payload_ref=None) for message in self.store.messages]
         return [delivered(sealed(message)) for message in whole]
 
     @property

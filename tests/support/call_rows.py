@@ -229,8 +229,8 @@ ROWS = [
         ),
     ),
     doing(
-        "OutboxTable.put_back",
-        lambda world: world.outbox.put_back("message-1"),
+        "OutboxTable.requeue",
+        lambda world: world.outbox.requeue("message-1"),
         changed(
             "REMOVE #set_aside_at, #reason, #escalated_at, #tries",
             {

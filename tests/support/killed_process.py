@@ -103,9 +103,9 @@ class World:
         (message,) = self.items(OUTBOX_TABLE)
         if "payload" in message:
             return message, json.loads(message["payload"])
-        claim = message["claim"]
-        data = self._s3.get_object(Bucket=BUCKET, Key=claim["name"])["Body"].read()
-        assert hashlib.sha256(data).hexdigest() == claim["digest"]
+        payload_ref = message["payload_ref"]
+        data = self._s3.get_object(Bucket=BUCKET, Key=payload_ref["name"])["Body"].read()
+        assert hashlib.sha256(data).hexdigest() == payload_ref["digest"]
         return message, json.loads(data)
 
     def everything(self) -> dict[str, Any]:

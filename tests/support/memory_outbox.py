@@ -88,8 +88,8 @@ class MemoryOutbox(OutboxTable):
         self.told[message_id] = now_ms
         return message_id in self.messages
 
-    def put_back(self, message_id: str) -> bool:
-        """See `OutboxTable.put_back`."""
+    def requeue(self, message_id: str) -> bool:
+        """See `OutboxTable.requeue`."""
         for noted in (self.tries, self.aside, self.told):
             noted.pop(message_id, None)
         return message_id in self.messages

@@ -68,7 +68,7 @@ class TimedStore(FaultyStore):
         return super().put_off(pk, **options)
 
     def _asked(self, call: str, function: Callable[[Any], Any], argument: Any) -> Any:
-        (self.bucket if call == "keep" else self.table).is_called()
+        (self.bucket if call == "save" else self.table).is_called()
         return super()._asked(call, function, argument)
 
 

@@ -92,9 +92,9 @@ class FaultyStore(MemoryStore):
         """Read, or not."""
         return self._asked("read", super().read, pk)
 
-    def keep(self, blob: Any) -> None:
-        """Keep, or not."""
-        self._asked("keep", super().keep, blob)
+    def save(self, blob: Any) -> None:
+        """Save, or not."""
+        self._asked("save", super().save, blob)
 
     def fetch(self, at: Any) -> Any:
         """Fetch, or not."""

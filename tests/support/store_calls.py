@@ -8,7 +8,7 @@ from oncekey.effects.transaction import Collected, Transaction
 from oncekey.record.commit import Commit
 from oncekey.record.counter import Count
 from oncekey.record.message import Message
-from oncekey.record.stored_answer import Blob, Elsewhere, Place
+from oncekey.record.stored_answer import Blob, Place, StoredRef
 from oncekey.record.transitions import Complete, Ending, Reserve
 from oncekey.store.dynamodb.codec import record_from_item
 from tests.support.dynamodb import TABLE
@@ -76,8 +76,8 @@ UPDATE = {
         " AND attribute_not_exists(#steps.#started)"
     ),
 }
-OF_ITEM = Elsewhere(place=Place.ITEM, name=f"{PK}#owner-1", digest="d")
-OF_OBJECT = Elsewhere(place=Place.OBJECT, name=f"answers/{PK}#owner-1", digest="d")
+OF_ITEM = StoredRef(place=Place.ITEM, name=f"{PK}#owner-1", digest="d")
+OF_OBJECT = StoredRef(place=Place.OBJECT, name=f"answers/{PK}#owner-1", digest="d")
 MESSAGE = Message(
     id="message-1",
     topic="payment.requested",
@@ -147,7 +147,7 @@ def whole_commit(world: CallWorld) -> Commit:
         writes=tuple(collected.writes),
         messages=(MESSAGE,),
         companion=Blob(at=OF_ITEM, data=b"packed", expires_at_s=1_700_086_401),
-        expiring=((Elsewhere(place=Place.ITEM, name=f"{PK}#a-result", digest="d"), 1_700_090_001),),
+        expiring=((StoredRef(place=Place.ITEM, name=f"{PK}#a-result", digest="d"), 1_700_090_001),),
         counts=(
             Count(
                 name="q1#counter",
@@ -353,9 +353,9 @@ def committed(world: CallWorld) -> list[Sent]:
 
 def kept(world: CallWorld) -> list[Sent]:
     """An answer beside its record, the result of a step, and an object."""
-    world.store.keep(Blob(at=OF_ITEM, data=b"1", expires_at_s=1_700_086_401))
-    world.store.keep(Blob(at=OF_ITEM, data=b"2", expires_at_s=0))
-    world.store.keep(Blob(at=OF_OBJECT, data=b"3", expires_at_s=1_700_086_401))
+    world.store.save(Blob(at=OF_ITEM, data=b"1", expires_at_s=1_700_086_401))
+    world.store.save(Blob(at=OF_ITEM, data=b"2", expires_at_s=0))
+    world.store.save(Blob(at=OF_OBJECT, data=b"3", expires_at_s=1_700_086_401))
     table = {"TableName": "idempotency-under-test"}
     key = {"pk": {"S": f"{PK}#owner-1"}}
     expiring = key | {"data": {"B": b"1"}, "expires_at": {"N": "1700086401"}}

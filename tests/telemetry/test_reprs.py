@@ -13,8 +13,8 @@ import pytest
 
 import oncekey
 from oncekey import Completed, Final, idempotent, idempotent_function, jwt_claim
-from oncekey.engine.job import Job, Task
-from oncekey.flow.commands import Answered, Raised, Unsendable
+from oncekey.engine.job import Job, JobMessage
+from oncekey.flow.commands import Answered, Raised, Unserialisable
 from oncekey.functions.operation import Call
 from oncekey.http.decorator import idempotent as decorator
 from oncekey.http.event import HttpRequest, read_request
@@ -24,7 +24,7 @@ from oncekey.powertools.middleware import idempotent_route
 from oncekey.record.identity import Identity
 from oncekey.record.outcome import Failed, Ran, Replayed
 from oncekey.record.record import Effects
-from oncekey.record.stored_answer import Blob, Elsewhere, Place
+from oncekey.record.stored_answer import Blob, Place, StoredRef
 from oncekey.settings import Settings
 from oncekey.testing.memory import ManualClock
 from oncekey.webhooks import Delivery, Publish, StripeSignature, webhook
@@ -122,7 +122,7 @@ def a_claim() -> Claim:
         tenant=jwt_claim("tenant_id"),
         principal=jwt_claim("sub"),
         fingerprint_secrets=[SECRET],
-        mode="async",
+        mode="queued",
     )
     policy, clock, request = options.bound().policy, ManualClock(), a_request()
     context = Context(clock, clock.now_ms() + 10_000)
@@ -170,12 +170,12 @@ PRINTED: dict[str, Any] = {
     "a call": lambda: Call((CANARY,), {"card": CANARY}),
     "a delivery": lambda: Delivery(id="evt_1", body=SECRET, request=a_request()),
     "what is published": lambda: Publish("topic", {"card": CANARY}),
-    "a task": lambda: Task(pk="pk", operation_id="id", owner="o", event={"body": CANARY}),
+    "a task": lambda: JobMessage(pk="pk", operation_id="id", owner="o", event={"body": CANARY}),
     "a record": lambda: replace(
         record(), key=CANARY, principal=CANARY, response=CANARY, request=CANARY, tenant="acme"
     ),
     "a result": lambda: Answered(value={"body": CANARY}, stored=CANARY, is_final=True),
-    "a mistake": lambda: Unsendable(TypeError(CANARY)),
+    "a mistake": lambda: Unserialisable(TypeError(CANARY)),
     "an exception": lambda: Raised(ValueError(CANARY)),
     "an outcome": lambda: Ran(value=CANARY, record=record(), expires_at_s=None),
     "a failure": lambda: Failed(ValueError(CANARY)),
@@ -183,7 +183,7 @@ PRINTED: dict[str, Any] = {
     "what a resolver found": lambda: Completed({"body": CANARY}),
     "a final answer": lambda: Final(402, {"card": CANARY}, headers={"X-Note": CANARY}),
     "bytes beside a record": lambda: Blob(
-        at=Elsewhere(place=Place.ITEM, name="n", digest="d"), data=SECRET, expires_at_s=0
+        at=StoredRef(place=Place.ITEM, name="n", digest="d"), data=SECRET, expires_at_s=0
     ),
 }
 

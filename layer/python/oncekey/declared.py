@@ -58,7 +58,7 @@ def second_operation(
     """Declare `protected`, which runs `function`; the fault, if another function has the name.
 
     It is one within a module, or within a function that declares both; and anywhere in a Lambda,
-    where whatever is loaded serves together. Elsewhere, such as in tests, which load the handlers
+    where whatever is loaded serves together. StoredRef, such as in tests, which load the handlers
     of many functions, a second module's is logged.
     """
     if getattr(function, _MARK, None) == operation:

@@ -218,15 +218,15 @@ def mode_faults(
     mode: object, in_progress: object, start_within: object, required: object
 ) -> list[str]:
     """What is wrong with when the handler runs."""
-    if mode not in ("sync", "async"):
+    if mode not in ("sync", "queued"):
         return [f"mode is {mode!r}: 'sync' or 'async' is needed"]
     if mode == "sync":
-        return [] if start_within is None else ["start_within needs mode='async'"]
+        return [] if start_within is None else ["start_within needs mode='queued'"]
     faults: list[str] = []
     if in_progress == "conflict":
-        faults.append("in_progress is 'conflict': mode='async' answers 202, or use 'wait'")
+        faults.append("in_progress is 'conflict': mode='queued' answers 202, or use 'wait'")
     if not required:
-        faults.append("required is False: what is accepted for later needs a key (mode='async')")
+        faults.append("required is False: what is accepted for later needs a key (mode='queued')")
     return faults
 
 

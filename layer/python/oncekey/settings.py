@@ -73,7 +73,7 @@ class Settings:
         in_progress: what a repeat of a running request gets: `conflict` (409 at once), `accepted`
             (202; functions raise as with `conflict`) or `wait`.
         wait_up_to_ms: how long `wait` waits before it answers 409.
-        start_within_ms: how long an accepted request may wait for a worker (`mode="async"`).
+        start_within_ms: how long an accepted request may wait for a worker (`mode="queued"`).
         due_shards: over how many partitions the `due` index is spread.
         store_timeout_ms: the longest that one call of our own client may take.
         problem_base: what a problem's `type` begins with; its stable code follows.

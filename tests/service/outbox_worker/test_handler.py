@@ -242,10 +242,10 @@ def test_not_now_puts_the_message_off(
     Each time it waits for twice as long, or it would be a dead letter before a lease is over.
     """
 
-    def not_now(*_: object) -> None:
+    def our_refusal(*_: object) -> None:
         raise kind(operation="payment.requested", retry_after_s=5)
 
-    monkeypatch.setattr(worker, "charge_payment", not_now)
+    monkeypatch.setattr(worker, "charge_payment", our_refusal)
 
     answer = handler(delivery(message(), receives=receives, handle="mine"), None)
 

@@ -253,10 +253,10 @@ def test_not_now_puts_the_message_off(
 ) -> None:
     """A message that stands behind another attempt fails, and comes back when that says so."""
 
-    def not_now(*_: object) -> None:
+    def our_refusal(*_: object) -> None:
         raise kind(operation="POST /reports", retry_after_s=5)
 
-    monkeypatch.setattr(Jobs, "perform", not_now)
+    monkeypatch.setattr(Jobs, "perform", our_refusal)
 
     answer = handler(delivery(job, receives=receives, handle="mine"), None)
 

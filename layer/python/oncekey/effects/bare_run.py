@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from oncekey.effects.effect_use import Use
 from oncekey.effects.raised import leaves
 from oncekey.effects.run_order import RunOrder
 from oncekey.effects.transaction import Collected
+from oncekey.effects.usage_guard import UsageGuard
 from oncekey.errors import NotExecuted, StoreError
 from oncekey.flow import commands, retry
 from oncekey.flow.retry import Budget
@@ -37,7 +37,7 @@ class BareRun:
     until_ms: int
     call_timeout_ms: int
     collected: Collected = field(default_factory=Collected)
-    use: Use = field(default_factory=Use)
+    use: UsageGuard = field(default_factory=UsageGuard)
     order: RunOrder = field(default_factory=RunOrder)
     commits_passed: int = 0
     # How many steps and commits of this run may have taken effect.
@@ -96,7 +96,7 @@ class BareRun:
             max_failures=_MOST_FAILURES,
         )
         for blob in claimed(taken.messages):
-            yield from retry.keep(blob, budget, self.clock)
+            yield from retry.save(blob, budget, self.clock)
         reply = yield from self._sent(whole, budget)
         if isinstance(reply, ConditionsFailed | Inapplicable):
             raise error_of(whole, reply)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
-from oncekey.effects.effect_use import Use
-from oncekey.effects.fate import is_proof, never_spent
+from oncekey.effects.disposition import is_proof, never_spent
 from oncekey.effects.raised import is_exit
 from oncekey.effects.run_order import RunOrder
 from oncekey.effects.step_results import Found, found, kept
 from oncekey.effects.stop import Stop, StopReason
 from oncekey.effects.transaction import Collected
+from oncekey.effects.usage_guard import UsageGuard
 from oncekey.errors import EffectMisused, RunStopped, StoreError
 from oncekey.flow import retry
 from oncekey.flow.commands import Raised
@@ -60,7 +60,7 @@ class Journal:
     is_not_executed: Callable[[BaseException], bool] = field(repr=False)
     is_spent: Callable[[BaseException], bool] = field(default=never_spent, repr=False)
     collected: Collected = field(default_factory=Collected)
-    use: Use = field(default_factory=Use)
+    use: UsageGuard = field(default_factory=UsageGuard)
     order: RunOrder = field(default_factory=RunOrder)
     stopped: Stop | None = None
     # A marked step may have run, and its end is not on record.
@@ -292,7 +292,7 @@ class Journal:
         )
         try:
             for blob in claimed(taken.messages):
-                yield from retry.keep(blob, self.budget(), self.clock)
+                yield from retry.save(blob, self.budget(), self.clock)
             self._about_to_write()
             reply = yield from retry.commit(
                 whole, self.budget(), self.clock, lambda met: has_landed(transition, met)

@@ -12,7 +12,7 @@ from oncekey.encoding.canonical import MAX_DEPTH
 from oncekey.errors import TransactionInvalid
 from oncekey.record.message import Message
 from oncekey.record.message_text import is_too_deep, queue_text
-from oncekey.record.stored_answer import Elsewhere, Place
+from oncekey.record.stored_answer import Place, StoredRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,32 +85,32 @@ class Outbox:
             operation=source.operation,
             tenant=source.tenant,
             created_at_ms=source.now_ms(),
-            claim=self._claim(message_id, topic, text),
+            payload_ref=self._payload_ref(message_id, topic, text),
             sequence=_MOST_IN_A_COMMIT * position + number,
         )
         self._collected.check(message, message.size_bytes)
         self._collected.messages.append(message)
         return message_id
 
-    def _claim(self, message_id: str, topic: str, text: str) -> Elsewhere | None:
-        claim = kept_apart(message_id, self._source.owner, text)
-        if claim is not None and not self._source.has_bucket():
+    def _payload_ref(self, message_id: str, topic: str, text: str) -> StoredRef | None:
+        payload_ref = kept_apart(message_id, self._source.owner, text)
+        if payload_ref is not None and not self._source.has_bucket():
             size_bytes = len(text.encode("utf-8"))
             raise TransactionInvalid(
                 f"the message to {topic} has {size_bytes} bytes, and {LARGEST_INLINE_PAYLOAD_BYTES}"
                 " can be sent without a bucket; name one in ONCEKEY_RESPONSE_BUCKET"
             )
-        return claim
+        return payload_ref
 
 
-def kept_apart(message_id: str, owner: str, payload: str) -> Elsewhere | None:
+def kept_apart(message_id: str, owner: str, payload: str) -> StoredRef | None:
     """Where in the bucket a large `payload` is to be kept; None for one that its message holds."""
     data = payload.encode("utf-8")
     if len(data) <= LARGEST_INLINE_PAYLOAD_BYTES:
         return None
     # Under the owner's name, so that a stale one cannot change what another has committed.
     name = f"outbox/{message_id}/{owner}"
-    return Elsewhere(place=Place.OBJECT, name=name, digest=hashlib.sha256(data).hexdigest())
+    return StoredRef(place=Place.OBJECT, name=name, digest=hashlib.sha256(data).hexdigest())
 
 
 def _check_topic(topic: str) -> None:

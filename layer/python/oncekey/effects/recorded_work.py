@@ -16,10 +16,10 @@ from oncekey.errors import EffectMisused
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from oncekey.effects.effect_use import Use
     from oncekey.effects.outbox import Outbox
     from oncekey.effects.step_results import Found
     from oncekey.effects.transaction import Collected, Transaction
+    from oncekey.effects.usage_guard import UsageGuard
     from oncekey.errors import Final
     from oncekey.flow.commands import Flow
 
@@ -59,7 +59,7 @@ class RecordedWork:
     """
 
     run: Run
-    use: Use
+    use: UsageGuard
     transaction: Transaction
     outbox: Outbox
     collected: Collected

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.encoding.results import decode, encode
 from oncekey.errors import Final
 from oncekey.flow import retry
-from oncekey.record.stored_answer import AnswerDamaged, Elsewhere, NotKept, keep_result, opened
+from oncekey.record.stored_answer import AnswerDamaged, NotKept, StoredRef, opened, place_result
 from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def found(step: FinishedStep, budget: Budget, clock: Clock) -> Flow[Found]:
         StoreError: the store did not answer.
     """
     blob = None
-    if isinstance(step.result, Elsewhere):
+    if isinstance(step.result, StoredRef):
         blob = yield from retry.fetch(step.result, budget, clock)
     text = opened(step.result, blob)
     try:
@@ -62,9 +62,9 @@ def kept(
     """
     stored: StoredAnswer = NotKept("its result has no form that can be stored")
     if text is not None:
-        stored, blob = keep_result(text, name, record, has_bucket=has_bucket)
+        stored, blob = place_result(text, name, record, has_bucket=has_bucket)
         if blob is not None:
-            yield from retry.keep(blob, budget, clock)
+            yield from retry.save(blob, budget, clock)
     if isinstance(stored, NotKept):
         telemetry.step_result_not_kept(record, clock.now_ms(), name, stored.reason)
     return stored

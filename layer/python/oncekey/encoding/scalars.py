@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from oncekey.encoding.not_now import NotNowBody
+from oncekey.encoding.our_refusal import NotNowBody
 from oncekey.encoding.refusals import Unstorable
 
 if TYPE_CHECKING:

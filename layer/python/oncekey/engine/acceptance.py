@@ -52,13 +52,13 @@ def accept(
     assert claim.job is not None
     record = applied(transition, met)
     message = message_of(claim.job, record, clock.now_ms())
-    if message.claim is not None:
+    if message.payload_ref is not None:
         refusal = quota_counting.known_to_be_full(transition, claim, clock.now_ms())
         if refusal is not None:
             # Nothing removes what is kept for a request that is not accepted.
             return refusal
-        payload = Blob(at=message.claim, data=message.payload.encode("ascii"), expires_at_s=0)
-        yield from retry.keep(payload, budget, clock)
+        payload = Blob(at=message.payload_ref, data=message.payload.encode("ascii"), expires_at_s=0)
+        yield from retry.save(payload, budget, clock)
     whole = Commit(
         transition=transition,
         # One request may accept twice, under one owner.
@@ -77,7 +77,7 @@ def accept(
     raise StoreError(f"the request cannot be accepted: {reason}", transient=False)
 
 
-def again(record: Record, claim: Claim, owner: str, now_ms: int) -> Enqueue:
+def reaccept(record: Record, claim: Claim, owner: str, now_ms: int) -> Enqueue:
     """What accepts anew a request whose last attempt has failed; its finished steps are kept."""
     assert claim.job is not None
     waiting = Waiting(
@@ -90,13 +90,13 @@ def again(record: Record, claim: Claim, owner: str, now_ms: int) -> Enqueue:
     return Enqueue(pk=record.pk, seen=seen(record), waiting=waiting)
 
 
-def given_up(record: Record, claim: Claim, now_ms: int) -> ExpireLease:
+def release_dead(record: Record, claim: Claim, now_ms: int) -> ExpireLease:
     """What ends a dead attempt that may run again, so that it can be accepted anew."""
     to = _retry("lease-expired", record, claim, now_ms)
     return ExpireLease(pk=record.pk, seen=seen(record), now_ms=now_ms, to=to)
 
 
-def put_back(record: Record, claim: Claim, now_ms: int) -> Release:
+def requeue(record: Record, claim: Claim, now_ms: int) -> Release:
     """What ends an attempt that was begun only to be accepted anew: nothing ran in it."""
     retry_later = _retry("not-begun-in-time", record, claim, now_ms)
     return Release(pk=record.pk, owner=record.owner, retry=retry_later)

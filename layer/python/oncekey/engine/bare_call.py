@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.effects.bare_run import BareRun
-from oncekey.effects.equipment import equipped, never_async
+from oncekey.effects.binding import bind_effects, never_async
 from oncekey.engine.claim import remaining_ms
 from oncekey.flow.driver import drive
 from oncekey.flow.driver_async import drive_async
@@ -42,7 +42,7 @@ class BareCall:
         )
         if self.effects is not Effects.RECORDED:
             return self.operation, run
-        return equipped(self.operation, run, self.store, self.clock), run
+        return bind_effects(self.operation, run, self.store, self.clock), run
 
     def apply(self, run: BareRun) -> None:
         """Apply what the run has collected; see `BareRun.apply` for what it raises."""

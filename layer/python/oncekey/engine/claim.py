@@ -52,7 +52,7 @@ class Claim:
     # The stored answer to an accepted request that no worker begins in time.
     timed_out: str | None = field(default=None, repr=False)
     # Whether the caller can be told where to ask after the operation.
-    may_be_asked_after: bool = False
+    has_status_url: bool = False
     # What the tenant may use, and what this sandbox remembers of it.
     quota: Quota | None = None
     quota_memory: QuotaMemory | None = None

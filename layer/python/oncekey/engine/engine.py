@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from oncekey.effects.fate import decide, never_spent
+from oncekey.effects.disposition import decide, never_spent
 from oncekey.effects.journal import Journal
 from oncekey.effects.operation import Operation
 from oncekey.engine.operation_pointer import pointer_to
@@ -171,7 +171,7 @@ def _withdrawn(
 
 @dataclass(frozen=True, slots=True)
 class _Proofs:
-    """What proves that nothing happened; see `oncekey.effects.fate.is_proof`."""
+    """What proves that nothing happened; see `oncekey.effects.disposition.is_proof`."""
 
     is_not_executed: Callable[[BaseException], bool] = field(repr=False)
     is_spent: Callable[[BaseException], bool] = field(repr=False)
@@ -184,10 +184,10 @@ def _findable(refusal: Refusal, claim: Claim, budget: Budget, clock: Clock) -> F
         return refusal
     if claim.job is not None:
         return replace(refusal, is_findable=True)
-    if not claim.may_be_asked_after or claim.settings.in_progress != "accepted":
+    if not claim.has_status_url or claim.settings.in_progress != "accepted":
         return refusal
     try:
-        yield from retry.keep(pointer_to(record, claim, clock.now_ms()), budget, clock)
+        yield from retry.save(pointer_to(record, claim, clock.now_ms()), budget, clock)
     except StoreError as error:
         # Told to ask where nothing is found, the client would take it for lost.
         telemetry.store_unavailable(record.operation, error)
@@ -212,12 +212,12 @@ class _Begun:
         journal, effects = self.journal, self.recorder.claim.effects
         accepts, is_spent = self.proofs.is_not_executed, self.proofs.is_spent
         if journal is None:
-            fate = decide(result, effects, accepts, is_spent=is_spent)
-            return (yield from self.recorder.end(result, fate))
+            disposition = decide(result, effects, accepts, is_spent=is_spent)
+            return (yield from self.recorder.end(result, disposition))
         journal.close()
         doubts = journal.is_in_doubt
-        fate = decide(result, effects, accepts, is_in_doubt=doubts, is_spent=is_spent)
-        return (yield from recorded(self.recorder, journal, result_of).end(result, fate))
+        disposition = decide(result, effects, accepts, is_in_doubt=doubts, is_spent=is_spent)
+        return (yield from recorded(self.recorder, journal, result_of).end(result, disposition))
 
 
 def _journal(recorder: Recorder, proofs: _Proofs) -> Journal | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from oncekey.effects import proofs
-from oncekey.effects.equipment import equipped
+from oncekey.effects.binding import bind_effects
 from oncekey.engine.engine import attempt
 from oncekey.engine.reservation import reserve
 from oncekey.flow.commands import Raised
@@ -112,7 +112,7 @@ class Execution:
         operation: Operation = command.operation
         if command.journal is None:
             return operation
-        return equipped(operation, command.journal, lambda: self.store, self.clock)
+        return bind_effects(operation, command.journal, lambda: self.store, self.clock)
 
     def _refused_by_breaker(self) -> Refusal | None:
         refused_for_ms = breaker_of(self.store).refuses_for_ms(self.clock.now_ms())

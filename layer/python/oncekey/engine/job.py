@@ -52,7 +52,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class JobMessage:
     """An accepted request as a worker gets it.
 
     `pk` and `operation_id` say which record it speaks of, and `owner` under which acceptance: one
@@ -147,12 +147,12 @@ def message_of(job: Job, record: Record, now_ms: int, *, name: str = "") -> Mess
         operation=record.operation,
         tenant=record.tenant,
         created_at_ms=now_ms,
-        claim=kept_apart(message_id, record.owner, text),
+        payload_ref=kept_apart(message_id, record.owner, text),
     )
 
 
-def task_of(payload: object, operation_id: str) -> Task:
-    """The task in a message's payload.
+def job_message_in(payload: object, operation_id: str) -> JobMessage:
+    """The accepted request in a message's payload.
 
     Raises:
         EnvelopeUnreadable: it is none.
@@ -160,7 +160,7 @@ def task_of(payload: object, operation_id: str) -> Task:
     if isinstance(payload, dict):
         pk, owner, event = (payload.get(name) for name in ("record", "owner", "event"))
         if isinstance(pk, str) and isinstance(owner, str) and isinstance(event, dict):
-            return Task(pk=pk, operation_id=operation_id, owner=owner, event=event)
+            return JobMessage(pk=pk, operation_id=operation_id, owner=owner, event=event)
     raise EnvelopeUnreadable("the message tells of no accepted request")
 
 

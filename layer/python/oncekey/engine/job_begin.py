@@ -24,26 +24,28 @@ from oncekey.telemetry.operation_event import tell
 if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.engine.claim import Claim
-    from oncekey.engine.job import Task
+    from oncekey.engine.job import JobMessage
     from oncekey.engine.reservation import Write
     from oncekey.flow.commands import Flow
     from oncekey.flow.retry import Budget
     from oncekey.record.record import Record
 
 
-def begin(task: Task, claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Decision]:
-    """Take up `task` for `owner`: a read, and one write where nothing stands in the way.
+def begin(
+    message: JobMessage, claim: Claim, owner: str, budget: Budget, clock: Clock
+) -> Flow[Decision]:
+    """Take up `message` for `owner`: a read, and one write where nothing stands in the way.
 
     When it returns `Held`, the lease is durable and ours, whatever answers were lost on the way. A
-    task whose worker died is taken up again as a retry of its request would be.
+    job whose worker died is taken up again as a retry of its request would be.
 
     Raises:
         StoreError: as for `oncekey.engine.reservation.reserve`.
     """
-    met = yield from retry.read(task.pk, budget, clock)
+    met = yield from retry.read(message.pk, budget, clock)
     takes_over = False
     for _ in range(MOST_ROUNDS):
-        decision = _decide(met, task, claim, owner, clock)
+        decision = _decide(met, message, claim, owner, clock)
         if isinstance(decision, Held) and takes_over:
             tell(claim.on_event, "takeover", decision.record)
         if isinstance(decision, Held | Replayed | Refusal):
@@ -55,26 +57,28 @@ def begin(task: Task, claim: Claim, owner: str, budget: Budget, clock: Clock) ->
 
 
 def _decide(
-    record: Record | None, task: Task, claim: Claim, owner: str, clock: Clock
+    record: Record | None, message: JobMessage, claim: Claim, owner: str, clock: Clock
 ) -> Decision | Write:
     if (
         record is None
-        or record.operation_id != task.operation_id
+        or record.operation_id != message.operation_id
         or record.is_expired(clock.now_ms())
     ):
         return Refusal(reason=Reason.SUPERSEDED)
-    decision = _next(record, task, claim, owner, clock)
-    if isinstance(decision, Replayed | Refusal) or task.is_of(record):
+    decision = _next(record, message, claim, owner, clock)
+    if isinstance(decision, Replayed | Refusal) or message.is_of(record):
         return decision
     # Another event than the one that is kept, or that waits; or that of an older message, whose
     # request was accepted anew since.
-    is_waiting = record.status is Status.PENDING and record.owner == task.owner
+    is_waiting = record.status is Status.PENDING and record.owner == message.owner
     is_altered = is_waiting or record.request is not None
     reason = Reason.KEY_REUSED if is_altered else Reason.SUPERSEDED
     return Refusal(reason=reason, record=record)
 
 
-def _next(record: Record, task: Task, claim: Claim, owner: str, clock: Clock) -> Decision | Write:
+def _next(
+    record: Record, message: JobMessage, claim: Claim, owner: str, clock: Clock
+) -> Decision | Write:
     now_ms = clock.now_ms()
     if record.status is not Status.PENDING:
         # The event is held to the record by its digest: a release may compute another fingerprint.
@@ -83,7 +87,7 @@ def _next(record: Record, task: Task, claim: Claim, owner: str, clock: Clock) ->
         # It has expired at this moment; the request of a new operation is not this one's.
         expired = isinstance(decision, Reserve)
         return Refusal(reason=Reason.SUPERSEDED) if expired else decision
-    if record.owner != task.owner:
+    if record.owner != message.owner:
         return Refusal(reason=Reason.SUPERSEDED, record=record)
     if record.is_overdue(now_ms) and not record.was_begun:
         return timed_out(record, claim, now_ms)

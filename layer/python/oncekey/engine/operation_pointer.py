@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from oncekey.record.identity import digest
 from oncekey.record.policy import LONGEST_WORK_S
-from oncekey.record.stored_answer import Blob, Elsewhere, Place
+from oncekey.record.stored_answer import Blob, Place, StoredRef
 
 if TYPE_CHECKING:
     from oncekey.engine.claim import Claim
@@ -28,9 +28,9 @@ def caller_digest(tenant: str, principal: str) -> str:
     return digest(tenant, principal)
 
 
-def pointer_place(operation_id: str) -> Elsewhere:
+def pointer_place(operation_id: str) -> StoredRef:
     """Where the pointer to this operation is kept: beside the records."""
-    return Elsewhere(place=Place.ITEM, name=f"op#{operation_id}", digest="")
+    return StoredRef(place=Place.ITEM, name=f"op#{operation_id}", digest="")
 
 
 def pointer_to(record: Record, claim: Claim, now_ms: int) -> Blob:

@@ -11,7 +11,7 @@ from oncekey.engine.replay import replay
 from oncekey.engine.reservation import outcome_unknown, running
 from oncekey.errors import StoreError
 from oncekey.flow import retry
-from oncekey.flow.commands import Answered, Flow, Unsendable
+from oncekey.flow.commands import Answered, Flow, Unserialisable
 from oncekey.record.outcome import RETRY_SOON_MS, Failed, Outcome, Ran, Reason, Refusal, Replayed
 from oncekey.record.record import Record, Status
 from oncekey.record.stored_answer import NotKept
@@ -63,7 +63,7 @@ class Interruption(Recorder):
         return self._unfinished(self.record)
 
     def _unconfirmed(
-        self, error: StoreError | None, result: Answered[Any] | Unsendable | None
+        self, error: StoreError | None, result: Answered[Any] | Unserialisable | None
     ) -> Flow[Outcome]:
         """What was sent may have been applied. A release says: it is refused if it was.
 
@@ -155,10 +155,10 @@ class Interruption(Recorder):
                 # Released in our name, or by a successor: what was called is not said undone.
                 return self._unfinished(met)
 
-    def _refused(self, met: Record | None, result: Answered[Any] | Unsendable) -> Flow[Outcome]:
+    def _refused(self, met: Record | None, result: Answered[Any] | Unserialisable) -> Flow[Outcome]:
         if met is None or not self._is_landed(met):
             return (yield from self._lost(met))
-        if isinstance(result, Unsendable):
+        if isinstance(result, Unserialisable):
             return Failed(result.error)
         expires_at_s = None if isinstance(met.response, NotKept) else met.expires_at_s
         return Ran(value=result.value, record=met, expires_at_s=expires_at_s)

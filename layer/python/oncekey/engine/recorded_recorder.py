@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.effects.fate import Fate, decide
+from oncekey.effects.disposition import Disposition, decide
 from oncekey.effects.raised import ends_all, leaves
 from oncekey.effects.stop import StopReason
 from oncekey.effects.transaction import Collected
@@ -14,11 +14,11 @@ from oncekey.engine.recorder import KEPT_LONGER_S, Recorder
 from oncekey.engine.reservation import outcome_unknown
 from oncekey.errors import Final, NotExecuted, RunStopped, StoreError
 from oncekey.flow import retry
-from oncekey.flow.commands import Answered, Raised, Unsendable
+from oncekey.flow.commands import Answered, Raised, Unserialisable
 from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of
 from oncekey.record.outcome import Failed, Outcome, Ran, Refusal
 from oncekey.record.record import Effects
-from oncekey.record.stored_answer import Elsewhere, NotKept, Place, keep
+from oncekey.record.stored_answer import NotKept, Place, StoredRef, place_answer
 from oncekey.store.store import Refused, Written
 from oncekey.telemetry import requests as telemetry
 
@@ -40,12 +40,12 @@ class RecordedRecorder(Interruption):
 
     result_of: Callable[[BaseException], Result] = field(repr=False)
 
-    def end(self, result: Result, fate: Fate) -> Flow[Outcome]:
-        """Record `result` as `fate` says, unless the journal knows better.
+    def end(self, result: Result, disposition: Disposition) -> Flow[Outcome]:
+        """Record `result` as `disposition` says, unless the journal knows better.
 
         When it returns an answer of the handler's, what the handler has collected is applied.
         """
-        outcome = yield from self._ended(result, fate)
+        outcome = yield from self._ended(result, disposition)
         if not isinstance(outcome, Refusal):
             return outcome
         stopped = self.journal.stopped
@@ -61,13 +61,13 @@ class RecordedRecorder(Interruption):
             return Ran(value=result.value, record=self.record, expires_at_s=None)
         return outcome
 
-    def _ended(self, result: Result, fate: Fate) -> Flow[Outcome]:
+    def _ended(self, result: Result, disposition: Disposition) -> Flow[Outcome]:
         journal = self.journal
-        if journal.stopped is None and fate is Fate.COMPLETED:
+        if journal.stopped is None and disposition is Disposition.COMPLETED:
             missed = journal.order.missed(self.record.steps)
             if missed is not None and isinstance(result, Answered) and result.is_failure:
                 # It failed on its way: the next attempt may come to what this one has missed.
-                return (yield from Recorder.end(self, result, Fate.RETRYABLE))
+                return (yield from Recorder.end(self, result, Disposition.RETRYABLE))
             if missed is not None:
                 journal.stop_for_changed_steps(missed)
             lost = journal.result_lost_of
@@ -76,11 +76,11 @@ class RecordedRecorder(Interruption):
                 journal.lose_result_of(lost)
         if journal.stopped is not None:
             return (yield from self._stopped(journal.stopped))
-        if fate is Fate.UNKNOWN:
+        if disposition is Disposition.UNKNOWN:
             return (yield from self._in_doubt(result))
-        if fate is Fate.COMPLETED and isinstance(result, Answered | Unsendable):
+        if disposition is Disposition.COMPLETED and isinstance(result, Answered | Unserialisable):
             return (yield from self._complete_with(result))
-        return (yield from Recorder.end(self, result, fate))
+        return (yield from Recorder.end(self, result, disposition))
 
     def _in_doubt(self, result: Result) -> Flow[Outcome]:
         started = self.record.steps.started
@@ -92,7 +92,7 @@ class RecordedRecorder(Interruption):
             return Failed(result.error)
         return outcome_unknown(self.record, self.clock.now_ms())
 
-    def _complete_with(self, result: Answered[Any] | Unsendable) -> Flow[Outcome]:
+    def _complete_with(self, result: Answered[Any] | Unserialisable) -> Flow[Outcome]:
         collected = self.journal.collected.take() if result.commits else Collected()
         try:
             stored, companion = yield from self._stored(result, collected)
@@ -105,16 +105,16 @@ class RecordedRecorder(Interruption):
             error = error_of(commit, reply)
             # Nothing was applied, so that no failure is final, even where failures are stored.
             instead = self.result_of(error) if isinstance(error, Final) else Raised(error)
-            fate = decide(
+            disposition = decide(
                 instead,
                 Effects.RECORDED,
                 self.journal.is_not_executed,
                 is_spent=self.journal.is_spent,
             )
-            return (yield from self.end(instead, fate))
+            return (yield from self.end(instead, disposition))
         if isinstance(reply, Refused):
             return (yield from self._refused(reply.record, result))
-        if isinstance(result, Unsendable):
+        if isinstance(result, Unserialisable):
             return Failed(result.error)
         is_done = isinstance(stored, NotKept)
         expires_at_s = None if is_done else transition.ending.expires_at_s
@@ -123,14 +123,14 @@ class RecordedRecorder(Interruption):
         )
 
     def _stored(
-        self, result: Answered[Any] | Unsendable, collected: Collected
+        self, result: Answered[Any] | Unserialisable, collected: Collected
     ) -> Flow[tuple[StoredAnswer, Blob | None]]:
         for blob in claimed(collected.messages):
-            yield from retry.keep(blob, self._until_the_deadline(), self.clock)
-        if isinstance(result, Unsendable):
+            yield from retry.save(blob, self._until_the_deadline(), self.clock)
+        if isinstance(result, Unserialisable):
             return NotKept("answer-not-storable"), None
         expires_at_s = self.claim.expires_at_s(self.clock.now_ms()) + KEPT_LONGER_S
-        stored, kept = keep(
+        stored, kept = place_answer(
             result.stored, self.record, expires_at_s=expires_at_s, has_bucket=self.has_bucket
         )
         if kept is None:
@@ -141,7 +141,7 @@ class RecordedRecorder(Interruption):
             return stored, kept
         else:
             # There is no room for it in the transaction: it is kept before, and means nothing yet.
-            yield from retry.keep(kept, self._until_the_deadline(), self.clock)
+            yield from retry.save(kept, self._until_the_deadline(), self.clock)
         if isinstance(stored, NotKept):
             telemetry.answer_not_kept(self.record, self.clock.now_ms(), stored.reason)
         return stored, None
@@ -151,7 +151,7 @@ class RecordedRecorder(Interruption):
         expiring = [
             (step.result, expires_at_s)
             for step in self.record.steps.finished
-            if isinstance(step.result, Elsewhere) and step.result.place is Place.ITEM
+            if isinstance(step.result, StoredRef) and step.result.place is Place.ITEM
         ]
         taken = 1 + len(collected.writes) + len(collected.messages) + (companion is not None)
         return Commit(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.effects.fate import Fate, reason
+from oncekey.effects.disposition import Disposition, reason
 from oncekey.effects.raised import ends_all
 from oncekey.engine.replay import replay
 from oncekey.engine.reservation import outcome_unknown, running
 from oncekey.errors import StoreError
 from oncekey.flow import retry
-from oncekey.flow.commands import Answered, Raised, Unsendable
+from oncekey.flow.commands import Answered, Raised, Unserialisable
 from oncekey.flow.retry import Budget
 from oncekey.record.outcome import RETRY_SOON_MS, Failed, Outcome, Ran, Reason, Refusal, Replayed
 from oncekey.record.record import Status
@@ -21,7 +21,7 @@ from oncekey.record.stored_answer import (
     NotKept,
     Place,
     StoredAnswer,
-    keep,
+    place_answer,
 )
 from oncekey.record.transitions import (
     Complete,
@@ -56,25 +56,25 @@ class Recorder:
     budget: Budget
     has_bucket: bool
 
-    def end(self, result: Result, fate: Fate) -> Flow[Outcome]:
-        """Record `result` as `fate` says. When it returns, everything was done that can be.
+    def end(self, result: Result, disposition: Disposition) -> Flow[Outcome]:
+        """Record `result` as `disposition` says. When it returns, everything was done that can be.
 
         Never raises for the store's sake: where a record cannot be written its lease runs out,
         which means the same to everybody, only later.
         """
-        if fate is Fate.COMPLETED and isinstance(result, Answered):
+        if disposition is Disposition.COMPLETED and isinstance(result, Answered):
             return (yield from self._complete(result))
-        if fate is Fate.COMPLETED and isinstance(result, Unsendable):
+        if disposition is Disposition.COMPLETED and isinstance(result, Unserialisable):
             # The work is done: its record must never be released because the answer cannot be kept.
             yield from self._write_ending(NotKept("answer-not-storable"))
             return Failed(result.error)
-        if fate is Fate.NOT_EXECUTED:
+        if disposition is Disposition.NOT_EXECUTED:
             refusal = yield from self.give_back(reason(result))
             if isinstance(result, Raised) and ends_all(result.error):
                 # What ends the process or the task, or suspends it, is not ours to swallow.
                 return Failed(result.error)
             return refusal
-        if fate is Fate.RETRYABLE:
+        if disposition is Disposition.RETRYABLE:
             yield from self._release(reason(result))
         else:
             yield from self._mark_unknown(reason(result))
@@ -119,7 +119,7 @@ class Recorder:
 
     def _kept(self, text: str) -> Flow[StoredAnswer]:
         expires_at_s = self.claim.expires_at_s(self.clock.now_ms()) + KEPT_LONGER_S
-        stored, blob = keep(
+        stored, blob = place_answer(
             text, self.record, expires_at_s=expires_at_s, has_bucket=self.has_bucket
         )
         if blob is None:
@@ -127,7 +127,7 @@ class Recorder:
         if blob.at.place is Place.OBJECT:
             return (yield from self._kept_as_object(stored, blob))
         try:
-            yield from retry.keep(blob, self._until_the_deadline(), self.clock)
+            yield from retry.save(blob, self._until_the_deadline(), self.clock)
         except StoreError as error:
             if error.transient:
                 # Where no item can be written, the record cannot be either.
@@ -141,7 +141,7 @@ class Recorder:
         if self.clock.now_ms() + OBJECT_CALL_TIMEOUT_MS > self.budget.until_ms:
             return NotKept("no time was left to keep it")
         try:
-            yield from retry.keep(blob, replace(self.budget, failures=0), self.clock)
+            yield from retry.save(blob, replace(self.budget, failures=0), self.clock)
         except StoreError as error:
             return NotKept(f"it could not be kept: {error.reason}")
         return stored

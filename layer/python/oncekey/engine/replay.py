@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from oncekey.errors import StoreError
 from oncekey.flow import retry
 from oncekey.record.outcome import RETRY_SOON_MS, Reason, Refusal, Replayed
-from oncekey.record.stored_answer import AnswerDamaged, Elsewhere, opened
+from oncekey.record.stored_answer import AnswerDamaged, StoredRef, opened
 from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def replay(found: Replayed, budget: Budget, clock: Clock) -> Flow[Replayed | Ref
     record = found.record
     try:
         blob = None
-        if isinstance(record.response, Elsewhere):
+        if isinstance(record.response, StoredRef):
             blob = yield from retry.fetch(record.response, budget, clock)
         text = opened(record.response, blob)
     except StoreError as error:

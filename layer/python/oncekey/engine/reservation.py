@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from oncekey.engine import quota_counting
-from oncekey.engine.acceptance import accept, again, given_up, put_back, timed_out
+from oncekey.engine.acceptance import accept, reaccept, release_dead, requeue, timed_out
 from oncekey.flow import commands, retry
 from oncekey.record.judgement import Verdict, judge
 from oncekey.record.outcome import Decision, Held, Reason, Refusal, Replayed
@@ -166,14 +166,14 @@ def decide(record: Record | None, claim: Claim, owner: str, clock: Clock) -> Dec
             return Refusal(reason=Reason.KEY_EXPIRED, record=record)
         case Verdict.OURS:
             # Begun to be accepted anew, and not to be run here.
-            return Held(record) if claim.job is None else put_back(record, claim, now_ms)
+            return Held(record) if claim.job is None else requeue(record, claim, now_ms)
         case Verdict.KEY_REUSED:
             return Refusal(reason=Reason.KEY_REUSED, record=record)
         case Verdict.REPLAY:
             return Replayed(record)
         case Verdict.RESUME:
             if claim.job is not None:
-                return again(record, claim, owner, now_ms)
+                return reaccept(record, claim, owner, now_ms)
             return Resume(pk=record.pk, seen=seen(record), lease=lease(claim, owner, now_ms))
         case Verdict.PENDING:
             if claim.job is None or not record.is_overdue(now_ms):
@@ -189,7 +189,7 @@ def decide(record: Record | None, claim: Claim, owner: str, clock: Clock) -> Dec
         case Verdict.TAKE_OVER:
             telemetry.lease_expired(record, now_ms)
             if claim.job is not None:
-                return given_up(record, claim, now_ms)
+                return release_dead(record, claim, now_ms)
             return TakeOver(
                 pk=record.pk, seen=seen(record), lease=lease(claim, owner, now_ms), now_ms=now_ms
             )

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
     from oncekey.record.counter import Counter
     from oncekey.record.record import Record
-    from oncekey.record.stored_answer import Blob, Elsewhere
+    from oncekey.record.stored_answer import Blob, StoredRef
     from oncekey.record.transitions import Transition
     from oncekey.store.store import Refused, Written
 
@@ -50,8 +50,8 @@ class ReadCounter:
 
 
 @dataclass(frozen=True, slots=True)
-class Keep:
-    """Keep an answer beside its record; a `StoreError` is thrown into the flow."""
+class Save:
+    """Save an answer beside its record; a `StoreError` is thrown into the flow."""
 
     blob: Blob
 
@@ -60,7 +60,7 @@ class Keep:
 class Fetch:
     """Fetch an answer from beside its record; a `StoreError` is thrown into the flow."""
 
-    at: Elsewhere
+    at: StoredRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Answered(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Unsendable:
+class Unserialisable:
     """The handler ended with a final answer that has no stored form; `error` tells its author."""
 
     error: BaseException = field(repr=False)
@@ -120,8 +120,8 @@ class Raised:
     is_proof: bool | None = None
 
 
-Result = Answered[Any] | Unsendable | Raised
-Command = Write | Transact | Read | ReadCounter | Keep | Fetch | Pause | Invoke
+Result = Answered[Any] | Unserialisable | Raised
+Command = Write | Transact | Read | ReadCounter | Save | Fetch | Pause | Invoke
 Flow = Generator[Command, Any, R]
 
 
@@ -149,12 +149,12 @@ def read_counter(name: str) -> Flow[Counter | None]:
     return reply
 
 
-def keep(blob: Blob) -> Flow[None]:
+def save(blob: Blob) -> Flow[None]:
     """Ask for an answer to be kept."""
-    yield Keep(blob)
+    yield Save(blob)
 
 
-def fetch(at: Elsewhere) -> Flow[bytes | None]:
+def fetch(at: StoredRef) -> Flow[bytes | None]:
     """Ask for a kept answer."""
     reply: bytes | None = yield Fetch(at)
     return reply

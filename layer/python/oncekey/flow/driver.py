@@ -11,10 +11,10 @@ from oncekey.flow.commands import (
     Fetch,
     Flow,
     Invoke,
-    Keep,
     Pause,
     Read,
     ReadCounter,
+    Save,
     Transact,
     Write,
 )
@@ -76,8 +76,8 @@ def perform(
             return store.read(command.pk)
         case ReadCounter():
             return store.counter(command.name)
-        case Keep():
-            store.keep(command.blob)
+        case Save():
+            store.save(command.blob)
             return None
         case Fetch():
             return store.fetch(command.at)

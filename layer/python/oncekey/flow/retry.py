@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from oncekey.record.commit import Commit
     from oncekey.record.counter import Counter
     from oncekey.record.record import Record
-    from oncekey.record.stored_answer import Blob, Elsewhere
+    from oncekey.record.stored_answer import Blob, StoredRef
     from oncekey.record.transitions import Transition
     from oncekey.store.store import Written
 
@@ -132,16 +132,16 @@ def read_counter(name: str, budget: Budget, clock: Clock) -> Flow[Counter | None
     return (yield from _repeated(lambda: commands.read_counter(name), budget, clock))
 
 
-def keep(blob: Blob, budget: Budget, clock: Clock) -> Flow[None]:
-    """Keep an answer beside its record, again after a transient failure, within `budget`.
+def save(blob: Blob, budget: Budget, clock: Clock) -> Flow[None]:
+    """Save an answer beside its record, again after a transient failure, within `budget`.
 
     Raises:
         StoreError: the last failure.
     """
-    yield from _repeated(lambda: commands.keep(blob), _for(blob.at, budget), clock)
+    yield from _repeated(lambda: commands.save(blob), _for(blob.at, budget), clock)
 
 
-def fetch(at: Elsewhere, budget: Budget, clock: Clock) -> Flow[bytes | None]:
+def fetch(at: StoredRef, budget: Budget, clock: Clock) -> Flow[bytes | None]:
     """Fetch a kept answer, again after a transient failure, within `budget`.
 
     Raises:
@@ -150,7 +150,7 @@ def fetch(at: Elsewhere, budget: Budget, clock: Clock) -> Flow[bytes | None]:
     return (yield from _repeated(lambda: commands.fetch(at), _for(at, budget), clock))
 
 
-def _for(at: Elsewhere, budget: Budget) -> Budget:
+def _for(at: StoredRef, budget: Budget) -> Budget:
     if at.place is not Place.OBJECT:
         return budget
     return replace(budget, call_timeout_ms=max(budget.call_timeout_ms, OBJECT_CALL_TIMEOUT_MS))

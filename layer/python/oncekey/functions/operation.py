@@ -11,7 +11,7 @@ from oncekey.effects import proofs
 from oncekey.effects.handlers import is_awaitable, never_awaited
 from oncekey.effects.operation import Operation, running
 from oncekey.effects.raised import is_stop, leaves, passed_on
-from oncekey.encoding.not_now import is_not_now
+from oncekey.encoding.our_refusal import is_our_refusal
 from oncekey.encoding.results import decode, encode
 from oncekey.engine.bare_call import BareCall
 from oncekey.engine.claim import Claim, deadline_ms, remaining_ms
@@ -30,7 +30,7 @@ from oncekey.errors import (
     StoreError,
     StoreUnavailable,
 )
-from oncekey.flow.commands import Answered, Raised, Result, Unsendable
+from oncekey.flow.commands import Answered, Raised, Result, Unserialisable
 from oncekey.http.fingerprint import selected_fingerprint
 from oncekey.record.identity import Identity
 from oncekey.record.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
@@ -292,14 +292,14 @@ def _returned(value: Any) -> Result:
     try:
         if is_awaitable(value):
             return Raised(never_awaited(value), has_returned=True)
-        if is_not_now(value):
+        if is_our_refusal(value):
             # It calls an HTTP operation and passes on its "not now": it has not ended either.
             return Answered(value=value, stored="", is_final=False)
         text = encode(value)
         # The first caller gets what a replay would give.
         return Answered(value=decode(text), stored=text, is_final=True)
     except BaseException as mistake:  # noqa: BLE001 -- of the author's objects; the function has run, so the record comes first
-        return Unsendable(mistake)
+        return Unserialisable(mistake)
 
 
 def _left_ms(call: Call) -> int | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.operation import running
 from oncekey.effects.raised import final_in
-from oncekey.encoding.not_now import marked
+from oncekey.encoding.our_refusal import marked
 from oncekey.errors import Final, NotExecuted
 from oncekey.http.answer import Answer, final_answer, with_headers
 from oncekey.http.event import Shape, shape_of

@@ -216,7 +216,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
         # Callers see two arguments: the third is ours to give.
         del wrapper.__wrapped__
         self._refuse(second_operation(self.operation, handler, wrapper, self.store))
-        if self.mode == "async" or self.on_abandoned == "complete":
+        if self.mode == "queued" or self.on_abandoned == "complete":
             mark(wrapper, HttpJob(bound, call, is_coroutine=wrapper is protected_async))
         return wrapper
 
@@ -247,7 +247,7 @@ class idempotent:  # noqa: N801 -- written as a decorator
             upgrade_response=self.upgrade_response,
             before_store=self.before_store,
             replay_headers={n.lower(): yes for n, yes in (self.replay_headers or {}).items()},
-            is_async=self.mode == "async",
+            is_queued=self.mode == "queued",
             completes_abandoned=self.on_abandoned == "complete",
             quota=self.quota,
             on_event=self.on_event,

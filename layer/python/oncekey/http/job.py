@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oncekey.engine.job import Task
+    from oncekey.engine.job import JobMessage
     from oncekey.http.operation import HttpOperation
     from oncekey.record.outcome import Outcome
 
@@ -26,13 +26,13 @@ class HttpJob:
         """The operation that messages name."""
         return self.operation.policy.name
 
-    def work(self, task: Task, context: Any) -> Outcome:
+    def work(self, message: JobMessage, context: Any) -> Outcome:
         """See `HttpOperation.work`."""
-        return self.operation.work(self.handler, task, context)
+        return self.operation.work(self.handler, message, context)
 
-    async def work_async(self, task: Task, context: Any) -> Outcome:
+    async def work_async(self, message: JobMessage, context: Any) -> Outcome:
         """See `HttpOperation.work_async`."""
-        return await self.operation.work_async(self.handler, task, context)
+        return await self.operation.work_async(self.handler, message, context)
 
 
 def mark(wrapper: Any, job: HttpJob) -> None:
@@ -41,6 +41,6 @@ def mark(wrapper: Any, job: HttpJob) -> None:
 
 
 def job_of(handler: object) -> HttpJob | None:
-    """The job of a handler that is decorated with `mode="async"`."""
+    """The job of a handler that is decorated with `mode="queued"`."""
     job = getattr(handler, _ATTRIBUTE, None)
     return job if isinstance(job, HttpJob) else None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from oncekey.clock import Clock
     from oncekey.engine.claim import Claim
-    from oncekey.engine.job import Task
+    from oncekey.engine.job import JobMessage
     from oncekey.flow.commands import Result
     from oncekey.http.answer import Answer
     from oncekey.http.policy import HttpPolicy
@@ -86,23 +86,23 @@ class HttpOperation:
         outcome = await begun.execution.run_async(begun.claim, invocation)
         return answer_to(outcome, begun.request, self.policy, begun.settings)
 
-    def work(self, handler: Handler, task: Task, context: Any) -> Outcome:
+    def work(self, handler: Handler, message: JobMessage, context: Any) -> Outcome:
         """Carry out an accepted request in a worker: what became of it.
 
         Raises:
             RequestRefused: it does not have the form that this release's operation needs.
         """
-        begun = self._taken_up(task, context)
-        event = without_sender(task.event)
+        begun = self._taken_up(message, context)
+        event = without_sender(message.event)
         invocation = self._invocation(handler, event, context, begun)
-        return begun.execution.run(begun.claim, invocation, partial(begin, task))
+        return begun.execution.run(begun.claim, invocation, partial(begin, message))
 
-    async def work_async(self, handler: AsyncHandler, task: Task, context: Any) -> Outcome:
+    async def work_async(self, handler: AsyncHandler, message: JobMessage, context: Any) -> Outcome:
         """The same for a coroutine function."""
-        begun = self._taken_up(task, context)
-        event = without_sender(task.event)
+        begun = self._taken_up(message, context)
+        event = without_sender(message.event)
         invocation = self._invocation_async(handler, event, context, begun)
-        return await begun.execution.run_async(begun.claim, invocation, partial(begin, task))
+        return await begun.execution.run_async(begun.claim, invocation, partial(begin, message))
 
     def _invocation(
         self, handler: Handler, event: Any, context: Any, begun: _Protected
@@ -160,7 +160,7 @@ class HttpOperation:
         store = self.store or defaults.store(settings.store_timeout_ms)
         try:
             claim = self.policy.claim(request, caller, context, settings, self.clock)
-            if self.policy.is_async:
+            if self.policy.is_queued:
                 claim = replace(claim, job=self._job(event, request, caller, store))
             if self.policy.completes_abandoned:
                 sender = self.policy.unnamed(caller, event)
@@ -176,13 +176,13 @@ class HttpOperation:
             )
         return self._protected(request, claim, settings, store)
 
-    def _taken_up(self, task: Task, context: Any) -> _Protected:
-        request = read_request(task.event)
+    def _taken_up(self, message: JobMessage, context: Any) -> _Protected:
+        request = read_request(message.event)
         settings = defaults.settings(self.policy.given_settings)
         store = self.store or defaults.store(settings.store_timeout_ms)
-        caller = self.policy.sender(task.event, request)
+        caller = self.policy.sender(message.event, request)
         claim = self.policy.claim(request, caller, context, settings, self.clock, is_accepted=True)
-        if claim.pk != task.pk:
+        if claim.pk != message.pk:
             detail = "Key, tenant or principal are not those that it was accepted for."
             raise RequestRefused("request-invalid", detail)
         return self._protected(request, claim, settings, store)
@@ -201,7 +201,7 @@ class HttpOperation:
     def _job(self, event: Any, request: HttpRequest, caller: Caller, store: Store) -> Job:
         if not store.has_outbox:
             fault = (
-                "mode='async' needs an outbox: name its table in ONCEKEY_OUTBOX_TABLE, or pass"
+                "mode='queued' needs an outbox: name its table in ONCEKEY_OUTBOX_TABLE, or pass"
                 " store=DynamoDBStore(table, outbox=...)"
             )
             raise ConfigurationError(f"@idempotent(operation={self.policy.name!r})", [fault])

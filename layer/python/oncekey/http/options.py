@@ -77,7 +77,7 @@ def _abandonment_faults(given: idempotent) -> list[str]:
     faults: list[str] = []
     if given.effects != "recorded":
         faults.append("on_abandoned='complete' needs effects='recorded': nothing else is half done")
-    if given.mode == "async":
+    if given.mode == "queued":
         faults.append("on_abandoned='complete' is for mode='sync': a queue brings work back itself")
     if given.store_raw_key is False:
         faults.append(

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.raised import passed_on
-from oncekey.encoding.not_now import as_not_now, marked
+from oncekey.encoding.our_refusal import as_our_refusal, marked
 from oncekey.http.answer import Answer, answer_from, changed_by, with_headers
 from oncekey.http.headers import for_replay, with_cookies_for
 from oncekey.http.ietf_preset import retry_after
@@ -89,7 +89,7 @@ def _refusal(
     refusal: Refusal, request: HttpRequest, policy: HttpPolicy, settings: Settings
 ) -> Answer:
     if refusal.is_findable:
-        return as_not_now(with_headers(_accepted(refusal), {}, request.shape))
+        return as_our_refusal(with_headers(_accepted(refusal), {}, request.shape))
     return refused(
         refusal.reason,
         request,

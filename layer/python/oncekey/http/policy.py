@@ -60,7 +60,7 @@ class HttpPolicy:
     before_store: Callable[[Answer], Answer] | None = field(repr=False)
     # By header, in lower case: whether a replay repeats it, where the rule is not what is wanted.
     replay_headers: Mapping[str, bool]
-    is_async: bool
+    is_queued: bool
     completes_abandoned: bool
     quota: Quota | None
     on_event: OnEvent | None = field(repr=False)
@@ -155,9 +155,9 @@ class HttpPolicy:
             response_version=self.response_version,
             preset=self.preset.name,
             stores_raw_key=self.stores_raw_key,
-            may_be_asked_after=True,
+            has_status_url=True,
             on_event=self.on_event,
-            timed_out=self._timed_out(request, settings) if self.is_async else None,
+            timed_out=self._timed_out(request, settings) if self.is_queued else None,
         )
         if is_accepted:
             return claim

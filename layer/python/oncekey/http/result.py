@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects import proofs
-from oncekey.effects.fate import is_proof
+from oncekey.effects.disposition import is_proof
 from oncekey.effects.handlers import is_awaitable, never_awaited
 from oncekey.effects.raised import final_in
-from oncekey.encoding.not_now import is_not_now
-from oncekey.flow.commands import Answered, Raised, Unsendable
+from oncekey.encoding.our_refusal import is_our_refusal
+from oncekey.flow.commands import Answered, Raised, Unserialisable
 from oncekey.http.answer import (
     answer_from,
     changed_by,
@@ -42,7 +42,7 @@ def returned(value: Any, request: HttpRequest, policy: HttpPolicy, operation: Op
         warn_of_unused(operation, value)
         return _answered(value, request, policy, is_last_word=False)
     except BaseException as mistake:  # noqa: BLE001 -- an object that ends the process when it is asked what it is
-        return Unsendable(mistake)
+        return Unserialisable(mistake)
 
 
 def raised(
@@ -54,7 +54,7 @@ def raised(
         try:
             answer = final_answer(final)
         except BaseException as mistake:  # noqa: BLE001 -- `Final` ends the operation, whatever its body does
-            return Unsendable(mistake, commits=final.commit)
+            return Unserialisable(mistake, commits=final.commit)
         return _answered(answer, request, policy, is_last_word=True, commits=final.commit)
     if not policy.stores_failures or not isinstance(error, Exception):
         return Raised(error)
@@ -82,10 +82,10 @@ def _answered(
     except BaseException as mistake:  # noqa: BLE001 -- of the author's objects; the handler has run, so the record comes first
         if not is_last_word and not _seems_final(value, request.shape, policy):
             return Raised(mistake, has_returned=True)
-        return Unsendable(mistake, commits=commits_with(value) if commits is None else commits)
+        return Unserialisable(mistake, commits=commits_with(value) if commits is None else commits)
     given = commits_with(answer) if commits is None else commits
     # An operation that calls another one and passes on its "not now" has not ended either.
-    passed_on = is_not_now(value)
+    passed_on = is_our_refusal(value)
     try:
         final = is_last_word or (policy.is_final(answer_from(text)) and not passed_on)
     except Exception as mistake:  # noqa: BLE001 -- of the author's rule: nobody knows how it ended
@@ -100,7 +100,7 @@ def _answered(
     except BaseException as mistake:  # noqa: BLE001 -- of the author's hook, as above
         if not final:
             return Raised(mistake, has_returned=True)
-        return Unsendable(mistake, commits=given)
+        return Unserialisable(mistake, commits=given)
     if passed_on:
         # Whoever called this operation is to know it for ours as well.
         answer["body"] = value["body"]
@@ -139,7 +139,7 @@ def _refuses(value: Any) -> bool:
 def is_given(value: Any) -> bool:
     """The same for a handler that runs bare, where nobody else asks whether its answer is final."""
     status = _status(value)
-    return not is_not_now(value) and (status is None or is_final({"statusCode": status}))
+    return not is_our_refusal(value) and (status is None or is_final({"statusCode": status}))
 
 
 def _status(value: Any) -> int | None:

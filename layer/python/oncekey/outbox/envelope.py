@@ -8,7 +8,7 @@ from typing import Any
 from oncekey.errors import EnvelopeUnreadable
 from oncekey.record.message import Message
 from oncekey.record.message_text import queue_text
-from oncekey.record.stored_answer import Elsewhere, Place
+from oncekey.record.stored_answer import Place, StoredRef
 
 # The payload stands last, as the text that was published.
 _MEMBERS = ("id", "topic", "operation_id", "operation", "tenant", "created_at_ms")
@@ -21,9 +21,9 @@ def sealed(message: Message) -> str:
         UnicodeEncodeError: it has a lone surrogate, which nothing escapes.
     """
     head = {name: getattr(message, name) for name in _MEMBERS}
-    if message.claim is not None:
-        claim = {"name": message.claim.name, "digest": message.claim.digest}
-        body = _dumps({**head, "claim": claim})
+    if message.payload_ref is not None:
+        payload_ref = {"name": message.payload_ref.name, "digest": message.payload_ref.digest}
+        body = _dumps({**head, "payload_ref": payload_ref})
     else:
         body = f'{_dumps(head)[:-1]},"payload":{message.payload}}}'
     body.encode("utf-8")
@@ -31,7 +31,7 @@ def sealed(message: Message) -> str:
 
 
 def unsealed(body: str) -> Message:
-    """The message of a queue's message body; a large payload is where its `claim` says.
+    """The message of a queue's message body; a large payload is where its `payload_ref` says.
 
     Raises:
         EnvelopeUnreadable: it is none.
@@ -40,10 +40,10 @@ def unsealed(body: str) -> Message:
         said: dict[str, Any] = json.loads(body)
         fields = {name: _typed(said[name], str) for name in _MEMBERS[:-1]}
         fields["created_at_ms"] = _typed(said["created_at_ms"], int)
-        if "claim" in said:
-            at = said["claim"]
-            claim = Elsewhere(place=Place.OBJECT, name=at["name"], digest=at["digest"])
-            return Message(**fields, payload="", claim=claim)
+        if "payload_ref" in said:
+            at = said["payload_ref"]
+            payload_ref = StoredRef(place=Place.OBJECT, name=at["name"], digest=at["digest"])
+            return Message(**fields, payload="", payload_ref=payload_ref)
         return Message(**fields, payload=_dumps(said["payload"]))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise EnvelopeUnreadable(

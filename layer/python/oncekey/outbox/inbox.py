@@ -56,9 +56,9 @@ def delivered(body: str, *, bucket: ResponseBucket | None = None) -> Delivered:
     """
     message = unsealed(body)
     text = message.payload
-    if message.claim is not None:
-        data = (bucket or _bucket()).get(message.claim.name)
-        if data is None or hashlib.sha256(data).hexdigest() != message.claim.digest:
+    if message.payload_ref is not None:
+        data = (bucket or _bucket()).get(message.payload_ref.name)
+        if data is None or hashlib.sha256(data).hexdigest() != message.payload_ref.digest:
             raise EnvelopeUnreadable("the payload in the bucket is gone or damaged")
         text = data.decode("utf-8")
     try:

@@ -27,9 +27,9 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects import proofs
-from oncekey.effects.fate import is_proof
+from oncekey.effects.disposition import is_proof
 from oncekey.effects.raised import final_in
-from oncekey.encoding.not_now import is_not_now
+from oncekey.encoding.our_refusal import is_our_refusal
 from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.flow.commands import Raised
 from oncekey.http.decorator import idempotent
@@ -104,8 +104,8 @@ class idempotent_route(idempotent):  # noqa: N801 -- written like the decorator
 
     def __post_init__(self) -> None:
         faults = (
-            ["mode='async' is for handlers under @idempotent: a worker cannot run a route alone"]
-            if self.mode == "async"
+            ["mode='queued' is for handlers under @idempotent: a worker cannot run a route alone"]
+            if self.mode == "queued"
             else []
         )
         try:
@@ -191,7 +191,7 @@ class _Attempt:
         response = response_from(self._app, returned)
         if not operation.protected:
             return response
-        if is_not_now(response.body):
+        if is_our_refusal(response.body):
             # The route passes on what another operation answered, as a whole.
             return response.body
         return self._sendable(response)

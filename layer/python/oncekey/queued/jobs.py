@@ -1,4 +1,4 @@
-"""Carrying out, in a worker, the requests that `mode="async"` handlers have accepted.
+"""Carrying out, in a worker, the requests that `mode="queued"` handlers have accepted.
 
 And finishing half-done work of handlers with `on_abandoned="complete"`, in the same way.
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.raised import passed_on
-from oncekey.engine.job import TOPIC, task_of
+from oncekey.engine.job import TOPIC, job_message_in
 from oncekey.errors import (
     ConfigurationError,
     InProgress,
@@ -53,7 +53,7 @@ class Jobs:
     """The accepted requests that one worker carries out.
 
     Args:
-        handlers: the handlers, each decorated with `@idempotent(mode="async")`, or with
+        handlers: the handlers, each decorated with `@idempotent(mode="queued")`, or with
             `on_abandoned="complete"`.
 
     Raises:
@@ -68,7 +68,7 @@ class Jobs:
             name = getattr(handler, "__name__", "a handler")
             if job is None:
                 faults.append(
-                    f"{name} is decorated with neither @idempotent(mode='async') nor"
+                    f"{name} is decorated with neither @idempotent(mode='queued') nor"
                     " on_abandoned='complete'"
                 )
             elif job.name in self._jobs:
@@ -104,9 +104,9 @@ class Jobs:
         job = self._job(message)
         if job.is_coroutine:
             raise TypeError(f"{job.name} is an async def handler: use perform_async")
-        task = task_of(message.payload, message.operation_id)
+        job_message = job_message_in(message.payload, message.operation_id)
         try:
-            outcome = job.work(task, context)
+            outcome = job.work(job_message, context)
         except RequestRefused as refusal:
             raise _misfit(job, refusal) from refusal
         _check(outcome, message)
@@ -116,9 +116,9 @@ class Jobs:
         job = self._job(message)
         if not job.is_coroutine:
             raise TypeError(f"{job.name} is no async def handler: use perform")
-        task = task_of(message.payload, message.operation_id)
+        job_message = job_message_in(message.payload, message.operation_id)
         try:
-            outcome = await job.work_async(task, context)
+            outcome = await job.work_async(job_message, context)
         except RequestRefused as refusal:
             raise _misfit(job, refusal) from refusal
         _check(outcome, message)

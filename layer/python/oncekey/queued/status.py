@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey import options
 from oncekey.clock import SystemClock
-from oncekey.encoding.not_now import marked
+from oncekey.encoding.our_refusal import marked
 from oncekey.engine.operation_pointer import caller_digest, pointer_from, pointer_place
 from oncekey.engine.reservation import outcome_unknown, running
 from oncekey.errors import ConfigurationError, StoreError
@@ -28,7 +28,7 @@ from oncekey.http.event import read_request
 from oncekey.http.ietf_preset import IETF
 from oncekey.record.outcome import RETRY_SOON_MS, whole_seconds
 from oncekey.record.record import Status
-from oncekey.record.stored_answer import AnswerDamaged, Elsewhere, opened
+from oncekey.record.stored_answer import AnswerDamaged, StoredRef, opened
 from oncekey.store import defaults
 from oncekey.telemetry import requests as telemetry
 from oncekey.tenants import caller_of, why_nobody
@@ -57,7 +57,7 @@ class OperationStatus:
     is absent, expired or somebody else's is a 404 in all three cases. The answer itself is given
     to whoever sends the request again with its key.
 
-    It reads; nothing is written. Of an operation that was accepted with `mode="async"` the id is
+    It reads; nothing is written. Of an operation that was accepted with `mode="queued"` the id is
     known at once, of another after the first 202.
 
     Args:
@@ -143,7 +143,7 @@ def _said(record: Record, store: Store) -> dict[str, Any] | None:
     if record.response is None:
         return None
     try:
-        blob = store.fetch(record.response) if isinstance(record.response, Elsewhere) else None
+        blob = store.fetch(record.response) if isinstance(record.response, StoredRef) else None
         answer = answer_from(opened(record.response, blob))
         said: dict[str, Any] = {"status": status_code(answer)}
     except (AnswerDamaged, ValueError, TypeError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from oncekey.record.policy import policy_of
 from oncekey.record.record import Due, Status
 from oncekey.record.transitions import Doubt, Ending, ExpireLease, Reschedule, Retry, TimeOut, seen
-from oncekey.settlement.resolvers import needs_nobody, resolver_of
+from oncekey.settlement.resolvers import nothing_in_doubt, resolver_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,4 +141,6 @@ class Visitor:
 
 def has_resolver(record: Record) -> bool:
     """Whether anybody in this process can be asked about an unknown record, or nobody need be."""
-    return needs_nobody(record) or resolver_of(record.operation, record.step_in_doubt) is not None
+    return (
+        nothing_in_doubt(record) or resolver_of(record.operation, record.step_in_doubt) is not None
+    )

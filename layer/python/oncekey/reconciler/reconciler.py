@@ -67,7 +67,7 @@ class Reconciler:
             ONCEKEY_ESCALATION_QUEUE_URL. Without one it is only logged, each day.
         outbox: sends again what the outbox has kept too long, by default of ONCEKEY_OUTBOX_TABLE
             to ONCEKEY_QUEUE_URL, if they are set.
-        handlers: the handlers of `mode="async"` whose own words tell a client that its request was
+        handlers: the handlers of `mode="queued"` whose own words tell a client that its request was
             not begun in time (408). Of others the IETF preset's are taken.
         clock: for tests.
         turns: how often to look, by default as the environment says.

@@ -29,7 +29,7 @@ from oncekey.record.record import LOOKED_AT
 from oncekey.record.rules import applied
 from oncekey.record.stored_answer import OBJECT_CALL_TIMEOUT_MS, Place, opened
 from oncekey.record.transitions import ExpireLease
-from oncekey.settlement.resolvers import StillUnknown, needs_nobody, resolver_of
+from oncekey.settlement.resolvers import StillUnknown, nothing_in_doubt, resolver_of
 from oncekey.settlement.settlement import Settlement, Settler
 from oncekey.store.store import Refused, Written
 from oncekey.telemetry import requests as telemetry
@@ -152,7 +152,7 @@ class Visits:
     def _lane(self, record: Record, decision: Visit) -> Lane | None:
         """What the decision depends on, beside the table."""
         match decision:
-            case Ask() if not needs_nobody(record):
+            case Ask() if not nothing_in_doubt(record):
                 about = resolver_of(record.operation, record.step_in_doubt)
                 assumed_ms = self.turns.resolver_timeout_ms
                 return self.lanes.lane(about, run_ms=self.run_ms, assumed_ms=assumed_ms)
@@ -237,7 +237,7 @@ class Visits:
         if isinstance(finding, Settlement):
             self.report.still_unknown += 1
             return True
-        self.report.asked += not needs_nobody(asked)
+        self.report.asked += not nothing_in_doubt(asked)
         if isinstance(finding, StillUnknown):
             is_unknown = self._put_off(asked, finding)
             self.report.still_unknown += is_unknown
@@ -267,14 +267,14 @@ class Visits:
     def _keep(self, blob: Blob) -> None:
         """Keep an answer, unless the bucket is so slow that others would wait for it."""
         if blob.at.place is not Place.OBJECT:
-            self._writes.run(retry.keep(blob, self._writes.budget(), self.clock))
+            self._writes.run(retry.save(blob, self._writes.budget(), self.clock))
             return
         bucket = self.lanes.lane("bucket", run_ms=self.run_ms, assumed_ms=OBJECT_CALL_TIMEOUT_MS)
         if bucket.is_closed:
             raise StoreError("the bucket is slow; left for the next turn", transient=True)
         began_ms = self.clock.now_ms()
         try:
-            self._writes.run(retry.keep(blob, self._writes.budget(), self.clock))
+            self._writes.run(retry.save(blob, self._writes.budget(), self.clock))
         finally:
             # Slow it is also where it works, and others wait behind this answer.
             bucket.used(self.clock.now_ms() - began_ms, is_failure=True)

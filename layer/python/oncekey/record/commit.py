@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oncekey.record.business_write import BusinessWrite
     from oncekey.record.counter import Count, RefusedCount
     from oncekey.record.message import Message
-    from oncekey.record.stored_answer import Elsewhere
+    from oncekey.record.stored_answer import StoredRef
     from oncekey.record.transitions import Transition
 
 
@@ -35,7 +35,7 @@ class Commit:
     writes: tuple[BusinessWrite, ...] = ()
     messages: tuple[Message, ...] = ()
     companion: Blob | None = None
-    expiring: tuple[tuple[Elsewhere, int], ...] = ()
+    expiring: tuple[tuple[StoredRef, int], ...] = ()
     counts: tuple[Count, ...] = ()
 
 
@@ -65,9 +65,9 @@ def token(operation_id: str, owner: str, number: int) -> str:
 def claimed(messages: Iterable[Message]) -> list[Blob]:
     """The large payloads that must be kept before the messages which point at them."""
     return [
-        Blob(at=message.claim, data=message.payload.encode("utf-8"), expires_at_s=0)
+        Blob(at=message.payload_ref, data=message.payload.encode("utf-8"), expires_at_s=0)
         for message in messages
-        if message.claim is not None
+        if message.payload_ref is not None
     ]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from oncekey.record.stored_answer import Elsewhere
+    from oncekey.record.stored_answer import StoredRef
 
 _OVERHEAD_BYTES = 400
 
@@ -15,9 +15,9 @@ _OVERHEAD_BYTES = 400
 class Message:
     """A message that will be sent once the operation has committed it.
 
-    `id` is never reused; workers deduplicate by it. `payload` is JSON text. `claim` says where a
-    large one is kept in the bucket; then it is not part of the outbox's item. `sequence` is its
-    place among the messages of its operation.
+    `id` is never reused; workers deduplicate by it. `payload` is JSON text.
+    `payload_ref` says where a large one is stored in the bucket; then it is not part of the
+    outbox's item. `sequence` is its place among the messages of its operation.
     """
 
     id: str
@@ -27,13 +27,13 @@ class Message:
     operation: str
     tenant: str
     created_at_ms: int
-    claim: Elsewhere | None = None
+    payload_ref: StoredRef | None = None
     sequence: int = 0
 
     @property
     def size_bytes(self) -> int:
         """The size of the outbox's item, about."""
-        payload = len(self.payload.encode("utf-8")) if self.claim is None else 0
+        payload = len(self.payload.encode("utf-8")) if self.payload_ref is None else 0
         names = (self.id, self.topic, self.operation_id, self.operation, self.tenant)
         return payload + sum(len(name.encode("utf-8")) for name in names) + _OVERHEAD_BYTES
 

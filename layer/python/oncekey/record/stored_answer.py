@@ -48,7 +48,7 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Elsewhere:
+class StoredRef:
     """An answer that is kept beside its record; `digest` tells a damaged one from the real one."""
 
     place: Place
@@ -64,14 +64,14 @@ class NotKept:
 
 
 # In the record itself an answer is text, or bytes if it is compressed.
-StoredAnswer = str | bytes | Elsewhere | NotKept
+StoredAnswer = str | bytes | StoredRef | NotKept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
     """Bytes to be kept beside a record until some time after its expiry; 0 where it has none."""
 
-    at: Elsewhere
+    at: StoredRef
     data: bytes = field(repr=False)
     expires_at_s: int
 
@@ -80,7 +80,7 @@ class AnswerDamaged(ValueError):  # noqa: N818 -- a property of what is stored
     """What is stored is not the answer that was given."""
 
 
-def keep(
+def place_answer(
     text: str, record: Record, *, expires_at_s: int, has_bucket: bool
 ) -> tuple[StoredAnswer, Blob | None]:
     """What stands in the completed `record` for the answer `text`, and what must be kept first."""
@@ -91,7 +91,7 @@ def keep(
     return _placed(raw, room, name, expires_at_s, "answers/" if has_bucket else None)
 
 
-def keep_result(
+def place_result(
     text: str, step_name: str, record: Record, *, has_bucket: bool
 ) -> tuple[StoredAnswer, Blob | None]:
     """The same for the result of a step of the running `record`.
@@ -129,10 +129,10 @@ def _placed(
         return packed, None
     digest = hashlib.sha256(packed).hexdigest()
     if len(packed) <= LARGEST_COMPANION_BYTES:
-        at = Elsewhere(place=Place.ITEM, name=name, digest=digest)
+        at = StoredRef(place=Place.ITEM, name=name, digest=digest)
     elif prefix is not None:
         # A lifecycle rule may remove answers, and never what is evidence.
-        at = Elsewhere(place=Place.OBJECT, name=prefix + name, digest=digest)
+        at = StoredRef(place=Place.OBJECT, name=prefix + name, digest=digest)
     else:
         return NotKept("answer-too-large"), None
     return at, Blob(at=at, data=packed, expires_at_s=expires_at_s)
@@ -150,7 +150,7 @@ def opened(stored: StoredAnswer | None, blob: bytes | None) -> str:
             return stored
         case bytes():
             return _unpacked(stored)
-        case Elsewhere():
+        case StoredRef():
             if blob is None:
                 raise AnswerDamaged("the stored answer is missing")
             if hashlib.sha256(blob).hexdigest() != stored.digest:
@@ -222,7 +222,7 @@ def _size(stored: StoredAnswer | None) -> int:
             return len(stored.encode("utf-8"))
         case bytes():
             return len(stored)
-        case Elsewhere():
+        case StoredRef():
             return len(stored.name.encode("utf-8")) + len(stored.digest) + _STEP_BYTES
         case NotKept():
             return len(stored.reason.encode("utf-8")) + _STEP_BYTES

@@ -169,7 +169,7 @@ def is_declared(function: object) -> bool:
     return any(known is function for known in _resolvers.values())
 
 
-def needs_nobody(record: Record) -> bool:
+def nothing_in_doubt(record: Record) -> bool:
     """Whether nothing of an unknown record is in doubt, so that it is settled without asking."""
     return record.effects is Effects.RECORDED and not record.is_in_doubt
 

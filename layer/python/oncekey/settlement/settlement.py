@@ -17,7 +17,7 @@ from oncekey.settlement.resolvers import (
     Completed,
     StillUnknown,
     check_finding,
-    needs_nobody,
+    nothing_in_doubt,
     question_about,
     resolver_of,
 )
@@ -93,7 +93,7 @@ class Settler:
             return Settlement.NOT_IN_DOUBT
         if self._is_too_early(record):
             return Settlement.TOO_EARLY
-        if needs_nobody(record):
+        if nothing_in_doubt(record):
             # The checkpoint landed before the doubt was marked: there is nothing to ask about.
             return NotExecuted()
         resolve = resolver_of(record.operation, record.step_in_doubt)
@@ -168,7 +168,7 @@ class Settler:
         record = settling.record
         ending, blob = settling.ending(finding)
         if blob is not None:
-            self._run(retry.keep(blob, self._budget(), self.clock))
+            self._run(retry.save(blob, self._budget(), self.clock))
         budget = self._budget()
         flow = end_stopped(record, settling.freeing(), ending, budget, self.clock, self.settings)
         met = self._run(flow)
@@ -193,7 +193,7 @@ class Settler:
         if settled.blob is not None and self.keeping is not None:
             self.keeping(settled.blob)
         elif settled.blob is not None:
-            self._run(retry.keep(settled.blob, self._budget(), self.clock))
+            self._run(retry.save(settled.blob, self._budget(), self.clock))
         reply = self._run(retry.write(settled.transition, self._budget(), self.clock))
         if isinstance(reply, Refused) and not _is_ours(reply.record, settled):
             met = reply.record

@@ -13,7 +13,7 @@ from oncekey.http.event import Shape
 from oncekey.record.policy import Encoding, policy_of
 from oncekey.record.record import Due, Effects, Status
 from oncekey.record.steps import FinishedStep
-from oncekey.record.stored_answer import keep, keep_result
+from oncekey.record.stored_answer import place_answer, place_result
 from oncekey.record.transitions import (
     Ending,
     LateEffect,
@@ -131,7 +131,7 @@ class Settling:
         """
         policy = policy_of(self.record, self.settings)
         expires_at_s = policy.expires_at_s(self.now_ms)
-        stored, blob = keep(
+        stored, blob = place_answer(
             answer_text(self.record.operation, policy, finding.result),
             # Under a name of its own: the late owner may still be keeping an answer of its own.
             replace(self.record, owner=self.new_owner),
@@ -150,7 +150,7 @@ class Settling:
         self, started: StartedStep, finding: Completed
     ) -> tuple[FinishedStep, Blob | None]:
         kept_by = replace(self.record, owner=self.new_owner)
-        result, blob = keep_result(
+        result, blob = place_result(
             encode(finding.result), started.name, kept_by, has_bucket=self.has_bucket
         )
         finished = FinishedStep(

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
     from oncekey.record.counter import Counter
     from oncekey.record.record import Record
-    from oncekey.record.stored_answer import Blob, Elsewhere
+    from oncekey.record.stored_answer import Blob, StoredRef
     from oncekey.record.transitions import Transition
 
 
@@ -69,7 +69,7 @@ class Store(Protocol):
         """Whether answers that no item holds can be kept."""
         ...
 
-    def keep(self, blob: Blob) -> None:
+    def save(self, blob: Blob) -> None:
         """Keep an answer beside its record, before the record says where it is.
 
         When it returns, the bytes are durable. When it raises `StoreError`, or never returns, they
@@ -77,7 +77,7 @@ class Store(Protocol):
         """
         ...
 
-    def fetch(self, at: Elsewhere) -> bytes | None:
+    def fetch(self, at: StoredRef) -> bytes | None:
         """The bytes kept there, as of now (strongly consistent), or None.
 
         Raises:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from oncekey.record.counter import Counter
     from oncekey.record.message import Message
     from oncekey.record.record import Record
-    from oncekey.record.stored_answer import Blob, Elsewhere
+    from oncekey.record.stored_answer import Blob, StoredRef
     from oncekey.record.transitions import Transition
 
 
@@ -100,11 +100,11 @@ class MemoryStore:
         """See `oncekey.store.store.Store.counter`."""
         return self.counters.get(name)
 
-    def keep(self, blob: Blob) -> None:
+    def save(self, blob: Blob) -> None:
         """See `oncekey.store.store.Store.keep`."""
         self.blobs[blob.at.name] = blob.data
 
-    def fetch(self, at: Elsewhere) -> bytes | None:
+    def fetch(self, at: StoredRef) -> bytes | None:
         """See `oncekey.store.store.Store.fetch`."""
         return self.blobs.get(at.name)
 

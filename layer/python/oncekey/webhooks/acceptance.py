@@ -36,7 +36,7 @@ class Receipt(Enum):
     TAKEN_ON = auto()
     REPEAT = auto()
     IGNORED = auto()
-    UNHEARD_OF = auto()
+    NOT_SEEN = auto()
 
 
 def completed_record(
@@ -99,7 +99,7 @@ def take_on(record: Record, messages: Collected, budget: Budget, clock: Clock) -
             been written, or neither; the next delivery finds out.
     """
     for blob in claimed(messages.messages):
-        yield from retry.keep(blob, budget, clock)
+        yield from retry.save(blob, budget, clock)
     whole = Commit(
         transition=Reserve(record=record, now_ms=record.created_at_ms),
         token=token(record.operation_id, record.owner, 0),
@@ -125,12 +125,12 @@ def take_on(record: Record, messages: Collected, budget: Budget, clock: Clock) -
 
 
 def is_on_record(identity: Identity, budget: Budget, clock: Clock) -> Flow[Receipt]:
-    """`REPEAT` if the event was taken on before, else `UNHEARD_OF`.
+    """`REPEAT` if the event was taken on before, else `NOT_SEEN`.
 
     Raises:
         StoreError: the store did not answer within `budget`.
     """
     met = yield from retry.read(identity.partition_key(), budget, clock)
     if met is None or met.status is not Status.COMPLETED or met.is_expired(clock.now_ms()):
-        return Receipt.UNHEARD_OF
+        return Receipt.NOT_SEEN
     return Receipt.REPEAT

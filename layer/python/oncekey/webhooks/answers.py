@@ -29,7 +29,7 @@ def answered(receipt: Receipt, request: HttpRequest) -> Answer:
     return with_headers(answer, headers, request.shape)
 
 
-def not_now(
+def our_refusal(
     code: str, request: HttpRequest, settings: Settings, after_ms: int = RETRY_SOON_MS
 ) -> Answer:
     """The 503 that makes the sender send the event again."""

@@ -23,7 +23,7 @@ from oncekey.telemetry import requests as telemetry
 from oncekey.telemetry import webhooks as webhook_telemetry
 from oncekey.tenants import is_name
 from oncekey.webhooks.acceptance import Receipt, collected, completed_record, is_on_record, take_on
-from oncekey.webhooks.answers import answered, not_now, problem
+from oncekey.webhooks.answers import answered, our_refusal, problem
 from oncekey.webhooks.delivery import Delivery, Publish
 from oncekey.webhooks.schemes import checked_id
 from oncekey.webhooks.signatures import keys_of, verify
@@ -105,9 +105,9 @@ class WebhookOperation:
             raise
         except Exception as error:  # noqa: BLE001 -- the author's: without secrets nothing is accepted
             webhook_telemetry.secrets_unavailable(self.name, error)
-            return not_now("not-executed", request, settings)
+            return our_refusal("not-executed", request, settings)
         if until_ms <= now_ms:
-            return not_now("not-executed", request, settings)
+            return our_refusal("not-executed", request, settings)
         try:
             delivery = self._delivery(request, keys, now_ms)
             identity = self._identity(delivery)
@@ -175,7 +175,7 @@ class WebhookOperation:
         """400, but of an event that was understood when it came first: a repeat is always a 2xx."""
         if not is_disabled(os.environ):
             receipt = self._receipt(partial(is_on_record, identity), heard)
-            if receipt is not Receipt.UNHEARD_OF:
+            if receipt is not Receipt.NOT_SEEN:
                 return _told(receipt, heard)
         webhook_telemetry.not_understood(self.name, error)
         detail = "The event has not the form that is known here; nothing was done."
@@ -189,14 +189,14 @@ class WebhookOperation:
         breaker = breaker_of(store)
         refused_for_ms = breaker.refuses_for_ms(self.clock.now_ms())
         if refused_for_ms:
-            return not_now("store-unavailable", heard.request, heard.settings, refused_for_ms)
+            return our_refusal("store-unavailable", heard.request, heard.settings, refused_for_ms)
         try:
             receipt = drive(flow(heard.budget, self.clock), store=store, clock=self.clock)
         except StoreError as error:
             telemetry.store_unavailable(self.name, error)
             if error.is_outage:
                 breaker.failed(self.clock.now_ms())
-            return not_now("store-unavailable", heard.request, heard.settings)
+            return our_refusal("store-unavailable", heard.request, heard.settings)
         breaker.succeeded()
         return receipt
 

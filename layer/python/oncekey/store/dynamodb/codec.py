@@ -11,7 +11,7 @@ from oncekey.errors import StoreError
 from oncekey.record.policy import IETF_NAME, Encoding, Policy
 from oncekey.record.record import Due, Effects, Record, Status
 from oncekey.record.steps import NO_STEPS, FinishedStep, StartedStep, Steps
-from oncekey.record.stored_answer import Elsewhere, NotKept, Place
+from oncekey.record.stored_answer import NotKept, Place, StoredRef
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,7 +124,7 @@ def answer_value(answer: StoredAnswer) -> dict[str, Any]:
             return {"S": answer}
         case bytes():
             return {"B": answer}
-        case Elsewhere():
+        case StoredRef():
             fields = {"place": answer.place.value, "name": answer.name, "digest": answer.digest}
         case NotKept():
             fields = {"not_kept": answer.reason}
@@ -222,7 +222,7 @@ def _answer(value: Mapping[str, Any]) -> StoredAnswer:
         if "not_kept" in fields:
             return NotKept(fields["not_kept"])
         place = Place(fields["place"])
-        return Elsewhere(place=place, name=fields["name"], digest=fields["digest"])
+        return StoredRef(place=place, name=fields["name"], digest=fields["digest"])
     answer: str | bytes = {"S": content, "B": content}[kind]
     return answer
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.record.message import Message
 from oncekey.record.set_aside import SetAside
-from oncekey.record.stored_answer import Elsewhere, Place
+from oncekey.record.stored_answer import Place, StoredRef
 from oncekey.settings import STORE_TIMEOUT_MS
 from oncekey.store.aws_errors import is_refusal, store_error
 from oncekey.store.dynamodb.client import making_a_client, own_client
@@ -39,10 +39,10 @@ def message_item(message: Message) -> Item:
     item["created_at"] = {"N": str(message.created_at_ms)}
     if message.sequence:
         item["sequence"] = {"N": str(message.sequence)}
-    if message.claim is None:
+    if message.payload_ref is None:
         item["payload"] = {"S": message.payload}
     else:
-        item["claim"] = answer_value(message.claim)
+        item["payload_ref"] = answer_value(message.payload_ref)
     return {name: value for name, value in item.items() if value != {"S": ""}}
 
 
@@ -55,16 +55,16 @@ def message_from_item(item: Mapping[str, Mapping[str, Any]]) -> Message:
     try:
         texts = {name: str(item[name]["S"]) for name in _TEXTS if name != "tenant"}
         texts["tenant"] = str(item.get("tenant", {}).get("S", ""))
-        claim, payload = None, ""
-        if "claim" in item:
-            at = {name: text["S"] for name, text in item["claim"]["M"].items()}
-            claim = Elsewhere(place=Place(at["place"]), name=at["name"], digest=at["digest"])
+        payload_ref, payload = None, ""
+        if "payload_ref" in item:
+            at = {name: text["S"] for name, text in item["payload_ref"]["M"].items()}
+            payload_ref = StoredRef(place=Place(at["place"]), name=at["name"], digest=at["digest"])
         else:
             payload = str(item["payload"]["S"])
         return Message(
             **texts,
             payload=payload,
-            claim=claim,
+            payload_ref=payload_ref,
             created_at_ms=int(item["created_at"]["N"]),
             sequence=_number(item, "sequence"),
         )
@@ -202,7 +202,7 @@ class OutboxTable:
         )
         return changed is not None
 
-    def put_back(self, message_id: str) -> bool:
+    def requeue(self, message_id: str) -> bool:
         """Have a message sent after all, once its cause is removed; False if it has left.
 
         The next sweep sends it.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
     from oncekey.record.counter import Counter
     from oncekey.record.record import Record
-    from oncekey.record.stored_answer import Blob, Elsewhere
+    from oncekey.record.stored_answer import Blob, StoredRef
     from oncekey.record.transitions import Transition
     from oncekey.store.due_index import DuePage
     from oncekey.store.s3 import ResponseBucket
@@ -160,7 +160,7 @@ class DynamoDBStore:
         """Whether an outbox table was named."""
         return bool(self._outbox)
 
-    def keep(self, blob: Blob) -> None:
+    def save(self, blob: Blob) -> None:
         """See `oncekey.store.store.Store.keep`: one PutItem beside the record, or one object."""
         if blob.at.place is Place.OBJECT:
             self._responses().put(blob.at.name, blob.data)
@@ -170,7 +170,7 @@ class DynamoDBStore:
         except Exception as error:
             raise self._failure(error) from error
 
-    def fetch(self, at: Elsewhere) -> bytes | None:
+    def fetch(self, at: StoredRef) -> bytes | None:
         """See `oncekey.store.store.Store.fetch`: one GetItem, or one object."""
         if at.place is Place.OBJECT:
             return self._responses().get(at.name)

@@ -30,15 +30,15 @@ class NotNowBody(str):
 
 def marked(answer: dict[str, Any], code: str) -> dict[str, Any]:
     """`answer`, which is our refusal for the problem `code`, so that it is known again."""
-    return as_not_now(answer) if PROBLEMS[code].retryable else answer
+    return as_our_refusal(answer) if PROBLEMS[code].retryable else answer
 
 
-def as_not_now(answer: dict[str, Any]) -> dict[str, Any]:
+def as_our_refusal(answer: dict[str, Any]) -> dict[str, Any]:
     """`answer`, which says that the same key is to be sent again, so that it is known again."""
     return {**answer, "body": NotNowBody.of(answer["body"], answer["statusCode"])}
 
 
-def is_not_now(answer: object) -> bool:
+def is_our_refusal(answer: object) -> bool:
     """Whether `answer` is one of ours that is to be asked for again, in any preset.
 
     Under another status its body is what somebody else says.

@@ -9,7 +9,7 @@ from oncekey.errors import EffectMisused
 
 
 @dataclass(slots=True)
-class Use:
+class UsageGuard:
     """What the run has asked for. `open_step` is the step or commit under way.
 
     An exception may leave a step at any point of its way: a signal's handler raises wherever the

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from oncekey.store.store import Store
 
 
-def equipped(
+def bind_effects(
     operation: Operation, run: Journal | BareRun, store: Callable[[], Store], clock: Clock
 ) -> Operation:
     """`operation` with the steps, transaction and outbox of `run`; the store is asked for late."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from oncekey.effects.raised import leaves
 from oncekey.errors import Final, NotExecuted, RunStopped
-from oncekey.flow.commands import Answered, Raised, Unsendable
+from oncekey.flow.commands import Answered, Raised, Unserialisable
 from oncekey.record.record import Effects
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def never_spent(_error: BaseException) -> bool:
     return False
 
 
-class Fate(StrEnum):
+class Disposition(StrEnum):
     """What is recorded of an attempt that has ended."""
 
     COMPLETED = "completed"
@@ -37,8 +37,8 @@ def decide(
     *,
     is_in_doubt: bool = False,
     is_spent: Callable[[BaseException], bool] = never_spent,
-) -> Fate:
-    """The fate of an attempt that ended with `result`.
+) -> Disposition:
+    """The disposition of an attempt that ended with `result`.
 
     A final answer completes. Otherwise only what is proven not to have been executed, or declared
     harmless to repeat, may run again; everything else is unknown: an exception proves nothing about
@@ -47,14 +47,14 @@ def decide(
     the handler made of it.
     """
     if is_in_doubt:
-        return Fate.UNKNOWN
-    if isinstance(result, Unsendable) or (isinstance(result, Answered) and result.is_final):
-        return Fate.COMPLETED
+        return Disposition.UNKNOWN
+    if isinstance(result, Unserialisable) or (isinstance(result, Answered) and result.is_final):
+        return Disposition.COMPLETED
     if isinstance(result, Raised) and is_proof(result, is_not_executed, is_spent):
-        return Fate.NOT_EXECUTED
+        return Disposition.NOT_EXECUTED
     if effects is not Effects.UNRECORDED:
-        return Fate.RETRYABLE
-    return Fate.UNKNOWN
+        return Disposition.RETRYABLE
+    return Disposition.UNKNOWN
 
 
 def is_proof(
