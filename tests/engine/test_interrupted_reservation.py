@@ -17,6 +17,9 @@ from tests.support.steps import POST, FaultyStore, Steps, step
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# An exception between making a flow and driving it leaves a coroutine that nobody awaits.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
 EFFECTS = [effects.value for effects in Effects]
 EXITS = [KeyboardInterrupt, SystemExit]
 

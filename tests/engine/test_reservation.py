@@ -48,7 +48,7 @@ def reserved(replies: Iterator[Any], claim: Claim = CLAIM) -> Reserved:
     flow = reserve(claim, "me", budget, clock)
     written: list[Any] = []
     try:
-        command = next(flow)
+        command = flow.send(None)
         while True:
             assert isinstance(command, Write)
             written.append(command.transition)

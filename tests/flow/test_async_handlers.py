@@ -11,7 +11,7 @@ import pytest
 
 from oncekey import Final, NotExecuted, current_operation, idempotent, single_tenant
 from oncekey.errors import StoreError
-from oncekey.flow import commands
+from oncekey.flow.commands import Read
 from oncekey.flow.driver_async import drive_async
 from oncekey.record.record import Status
 from oncekey.record.transitions import Complete, MarkUnknown, Reserve
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from oncekey import Operation
-    from oncekey.flow.commands import Flow
 
 POST = load("apigw_http_v2_post")
 OPTIONS: dict[str, Any] = {"operation": "POST /payments", "tenant": single_tenant()}
@@ -175,9 +174,9 @@ def test_cancelled_before_the_handler_has_begun_the_flow_is_over() -> None:
     """
     ended: list[str] = []
 
-    def reading() -> Flow[None]:
+    async def reading() -> None:
         try:
-            yield from commands.read("pk")
+            await Read("pk")
         finally:
             ended.append("closed")
 
@@ -207,7 +206,7 @@ def test_cancelled_before_the_handler_has_begun_the_flow_is_over() -> None:
     asyncio.run(scenario())
 
     assert ended == ["closed"]
-    assert inspect.getgeneratorstate(flow) == inspect.GEN_CLOSED
+    assert inspect.getcoroutinestate(flow) == inspect.CORO_CLOSED
 
 
 @pytest.mark.parametrize("effects", ["unrecorded", "repeatable"])

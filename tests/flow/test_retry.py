@@ -34,7 +34,7 @@ def driven(flow: Flow[Any], replies: list[Any], clock: ManualClock) -> tuple[Any
     commands: list[Any] = []
     answers = iter(replies)
     try:
-        command = next(flow)
+        command = flow.send(None)
         while True:
             commands.append(command)
             if isinstance(command, Pause):

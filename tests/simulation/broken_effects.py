@@ -185,10 +185,10 @@ def unconfirmed_is_answered(patch: pytest.MonkeyPatch) -> None:
     """The handler's answer is given, though its commit was not confirmed."""
     original = Interruption._unconfirmed
 
-    def unconfirmed(
+    async def unconfirmed(
         self: RecordedRecorder, error: StoreError, result: Answered[Any] | Unserialisable | None
-    ) -> Flow[Outcome]:
-        outcome = yield from original(self, error, result)
+    ) -> Outcome:
+        outcome = await original(self, error, result)
         value = getattr(result, "value", None)
         return outcome if value is None else Ran(value=value, record=self.record, expires_at_s=None)
 
@@ -211,9 +211,9 @@ def stop_is_ignored(patch: pytest.MonkeyPatch) -> None:
 def record_completed_alone(patch: pytest.MonkeyPatch) -> None:
     """A completion leaves what was collected behind."""
 
-    def alone(self: RecordedRecorder, commit: Commit) -> Flow[Any]:
+    async def alone(self: RecordedRecorder, commit: Commit) -> Any:
         assert commit.transition is not None
-        return (yield from retry.write(commit.transition, self._until_the_deadline(), self.clock))
+        return await retry.write(commit.transition, self._until_the_deadline(), self.clock)
 
     patch.setattr(RecordedRecorder, "_applied", alone)
 

@@ -51,7 +51,7 @@ def with_handler(
 ) -> Generator[Any, Any, Outcome]:
     """The engine's flow and that of the handler inside it, as one."""
     try:
-        command: Any = next(engine)
+        command: Any = engine.send(None)
         while True:
             try:
                 reply = yield command
@@ -193,7 +193,7 @@ class RecordedHandler:
         return (yield Call(effect, is_awaited=plan is not Plan.TIME_OUT))
 
     def _carried(self, flow: Flow[Any]) -> _Carried:
-        return _Carried(self, flow)
+        return _Carried(self, flow.__await__())
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from tests.simulation.workers import JobsWorld, Worker, judge_jobs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey.flow.commands import Flow
     from oncekey.record.commit import Commit
     from oncekey.record.outcome import Decision
     from oncekey.record.transitions import Transition
@@ -219,8 +218,8 @@ def test_a_message_of_running_work_that_is_acknowledged_is_found(
 ) -> None:
     """A worker that finds another at work must leave the message: the other may die."""
 
-    def begins(*arguments: Any) -> Flow[Decision]:
-        decision = yield from begin(*arguments)
+    async def begins(*arguments: Any) -> Decision:
+        decision = await begin(*arguments)
         if isinstance(decision, Refusal) and decision.reason is Reason.RUNNING:
             return Refusal(reason=Reason.SUPERSEDED, record=decision.record)
         return decision

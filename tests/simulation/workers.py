@@ -28,7 +28,6 @@ from tests.simulation.world import World
 
 if TYPE_CHECKING:
     from oncekey.engine.job import JobMessage
-    from oncekey.flow.commands import Flow
     from oncekey.record.message import Message
     from oncekey.record.outcome import Outcome
     from oncekey.store.store import Store
@@ -97,8 +96,7 @@ def task_in(message: Message) -> JobMessage:
     return job_message_in(json.loads(message.payload), message.operation_id)
 
 
-def _nothing() -> Flow[Outcome]:
-    yield from ()
+async def _nothing() -> Outcome:
     return Refusal(reason=Reason.SUPERSEDED)
 
 

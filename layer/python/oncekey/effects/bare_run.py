@@ -14,7 +14,8 @@ from oncekey.effects.run_order import RunOrder
 from oncekey.effects.transaction import Collected
 from oncekey.effects.usage_guard import UsageGuard
 from oncekey.errors import NotExecuted, StoreError
-from oncekey.flow import commands, retry
+from oncekey.flow import retry
+from oncekey.flow.commands import Pause, Transact
 from oncekey.flow.retry import Budget
 from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
 from oncekey.record.steps import NO_STEPS
@@ -22,7 +23,6 @@ from oncekey.record.steps import NO_STEPS
 if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.effects.step_results import Found
-    from oncekey.flow.commands import Flow
     from oncekey.store.store import Refused, Written
 
 _MOST_FAILURES = 3
@@ -43,35 +43,35 @@ class BareRun:
     # How many steps and commits of this run may have taken effect.
     acts: int = 0
 
-    def begin(self, name: str, *, is_idempotent: bool) -> Flow[Found | None]:  # noqa: ARG002 -- nothing is marked
+    async def begin(self, name: str, *, is_idempotent: bool) -> Found | None:  # noqa: ARG002 -- nothing is marked
         """The step may run."""
-        yield from ()
+        await ()
         self.order.reach(name, NO_STEPS, is_commit=False)
         self.acts += 1
         return None
 
-    def finish(self, name: str, text: str | None, *, is_final: bool = False) -> Flow[None]:  # noqa: ARG002 -- nothing is recorded
+    async def finish(self, name: str, text: str | None, *, is_final: bool = False) -> None:  # noqa: ARG002 -- nothing is recorded
         """The step is done, and its name used up."""
-        yield from ()
+        await ()
         self.order.finish(name)
 
-    def fail(self, name: str, error: BaseException) -> Flow[None]:  # noqa: ARG002 -- as above
+    async def fail(self, name: str, error: BaseException) -> None:  # noqa: ARG002 -- as above
         """The step may be tried again."""
-        yield from ()
+        await ()
         if all(isinstance(each, NotExecuted) for each in leaves(error)):
             self.acts -= 1
 
-    def take_back(self, name: str) -> Flow[None]:  # noqa: ARG002 -- as above
+    async def take_back(self, name: str) -> None:  # noqa: ARG002 -- as above
         """The step was not called."""
-        yield from ()
+        await ()
 
-    def commit(self, name: str) -> Flow[None]:
+    async def commit(self, name: str) -> None:
         """Apply what is collected."""
         self.order.reach(name, NO_STEPS, is_commit=True)
-        yield from self.apply()
+        await self.apply()
         self.order.finish(name)
 
-    def apply(self) -> Flow[None]:
+    async def apply(self) -> None:
         """Apply what is collected, in one transaction.
 
         Raises:
@@ -96,22 +96,22 @@ class BareRun:
             max_failures=_MOST_FAILURES,
         )
         for blob in claimed(taken.messages):
-            yield from retry.save(blob, budget, self.clock)
-        reply = yield from self._sent(whole, budget)
+            await retry.save(blob, budget, self.clock)
+        reply = await self._sent(whole, budget)
         if isinstance(reply, ConditionsFailed | Inapplicable):
             raise error_of(whole, reply)
 
-    def _sent(
+    async def _sent(
         self, whole: Commit, budget: Budget
-    ) -> Flow[Written | Refused | ConditionsFailed | Inapplicable]:
+    ) -> Written | Refused | ConditionsFailed | Inapplicable:
         # Sent again only where it was certainly not applied: no record is here to say so later, and
         # DynamoDB's token is not to be relied on alone.
         while True:
             try:
-                return (yield from commands.transact(whole))
+                return await Transact(whole)
             except StoreError as error:
                 budget.failures += 1
                 delay_ms = retry.delay_ms(budget.failures, self.clock.random_fraction())
                 if not error.contention or not budget.allows(self.clock.now_ms() + delay_ms):
                     raise
-            yield from commands.pause(delay_ms)
+            await Pause(delay_ms)

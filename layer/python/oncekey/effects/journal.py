@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from oncekey.clock import Clock
-    from oncekey.flow.commands import Flow
     from oncekey.record.record import Record
     from oncekey.store.store import Written
 
@@ -79,7 +78,7 @@ class Journal:
     _commits_built: Iterator[int] = field(default_factory=count)
     _marks: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def begin(self, name: str, *, is_idempotent: bool) -> Flow[Found | None]:
+    async def begin(self, name: str, *, is_idempotent: bool) -> Found | None:
         """Begin a step: what is on record of it if it has finished, else None, and it may run.
 
         Unless it is idempotent, it is then marked as started, durably.
@@ -91,7 +90,7 @@ class Journal:
         step = self._reached(name, is_commit=False)
         if step is not None:
             try:
-                return (yield from found(step, self.budget(), self.clock))
+                return await found(step, self.budget(), self.clock)
             except StoreError as error:
                 self._stop(Stop(StopReason.STORE, error=error))
             except AnswerDamaged as damage:
@@ -105,7 +104,7 @@ class Journal:
                 at_ms=self.clock.now_ms(),
             )
             start = StartStep(pk=self.record.pk, owner=self.record.owner, step=mark)
-            yield from self._write(start, self.budget(_MOST_START_FAILURES))
+            await self._write(start, self.budget(_MOST_START_FAILURES))
             # The process may have been frozen meanwhile. Nothing was called: the mark is cleared.
             self._check_lease()
         self._is_let_run = True
@@ -117,7 +116,7 @@ class Journal:
             self._stop(Stop(StopReason.INTERRUPTED, why="the handler has ended"))
         return None
 
-    def take_back(self, name: str) -> Flow[None]:
+    async def take_back(self, name: str) -> None:
         """The step that has begun is not called: it is as if it had never begun.
 
         Raises:
@@ -127,10 +126,10 @@ class Journal:
             # It was not begun, or has finished before, and its result was not given.
             return
         self._never_called()
-        yield from self._clear(name)
+        await self._clear(name)
         self.use.untold = None
 
-    def finish(self, name: str, text: str | None, *, is_final: bool = False) -> Flow[None]:
+    async def finish(self, name: str, text: str | None, *, is_final: bool = False) -> None:
         """Record the result of a step that has run; None where it has no stored form.
 
         Raises:
@@ -140,7 +139,7 @@ class Journal:
         if text is None:
             self.result_lost_of = name
         try:
-            result = yield from kept(
+            result = await kept(
                 text, name, self.record, self.budget(), self.clock, has_bucket=self.has_bucket
             )
         except StoreError as error:
@@ -148,12 +147,12 @@ class Journal:
         step = FinishedStep(
             name=name, position=position, at_ms=now_ms, result=result, is_final=is_final
         )
-        yield from self._write(self._finishing(step), self.budget())
+        await self._write(self._finishing(step), self.budget())
         self.order.finish(name)
         self._cut_off.discard(name)
         self.is_in_doubt = False
 
-    def fail(self, name: str, error: BaseException) -> Flow[None]:
+    async def fail(self, name: str, error: BaseException) -> None:
         """Record what `error`, raised by the function of the step, says of it.
 
         What is proven not to have been executed is as if it had never begun. Anything else leaves a
@@ -162,12 +161,12 @@ class Journal:
         """
         if is_proof(Raised(error), self.is_not_executed, self.is_spent):
             self._never_called()
-            yield from self._clear(name)
+            await self._clear(name)
         elif not self.is_in_doubt and is_exit(error):
             self._cut_off.add(name)
         self.use.untold = None
 
-    def commit(self, name: str) -> Flow[None]:
+    async def commit(self, name: str) -> None:
         """Apply what is collected, together with the recovery point `name`; once.
 
         Raises:
@@ -180,7 +179,7 @@ class Journal:
             point = FinishedStep(
                 name=name, position=self.order.position_of(name), at_ms=self.clock.now_ms()
             )
-            yield from self._apply(self._finishing(point))
+            await self._apply(self._finishing(point))
             self.order.finish(name)
         self.collected.take()
         self.commits_passed += 1
@@ -259,11 +258,11 @@ class Journal:
             self.unproven_calls -= 1
         self.is_in_doubt = False
 
-    def _clear(self, name: str) -> Flow[None]:
+    async def _clear(self, name: str) -> None:
         started = self.record.steps.started
         if started is not None and started.name == name:
             clear = ClearStep(pk=self.record.pk, owner=self.record.owner, step=started)
-            yield from self._write(clear, self.budget())
+            await self._write(clear, self.budget())
 
     def _check_lease(self) -> None:
         if self.record.is_lease_over(self.clock.now_ms()):
@@ -279,10 +278,10 @@ class Journal:
         mark = started.mark if started is not None and is_its_own else None
         return FinishStep(pk=self.record.pk, owner=self.record.owner, step=step, mark=mark)
 
-    def _apply(self, transition: FinishStep) -> Flow[None]:
+    async def _apply(self, transition: FinishStep) -> None:
         taken = self.collected.take()
         if not taken:
-            yield from self._write(transition, self.budget())
+            await self._write(transition, self.budget())
             return
         whole = Commit(
             transition=transition,
@@ -292,9 +291,9 @@ class Journal:
         )
         try:
             for blob in claimed(taken.messages):
-                yield from retry.save(blob, self.budget(), self.clock)
+                await retry.save(blob, self.budget(), self.clock)
             self._about_to_write()
-            reply = yield from retry.commit(
+            reply = await retry.commit(
                 whole, self.budget(), self.clock, lambda met: has_landed(transition, met)
             )
         except StoreError as error:
@@ -305,10 +304,10 @@ class Journal:
             raise error_of(whole, reply)
         self._follow(transition, reply)
 
-    def _write(self, transition: StepTransition, budget: Budget) -> Flow[None]:
+    async def _write(self, transition: StepTransition, budget: Budget) -> None:
         self._about_to_write()
         try:
-            reply = yield from retry.write(transition, budget, self.clock)
+            reply = await retry.write(transition, budget, self.clock)
         except StoreError as error:
             self._stop(Stop(StopReason.STORE, error=error))
         self._follow(transition, reply)

@@ -13,7 +13,6 @@ from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.flow.commands import Flow
     from oncekey.flow.retry import Budget
     from oncekey.record.record import Record
     from oncekey.record.steps import FinishedStep
@@ -34,7 +33,7 @@ class Found:
         return self.value
 
 
-def found(step: FinishedStep, budget: Budget, clock: Clock) -> Flow[Found]:
+async def found(step: FinishedStep, budget: Budget, clock: Clock) -> Found:
     """The result of a finished step, from wherever it is kept.
 
     Raises:
@@ -43,7 +42,7 @@ def found(step: FinishedStep, budget: Budget, clock: Clock) -> Flow[Found]:
     """
     blob = None
     if isinstance(step.result, StoredRef):
-        blob = yield from retry.fetch(step.result, budget, clock)
+        blob = await retry.fetch(step.result, budget, clock)
     text = opened(step.result, blob)
     try:
         value = decode(text)
@@ -52,9 +51,9 @@ def found(step: FinishedStep, budget: Budget, clock: Clock) -> Flow[Found]:
     return Found(None, _final(value)) if step.is_final else Found(value)
 
 
-def kept(
+async def kept(
     text: str | None, name: str, record: Record, budget: Budget, clock: Clock, *, has_bucket: bool
-) -> Flow[StoredAnswer]:
+) -> StoredAnswer:
     """What stands in the record for the result of step `name`, after it has been kept.
 
     Raises:
@@ -64,7 +63,7 @@ def kept(
     if text is not None:
         stored, blob = place_result(text, name, record, has_bucket=has_bucket)
         if blob is not None:
-            yield from retry.save(blob, budget, clock)
+            await retry.save(blob, budget, clock)
     if isinstance(stored, NotKept):
         telemetry.step_result_not_kept(record, clock.now_ms(), name, stored.reason)
     return stored

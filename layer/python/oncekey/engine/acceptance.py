@@ -29,19 +29,18 @@ from oncekey.telemetry import requests as telemetry
 if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.engine.claim import Claim
-    from oncekey.flow.commands import Flow
     from oncekey.flow.retry import Budget
     from oncekey.record.record import Record
     from oncekey.record.transitions import Reserve
 
 
-def accept(
+async def accept(
     transition: Reserve | Enqueue,
     met: Record | None,
     claim: Claim,
     budget: Budget,
     clock: Clock,
-) -> Flow[Written | Refused | Refusal]:
+) -> Written | Refused | Refusal:
     """Apply `transition` together with its message and the way to find the operation by its id.
 
     All of it is applied, or nothing; nothing, if it is refused for the tenant's quota.
@@ -58,7 +57,7 @@ def accept(
             # Nothing removes what is kept for a request that is not accepted.
             return refusal
         payload = Blob(at=message.payload_ref, data=message.payload.encode("ascii"), expires_at_s=0)
-        yield from retry.save(payload, budget, clock)
+        await retry.save(payload, budget, clock)
     whole = Commit(
         transition=transition,
         # One request may accept twice, under one owner.
@@ -66,9 +65,7 @@ def accept(
         messages=(message,),
         companion=pointer_to(record, claim, clock.now_ms()),
     )
-    reply = yield from quota_counting.commit(
-        whole, claim, budget, clock, lambda found: found == record
-    )
+    reply = await quota_counting.commit(whole, claim, budget, clock, lambda found: found == record)
     if isinstance(reply, Written):
         telemetry.accepted(record, clock.now_ms())
     if isinstance(reply, Written | Refused | Refusal):

@@ -15,8 +15,8 @@ from oncekey.engine.recorder import Recorder
 from oncekey.engine.replay import replay
 from oncekey.engine.reservation import ANSWER_MARGIN_MS, reserve
 from oncekey.errors import StoreError
-from oncekey.flow import commands, retry
-from oncekey.flow.commands import Raised
+from oncekey.flow import retry
+from oncekey.flow.commands import Invoke, Raised
 from oncekey.flow.retry import Budget
 from oncekey.record.outcome import RETRY_SOON_MS, Outcome, Reason, Refusal, Replayed
 from oncekey.record.record import Effects, Status
@@ -45,7 +45,7 @@ _KINDS = {
 _MOST_RESERVE_FAILURES = 3
 
 
-def attempt(
+async def attempt(
     claim: Claim,
     clock: Clock,
     *,
@@ -55,7 +55,7 @@ def attempt(
     reserving: Reserving = reserve,
     result_of: Callable[[BaseException], Result] = Raised,
     is_spent: Callable[[BaseException], bool] = never_spent,
-) -> Flow[Outcome]:
+) -> Outcome:
     """Carry out one request. The handler runs at most once, and only under a lease that is durable.
 
     A claim with a job is accepted, and its handler does not run here; a worker takes it up by
@@ -79,20 +79,20 @@ def attempt(
     proofs = _Proofs(is_not_executed, is_spent)
     begun: _Begun | Outcome | None = None
     try:
-        begun = yield from _begun(
+        begun = await _begun(
             claim, owner, budget, clock, reserving=reserving, proofs=proofs, has_bucket=has_bucket
         )
-        return (yield from begun.run(result_of)) if isinstance(begun, _Begun) else begun
+        return (await begun.run(result_of)) if isinstance(begun, _Begun) else begun
     except GeneratorExit:
         raise
     except BaseException as interruption:
         if not isinstance(begun, _Begun) or not begun.is_handed_out:
             # An exit, a cancellation or a signal's exception: nothing ran, and that is known here.
-            yield from _withdrawn(claim, owner, interruption, clock, call_timeout_ms)
+            await _withdrawn(claim, owner, interruption, clock, call_timeout_ms)
         raise
 
 
-def _begun(
+async def _begun(
     claim: Claim,
     owner: str,
     budget: Budget,
@@ -101,16 +101,16 @@ def _begun(
     reserving: Reserving,
     proofs: _Proofs,
     has_bucket: bool,
-) -> Flow[_Begun | Outcome]:
+) -> _Begun | Outcome:
     """An attempt that holds the lease, or what its caller gets at once. No handler has run."""
     try:
-        decision = yield from reserving(claim, owner, budget, clock)
+        decision = await reserving(claim, owner, budget, clock)
     except StoreError as error:
         return _unreserved(error, claim)
     if isinstance(decision, Replayed | Refusal):
         decision = limited(decision, claim, owner, clock.now_ms())
     if isinstance(decision, Replayed):
-        replayed = yield from replay(decision, budget, clock)
+        replayed = await replay(decision, budget, clock)
         if isinstance(replayed, Replayed):
             tell(claim.on_event, "replay", replayed.record)
         return replayed
@@ -121,13 +121,13 @@ def _begun(
             telemetry.refused(decision.reason, record, clock.now_ms())
             if decision.reason in _KINDS:
                 tell(claim.on_event, _KINDS[decision.reason], record)
-        return (yield from _findable(decision, claim, budget, clock))
+        return await _findable(decision, claim, budget, clock)
     recorder = Recorder(
         claim=claim, record=decision.record, clock=clock, budget=budget, has_bucket=has_bucket
     )
     if claim.deadline_ms <= clock.now_ms():
         # Reserving took all the time there was. Nothing ran, and the next attempt need not wait.
-        return (yield from recorder.give_back("no-time-left"))
+        return await recorder.give_back("no-time-left")
     telemetry.reserved(decision.record, clock.now_ms())
     operation = _operation(decision.record, claim)
     return _Begun(recorder, operation, _journal(recorder, proofs), proofs)
@@ -149,9 +149,9 @@ def _unreserved(error: StoreError, claim: Claim) -> Refusal:
     )
 
 
-def _withdrawn(
+async def _withdrawn(
     claim: Claim, owner: str, interruption: BaseException, clock: Clock, call_timeout_ms: int
-) -> Flow[None]:
+) -> None:
     """Give back what was reserved for `owner`, whose handler never ran.
 
     What stands there is read first, because it says what is done already. If the store does not
@@ -159,14 +159,14 @@ def _withdrawn(
     """
     budget = retry.few_tries(clock.now_ms(), call_timeout_ms)
     try:
-        met = yield from retry.read(claim.pk, budget, clock)
+        met = await retry.read(claim.pk, budget, clock)
     except StoreError as error:
         telemetry.store_unavailable(claim.identity.operation, error)
         return
     if met is None or met.owner != owner or met.status is not Status.IN_PROGRESS:
         return
     recorder = Recorder(claim=claim, record=met, clock=clock, budget=budget, has_bucket=False)
-    yield from recorder.give_back(type(interruption).__name__)
+    await recorder.give_back(type(interruption).__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class _Proofs:
     is_spent: Callable[[BaseException], bool] = field(repr=False)
 
 
-def _findable(refusal: Refusal, claim: Claim, budget: Budget, clock: Clock) -> Flow[Refusal]:
+async def _findable(refusal: Refusal, claim: Claim, budget: Budget, clock: Clock) -> Refusal:
     """`refusal` with a way to find the operation by its id, where its caller is told of one."""
     record = refusal.record
     if refusal.reason is not Reason.RUNNING or record is None:
@@ -187,7 +187,7 @@ def _findable(refusal: Refusal, claim: Claim, budget: Budget, clock: Clock) -> F
     if not claim.has_status_url or claim.settings.in_progress != "accepted":
         return refusal
     try:
-        yield from retry.save(pointer_to(record, claim, clock.now_ms()), budget, clock)
+        await retry.save(pointer_to(record, claim, clock.now_ms()), budget, clock)
     except StoreError as error:
         # Told to ask where nothing is found, the client would take it for lost.
         telemetry.store_unavailable(record.operation, error)
@@ -205,19 +205,19 @@ class _Begun:
     proofs: _Proofs
     is_handed_out: bool = False
 
-    def run(self, result_of: Callable[[BaseException], Result]) -> Flow[Outcome]:
+    async def run(self, result_of: Callable[[BaseException], Result]) -> Outcome:
         """Run the handler, and record how that ended."""
         self.is_handed_out = True
-        result = yield from _result(self.operation, self.journal)
+        result = await _result(self.operation, self.journal)
         journal, effects = self.journal, self.recorder.claim.effects
         accepts, is_spent = self.proofs.is_not_executed, self.proofs.is_spent
         if journal is None:
             disposition = decide(result, effects, accepts, is_spent=is_spent)
-            return (yield from self.recorder.end(result, disposition))
+            return await self.recorder.end(result, disposition)
         journal.close()
         doubts = journal.is_in_doubt
         disposition = decide(result, effects, accepts, is_in_doubt=doubts, is_spent=is_spent)
-        return (yield from recorded(self.recorder, journal, result_of).end(result, disposition))
+        return await recorded(self.recorder, journal, result_of).end(result, disposition)
 
 
 def _journal(recorder: Recorder, proofs: _Proofs) -> Journal | None:
@@ -234,9 +234,9 @@ def _journal(recorder: Recorder, proofs: _Proofs) -> Journal | None:
     )
 
 
-def _result(operation: Operation, journal: Journal | None) -> Flow[Result]:
+async def _result(operation: Operation, journal: Journal | None) -> Result:
     try:
-        return (yield from commands.invoke(operation, journal))
+        return await Invoke(operation, journal)
     except GeneratorExit:
         raise
     except BaseException as error:  # noqa: BLE001 -- it is recorded first, and then raised

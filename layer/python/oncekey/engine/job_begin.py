@@ -26,14 +26,13 @@ if TYPE_CHECKING:
     from oncekey.engine.claim import Claim
     from oncekey.engine.job import JobMessage
     from oncekey.engine.reservation import Write
-    from oncekey.flow.commands import Flow
     from oncekey.flow.retry import Budget
     from oncekey.record.record import Record
 
 
-def begin(
+async def begin(
     message: JobMessage, claim: Claim, owner: str, budget: Budget, clock: Clock
-) -> Flow[Decision]:
+) -> Decision:
     """Take up `message` for `owner`: a read, and one write where nothing stands in the way.
 
     When it returns `Held`, the lease is durable and ours, whatever answers were lost on the way. A
@@ -42,7 +41,7 @@ def begin(
     Raises:
         StoreError: as for `oncekey.engine.reservation.reserve`.
     """
-    met = yield from retry.read(message.pk, budget, clock)
+    met = await retry.read(message.pk, budget, clock)
     takes_over = False
     for _ in range(MOST_ROUNDS):
         decision = _decide(met, message, claim, owner, clock)
@@ -51,7 +50,7 @@ def begin(
         if isinstance(decision, Held | Replayed | Refusal):
             return decision
         takes_over = isinstance(decision, TakeOver)
-        reply = yield from retry.write(decision, budget, clock)
+        reply = await retry.write(decision, budget, clock)
         met = reply.record if isinstance(reply, Refused) else applied(decision, met)
     return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=SHORTEST_RETRY_AFTER_MS)
 

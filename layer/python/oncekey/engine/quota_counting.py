@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from oncekey.clock import Clock
     from oncekey.engine.claim import Claim
-    from oncekey.flow.commands import Flow
     from oncekey.flow.retry import Budget
     from oncekey.quotas.quota import Quota
     from oncekey.record.record import Record
@@ -51,13 +50,13 @@ class _Line:
     full_until_ms: list[int] = field(default_factory=list)
 
 
-def commit(
+async def commit(
     whole: Commit,
     claim: Claim,
     budget: Budget,
     clock: Clock,
     is_landed: Callable[[Record | None], bool],
-) -> Flow[Reply | Refusal]:
+) -> Reply | Refusal:
     """Apply `whole`; if it reserves a key under a quota, only together with the count of that.
 
     The record's own condition is judged first: a key that exists is never refused here. When it
@@ -68,7 +67,7 @@ def commit(
     """
     reserve = whole.transition
     if not isinstance(reserve, Reserve) or not claim.counts_keys:
-        return (yield from retry.commit(whole, budget, clock, is_landed))
+        return await retry.commit(whole, budget, clock, is_landed)
     memory = claim.quota_memory or QuotaMemory()
     lines = _lines(claim, memory, clock.now_ms())
     for number in range(_MOST_ROUNDS):
@@ -81,7 +80,7 @@ def commit(
             whole, token=_token(reserve, number), counts=tuple(line.open[0] for line in lines)
         )
         try:
-            reply = yield from retry.commit(counting, budget, clock, is_landed)
+            reply = await retry.commit(counting, budget, clock, is_landed)
         except StoreError as error:
             if error.contention != "counter":
                 raise
@@ -89,7 +88,7 @@ def commit(
         if not isinstance(reply, ConditionsFailed):
             return reply
         for refused in reply.counts:
-            yield from _learn(refused, lines, memory, budget, clock)
+            await _learn(refused, lines, memory, budget, clock)
     refusal = _full(claim, lines, clock.now_ms())
     if refusal is not None:
         return refusal
@@ -97,12 +96,12 @@ def commit(
     return Refusal(reason=Reason.STORE_UNAVAILABLE, retry_after_ms=RETRY_SOON_MS)
 
 
-def reserve(
+async def reserve(
     transition: Reserve, claim: Claim, budget: Budget, clock: Clock
-) -> Flow[Written | Refused | Refusal]:
+) -> Written | Refused | Refusal:
     """Reserve a key and count it, in one transaction; see `commit`."""
     whole = Commit(transition=transition, token="")
-    reply = yield from commit(whole, claim, budget, clock, lambda found: found == transition.record)
+    reply = await commit(whole, claim, budget, clock, lambda found: found == transition.record)
     if isinstance(reply, ConditionsFailed | Inapplicable):
         reason = reply.reason if isinstance(reply, Inapplicable) else "a condition failed"
         raise StoreError(f"the key cannot be counted: {reason}", transient=False)
@@ -207,16 +206,16 @@ def _token(transition: Reserve, number: int) -> str:
     return str(uuid.uuid5(uuid.UUID(record.operation_id), f"reserve {record.owner} {number}"))
 
 
-def _learn(
+async def _learn(
     refused: RefusedCount, lines: list[_Line], memory: QuotaMemory, budget: Budget, clock: Clock
-) -> Flow[None]:
+) -> None:
     """Go on with what has run out taken off, or else with the next shard that has room."""
     line = next(line for line in lines if line.open and line.open[0] == refused.count)
     if not _has_room(line, refused, memory, clock.now_ms()):
-        yield from _find_room(line, memory, budget, clock)
+        await _find_room(line, memory, budget, clock)
 
 
-def _find_room(line: _Line, memory: QuotaMemory, budget: Budget, clock: Clock) -> Flow[None]:
+async def _find_room(line: _Line, memory: QuotaMemory, budget: Budget, clock: Clock) -> None:
     """Read the shards of `line` up to one with room.
 
     A read costs a small part of a refused transaction, and holds nobody up. When there is no
@@ -224,7 +223,7 @@ def _find_room(line: _Line, memory: QuotaMemory, budget: Budget, clock: Clock) -
     """
     while line.open and _is_time_left(budget, clock):
         count = line.open[0]
-        counter = yield from retry.read_counter(count.name, budget, clock)
+        counter = await retry.read_counter(count.name, budget, clock)
         if _has_room(line, RefusedCount(count, counter), memory, clock.now_ms()):
             return
 

@@ -11,7 +11,7 @@ from oncekey.engine.replay import replay
 from oncekey.engine.reservation import outcome_unknown, running
 from oncekey.errors import StoreError
 from oncekey.flow import retry
-from oncekey.flow.commands import Answered, Flow, Unserialisable
+from oncekey.flow.commands import Answered, Unserialisable
 from oncekey.record.outcome import RETRY_SOON_MS, Failed, Outcome, Ran, Reason, Refusal, Replayed
 from oncekey.record.record import Record, Status
 from oncekey.record.stored_answer import NotKept
@@ -39,44 +39,44 @@ class Interruption(Recorder):
     def _may_have_acted(self) -> bool:
         return self.journal.may_have_acted
 
-    def _stopped(self, stop: Stop) -> Flow[Outcome]:
+    async def _stopped(self, stop: Stop) -> Outcome:
         telemetry.run_stopped(self.record, self.clock.now_ms(), str(stop))
         match stop.reason:
             case StopReason.LOST:
-                return (yield from self._lost(stop.met))
+                return await self._lost(stop.met)
             case StopReason.NO_TIME:
-                return (yield from self._out_of_time())
+                return await self._out_of_time()
             case StopReason.STORE:
                 error = stop.error or StoreError("not confirmed", transient=True)
-                return (yield from self._unconfirmed(error, None))
+                return await self._unconfirmed(error, None)
             case StopReason.INTERRUPTED:
-                return (yield from self._unconfirmed(None, None))
+                return await self._unconfirmed(None, None)
             case StopReason.STEPS_CHANGED | StopReason.RESULT_LOST:
-                yield from self._mark_unknown(str(stop), is_escalated=True)
+                await self._mark_unknown(str(stop), is_escalated=True)
                 return outcome_unknown(self.record, self.clock.now_ms())
 
-    def _out_of_time(self) -> Flow[Outcome]:
+    async def _out_of_time(self) -> Outcome:
         # The lease is over and the process alive: nobody kills it, so that it may ask once.
-        reply = yield from self._released(is_late=True)
+        reply = await self._released(is_late=True)
         if isinstance(reply, Refused):
-            return (yield from self._lost(reply.record))
+            return await self._lost(reply.record)
         return self._unfinished(self.record)
 
-    def _unconfirmed(
+    async def _unconfirmed(
         self, error: StoreError | None, result: Answered[Any] | Unserialisable | None
-    ) -> Flow[Outcome]:
+    ) -> Outcome:
         """What was sent may have been applied. A release says: it is refused if it was.
 
         `error` is why it is not known; None where the attempt was interrupted.
         """
-        reply = yield from self._released()
+        reply = await self._released()
         if isinstance(reply, Refused):
             met = reply.record
             if result is not None and self._is_landed(met):
-                return (yield from self._refused(met, result))
+                return await self._refused(met, result)
             if met is None or not self._is_in_doubt(met):
-                return (yield from self._lost(met))
-            yield from self._mark_unknown("step-not-confirmed")
+                return await self._lost(met)
+            await self._mark_unknown("step-not-confirmed")
             return outcome_unknown(met, self.clock.now_ms())
         if reply is None and self.journal.is_in_doubt:
             return outcome_unknown(self.record, self.clock.now_ms())
@@ -94,11 +94,11 @@ class Interruption(Recorder):
             is_outage=error.is_outage,
         )
 
-    def _released(self, *, is_late: bool = False) -> Flow[Written | Refused | None]:
+    async def _released(self, *, is_late: bool = False) -> Written | Refused | None:
         """The answer to a release; None where there is no time left for one, or none came."""
         record = self.record
         release = Release(pk=record.pk, owner=record.owner, retry=self._retry("not-confirmed"))
-        reply = yield from self._write_in_time(release, is_late=is_late)
+        reply = await self._write_in_time(release, is_late=is_late)
         if not isinstance(reply, Refused) or reply.record is None:
             return reply
         if self._is_released(reply.record):
@@ -110,20 +110,20 @@ class Interruption(Recorder):
             return reply
         # Its mark has landed, and it was never called: that is known.
         clear = ClearStep(pk=record.pk, owner=record.owner, step=started)
-        yield from self._write_in_time(clear, is_late=is_late)
-        return (yield from self._write_in_time(release, is_late=is_late))
+        await self._write_in_time(clear, is_late=is_late)
+        return await self._write_in_time(release, is_late=is_late)
 
     def _is_released(self, met: Record) -> bool:
         # Our own release landed and its answer was lost, or somebody else's said the same.
         return met.status is Status.FAILED_RETRYABLE and met.owner == self.record.owner
 
-    def _write_in_time(
+    async def _write_in_time(
         self, transition: Transition, *, is_late: bool
-    ) -> Flow[Written | Refused | None]:
+    ) -> Written | Refused | None:
         if not is_late and self.clock.now_ms() + self.budget.call_timeout_ms > self.budget.until_ms:
             return None
         try:
-            return (yield from retry.write(transition, self._until_the_deadline(), self.clock))
+            return await retry.write(transition, self._until_the_deadline(), self.clock)
         except StoreError as failed:
             telemetry.ending_not_recorded(self.record, self.clock.now_ms(), failed)
             return None
@@ -133,7 +133,7 @@ class Interruption(Recorder):
             met.status is Status.IN_PROGRESS and met.owner == self.record.owner and met.is_in_doubt
         )
 
-    def _lost(self, met: Record | None) -> Flow[Outcome]:
+    async def _lost(self, met: Record | None) -> Outcome:
         """The record is another's: nothing of this attempt that was not confirmed has happened."""
         now_ms = self.clock.now_ms()
         telemetry.ownership_lost(self.record, now_ms)
@@ -143,7 +143,7 @@ class Interruption(Recorder):
             return Refusal(reason=reason, retry_after_ms=RETRY_SOON_MS)
         match met.status:
             case Status.COMPLETED:
-                return (yield from replay(Replayed(met), self.budget, self.clock))
+                return await replay(Replayed(met), self.budget, self.clock)
             case Status.IN_PROGRESS:
                 return running(met, now_ms)
             case Status.UNKNOWN:
@@ -155,9 +155,9 @@ class Interruption(Recorder):
                 # Released in our name, or by a successor: what was called is not said undone.
                 return self._unfinished(met)
 
-    def _refused(self, met: Record | None, result: Answered[Any] | Unserialisable) -> Flow[Outcome]:
+    async def _refused(self, met: Record | None, result: Answered[Any] | Unserialisable) -> Outcome:
         if met is None or not self._is_landed(met):
-            return (yield from self._lost(met))
+            return await self._lost(met)
         if isinstance(result, Unserialisable):
             return Failed(result.error)
         expires_at_s = None if isinstance(met.response, NotKept) else met.expires_at_s

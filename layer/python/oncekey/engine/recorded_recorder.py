@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.effects.journal import Journal
-    from oncekey.flow.commands import Flow, Result
+    from oncekey.flow.commands import Result
     from oncekey.record.stored_answer import Blob, StoredAnswer
     from oncekey.record.transitions import Complete
 
@@ -40,12 +40,12 @@ class RecordedRecorder(Interruption):
 
     result_of: Callable[[BaseException], Result] = field(repr=False)
 
-    def end(self, result: Result, disposition: Disposition) -> Flow[Outcome]:
+    async def end(self, result: Result, disposition: Disposition) -> Outcome:
         """Record `result` as `disposition` says, unless the journal knows better.
 
         When it returns an answer of the handler's, what the handler has collected is applied.
         """
-        outcome = yield from self._ended(result, disposition)
+        outcome = await self._ended(result, disposition)
         if not isinstance(outcome, Refusal):
             return outcome
         stopped = self.journal.stopped
@@ -61,13 +61,13 @@ class RecordedRecorder(Interruption):
             return Ran(value=result.value, record=self.record, expires_at_s=None)
         return outcome
 
-    def _ended(self, result: Result, disposition: Disposition) -> Flow[Outcome]:
+    async def _ended(self, result: Result, disposition: Disposition) -> Outcome:
         journal = self.journal
         if journal.stopped is None and disposition is Disposition.COMPLETED:
             missed = journal.order.missed(self.record.steps)
             if missed is not None and isinstance(result, Answered) and result.is_failure:
                 # It failed on its way: the next attempt may come to what this one has missed.
-                return (yield from Recorder.end(self, result, Disposition.RETRYABLE))
+                return await Recorder.end(self, result, Disposition.RETRYABLE)
             if missed is not None:
                 journal.stop_for_changed_steps(missed)
             lost = journal.result_lost_of
@@ -75,32 +75,32 @@ class RecordedRecorder(Interruption):
                 # The step is done, and its handler was told of a mistake: it takes it for failed.
                 journal.lose_result_of(lost)
         if journal.stopped is not None:
-            return (yield from self._stopped(journal.stopped))
+            return await self._stopped(journal.stopped)
         if disposition is Disposition.UNKNOWN:
-            return (yield from self._in_doubt(result))
+            return await self._in_doubt(result)
         if disposition is Disposition.COMPLETED and isinstance(result, Answered | Unserialisable):
-            return (yield from self._complete_with(result))
-        return (yield from Recorder.end(self, result, disposition))
+            return await self._complete_with(result)
+        return await Recorder.end(self, result, disposition)
 
-    def _in_doubt(self, result: Result) -> Flow[Outcome]:
+    async def _in_doubt(self, result: Result) -> Outcome:
         started = self.record.steps.started
         name = started.name if started is not None else ""
-        yield from self._mark_unknown(f"step-in-doubt: {name}")
+        await self._mark_unknown(f"step-in-doubt: {name}")
         if isinstance(result, Answered) and not result.is_final:
             return Ran(value=result.value, record=self.record, expires_at_s=None)
         if isinstance(result, Raised) and not _is_answered(result.error):
             return Failed(result.error)
         return outcome_unknown(self.record, self.clock.now_ms())
 
-    def _complete_with(self, result: Answered[Any] | Unserialisable) -> Flow[Outcome]:
+    async def _complete_with(self, result: Answered[Any] | Unserialisable) -> Outcome:
         collected = self.journal.collected.take() if result.commits else Collected()
         try:
-            stored, companion = yield from self._stored(result, collected)
+            stored, companion = await self._stored(result, collected)
             transition = self._completion(stored)
             commit = self._commit(transition, collected, companion)
-            reply = yield from self._applied(commit)
+            reply = await self._applied(commit)
         except StoreError as failed:
-            return (yield from self._unconfirmed(failed, result))
+            return await self._unconfirmed(failed, result)
         if isinstance(reply, ConditionsFailed | Inapplicable):
             error = error_of(commit, reply)
             # Nothing was applied, so that no failure is final, even where failures are stored.
@@ -111,9 +111,9 @@ class RecordedRecorder(Interruption):
                 self.journal.is_not_executed,
                 is_spent=self.journal.is_spent,
             )
-            return (yield from self.end(instead, disposition))
+            return await self.end(instead, disposition)
         if isinstance(reply, Refused):
-            return (yield from self._refused(reply.record, result))
+            return await self._refused(reply.record, result)
         if isinstance(result, Unserialisable):
             return Failed(result.error)
         is_done = isinstance(stored, NotKept)
@@ -122,11 +122,11 @@ class RecordedRecorder(Interruption):
             value=result.value, record=self.record, expires_at_s=expires_at_s, is_done=is_done
         )
 
-    def _stored(
+    async def _stored(
         self, result: Answered[Any] | Unserialisable, collected: Collected
-    ) -> Flow[tuple[StoredAnswer, Blob | None]]:
+    ) -> tuple[StoredAnswer, Blob | None]:
         for blob in claimed(collected.messages):
-            yield from retry.save(blob, self._until_the_deadline(), self.clock)
+            await retry.save(blob, self._until_the_deadline(), self.clock)
         if isinstance(result, Unserialisable):
             return NotKept("answer-not-storable"), None
         expires_at_s = self.claim.expires_at_s(self.clock.now_ms()) + KEPT_LONGER_S
@@ -136,12 +136,12 @@ class RecordedRecorder(Interruption):
         if kept is None:
             pass
         elif kept.at.place is Place.OBJECT:
-            stored = yield from self._kept_as_object(stored, kept)
+            stored = await self._kept_as_object(stored, kept)
         elif collected.fits(len(kept.data)):
             return stored, kept
         else:
             # There is no room for it in the transaction: it is kept before, and means nothing yet.
-            yield from retry.save(kept, self._until_the_deadline(), self.clock)
+            await retry.save(kept, self._until_the_deadline(), self.clock)
         if isinstance(stored, NotKept):
             telemetry.answer_not_kept(self.record, self.clock.now_ms(), stored.reason)
         return stored, None
@@ -164,13 +164,13 @@ class RecordedRecorder(Interruption):
             expiring=tuple(expiring[: _MOST_ACTIONS - taken]),
         )
 
-    def _applied(self, commit: Commit) -> Flow[Written | Refused | ConditionsFailed | Inapplicable]:
+    async def _applied(self, commit: Commit) -> Written | Refused | ConditionsFailed | Inapplicable:
         budget = self._until_the_deadline()
         if commit.writes or commit.messages or commit.companion or commit.expiring:
-            return (yield from retry.commit(commit, budget, self.clock, self._is_landed))
+            return await retry.commit(commit, budget, self.clock, self._is_landed)
         assert commit.transition is not None
         # Half the price of a transaction of one.
-        return (yield from retry.write(commit.transition, budget, self.clock))
+        return await retry.write(commit.transition, budget, self.clock)
 
 
 def _is_answered(error: BaseException) -> bool:

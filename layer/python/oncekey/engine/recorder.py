@@ -39,7 +39,7 @@ from oncekey.telemetry.operation_event import tell
 if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.engine.claim import Claim
-    from oncekey.flow.commands import Flow, Result
+    from oncekey.flow.commands import Result
     from oncekey.record.record import Record
 
 # What is kept beside a record outlives it, so that a record in force never points at nothing.
@@ -56,35 +56,35 @@ class Recorder:
     budget: Budget
     has_bucket: bool
 
-    def end(self, result: Result, disposition: Disposition) -> Flow[Outcome]:
+    async def end(self, result: Result, disposition: Disposition) -> Outcome:
         """Record `result` as `disposition` says. When it returns, everything was done that can be.
 
         Never raises for the store's sake: where a record cannot be written its lease runs out,
         which means the same to everybody, only later.
         """
         if disposition is Disposition.COMPLETED and isinstance(result, Answered):
-            return (yield from self._complete(result))
+            return await self._complete(result)
         if disposition is Disposition.COMPLETED and isinstance(result, Unserialisable):
             # The work is done: its record must never be released because the answer cannot be kept.
-            yield from self._write_ending(NotKept("answer-not-storable"))
+            await self._write_ending(NotKept("answer-not-storable"))
             return Failed(result.error)
         if disposition is Disposition.NOT_EXECUTED:
-            refusal = yield from self.give_back(reason(result))
+            refusal = await self.give_back(reason(result))
             if isinstance(result, Raised) and ends_all(result.error):
                 # What ends the process or the task, or suspends it, is not ours to swallow.
                 return Failed(result.error)
             return refusal
         if disposition is Disposition.RETRYABLE:
-            yield from self._release(reason(result))
+            await self._release(reason(result))
         else:
-            yield from self._mark_unknown(reason(result))
+            await self._mark_unknown(reason(result))
         if isinstance(result, Answered):
             return Ran(value=result.value, record=self.record, expires_at_s=None)
         return Failed(result.error)
 
-    def give_back(self, why: str) -> Flow[Refusal]:
+    async def give_back(self, why: str) -> Refusal:
         """End an attempt that has done nothing, but for its steps on record; it may run again."""
-        yield from self._release(why)
+        await self._release(why)
         return self._unfinished(self.record)
 
     def _unfinished(self, record: Record | None) -> Refusal:
@@ -98,26 +98,26 @@ class Recorder:
         """Whether something that this attempt has not undone may have taken effect."""
         return bool(self.record.steps.finished)
 
-    def _complete(self, answered: Answered[Any]) -> Flow[Outcome]:
+    async def _complete(self, answered: Answered[Any]) -> Outcome:
         unrecorded = Ran(value=answered.value, record=self.record, expires_at_s=None)
         try:
-            stored = yield from self._kept(answered.stored)
+            stored = await self._kept(answered.stored)
         except StoreError as error:
             telemetry.answer_not_recorded(self.record, self.clock.now_ms(), error)
             return unrecorded
         if isinstance(stored, NotKept):
             telemetry.answer_not_kept(self.record, self.clock.now_ms(), stored.reason)
-        met = yield from self._write_ending(stored)
+        met = await self._write_ending(stored)
         if isinstance(met, StoreError):
             return unrecorded
         if isinstance(met, Refused):
-            return (yield from self._answer_in_place_of(answered, met.record))
+            return await self._answer_in_place_of(answered, met.record)
         # What is not kept cannot be promised until any time.
         if isinstance(stored, NotKept):
             return replace(unrecorded, is_done=True)
         return Ran(value=answered.value, record=self.record, expires_at_s=met)
 
-    def _kept(self, text: str) -> Flow[StoredAnswer]:
+    async def _kept(self, text: str) -> StoredAnswer:
         expires_at_s = self.claim.expires_at_s(self.clock.now_ms()) + KEPT_LONGER_S
         stored, blob = place_answer(
             text, self.record, expires_at_s=expires_at_s, has_bucket=self.has_bucket
@@ -125,9 +125,9 @@ class Recorder:
         if blob is None:
             return stored
         if blob.at.place is Place.OBJECT:
-            return (yield from self._kept_as_object(stored, blob))
+            return await self._kept_as_object(stored, blob)
         try:
-            yield from retry.save(blob, self._until_the_deadline(), self.clock)
+            await retry.save(blob, self._until_the_deadline(), self.clock)
         except StoreError as error:
             if error.transient:
                 # Where no item can be written, the record cannot be either.
@@ -135,22 +135,22 @@ class Recorder:
             return NotKept(f"it could not be kept: {error.reason}")
         return stored
 
-    def _kept_as_object(self, stored: StoredAnswer, blob: Blob) -> Flow[StoredAnswer]:
+    async def _kept_as_object(self, stored: StoredAnswer, blob: Blob) -> StoredAnswer:
         # The work is done, and the record can say so without the bucket: a bucket that is down must
         # cost neither the time to answer in nor the record.
         if self.clock.now_ms() + OBJECT_CALL_TIMEOUT_MS > self.budget.until_ms:
             return NotKept("no time was left to keep it")
         try:
-            yield from retry.save(blob, replace(self.budget, failures=0), self.clock)
+            await retry.save(blob, replace(self.budget, failures=0), self.clock)
         except StoreError as error:
             return NotKept(f"it could not be kept: {error.reason}")
         return stored
 
-    def _write_ending(self, stored: StoredAnswer) -> Flow[int | Refused | StoreError]:
+    async def _write_ending(self, stored: StoredAnswer) -> int | Refused | StoreError:
         """Complete: the expiry written, or what stood in the way, or why it is not known."""
         transition = self._completion(stored)
         try:
-            reply = yield from retry.write(transition, self._until_the_deadline(), self.clock)
+            reply = await retry.write(transition, self._until_the_deadline(), self.clock)
         except StoreError as error:
             telemetry.answer_not_recorded(self.record, self.clock.now_ms(), error)
             return error
@@ -166,7 +166,7 @@ class Recorder:
         )
         return Complete(pk=self.record.pk, owner=self.record.owner, ending=ending)
 
-    def _answer_in_place_of(self, answered: Answered[Any], met: Record | None) -> Flow[Outcome]:
+    async def _answer_in_place_of(self, answered: Answered[Any], met: Record | None) -> Outcome:
         now_ms = self.clock.now_ms()
         if met is None or met.operation_id != self.record.operation_id:
             # Another operation lives under the key by now, or none: what it says is no answer to
@@ -182,15 +182,15 @@ class Recorder:
             )
         telemetry.ownership_lost(self.record, now_ms)
         if met.status is Status.COMPLETED:
-            return (yield from replay(Replayed(met), self.budget, self.clock))
+            return await replay(Replayed(met), self.budget, self.clock)
         if met.status in {Status.IN_PROGRESS, Status.PENDING}:
             return running(met, now_ms)
         return outcome_unknown(met, now_ms)
 
-    def _release(self, why: str) -> Flow[None]:
+    async def _release(self, why: str) -> None:
         telemetry.not_executed(self.record, self.clock.now_ms(), why)
         release = Release(pk=self.record.pk, owner=self.record.owner, retry=self._retry(why))
-        yield from self._write_if_possible(release, self._until_the_deadline())
+        await self._write_if_possible(release, self._until_the_deadline())
 
     def _retry(self, why: str) -> Retry:
         now_ms = self.clock.now_ms()
@@ -204,18 +204,18 @@ class Recorder:
         # What has finished steps is evidence, and never expires.
         return bool(self.record.steps.finished)
 
-    def _mark_unknown(self, why: str, *, is_escalated: bool = False) -> Flow[None]:
+    async def _mark_unknown(self, why: str, *, is_escalated: bool = False) -> None:
         now_ms = self.clock.now_ms()
         telemetry.outcome_unknown(self.record, now_ms, why)
         tell(self.claim.on_event, "unknown", self.record)
         due = self.claim.due_after_lease(self.record.lease_until_ms or now_ms)
         doubt = Doubt(reason=why, due=due, escalated_at_ms=now_ms if is_escalated else None)
         mark = MarkUnknown(pk=self.record.pk, owner=self.record.owner, doubt=doubt)
-        yield from self._write_if_possible(mark, self.budget)
+        await self._write_if_possible(mark, self.budget)
 
-    def _write_if_possible(self, transition: Transition, budget: Budget) -> Flow[None]:
+    async def _write_if_possible(self, transition: Transition, budget: Budget) -> None:
         try:
-            yield from retry.write(transition, budget, self.clock)
+            await retry.write(transition, budget, self.clock)
         except StoreError as error:
             telemetry.ending_not_recorded(self.record, self.clock.now_ms(), error)
 

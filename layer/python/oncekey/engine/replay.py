@@ -13,11 +13,10 @@ from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.flow.commands import Flow
     from oncekey.flow.retry import Budget
 
 
-def replay(found: Replayed, budget: Budget, clock: Clock) -> Flow[Replayed | Refusal]:
+async def replay(found: Replayed, budget: Budget, clock: Clock) -> Replayed | Refusal:
     """The answer of a completed record, from wherever it is kept.
 
     One that is missing, damaged or was never kept is refused, and never a reason to run again.
@@ -26,7 +25,7 @@ def replay(found: Replayed, budget: Budget, clock: Clock) -> Flow[Replayed | Ref
     try:
         blob = None
         if isinstance(record.response, StoredRef):
-            blob = yield from retry.fetch(record.response, budget, clock)
+            blob = await retry.fetch(record.response, budget, clock)
         text = opened(record.response, blob)
     except StoreError as error:
         telemetry.store_unavailable(record.operation, error)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, assert_never
 
 from oncekey.engine import quota_counting
 from oncekey.engine.acceptance import accept, reaccept, release_dead, requeue, timed_out
-from oncekey.flow import commands, retry
+from oncekey.flow import retry
+from oncekey.flow.commands import Pause
 from oncekey.record.judgement import Verdict, judge
 from oncekey.record.outcome import Decision, Held, Reason, Refusal, Replayed
 from oncekey.record.record import Record, Status
@@ -31,7 +32,6 @@ from oncekey.telemetry.operation_event import tell
 if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.engine.claim import Claim
-    from oncekey.flow.commands import Flow
     from oncekey.flow.retry import Budget
     from oncekey.record.record import Due
 
@@ -51,7 +51,7 @@ _LONGEST_RETRY_AFTER_UNKNOWN_MS = 60_000
 Write = Reserve | Resume | Enqueue | Begin | TimeOut | TakeOver | ExpireLease | Release
 
 
-def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Decision]:
+async def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Decision:
     """Reserve the key for `owner`, in one round trip where nothing stands in the way.
 
     When it returns `Held`, the lease is durable and ours, whatever answers were lost on the way.
@@ -68,16 +68,16 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
     if claim.is_a_late_retry(clock.now_ms()) or is_large or claim.counts_keys:
         # What is under the key decides whether it may begin; a reserve would write over it. A
         # large payload is not kept for a repeat, and no repeat locks the counters of new keys.
-        met = yield from retry.read(claim.pk, budget, clock)
+        met = await retry.read(claim.pk, budget, clock)
     decision = decide(met, claim, owner, clock)
     polls, is_accepted, takes_over = 0, False, False
     for _ in range(MOST_ROUNDS):
         while (
             _is_running(decision) and (left_ms := _time_to_wait_ms(claim, wait_until_ms, clock)) > 0
         ):
-            yield from commands.pause(min(left_ms, _poll_delay_ms(polls)))
+            await Pause(min(left_ms, _poll_delay_ms(polls)))
             polls += 1
-            met = yield from retry.read(claim.pk, budget, clock)
+            met = await retry.read(claim.pk, budget, clock)
             decision = decide(met, claim, owner, clock)
         if isinstance(decision, Held | Replayed | Refusal):
             break
@@ -85,7 +85,7 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
             # It has failed since we accepted it: the queue's next delivery is its retry.
             return running(met, clock.now_ms())
         takes_over = isinstance(decision, TakeOver)
-        reply = yield from _sent(decision, met, claim, budget, clock)
+        reply = await _sent(decision, met, claim, budget, clock)
         if isinstance(reply, Refusal):
             return reply
         is_accepted |= isinstance(reply, Written) and _accepts(decision)
@@ -99,14 +99,14 @@ def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Flow[Deci
     return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=SHORTEST_RETRY_AFTER_MS)
 
 
-def _sent(
+async def _sent(
     decision: Write, met: Record | None, claim: Claim, budget: Budget, clock: Clock
-) -> Flow[Written | Refused | Refusal]:
+) -> Written | Refused | Refusal:
     if isinstance(decision, Enqueue | Reserve) and _accepts(decision):
-        return (yield from accept(decision, met, claim, budget, clock))
+        return await accept(decision, met, claim, budget, clock)
     if isinstance(decision, Reserve) and claim.counts_keys:
-        return (yield from quota_counting.reserve(decision, claim, budget, clock))
-    return (yield from retry.write(decision, budget, clock))
+        return await quota_counting.reserve(decision, claim, budget, clock)
+    return await retry.write(decision, budget, clock)
 
 
 def _accepts(decision: Write) -> bool:

@@ -1,77 +1,86 @@
-"""What the engine asks of the world, as values.
+"""What a flow asks of the world, as values that it awaits.
 
-One flow can thus serve real calls and scheduled interleavings alike.
+A flow is a coroutine: `reply = await Write(transition)` hands the command to whoever drives the
+flow, and goes on with the reply. The same flow thus serves threads, event loops and scheduled
+interleavings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Coroutine, Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
-    from oncekey.record.counter import Counter
-    from oncekey.record.record import Record
+    from oncekey.record.commit import Commit
     from oncekey.record.stored_answer import Blob, StoredRef
     from oncekey.record.transitions import Transition
-    from oncekey.store.store import Refused, Written
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
+class Asked(Generic[R]):
+    """A command; awaited, it gives its reply."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Asked[R], R, R]:
+        """Hand the command to the driver; its reply."""
+        return (yield self)
+
+
 @dataclass(frozen=True, slots=True)
-class Write:
+class Write(Asked["Written | Refused"]):
     """One conditional write; a `StoreError` is thrown into the flow."""
 
     transition: Transition
 
 
 @dataclass(frozen=True, slots=True)
-class Transact:
+class Transact(Asked["Written | Refused | ConditionsFailed | Inapplicable"]):
     """One fenced transaction; a `StoreError` is thrown into the flow."""
 
     commit: Commit
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class Read(Asked["Record | None"]):
     """One strongly consistent read; a `StoreError` is thrown into the flow."""
 
     pk: str
 
 
 @dataclass(frozen=True, slots=True)
-class ReadCounter:
+class ReadCounter(Asked["Counter | None"]):
     """One strongly consistent read of a counter; a `StoreError` is thrown into the flow."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Save:
+class Save(Asked[None]):
     """Save an answer beside its record; a `StoreError` is thrown into the flow."""
 
     blob: Blob
 
 
 @dataclass(frozen=True, slots=True)
-class Fetch:
+class Fetch(Asked[bytes | None]):
     """Fetch an answer from beside its record; a `StoreError` is thrown into the flow."""
 
     at: StoredRef
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Asked[None]):
     """Let about `duration_ms` milliseconds pass."""
 
     duration_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Invoke:
+class Invoke(Asked["Result"]):
     """Run the handler. Answers a `Result`, and never throws.
 
     `journal` is that of a recorded operation.
@@ -122,50 +131,4 @@ class Raised:
 
 Result = Answered[Any] | Unserialisable | Raised
 Command = Write | Transact | Read | ReadCounter | Save | Fetch | Pause | Invoke
-Flow = Generator[Command, Any, R]
-
-
-def write(transition: Transition) -> Flow[Written | Refused]:
-    """Ask for one write."""
-    reply: Written | Refused = yield Write(transition)
-    return reply
-
-
-def transact(commit: Commit) -> Flow[Written | Refused | ConditionsFailed | Inapplicable]:
-    """Ask for one transaction."""
-    reply: Written | Refused | ConditionsFailed | Inapplicable = yield Transact(commit)
-    return reply
-
-
-def read(pk: str) -> Flow[Record | None]:
-    """Ask for one read."""
-    reply: Record | None = yield Read(pk)
-    return reply
-
-
-def read_counter(name: str) -> Flow[Counter | None]:
-    """Ask for one read of a counter."""
-    reply: Counter | None = yield ReadCounter(name)
-    return reply
-
-
-def save(blob: Blob) -> Flow[None]:
-    """Ask for an answer to be kept."""
-    yield Save(blob)
-
-
-def fetch(at: StoredRef) -> Flow[bytes | None]:
-    """Ask for a kept answer."""
-    reply: bytes | None = yield Fetch(at)
-    return reply
-
-
-def pause(duration_ms: int) -> Flow[None]:
-    """Ask for time to pass."""
-    yield Pause(duration_ms)
-
-
-def invoke(operation: Any, journal: Any) -> Flow[Result]:
-    """Ask for the handler to be run."""
-    reply: Result = yield Invoke(operation, journal)
-    return reply
+Flow = Coroutine[Any, Any, R]

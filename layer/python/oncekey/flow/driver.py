@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from inspect import GEN_CLOSED, getgeneratorstate
+from inspect import CORO_CLOSED, getcoroutinestate
 from typing import TYPE_CHECKING, TypeVar
 
 from oncekey.flow.commands import (
@@ -46,7 +46,7 @@ def drive(
     Whatever comes in between is thrown into the flow, an exit or a signal's exception as well: the
     flow knows what it has begun.
     """
-    go_on: Callable[[], Command] = partial(next, flow)
+    go_on: Callable[[], Command] = partial(flow.send, None)
     while True:
         try:
             reply = perform(go_on(), store, clock, invocation)
@@ -55,7 +55,7 @@ def drive(
             result: R = end.value
             return result
         except BaseException as error:
-            if getgeneratorstate(flow) == GEN_CLOSED:
+            if getcoroutinestate(flow) == CORO_CLOSED:
                 raise
             go_on = partial(flow.throw, error)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextvars import copy_context
 from functools import partial
-from inspect import GEN_CLOSED, getgeneratorstate
+from inspect import CORO_CLOSED, getcoroutinestate
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from oncekey.flow.commands import Command, Flow, Invoke, Pause
@@ -38,7 +38,7 @@ async def drive_async(
     already, and this flow is a part of it.
     """
     cancelled: asyncio.CancelledError | None = None
-    go_on: Callable[[], Command] = partial(next, flow)
+    go_on: Callable[[], Command] = partial(flow.send, None)
     try:
         while True:
             try:
@@ -65,7 +65,7 @@ async def drive_async(
                 # The coroutine is closed: nothing can be awaited any more, and the lease runs out.
                 raise
             except BaseException as error:
-                if getgeneratorstate(flow) == GEN_CLOSED:
+                if getcoroutinestate(flow) == CORO_CLOSED:
                     if cancelled is not None and error is not cancelled:
                         # What the flow had to say of it is recorded; the cancellation is its
                         # caller's.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from oncekey.errors import StoreError
-from oncekey.flow import commands
+from oncekey.flow.commands import Asked, Fetch, Pause, Read, ReadCounter, Save, Transact, Write
 from oncekey.record.commit import ConditionsFailed, Inapplicable
 from oncekey.record.stored_answer import OBJECT_CALL_TIMEOUT_MS, Place
 from oncekey.store.store import Refused
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.clock import Clock
-    from oncekey.flow.commands import Flow
     from oncekey.record.commit import Commit
     from oncekey.record.counter import Counter
     from oncekey.record.record import Record
@@ -79,21 +78,21 @@ def delay_ms(failures: int, random_fraction: float) -> int:
     return int(longest * (1 + random_fraction) / 2)
 
 
-def write(transition: Transition, budget: Budget, clock: Clock) -> Flow[Written | Refused]:
+async def write(transition: Transition, budget: Budget, clock: Clock) -> Written | Refused:
     """Apply `transition`, sent again unchanged after a transient failure, within `budget`.
 
     Raises:
         StoreError: the last failure. The transition may have been applied.
     """
-    return (yield from _repeated(lambda: commands.write(transition), budget, clock))
+    return await _repeated(Write(transition), budget, clock)
 
 
-def commit(
+async def commit(
     whole: Commit,
     budget: Budget,
     clock: Clock,
     is_landed: Callable[[Record | None], bool],
-) -> Flow[Written | Refused | ConditionsFailed | Inapplicable]:
+) -> Written | Refused | ConditionsFailed | Inapplicable:
     """Apply a commit, sent again unchanged after a transient failure, within `budget`.
 
     `is_landed` says of a record whether the commit has been applied to it.
@@ -102,52 +101,52 @@ def commit(
         StoreError: the last failure. The commit may have been applied.
     """
     doubts_before = budget.doubts
-    reply = yield from _repeated(lambda: commands.transact(whole), budget, clock)
+    reply = await _repeated(Transact(whole), budget, clock)
     is_refused = isinstance(reply, ConditionsFailed | Inapplicable)
     if not is_refused or budget.doubts == doubts_before or whole.transition is None:
         return reply
     # An earlier sending may have been applied: then a condition failed on its own writes. Or it may
     # land still, so that the refusal is not the last word.
-    met = yield from read(whole.transition.pk, budget, clock)
+    met = await read(whole.transition.pk, budget, clock)
     if is_landed(met):
         return Refused(met)
     raise StoreError("an earlier sending may still be applied", transient=True)
 
 
-def read(pk: str, budget: Budget, clock: Clock) -> Flow[Record | None]:
+async def read(pk: str, budget: Budget, clock: Clock) -> Record | None:
     """Read a record, again after a transient failure, within `budget`.
 
     Raises:
         StoreError: the last failure.
     """
-    return (yield from _repeated(lambda: commands.read(pk), budget, clock))
+    return await _repeated(Read(pk), budget, clock)
 
 
-def read_counter(name: str, budget: Budget, clock: Clock) -> Flow[Counter | None]:
+async def read_counter(name: str, budget: Budget, clock: Clock) -> Counter | None:
     """Read a quota's counter, again after a transient failure, within `budget`.
 
     Raises:
         StoreError: the last failure.
     """
-    return (yield from _repeated(lambda: commands.read_counter(name), budget, clock))
+    return await _repeated(ReadCounter(name), budget, clock)
 
 
-def save(blob: Blob, budget: Budget, clock: Clock) -> Flow[None]:
+async def save(blob: Blob, budget: Budget, clock: Clock) -> None:
     """Save an answer beside its record, again after a transient failure, within `budget`.
 
     Raises:
         StoreError: the last failure.
     """
-    yield from _repeated(lambda: commands.save(blob), _for(blob.at, budget), clock)
+    await _repeated(Save(blob), _for(blob.at, budget), clock)
 
 
-def fetch(at: StoredRef, budget: Budget, clock: Clock) -> Flow[bytes | None]:
+async def fetch(at: StoredRef, budget: Budget, clock: Clock) -> bytes | None:
     """Fetch a kept answer, again after a transient failure, within `budget`.
 
     Raises:
         StoreError: the last failure.
     """
-    return (yield from _repeated(lambda: commands.fetch(at), _for(at, budget), clock))
+    return await _repeated(Fetch(at), _for(at, budget), clock)
 
 
 def _for(at: StoredRef, budget: Budget) -> Budget:
@@ -156,11 +155,11 @@ def _for(at: StoredRef, budget: Budget) -> Budget:
     return replace(budget, call_timeout_ms=max(budget.call_timeout_ms, OBJECT_CALL_TIMEOUT_MS))
 
 
-def _repeated(call: Callable[[], Flow[R]], budget: Budget, clock: Clock) -> Flow[R]:
+async def _repeated(command: Asked[R], budget: Budget, clock: Clock) -> R:
     failures = crowded = 0
     while True:
         try:
-            return (yield from call())
+            return await command
         except StoreError as error:
             failures += 1
             if error.contention in _CROWDS:
@@ -172,4 +171,4 @@ def _repeated(call: Callable[[], Flow[R]], budget: Budget, clock: Clock) -> Flow
             is_over = not error.transient or (crowded >= _MOST_IN_A_CROWD and budget.is_bounded)
             if is_over or not budget.allows(clock.now_ms() + delay):
                 raise
-        yield from commands.pause(delay)
+        await Pause(delay)

@@ -16,7 +16,6 @@ from oncekey.store.store import Refused
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.flow.commands import Flow
     from oncekey.flow.retry import Budget
     from oncekey.record.record import Record
     from oncekey.record.transitions import Ending, SettleStep, Transition
@@ -36,14 +35,14 @@ def is_stopped(record: Record) -> bool:
     )
 
 
-def end_stopped(
+async def end_stopped(
     record: Record,
     frees: SettleStep,
     ending: Ending,
     budget: Budget,
     clock: Clock,
     settings: Settings,
-) -> Flow[Record | None]:
+) -> Record | None:
     """End a stopped operation with `ending`, as an attempt of its own that runs no handler.
 
     Only the owner of an attempt completes recorded effects. So the record is freed, resumed and
@@ -53,24 +52,24 @@ def end_stopped(
     Raises:
         StoreError: it may or may not have been ended; say it again.
     """
-    met = yield from _written(frees, record, budget, clock)
+    met = await _written(frees, record, budget, clock)
     if met.owner != frees.new_owner:
         return met
     owner, until_ms = clock.new_owner(), clock.now_ms() + _LEASE_MS
     due = Due(shard=record.due_shard, at_ms=until_ms + settings.reconcile_grace_ms)
     lease = Lease(owner=owner, until_ms=until_ms, due=due, effects=Effects.RECORDED)
     resume = Resume(pk=record.pk, seen=seen(met), lease=lease)
-    met = yield from _written(resume, met, budget, clock)
+    met = await _written(resume, met, budget, clock)
     if met.owner != owner:
         return met
     complete = Complete(pk=record.pk, owner=owner, ending=ending)
-    met = yield from _written(complete, met, budget, clock)
+    met = await _written(complete, met, budget, clock)
     return None if (met.owner, met.status) == (owner, Status.COMPLETED) else met
 
 
-def _written(transition: Transition, record: Record, budget: Budget, clock: Clock) -> Flow[Record]:
+async def _written(transition: Transition, record: Record, budget: Budget, clock: Clock) -> Record:
     """The record after `transition`, written now or, its answer being lost, before."""
-    reply = yield from retry.write(transition, budget, clock)
+    reply = await retry.write(transition, budget, clock)
     if not isinstance(reply, Refused):
         return applied(transition, record)
     # Nobody else draws the same owner.

@@ -20,7 +20,6 @@ from oncekey.telemetry import webhooks as webhook_telemetry
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.flow.commands import Flow
     from oncekey.flow.retry import Budget
     from oncekey.record.identity import Identity
     from oncekey.store.store import Store
@@ -88,7 +87,7 @@ def collected(published: Publish, record: Record, store: Store) -> Collected:
     return messages
 
 
-def take_on(record: Record, messages: Collected, budget: Budget, clock: Clock) -> Flow[Receipt]:
+async def take_on(record: Record, messages: Collected, budget: Budget, clock: Clock) -> Receipt:
     """Write `record` and its message, unless the event is on record already.
 
     When it returns `TAKEN_ON`, both are durable, whatever answers were lost on the way, and the
@@ -99,13 +98,13 @@ def take_on(record: Record, messages: Collected, budget: Budget, clock: Clock) -
             been written, or neither; the next delivery finds out.
     """
     for blob in claimed(messages.messages):
-        yield from retry.save(blob, budget, clock)
+        await retry.save(blob, budget, clock)
     whole = Commit(
         transition=Reserve(record=record, now_ms=record.created_at_ms),
         token=token(record.operation_id, record.owner, 0),
         messages=tuple(messages.messages),
     )
-    reply = yield from retry.commit(whole, budget, clock, lambda found: found == record)
+    reply = await retry.commit(whole, budget, clock, lambda found: found == record)
     match reply:
         case Written():
             telemetry.accepted(record, clock.now_ms())
@@ -124,13 +123,13 @@ def take_on(record: Record, messages: Collected, budget: Budget, clock: Clock) -
             raise StoreError("the event cannot be taken on", transient=False)
 
 
-def is_on_record(identity: Identity, budget: Budget, clock: Clock) -> Flow[Receipt]:
+async def is_on_record(identity: Identity, budget: Budget, clock: Clock) -> Receipt:
     """`REPEAT` if the event was taken on before, else `NOT_SEEN`.
 
     Raises:
         StoreError: the store did not answer within `budget`.
     """
-    met = yield from retry.read(identity.partition_key(), budget, clock)
+    met = await retry.read(identity.partition_key(), budget, clock)
     if met is None or met.status is not Status.COMPLETED or met.is_expired(clock.now_ms()):
         return Receipt.NOT_SEEN
     return Receipt.REPEAT

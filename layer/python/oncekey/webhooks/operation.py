@@ -219,7 +219,7 @@ def _told(receipt: Receipt | Answer, heard: _Heard) -> Answer:
     return answered(receipt, heard.request) if isinstance(receipt, Receipt) else receipt
 
 
-def _bare(messages: Collected, record: Record, budget: Budget, clock: Clock) -> Flow[Receipt]:
+async def _bare(messages: Collected, record: Record, budget: Budget, clock: Clock) -> Receipt:
     run = BareRun(
         operation_id=record.operation_id,
         clock=clock,
@@ -227,5 +227,5 @@ def _bare(messages: Collected, record: Record, budget: Budget, clock: Clock) -> 
         call_timeout_ms=budget.call_timeout_ms,
         collected=messages,
     )
-    yield from run.apply()
+    await run.apply()
     return Receipt.TAKEN_ON
