@@ -166,7 +166,7 @@ def test_a_payload_that_is_gone_is_not_carried_out(world: World) -> None:
     service = TableAccepting(world)
     service.send(LARGE)
     (message,) = world.messages
-    world.bucket.delete_object(Bucket=BUCKET, Key=message["claim"]["name"])
+    world.bucket.delete_object(Bucket=BUCKET, Key=message["payload_ref"]["name"])
 
     with pytest.raises(EnvelopeUnreadable, match="gone or damaged"):
         service.perform()
