@@ -191,6 +191,20 @@ def test_the_design_names_every_member_of_other_items() -> None:
     assert names_in("## Messages in the queue") == sent
 
 
+def test_the_places_to_change_are_there() -> None:
+    """architecture.md names only files and folders that exist as the places to change.
+
+    Red when a module is renamed and the page is not.
+    """
+    text = (DESIGN / "architecture.md").read_text("utf-8")
+    cells = [cell for row in rows(text, "## Where to change what") for cell in row[1:]]
+    named = re.findall(r"`([a-z_]+(?:/[a-z_]*)+(?:\.py)?|[a-z_]+\.py)`", " ".join(cells))
+    bases = (ROOT, ROOT / "layer/python/oncekey")
+
+    assert named
+    assert [each for each in named if not any((base / each).exists() for base in bases)] == []
+
+
 def test_every_code_block_is_run_by_a_test() -> None:
     """A block is Python that a test runs, commands or a drawing; nothing else is fenced."""
     run = examples_run_by(ROOT / "tests")

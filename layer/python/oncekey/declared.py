@@ -57,9 +57,9 @@ def second_operation(
 ) -> list[str]:
     """Declare `protected`, which runs `function`; the fault, if another function has the name.
 
-    It is one within a module, or within a function that declares both; and anywhere in a Lambda,
-    where whatever is loaded serves together. StoredRef, such as in tests, which load the handlers
-    of many functions, a second module's is logged.
+    A second use of a name is a fault within one module, within one function, and anywhere in a
+    Lambda, where all loaded handlers serve together. In other places, such as tests that load the
+    handlers of many functions, a second module's use of the name is logged.
     """
     if getattr(function, _MARK, None) == operation:
         return ["it is decorated twice: its key would be in use whenever it is asked for"]

@@ -121,8 +121,8 @@ class idempotent:  # noqa: N801 -- written as a decorator
         retention: how long answers are kept, 24 h by default. A later repeat is a new operation.
         after_expiry: `run` (the default), or `gone`, which answers 410 to a repeat for `gone_for`
             (24 h by default) after the retention.
-        mode: `sync`, or `async` for long work: the request is accepted (202), and a worker runs the
-            handler; see `oncekey.queued`.
+        mode: `sync`, or `queued` for long work: the request is accepted (202), and a worker runs
+            the handler; see `oncekey.queued`.
         start_within: how long an accepted request may wait for a worker, 1 h by default; then its
             answer is a 408, which is final.
         on_abandoned: what becomes of half-done work whose client never comes back, with `recorded`
