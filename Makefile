@@ -9,7 +9,7 @@ READY := .venv/.ready
 PYTHON_SOURCES := layer functions infra tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test chaos check fix layer synth deploy-local lock clean
+.PHONY: help demo dev test proof chaos check fix layer synth deploy-local lock clean
 
 help:  ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,8 +29,11 @@ demo: $(READY)  ## play retried, raced, killed and lost requests against the rea
 dev: $(READY)  ## run the reference service on http://127.0.0.1:8080 (or PORT=...)
 	@$(BIN)/oncekey dev --port $(PORT)
 
-test: $(READY)  ## run the tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+test: $(READY)  ## run the tests, without those of `make proof`
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not proof"
+
+proof: $(READY)  ## run the largest worlds, the kill matrices and the deployments
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m proof
 
 chaos: $(READY)  ## the running service under every fault at once, for forty seconds
 	CHAOS_S=40 $(BIN)/python -m pytest -s tests/e2e/test_everything_at_once.py

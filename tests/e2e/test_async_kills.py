@@ -165,6 +165,7 @@ def test_killed_while_it_works_a_request_takes_effect_once(
                 assert story.calls[WORKER + 1 :][1:3] == [RELAY, VOID]
 
 
+@pytest.mark.proof
 @pytest.mark.requirement("E6")
 @pytest.mark.case(11)
 @pytest.mark.parametrize("first", ["client", "queue"])

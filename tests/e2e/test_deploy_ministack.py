@@ -18,6 +18,9 @@ from infra.local_deployment.stories import MinistackDeployment, on_ministack
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# A deployment takes about half a minute.
+pytestmark = pytest.mark.proof
+
 
 @pytest.fixture(scope="module")
 def deployment() -> Iterator[MinistackDeployment]:

@@ -19,6 +19,9 @@ from oncekey_local.description import Setting
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# A deployment takes about half a minute.
+pytestmark = pytest.mark.proof
+
 
 @pytest.fixture(scope="module")
 def deployment() -> Iterator[MotoDeployment]:

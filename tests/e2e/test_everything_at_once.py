@@ -44,6 +44,7 @@ def service() -> Iterator[Client]:
         yield Client(dev)
 
 
+@pytest.mark.proof
 @pytest.mark.fault("K4.5")
 @pytest.mark.fault("K4.8")
 def test_under_all_faults_at_once_nothing_happens_twice_and_all_is_final_within_a_minute(

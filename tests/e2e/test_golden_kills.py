@@ -40,10 +40,10 @@ FUNCTIONS = [API, RELAY, WORKER]
 KILLED = [
     *(("one payment", function) for function in FUNCTIONS),
     # Before the worker nothing knows of it.
-    ("a declined payment", WORKER),
+    pytest.param("a declined payment", WORKER, marks=pytest.mark.proof),
     # Each request is a process of its own.
     ("two payments", RELAY),
-    ("two payments", WORKER),
+    pytest.param("two payments", WORKER, marks=pytest.mark.proof),
 ]
 
 
@@ -166,6 +166,7 @@ def test_killed_before_and_after_every_call_a_payment_is_charged_once(
     }
 
 
+@pytest.mark.proof
 @pytest.mark.requirement("C18")
 @pytest.mark.case(11)
 @pytest.mark.parametrize("function", FUNCTIONS)

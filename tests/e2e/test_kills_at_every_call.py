@@ -138,6 +138,7 @@ def test_killed_before_and_after_every_call_an_operation_takes_effect_once(
     assert asked_at == (in_doubt if handler == "unkeyed" else set())
 
 
+@pytest.mark.proof
 @pytest.mark.requirement("E6")
 @pytest.mark.case(11)
 @pytest.mark.case(57)

@@ -162,7 +162,7 @@ def test_operation_and_report_look_absent_to_another_tenant(reports: Client) -> 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["delivered again", "asked for again"])
 def test_a_report_whose_worker_was_killed_is_made_once(reports: Client, is_lost: bool) -> None:
     """SIGKILL in the middle of the work: until the lease is over the client is told 202 with the
-    same id; then the message, delivered again, is worked on as attempt 2. Where the queue has lost
+    same id; then a later attempt works on the message, delivered again. Where the queue has lost
     it, the client's own retry brings the next.
 
     Red when a dead attempt holds its operation for good, or the next is another operation.
@@ -197,6 +197,6 @@ def test_a_report_whose_worker_was_killed_is_made_once(reports: Client, is_lost:
     # Only a client that asks for it has it accepted again.
     assert ("pending" in statuses) == is_lost
     check_made_once(client, key, accepted)
-    assert record_of(client, accepted)["attempt"]["N"] == "2"
+    assert int(record_of(client, accepted)["attempt"]["N"]) >= 2
     assert client.ask(key).json()["unknown"] == 100
     client.quiet()

@@ -86,6 +86,7 @@ def test_killed_between_and_inside_steps_no_finished_step_runs_again(
                 assert story.asked == done.count(STEP) % 2
 
 
+@pytest.mark.proof
 @pytest.mark.requirement("E1")
 @pytest.mark.parametrize("handler", ["keyed-steps", "unkeyed-steps-async"])
 def test_an_owner_that_wakes_after_a_takeover_changes_nothing_and_begins_no_step(
@@ -116,6 +117,7 @@ def is_about_to_charge_without_a_key(calls: tuple[str, ...], stop: Stop) -> bool
     return calls is UNKEYED and upcoming[:1] == (CHARGE,)
 
 
+@pytest.mark.proof
 @pytest.mark.requirement("E1")
 @pytest.mark.case(11)
 @pytest.mark.parametrize("handler", ["keyed-steps-async"])

@@ -16,6 +16,7 @@ from tests.simulation.explorer import explore
 from tests.simulation.history import Told
 from tests.simulation.mutations_of_effects import SETTLED_TWICE
 from tests.simulation.scenario import ALL_FAULTS, Caller, Kind, Plan, Scenario, Step, Until, Work
+from tests.support.proof import with_largest_in_proof
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,8 +128,16 @@ SCENARIOS = {
 }
 
 
+LARGEST = (
+    "two-workers-two-faults",
+    "two-settlements-and-the-next",
+    "webhook-and-resolver",
+    "crash-and-reconciler-and-next",
+)
+
+
 @pytest.mark.requirement("E1", "E2", "E6", "C2")
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", with_largest_in_proof(SCENARIOS, *LARGEST))
 def test_every_interleaving_is_exact_and_answered_at_last(
     name: str, record_property: Callable[[str, object], None]
 ) -> None:

@@ -19,6 +19,7 @@ from tests.simulation.broken_stores import BrokenStore
 from tests.simulation.explorer import explore
 from tests.simulation.scenario import DEFAULTS, Caller, Kind, Plan, Scenario, Step, Until, Work
 from tests.simulation.workers import JobsWorld, Worker, judge_jobs
+from tests.support.proof import with_largest_in_proof
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +89,9 @@ SCENARIOS = {
 }
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(
+    "name", with_largest_in_proof(SCENARIOS, "two-workers", "accepted-again-and-late")
+)
 def test_no_interleaving_of_clients_and_workers_breaks_a_rule(name: str) -> None:
     """An unrecorded handler runs once, a 408 is given only where nothing was done, each acceptance
     has its one message that is not lost, and all that is accepted is answered or in doubt at last.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, get_args
 
+import pytest
+
 from oncekey.record.outcome import Reason, Refusal
 from oncekey.record.transitions import (
     ClearStep,
@@ -43,6 +45,7 @@ def _history(seed: int) -> History:
     return world.history()
 
 
+@pytest.mark.proof
 def test_no_fixed_seed_breaks_a_rule() -> None:
     """Faults, deaths, skewed clocks and settlers at random break no rule, and all end well."""
     _assert_none_fails(FIXED_SEEDS)
@@ -60,6 +63,7 @@ def test_a_seed_makes_the_same_run_again() -> None:
         assert [str(event) for event in first.events] == [str(event) for event in second.events]
 
 
+@pytest.mark.proof
 def test_the_fixed_seeds_reach_everything() -> None:
     """Each transition is applied, refused, and lands late in some run; each refusal is given."""
     applied: set[type] = set()
