@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +19,19 @@ if TYPE_CHECKING:
 # How long an example takes is the machine's affair; a slow one is no failure.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """All temporary files of a run are in one folder, which the run removes at its end.
+
+    The CDK, killed processes and servers leave theirs behind.
+    """
+    if hasattr(config, "workerinput"):
+        # This process shares the tests with others, and has inherited their folder.
+        return
+    folder = tempfile.mkdtemp(prefix="oncekey-tests-")
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
