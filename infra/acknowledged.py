@@ -1,7 +1,7 @@
-"""What cdk-nag and cfn-lint find in our templates and we leave as it is, each with its reason.
+"""The findings of cdk-nag and cfn-lint in our templates that we accept, each with its reason.
 
-A test holds their findings against this list: one that is not here fails it, and so does an entry
-that nothing is found of any more.
+A test compares their findings with this list. It fails on a finding that is not here, and on an
+entry that no longer occurs.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Acknowledged:
-    """A finding of `tool` that stays: its rule and the resource, as regular expressions, and why.
+    """An accepted finding of `tool`: its rule and resource, as regular expressions, and the reason.
 
-    A resource is a construct's path to cdk-nag, and a logical id to cfn-lint.
+    For cdk-nag a resource is a construct's path, for cfn-lint a logical id.
     """
 
     tool: str
@@ -23,7 +23,7 @@ class Acknowledged:
     reason: str
 
     def covers(self, tool: str, rule: str, resource: str) -> bool:
-        """Whether this entry speaks of that finding."""
+        """Whether this entry accepts that finding."""
         return (
             tool == self.tool
             and re.fullmatch(self.rule, rule) is not None
@@ -36,20 +36,20 @@ ACKNOWLEDGED = (
         tool="cdk-nag",
         rule=r"AwsSolutions-IAM5\[Resource::\*\]",
         resource=r".*/Role/DefaultPolicy/Resource",
-        reason="Tracing: xray:PutTraceSegments and PutTelemetryRecords know no resource to name.",
+        reason="Tracing: xray:PutTraceSegments and PutTelemetryRecords have no resource to name.",
     ),
     Acknowledged(
         tool="cdk-nag",
         rule=r"AwsSolutions-IAM5\[Resource::.*(ResponsesBucket|Answers).*/(reports/)?\*\]",
         resource=r".*/Role/DefaultPolicy/Resource",
-        reason="The objects of one bucket: their keys are hashes and ids that nobody knows before.",
+        reason="The objects of one bucket. Their keys are hashes and ids, not known in advance.",
     ),
     Acknowledged(
         tool="cdk-nag",
         rule=r"AwsSolutions-L1",
         resource=r".*/Function/Resource",
         reason=(
-            "The layer is tested and bundled for Python 3.13; -c python_version=3.14 takes the"
+            "The layer is tested and bundled for Python 3.13. -c python_version=3.14 selects the"
             " newest runtime."
         ),
     ),
@@ -58,26 +58,26 @@ ACKNOWLEDGED = (
         rule=r"AwsSolutions-S1",
         resource=r".*/(ResponsesBucket|Answers)/Default/Resource",
         reason=(
-            "Only functions reach the bucket, and every one logs its operation. An access log is a"
-            " second bucket to protect: bucket_props takes one."
+            "Only functions read the bucket, and each logs its operation. An access log would be a"
+            " second bucket to protect. bucket_props accepts one."
         ),
     ),
     Acknowledged(
         tool="cdk-nag",
         rule=r"AwsSolutions-APIG4",
         resource=r".*/Api/POST--webhooks(--stripe)?/Resource",
-        reason="A provider has no token of ours. Its signature is checked before anything is done.",
+        reason="A provider has no token of ours. Its signature is verified before anything else.",
     ),
     Acknowledged(
         tool="cdk-nag",
         rule=r"AwsSolutions-SQS3",
         resource=r".*/(GivenUp|Escalated)/Resource",
-        reason="People empty these queues: nothing receives from them that could fail too often.",
+        reason="People empty these queues. No function receives from them that could fail.",
     ),
     Acknowledged(
         tool="cfn-lint",
         rule=r"W3005",
         resource=r".*Function[0-9A-F]{8}",
-        reason="The CDK waits for the role's policy, and names the role once more; it is harmless.",
+        reason="The CDK waits for the role's policy, and names the role again. That is harmless.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Alarms: somebody is told of what a service cannot repair by itself."""
+"""The alarms of the reference service: what it cannot repair by itself."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from oncekey_local.description import ScheduleTrigger, Service
 
 _OF_STREAMS = (
-    "Of what a stream has given up: look which records it names, remove the cause, and put their"
-    " items into the table again."
+    "Lambda gave up records of a stream. Fix the cause shown in the function's log. The reconciler"
+    " sends messages that are still in the outbox; put the items of another table into it again."
 )
 _OF_RECONCILERS = (
-    "Of an operation that nobody could settle: find out from the provider what happened, and settle"
-    " it (oncekey.settle) by the reference that the message holds."
+    "An operation could not be settled. Ask the provider what happened, then call oncekey.settle"
+    " with the reference in the message."
 )
 _OF_SCHEDULES = (
-    "Of a scheduled run that has failed: remove the cause, and invoke the function with the event"
-    " that the message holds, unless the next run has made up for it."
+    "A scheduled run failed. Fix the cause shown in its log; the next run continues. If there is"
+    " no next run soon, invoke the function with the event in the message."
 )
 
 
@@ -38,10 +38,10 @@ def add_alarms(
     functions: list[IdempotentFunction],
     api: IdempotentHttpApi,
 ) -> None:
-    """Create an alarm for each queue that nothing is triggered by, and for what has become slow.
+    """Create the alarms of the functions, tables, API, schedules, streams, ledgers and queues.
 
-    Those queues hold dead letters, and what was given up. One message in them is one too many: it
-    stays there until a person has looked at it.
+    A queue without a worker holds dead letters or escalations. Only a person takes messages from
+    it, so its alarm is on from the first message.
     """
     alarms = Observability(
         scope, "Alarms", functions=functions, tables=[*resources.tables.values()], apis=[api]
@@ -60,7 +60,7 @@ def add_alarms(
                 alarms.watch_ledger(name, ledger=ledger, service=told_as)
     for name in unattended(service):
         alarms.watch_depth(pascal(name), resources.queues[name], advice=_advice(name, service))
-    # An output of the stack, whose name is what a person looks for.
+    # The name of the stack's output must be easy to find.
     CfnOutput(alarms, "TopicArn", value=alarms.topic.topic_arn).override_logical_id("AlarmTopicArn")
 
 
@@ -73,15 +73,15 @@ def _period(schedule: ScheduleTrigger) -> Duration:
 def _advice(name: str, service: Service) -> str:
     if any(name == queue.dead_letters for queue in service.queues):
         return (
-            f"Queue {name} holds messages that nobody works on: look at them, remove the cause, and"
-            " redrive them."
+            f"Queue {name} holds dead letters. Look at them and at the worker's log, fix the cause,"
+            " then move them back (aws sqs start-message-move-task)."
         )
     streams = {trigger.on_failure for one in service.functions for trigger in one.streams}
     reconcilers = {to for one in service.functions if one.reconciles for to in one.sends_to}
     schedules = {one.schedule.on_failure for one in service.functions if one.schedule}
     return " ".join(
         [
-            f"Queue {name} holds what waits for a person.",
+            f"Queue {name} holds messages for a person.",
             *([_OF_RECONCILERS] if name in reconcilers else []),
             *([_OF_STREAMS] if name in streams else []),
             *([_OF_SCHEDULES] if name in schedules else []),
@@ -90,7 +90,7 @@ def _advice(name: str, service: Service) -> str:
 
 
 def unattended(service: Service) -> list[str]:
-    """The queues, by their names in the description, whose messages wait for a person."""
+    """The names of the queues, in the description, that no function works on."""
     attended = {trigger.queue for function in service.functions for trigger in function.queues}
     names = [name for queue in service.queues for name in (queue.name, queue.dead_letters)]
     return [name for name in names if name not in attended]

@@ -1,7 +1,7 @@
 """Write the CloudFormation templates of the reference service: `python -m infra.app`.
 
-The CDK's command line runs this too (cdk.json) and passes its `-c name=value` along; without it,
-the same option stands here. No AWS call is made and no account is needed.
+The CDK's command line runs this too (cdk.json) and passes its `-c name=value` on. Called directly,
+it takes the same option. It makes no AWS call and needs no account.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     context = dict(parser.parse_args(arguments).context)
     try:
         use_packaged_node()
-        # Importing the CDK starts node, so it has to wait for the line above.
+        # Importing the CDK starts node, so the line above must run first.
         from infra.composition import compose  # noqa: PLC0415
 
         app = compose(context=context, outdir=os.environ.get("CDK_OUTDIR", "cdk.out"))

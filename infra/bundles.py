@@ -1,4 +1,4 @@
-"""The folder of what is made once and kept: layers, tools, and environments of their own."""
+"""The cache folder for layers, tools and separate environments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CACHE = ROOT / ".bundles"
 
 
 def publish(made: Path, folder: Path) -> None:
-    """Give a finished folder its name; whoever was first with the same content has done so."""
+    """Give a finished folder its name, unless another run has done so with the same content."""
     try:
         made.rename(folder)
     except OSError:

@@ -1,7 +1,7 @@
 """The CDK's command line, one version for everybody: `python -m infra.cdk_cli deploy --all ...`.
 
-It comes from the machine's own npm registry, once, and runs on the project's own node. What was
-fetched is held against a hash that stands here, so that no registry has to be trusted.
+npm fetches it once, from the registry of the machine's configuration, and it runs on the project's
+own node. The package is checked against the hash below, so no registry has to be trusted.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from infra.bundles import CACHE, publish
 from infra.node import packaged_npm, use_packaged_node
 
 VERSION = "2.1148.1"
-# The package has no dependencies, so this is all that has to be locked. `npm view aws-cdk@VERSION
-# dist.integrity` tells it; a new version wants a new one.
+# The package has no dependencies, so one hash is enough. Each version has its own, which
+# `npm view aws-cdk@VERSION dist.integrity` prints.
 INTEGRITY = (
     "sha512-"
     "K3d02L17IwmAuiBWNuX1DzYhKUs9GrKYI7bZnGJfJ1bKz9ymXFxfudBOL3rUb8JAusDNSULiQU2fsJH7kyY2XA=="
@@ -34,7 +34,7 @@ def cdk_command(*, cache: Path = CACHE) -> list[str]:
         The start of a command; the CDK's own arguments follow.
 
     Raises:
-        RuntimeError: npm cannot fetch the package, or it is not the one that is expected here.
+        RuntimeError: npm cannot fetch the package, or its hash is not the expected one.
     """
     use_packaged_node()
     folder = cache / f"aws-cdk-{VERSION}"
@@ -49,7 +49,7 @@ def cdk_command(*, cache: Path = CACHE) -> list[str]:
 def _fetch(into: Path) -> Path:
     command = [os.environ["JSII_NODE"], packaged_npm(), "pack", "--silent", f"aws-cdk@{VERSION}"]
     done = subprocess.run(
-        # Its own log would go into the home folder.
+        # Otherwise npm writes a log into the home folder.
         [*command, "--logs-max=0"],
         cwd=into,
         capture_output=True,
@@ -67,8 +67,8 @@ def _unpack(archive: Path, into: Path) -> None:
     found = f"sha512-{base64.b64encode(digest).decode()}"
     if found != INTEGRITY:
         raise RuntimeError(
-            f"npm has brought an aws-cdk {VERSION} that is another than the expected one:"
-            f" its hash is {found}, and not {INTEGRITY}"
+            f"npm fetched an aws-cdk {VERSION} with another hash than the expected one:"
+            f" {found}, not {INTEGRITY}"
         )
     with tarfile.open(archive) as packed:
         packed.extractall(into, filter="data")

@@ -1,6 +1,6 @@
-"""The app: the description's two stacks for one environment.
+"""The app: the two stacks of the description for one environment.
 
-The packages of the CDK start node as they are imported: call `infra.node.use_packaged_node` first.
+Importing the CDK starts node, so call `infra.node.use_packaged_node` first.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class CheckedApp(App):
-    """An app that says in one sentence why it is not synthesised."""
+    """An app whose failed synthesis gives the reasons in one error."""
 
     def synth(self, **options: Any) -> CloudAssembly:
         """Write the templates.
 
         Raises:
-            ValueError: Times do not fit: says which, why, and what would be safe.
+            ValueError: A check of the templates failed. The message has each fault and its fix.
         """
         try:
             return super().synth(**options)
@@ -47,7 +47,7 @@ class CheckedApp(App):
 
 
 def _unacknowledged(folder: Path) -> set[str]:
-    """The texts of what was found and is nobody's wish."""
+    """The texts of the findings that are not acknowledged."""
     report = json.loads((folder / "validation-report.json").read_text("utf-8"))
     return {
         violation["description"]
@@ -63,14 +63,14 @@ def compose(
 
     Args:
         service: What to deploy.
-        context: Context values beside those that the CDK's command line hands over.
+        context: Context values besides those of the CDK's command line.
         outdir: Where the templates go; a temporary folder by default.
 
     Raises:
-        ValueError: The context asks for an environment that does not exist, or has a name that
-            nobody knows; says which there are.
+        ValueError: The context names an unknown stage, or has an unknown name. The message lists
+            the known ones.
     """
-    # Without the version report the templates are the same whoever synthesises them.
+    # Without the version report, every machine makes the same templates.
     app = CheckedApp(context=context, outdir=outdir, analytics_reporting=False)
     faults = unknown_names(app.node.get_all_context())
     if faults:

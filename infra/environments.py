@@ -1,4 +1,4 @@
-"""Where the service is deployed to: one frozen, checked value for each stage."""
+"""What differs between stages: one checked, frozen value for each."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 
 
 class Stage(StrEnum):
-    """What a deployment is for; it decides what happens to the data when it is deleted."""
+    """What a deployment is for. It decides whether data is kept when it is deleted."""
 
     DEV = "dev"
     PRODUCTION = "production"
 
 
-# Stands in a dev template until `-c jwt_issuer=...` names the real one. API Gateway looks the
-# issuer up while it creates the authorizer, so a deployment that forgot it fails and is not open.
+# Used in a dev template until `-c jwt_issuer=...` names the real one. API Gateway looks the issuer
+# up when it creates the authorizer, so a deployment without a real one fails and is never open.
 EXAMPLE_ISSUER = "https://issuer.example.com/"
 EXAMPLE_AUDIENCE = "payments"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """All that differs from one deployment to the next."""
+    """Everything that differs between deployments."""
 
     stage: Stage
-    # Tables survive the deletion of their stack and refuse their own.
+    # Tables are kept when their stack is deleted, and are protected against deletion.
     keeps_data: bool
     log_retention_days: int
-    # The default stage's throttle, over all callers together.
+    # The throttle of the API's stage, for all callers together.
     requests_per_second: int
     burst_requests: int
     jwt_issuer: str
@@ -43,7 +43,7 @@ class Environment:
     provider_url: str
     # The Secrets Manager secret that holds the provider's API key. It exists before the deployment.
     provider_api_key_secret: str
-    # The same with what the provider signs its webhooks with.
+    # The same for the secrets that the provider signs its webhooks with.
     webhook_secret: str
     # The functions' Python and processor, for which the layer is made.
     runtime: LayerTarget
@@ -74,9 +74,9 @@ _PROFILES = {
     ),
     Stage.PRODUCTION: _Profile(
         keeps_data=True,
-        # Longer than the longest dispute about a payment that support is asked to explain.
+        # Longer than the longest dispute about a payment.
         log_retention_days=180,
-        # The account's default limit is 10,000 a second; one service must not use it all.
+        # The account's default limit is 10,000 a second. One service must not use all of it.
         requests_per_second=500,
         burst_requests=1000,
         defaults={
@@ -87,7 +87,7 @@ _PROFILES = {
     ),
 }
 
-# What `-c name=value` may say.
+# The names that `-c name=value` accepts.
 CONTEXT_NAMES = (
     "stage",
     "jwt_issuer",
@@ -98,11 +98,11 @@ CONTEXT_NAMES = (
     "python_version",
     "architecture",
 )
-# Names with these in them are the CDK's own, or those of packages for it.
+# Names with these characters belong to the CDK or to packages for it.
 _OF_THE_CDK = ("@", ":")
-# The CDK's command line keeps these beside its own.
+# The CDK's command line adds these.
 _OF_THE_COMMAND_LINE = frozenset({"acknowledged-issue-numbers", "cli-telemetry"})
-# In every stage alike.
+# The same in every stage.
 _RUNTIME = {
     "python_version": LayerTarget.python_version,
     "architecture": LayerTarget.architecture,
@@ -154,10 +154,10 @@ def environment_from(context: Mapping[str, object]) -> Environment:
 
 
 def unknown_names(context: Iterable[str]) -> list[str]:
-    """What is wrong with the names of context values: one that is misspelt would say nothing.
+    """The faults in the names of context values. A misspelled one would have no effect.
 
     Args:
-        context: All names in the CDK's context, its own and those of its packages among them.
+        context: All names in the CDK's context, also its own and those of its packages.
     """
     faults = []
     for name in sorted(context):
@@ -183,6 +183,7 @@ def _is_https(url: str) -> bool:
 
 
 def _is_loopback(url: str) -> bool:
-    # An emulator's functions run beside the stand-ins that they call; in Lambda nobody listens.
+    # An emulator's functions run on the machine of the stand-ins that they call. In Lambda nothing
+    # listens there.
     parts = urlsplit(url)
     return parts.scheme == "http" and parts.hostname in {"127.0.0.1", "localhost"}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_event_sources(created: ServiceFunction, function: Function, resources: Resources) -> None:
-    """Let streams and queues call the function, with exactly the grants that they need."""
+    """Let streams and queues call the function, with the exact grants that they need."""
     for stream in function.streams:
         connect_stream(
             created,

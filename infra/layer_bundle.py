@@ -26,14 +26,13 @@ if TYPE_CHECKING:
 
 # Lambda takes 250 MB for a function and all its layers together, unzipped:
 # https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
-# Far below it, so that a dependency that brings another 20 MB along is noticed; loading it would
-# cost every cold start.
+# Far below that, so that a dependency of another 20 MB is noticed. It would slow every cold start.
 MAX_SIZE_MB = 40
 
-# Counted up when the same packages become other files, so that no old folder is taken for a new.
+# Raise it when the same packages give other files, so that no old folder is used as a new one.
 _FORMAT = 1
 _UNWANTED_FOLDERS = {"__pycache__", "tests"}
-# Of the installer's own notes the licences must ship; METADATA says what they are the licences of.
+# Of pip's notes, the licences must ship, and METADATA, which says what they are for.
 _KEPT_NOTES = re.compile(r"METADATA|(?:LICEN[CS]E|NOTICE|COPYING|AUTHORS).*", re.IGNORECASE)
 # 1980-01-01T00:00:00Z, the first moment that a ZIP file can name.
 _MODIFIED_S = 315_532_800
@@ -69,14 +68,14 @@ class LayerBundle:
 def bundle_layer(target: LayerTarget, *, cache: Path = CACHE) -> LayerBundle:
     """Make the layer, or find it in `cache`.
 
-    When it returns, the folder is complete, and nothing changes it any more: another run of another
-    content makes another folder. Packages are fetched where the cache has none of this lock and
-    this target, by pip, from wherever the machine's own configuration says. A run that is killed
-    leaves a folder with a temporary name, which nobody takes for a layer.
+    When it returns, the folder is complete and never changes. Other content goes into another
+    folder. If the cache has no packages of this lock and target, pip fetches them from the index of
+    the machine's configuration. A killed run leaves a folder with a temporary name, which is never
+    used as a layer.
 
     Raises:
-        RuntimeError: A package cannot be had or has another hash than the locked one; the layer is
-            larger than `MAX_SIZE_MB`.
+        RuntimeError: A package cannot be fetched or has another hash than the locked one, or the
+            layer is larger than `MAX_SIZE_MB`.
     """
     requirements = locked_requirements(ROOT, target)
     cache.mkdir(parents=True, exist_ok=True)
@@ -94,13 +93,13 @@ def bundle_layer(target: LayerTarget, *, cache: Path = CACHE) -> LayerBundle:
     )
     if size_bytes > MAX_SIZE_MB * 1e6:
         raise RuntimeError(
-            f"{bundle.summary()}: too large; look with `du` in {folder} what has grown"
+            f"{bundle.summary()}: too large; find out with `du` in {folder} what has grown"
         )
     return bundle
 
 
 def _packages(requirements: str, target: LayerTarget, cache: Path) -> Path:
-    """The folder with the locked packages of this target, without what no function needs."""
+    """The folder with the locked packages of this target, pruned."""
     inputs = f"{_FORMAT}\n{target.python_version}\n{target.platform}\n{requirements}"
     folder = cache / f"packages-{hashlib.sha256(inputs.encode()).hexdigest()[:32]}"
     if not folder.is_dir():
@@ -115,7 +114,7 @@ def _packages(requirements: str, target: LayerTarget, cache: Path) -> Path:
 
 
 def _install(lock: Path, target: LayerTarget, folder: Path) -> None:
-    """Unpack the wheels for another machine than this one: nothing of them is run or compiled."""
+    """Unpack the wheels of another machine. Nothing of them is run or compiled."""
     command = [
         *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
         *("--no-input", "--no-deps", "--no-compile", "--require-hashes", "--only-binary", ":all:"),
@@ -130,7 +129,7 @@ def _install(lock: Path, target: LayerTarget, folder: Path) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Leave out caches, tests, commands, and what the installer notes about this installation."""
+    """Remove caches, tests, commands, and pip's notes about this installation."""
     # Where pip puts the packages' commands.
     shutil.rmtree(folder / "bin", ignore_errors=True)
     for path in sorted(folder.rglob("*"), reverse=True):
@@ -155,7 +154,7 @@ def _copy_own_code(python: Path) -> None:
 
 
 def _link(source: str, destination: str) -> None:
-    """Share the bytes with the cache, where the file system can."""
+    """Share the bytes with the cache, if the file system can."""
     try:
         os.link(source, destination)
     except OSError:
@@ -163,14 +162,14 @@ def _link(source: str, destination: str) -> None:
 
 
 def _normalise(folder: Path) -> None:
-    """Let no trace of who made it, or when, be left."""
+    """Remove every trace of who made it, and when."""
     for path in [folder, *folder.rglob("*")]:
         path.chmod(0o755 if path.is_dir() else 0o644)
         os.utime(path, (_MODIFIED_S, _MODIFIED_S))
 
 
 def measure(folder: Path) -> tuple[str, int, int]:
-    """Digest, size in bytes and number of the files."""
+    """The digest, the size in bytes and the number of the files."""
     whole, size_bytes, files = hashlib.sha256(), 0, 0
     for name, content in _contents(folder):
         whole.update(f"{name}\0{hashlib.sha256(content).hexdigest()}\n".encode())
@@ -187,7 +186,7 @@ def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make the layer, and say how large it is."""
+    """Make the layer, and print its size."""
     parser = argparse.ArgumentParser(prog="python -m infra.layer_bundle", description=main.__doc__)
     parser.add_argument("--python", default=LayerTarget.python_version, metavar="3.13")
     parser.add_argument("--architecture", choices=ARCHITECTURES, default=LayerTarget.architecture)

@@ -1,7 +1,7 @@
-"""Which locked packages the layer carries: those of the reference service, and all that they need.
+"""The locked packages of the layer: those of the reference service, and their dependencies.
 
-One lock holds for the whole project, so that what is tested is what ships. Here the layer's part of
-it is picked out, for the processor and the Python of Lambda rather than of this machine.
+The whole project has one lock, so the tested versions are the shipped ones. This module picks the
+layer's part of it, for the processor and the Python of Lambda rather than of this machine.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 ARCHITECTURES = {"arm64": "aarch64", "x86_64": "x86_64"}
 PYTHON_VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 
-# "The runtime brings boto3": its own parts come with it. What another package asks for as well,
-# such as urllib3, ships all the same, for nobody promises that the runtime goes on bringing it.
+# Lambda's runtime has boto3 and its own parts. A package that others need too, such as urllib3, is
+# in the layer, because AWS does not promise that the runtime keeps it.
 BROUGHT_BY_LAMBDA = frozenset({"boto3", "botocore", "s3transfer"})
 
 _PROJECT = "oncekey"
@@ -55,7 +55,7 @@ class LayerTarget:
 
     @property
     def markers(self) -> dict[str, str]:
-        """What markers are held against (PEP 508): the values of Lambda, not of this machine."""
+        """The values for markers (PEP 508): those of Lambda, not of this machine."""
         return {
             **{name: str(value) for name, value in default_environment().items()},
             "implementation_name": "cpython",
@@ -71,7 +71,7 @@ class LayerTarget:
 
 
 def target_faults(python_version: str, architecture: str) -> list[str]:
-    """What is wrong with these two as a Lambda runtime, one phrase each."""
+    """The faults of these two as a Lambda runtime, one phrase each."""
     known = (
         ("python_version", python_version, PYTHON_VERSIONS),
         ("architecture", architecture, tuple(ARCHITECTURES)),
@@ -91,7 +91,7 @@ class _Pin:
 
 
 def locked_requirements(root: Path, target: LayerTarget, *, extra: str = "reference") -> str:
-    """Picks the part of the lock that the layer needs.
+    """Pick the part of the lock that the layer needs.
 
     Args:
         root: The folder of pyproject.toml and requirements.lock.
@@ -102,8 +102,8 @@ def locked_requirements(root: Path, target: LayerTarget, *, extra: str = "refere
         A requirements file with a version and hashes for every package, in order of their names.
 
     Raises:
-        RuntimeError: The lock lacks a package, or the installed one, which says what else is
-            needed, is absent or of another version; all are named.
+        RuntimeError: A package is not in the lock, not installed, or installed in another version.
+            The message lists all of them.
     """
     pins = dict(_pins((root / "requirements.lock").read_text("utf-8"), target))
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
@@ -126,7 +126,7 @@ def locked_requirements(root: Path, target: LayerTarget, *, extra: str = "refere
     names = _closure(extras[extra], extras, needs, target)
     if faults:
         raise RuntimeError(
-            "the layer's dependencies cannot be told: " + "; ".join(faults) + "; run `make synth`, "
+            "the layer's dependencies are not known: " + "; ".join(faults) + "; run `make synth`, "
             "which installs what is locked, or `make lock`"
         )
     return "".join(pins[name].text for name in sorted(names))
@@ -138,7 +138,7 @@ def _closure(
     needs: Callable[[str], Iterable[str]],
     target: LayerTarget,
 ) -> set[str]:
-    """All that `roots` need, except what Lambda brings and what only that needs."""
+    """All that `roots` need, except what Lambda has and what only that needs."""
     pending = [(Requirement(text), "") for text in roots]
     seen: set[tuple[str, str]] = set()
     while pending:

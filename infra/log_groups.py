@@ -1,4 +1,4 @@
-"""How long the logs of a stage are kept, in the CDK's words."""
+"""How long the logs of a stage are kept, as a value of the CDK."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ _RETENTION = {7: logs.RetentionDays.ONE_WEEK, 180: logs.RetentionDays.SIX_MONTHS
 
 
 def log_retention(environment: Environment) -> logs.RetentionDays:
-    """For how long logs are kept there."""
+    """How long logs are kept in this environment."""
     return _RETENTION[environment.log_retention_days]

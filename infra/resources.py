@@ -1,4 +1,4 @@
-"""What functions are given of the stateful stack."""
+"""The resources of the stateful stack that functions use."""
 
 from __future__ import annotations
 

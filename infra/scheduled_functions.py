@@ -1,4 +1,4 @@
-"""The functions of the reference service that the clock calls."""
+"""The functions of the reference service that run on a schedule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from oncekey_local.description import BucketName, Function, QueueUrl, ScheduleTr
 RECONCILER_FUNCTION = Function(
     name="reconciler",
     handler="functions.reconciler.handler.handler",
-    # It stops in time by itself, and a run that meets more than it can do leaves it to the next.
+    # It stops by itself in time. Work that is left is for the next run.
     timeout_s=60,
     schedule=ScheduleTrigger(every_minutes=1),
     environment={
@@ -20,7 +20,7 @@ RECONCILER_FUNCTION = Function(
         **FOR_PROVIDER,
         **FOR_LOGS,
     },
-    # Rows of refunds whose function did not live to write them, and work that is handed back.
+    # Rows of refunds that a dead function did not write, and work that is handed to the worker.
     writes=("refunds", "outbox"),
     scans=("outbox",),
     reconciles="idempotency",
@@ -32,14 +32,14 @@ RECONCILER_FUNCTION = Function(
 LEDGER_FUNCTION = Function(
     name="ledger",
     handler="functions.ledger.handler.handler",
-    # As long as AWS's guide lets a function run. The provider gives a hundred charges a call, so
-    # that a quarter of an hour is enough for some hundred thousand a day.
+    # Lambda's maximum. The provider returns a hundred charges a call, so a quarter of an hour is
+    # enough for some hundred thousand charges a day.
     timeout_s=900,
-    # A run reads what no other writes, and what it does twice is the same. Its window is that of
-    # the event, so that of a later attempt is the same, too.
+    # A second run does no harm: it reads the same rows and writes the same report. The window comes
+    # from the event, so a later attempt has the same one.
     schedule=ScheduleTrigger(daily_at_hour_utc=4, max_attempts=3, on_failure="escalated"),
     environment={
-        # What is younger may still be under way, and is not compared.
+        # Younger payments may still be in progress, and are not compared.
         "LEDGER_SETTLING_S": "3600",
         "ONCEKEY_RESPONSE_BUCKET": BucketName("responses"),
         "PAYMENTS_TABLE": TableName("payments"),

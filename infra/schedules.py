@@ -1,4 +1,4 @@
-"""A function that is called by the clock, as the description says."""
+"""The schedule of a function, as the description has it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_schedule(created: ServiceFunction, schedule: ScheduleTrigger, resources: Resources) -> None:
-    """Let a rule call the function, whose runs may overlap."""
+    """Let a rule call the function. Runs may overlap."""
     connect_schedule(
         created,
         expression=schedule_expression(schedule),
@@ -26,7 +26,7 @@ def add_schedule(created: ServiceFunction, schedule: ScheduleTrigger, resources:
 
 
 def schedule_expression(schedule: ScheduleTrigger) -> str:
-    """A schedule in EventBridge's words, whose hours are UTC's.
+    """A schedule as EventBridge writes it, in UTC.
 
     https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html
     """

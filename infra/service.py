@@ -1,6 +1,6 @@
 """The reference service: what the CDK app deploys and what the local runtime starts.
 
-Imported by the local runtime too, so it names nothing of the CDK.
+The local runtime imports it too, so it must not import the CDK.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from oncekey_local.description import (
 PAYMENTS_FUNCTION = Function(
     name="payments",
     handler="functions.payments.handler.handler",
-    # Two calls of DynamoDB, and what it takes to be patient with them; it calls nobody else.
+    # Two calls of DynamoDB, with time for their retries. It calls nobody else.
     timeout_s=20,
     routes=(
         Route(
@@ -55,8 +55,8 @@ PAYMENTS_FUNCTION = Function(
 REFUNDS_FUNCTION = Function(
     name="refunds",
     handler="functions.refunds.handler.handler",
-    # A refund takes the provider about 2 s, and at worst two tries of 8 s each. The API gives up at
-    # 29 s, and would leave the run without a reader.
+    # A refund takes the provider about 2 s, and at worst two tries of 8 s each. The API waits for
+    # 29 s only, and nobody would get the answer of a longer run.
     timeout_s=22,
     routes=(
         Route(
@@ -81,10 +81,10 @@ REFUNDS_FUNCTION = Function(
 WEBHOOKS_FUNCTION = Function(
     name="webhooks",
     handler="functions.webhooks.handler.handler",
-    # One call of DynamoDB; the layer answers within 4 s in any case.
+    # One call of DynamoDB. The layer always answers within 4 s.
     timeout_s=10,
     memory_mb=256,
-    # The provider has no token of ours: its signature says who calls.
+    # The provider has no token of ours. Its signature says who calls.
     routes=(Route(method="POST", path="/webhooks/stripe", authorized=False),),
     environment={
         "ONCEKEY_TABLE": TableName("idempotency"),
@@ -124,7 +124,7 @@ REPORTS_FUNCTION = Function(
 OPERATIONS_FUNCTION = Function(
     name="operations",
     handler="functions.operations.handler.handler",
-    # Two reads of DynamoDB, or three.
+    # Two or three reads of DynamoDB.
     timeout_s=10,
     memory_mb=256,
     routes=(Route(method="GET", path="/operations/{operation_id}"),),
@@ -139,8 +139,8 @@ OPERATIONS_FUNCTION = Function(
 RELAY_FUNCTION = Function(
     name="outbox-relay",
     handler="functions.outbox_relay.handler.handler",
-    # Five calls of the queue and two of the table. The relay fails only where one of them is down,
-    # so it goes on for as long as that may take: an attempt that is given up sends nothing.
+    # Five calls of the queue and two of the table. The relay fails only if one of them is down, so
+    # it tries for a long time. A relay that gives up sends nothing.
     timeout_s=60,
     memory_mb=256,
     streams=(
@@ -158,8 +158,8 @@ RELAY_FUNCTION = Function(
 WORKER_FUNCTION = Function(
     name="outbox-worker",
     handler="functions.outbox_worker.handler.handler",
-    # Five messages of 12 s: a call of the provider has 8 s at the worst, DynamoDB the rest. A
-    # report reads a hundred rows in a second or two. What is cut off comes again, and goes on.
+    # Five messages of 12 s each: at worst 8 s for the provider, and the rest for DynamoDB. A report
+    # reads a hundred rows in a second or two. A message that is cut off comes again and resumes.
     timeout_s=60,
     queues=(QueueTrigger(queue="payments", batch_size=5),),
     environment={

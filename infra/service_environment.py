@@ -1,4 +1,4 @@
-"""Variables that several functions of the reference service are given."""
+"""Variables that several functions of the reference service share."""
 
 from __future__ import annotations
 

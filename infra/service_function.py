@@ -34,7 +34,7 @@ _NO_CACHES = ["__pycache__/", "*.pyc"]
 
 
 def layer_version(scope: Construct, construct_id: str, *, target: LayerTarget) -> OncekeyLayer:
-    """Create the layer: the package `oncekey` and what the reference service needs beside boto3.
+    """Create the layer: the package `oncekey` and the packages of the reference service.
 
     Raises:
         RuntimeError: The layer cannot be made; see `infra.layer_bundle.bundle_layer`.
@@ -64,7 +64,7 @@ def lambda_architecture(target: LayerTarget) -> lambda_.Architecture:
 
 
 class ServiceFunction(IdempotentFunction):
-    """A Lambda function that may log, trace, and nothing more until the stack grants it."""
+    """A Lambda function that may only log and trace, until the stack grants more."""
 
     def __init__(
         self,
@@ -100,13 +100,13 @@ class ServiceFunction(IdempotentFunction):
             self.read_secret(variable, named)
         if "ONCEKEY_TABLE" not in function.environment:
             acknowledge(
-                self, "FunctionTable", "The description gives it no table: it protects nothing."
+                self, "FunctionTable", "The description gives it no table, and it protects nothing."
             )
 
 
 def _functions_code() -> lambda_.AssetCode:
-    # Handlers are named from the root of the project, so the folder `functions` itself goes in. As
-    # in a .gitignore: everything at the top is left out, then one folder is let in again.
+    # Handlers are named from the project's root, so the asset holds the folder `functions` itself.
+    # As in a .gitignore, all top-level entries are left out, and then that folder is included.
     return lambda_.Code.from_asset(
         str(ROOT),
         exclude=["/*", "!/functions/", *_NO_CACHES],

@@ -1,6 +1,6 @@
 """The tables, buckets and queues of the reference service.
 
-Imported by the local runtime too, so it names nothing of the CDK.
+The local runtime imports it too, so it must not import the CDK.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from oncekey_local.description import Attribute, Bucket, Expiration, Index, Queu
 IDEMPOTENCY = Table(
     name="idempotency",
     partition_key=Attribute(name="pk"),
-    # Frozen: DynamoDB can neither rename a TTL attribute in one deployment nor drop it.
+    # Frozen: DynamoDB can neither rename nor remove a TTL attribute in one deployment.
     ttl_attribute="expires_at",
-    # The open records, by the time when somebody must look at them; settled ones leave it. It is
-    # here from the first release because a table in use takes one index change a deployment.
+    # Open records, by the time when somebody must look at them. Settled records are not in it. It
+    # is there from the first release, because a later deployment can change only one index.
     indexes=(
         Index(
             name="due",
@@ -23,33 +23,32 @@ IDEMPOTENCY = Table(
     ),
 )
 
-# Business rows outlive the record that made them, so they carry no TTL.
+# Business rows outlive the record that made them, so they have no TTL.
 PAYMENTS = Table(name="payments", partition_key=Attribute(name="pk"))
 
-# What no item holds. Results of steps are evidence, and stay.
+# What is too large for an item. Step results are evidence, and stay.
 RESPONSES = Bucket(
     name="responses",
     expirations=(
-        # Answers outlive their records, which live for a day.
+        # Answers must outlive their records, which live for a day.
         Expiration(prefix="answers/", after_days=3),
-        # Large messages outlive whatever names them: a queue, and then its dead letters, for 14
-        # days each at the most.
+        # Large messages must outlive a queue and its dead letters, at most 14 days each.
         Expiration(prefix="outbox/", after_days=30),
-        # What was found when payments and charges were compared.
+        # The reports of the ledger.
         Expiration(prefix="reports/", after_days=90),
     ),
 )
 
-# Messages on their way to the queue; the relay deletes them once they are there.
+# Messages on their way to the queue. The relay deletes those that arrived.
 OUTBOX = Table(name="outbox", partition_key=Attribute(name="id"), stream=True)
 REFUNDS = Table(name="refunds", partition_key=Attribute(name="pk"))
 REPORTS = Table(name="reports", partition_key=Attribute(name="pk"))
 
-# Payments to be charged, accepted requests to be carried out, the provider's events. A provider
-# that is down longer than the retries last makes dead letters, which are redriven once it is back.
-# Each delivery counts, one that was cut off or given back too: twelve last for twenty minutes, with
-# a wait between them that doubles up to the visibility timeout.
+# Payments to charge, accepted requests to run, and the provider's events. If the provider is down
+# for longer than the retries last, messages become dead letters, to be moved back later. Each
+# delivery counts, also one that was cut off or given back. Twelve last for twenty minutes, because
+# the delay between them doubles up to the visibility timeout.
 REQUESTED = Queue(name="payments", max_receives=12)
-# Operations that nobody but a person can settle, records of the stream that the relay could not
-# cope with, runs of the ledger that have failed; somebody has to look at them.
+# For people: operations that nobody else can settle, stream records that Lambda gave up, and failed
+# runs of the ledger.
 ESCALATED = Queue(name="escalated")

@@ -1,4 +1,4 @@
-"""What a deployment may replace at will: layer, functions, API and alarms, who may do what."""
+"""The stack that a deployment may replace: layer, functions, API, alarms and grants."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REPORT_ACTIONS = ("s3:PutObject",)
 
 
 class ServiceStack(Stack):
-    """The functions of a service behind its HTTP API, each with exactly its own grants."""
+    """The functions of a service behind its HTTP API, each with its own exact grants."""
 
     def __init__(
         self,

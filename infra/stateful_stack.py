@@ -1,4 +1,4 @@
-"""What a deployment must not lose: tables, buckets, queues, in a stack that code changes not."""
+"""The stack that a deployment must not lose: tables, buckets and queues."""
 
 from __future__ import annotations
 

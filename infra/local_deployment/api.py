@@ -1,4 +1,4 @@
-"""The deployed API, as a client calls it: over HTTP, or by the events that it would make of it."""
+"""The deployed API as a client calls it: over HTTP, or by the events that it would send."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class HttpApi:
 
 
 class EventApi:
-    """What the API would do, for a cloud that has none: it hands events to the functions."""
+    """A stand-in for the API in a cloud without one: it sends events to the functions."""
 
     def __init__(self, functions: DeployedFunctions) -> None:
         self._functions = functions

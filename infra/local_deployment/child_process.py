@@ -1,4 +1,4 @@
-"""A child process that says when it is ready, and is gone, with all it has started, when we are."""
+"""A child process that reports when it is ready, and ends with its own children when we end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An emulator of AWS on this machine, as the CDK's command line and boto3 are told of it."""
+"""An emulator of AWS on this machine, for the CDK's command line and boto3."""
 
 from __future__ import annotations
 

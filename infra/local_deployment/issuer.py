@@ -1,4 +1,4 @@
-"""Who signs the callers' tokens: an OpenID issuer on the loopback address, for an emulator's API.
+"""The issuer of the callers' tokens, on the loopback address, for an emulator's API.
 
 A real JWT authorizer looks keys up at the issuer, so there has to be one. Its key is drawn anew for
 each run, and opens nothing else.

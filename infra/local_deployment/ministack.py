@@ -1,4 +1,4 @@
-"""ministack for a while, in an environment of its own: a cloud that runs what is deployed to it."""
+"""Runs ministack, in an environment of its own: an emulator that runs the deployed code."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from oncekey_local.processes import LOOPBACK, clean_environment, free_port
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Its versions are far apart though they follow each other closely, so it is pinned, with boto3 and
-# cryptography, which it and the functions in it import. Never in the project's own environment.
+# Its versions differ much, so it is pinned, with boto3 and cryptography, which it and its functions
+# import. It is never installed into the project's own environment.
 LOCK = ROOT / "infra" / "ministack.lock"
 # The account that it plays.
 ACCOUNT = "000000000000"

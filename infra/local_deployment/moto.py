@@ -1,4 +1,4 @@
-"""moto's server for a while, as the cloud that stage production is deployed to."""
+"""Runs moto's server, the cloud that stage production is deployed to."""
 
 from __future__ import annotations
 

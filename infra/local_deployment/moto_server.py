@@ -38,7 +38,7 @@ _execute_change_set = CloudFormationBackend.execute_change_set
 
 
 def _create(backend: CloudFormationBackend, *arguments: Any, **options: Any) -> Any:
-    """A new stack may import what others export; moto forgets them where a change set makes it."""
+    """Let a new stack import the exports of others, which moto forgets in a change set."""
     change_set_id, stack_id = _create_change_set(backend, *arguments, **options)
     stack = backend.stacks[stack_id]
     stack.cross_stack_resources = backend.exports
@@ -59,7 +59,7 @@ def _execute(backend: CloudFormationBackend, *arguments: Any, **options: Any) ->
 
 
 def _outputs(stack: Stack) -> OutputMap:
-    """Those that tell of something which moto has made: of an HTTP API there is nothing to tell."""
+    """The outputs of resources that moto has made. It makes no HTTP API."""
     template = stack.parse_template(str(stack.template))
     known = {}
     for name, output in template.get("Outputs", {}).items():
@@ -70,7 +70,7 @@ def _outputs(stack: Stack) -> OutputMap:
 
 
 def _protect(response: CloudFormationResponse) -> ActionResult:
-    """A stack is said to be protected; moto deletes it all the same."""
+    """Answer that a stack is protected. moto still deletes it."""
     name = response._get_param("StackName")  # noqa: SLF001 - as every action of moto's does
     stack = response.cloudformation_backend.get_stack(name)
     wanted = response._get_param("EnableTerminationProtection")  # noqa: SLF001

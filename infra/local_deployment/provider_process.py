@@ -1,4 +1,4 @@
-"""The stand-in of the payment provider, in its own process, and what it has been asked to do."""
+"""The stand-in of the payment provider, in its own process, with counts of its calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The deployed reconciler, made to find something to do, and called as its schedule calls it."""
+"""Calls the deployed reconciler as its schedule does, after making a record due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was done, and how long it took, line by line as it is done."""
+"""Prints each step and its time, as soon as it is done."""
 
 from __future__ import annotations
 

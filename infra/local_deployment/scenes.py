@@ -1,4 +1,4 @@
-"""What a deployment must do: a scene plays one promise, and raises `Broken` if it is not kept."""
+"""What a deployment must do: a scene tests one promise, and raises `Broken` if it fails."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def settle_an_unknown(
 
 
 def refuse_wrong_tokens(api: HttpApi, issuer: Issuer) -> None:
-    """The deployed authorizer lets nobody in who is not who he says."""
+    """The deployed authorizer refuses every caller without a valid token."""
     for fault, token in issuer.wrong_tokens(TENANT).items():
         answer = api.send("GET", "/payments/pay_1", token)
         ensure(answer.status == 401, f"a token that is {fault} was answered with {answer.status}")

@@ -1,4 +1,4 @@
-"""The two deployments from beginning to end, as `make deploy-local` plays them."""
+"""The two deployments from beginning to end, as `make deploy-local` runs them."""
 
 from __future__ import annotations
 

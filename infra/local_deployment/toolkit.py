@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from infra.local_deployment.cloud import Cloud
 
 ROOT = Path(__file__).resolve().parents[2]
-# Neither tells anybody of its use, nor asks whether there is a newer one.
+# No telemetry, and no question for newer versions.
 _QUIET = {"CDK_DISABLE_CLI_TELEMETRY": "true", "CDK_DISABLE_VERSION_CHECK": "true", "CI": "true"}
-# Ten times what the longest takes on a busy machine. An emulator's answer can let it ask for ever.
+# Ten times the longest run on a busy machine. A wrong answer of an emulator can make it loop.
 _PATIENCE_S = 120
 _UNCHANGED = re.compile(r"✅\s+(\S+) \(no changes\)")
 
@@ -40,7 +40,7 @@ class Deployed:
 
 
 class CdkFailed(RuntimeError):  # noqa: N818 -- it says what happened
-    """A command of the CDK's command line has failed; the message is its output."""
+    """A command of the CDK's command line failed. The message is its output."""
 
 
 def synthesise(context: Mapping[str, str], folder: Path) -> Path:

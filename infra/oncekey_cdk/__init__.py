@@ -1,11 +1,11 @@
-"""Constructs of the AWS CDK for whoever makes a service safe to retry.
+"""Constructs of the AWS CDK for a service that is safe to retry.
 
     from oncekey_cdk import IdempotencyTable, IdempotentFunction, IdempotentHttpApi
 
-Each is one statement with safe defaults, every one of which can be overridden; its resources are
-attributes, and its grants allow exact actions on exact resources. What is asked wrongly is refused
-at once, all of it in one ValueError; what only the finished app shows is an error of `cdk synth`.
-The package imports the library and the CDK, and nothing of the reference service.
+Each construct is one statement. Its safe defaults can be overridden, its resources are attributes,
+and its grants allow exact actions on exact resources. Wrong arguments raise one ValueError with all
+faults. Faults that only the finished app shows are errors of `cdk synth`. The package imports the
+library and the CDK, and nothing of the reference service.
 """
 
 from __future__ import annotations

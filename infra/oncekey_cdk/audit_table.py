@@ -1,4 +1,4 @@
-"""The table of who settled what, when and why."""
+"""The table for notes of who settled what, when and why."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _STRING = dynamodb.AttributeType.STRING
 
 
 class AuditTable(SafeTable):
-    """Settlements and operators' actions, in order, under the key of the record they were made of.
+    """Notes of settlements and operators' actions, in order of time, under their record's key.
 
-    Whoever settles may add to it; nobody is given leave to change or to delete what stands there.
-    An entry ends with its own `expires_at`, or never without one.
+    The grants allow adding and reading, not changing or deleting. An entry expires at its own
+    `expires_at`, or never without one.
 
     Raises:
-        ValueError: Something cannot be; all of it is named.
+        ValueError: An argument is wrong. The message lists all faults.
     """
 
     _kind = "AuditTable"
     _fixed: ClassVar[Mapping[str, str]] = {
         "partition_key": "entries are found by their record's key",
         "sort_key": "entries of one record are in the order of time",
-        "time_to_live_attribute": "entries end by it, and DynamoDB cannot rename it",
+        "time_to_live_attribute": "entries expire by it, and DynamoDB cannot rename it",
     }
 
     def __init__(

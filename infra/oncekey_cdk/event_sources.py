@@ -1,4 +1,4 @@
-"""What calls a function by itself: streams, queues and the clock, with exactly what they need."""
+"""Event sources of a function: streams and queues, with the exact grants that they need."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def grant_send(grantee: iam.IGrantable, queue: sqs.IQueue) -> None:
 
 
 def grant_receive(grantee: iam.IGrantable, queue: sqs.IQueue) -> None:
-    """Let `grantee` receive, delete and put off messages of this queue."""
+    """Let `grantee` receive, delete and delay messages of this queue."""
     allow(grantee, RECEIVE_ACTIONS, queue.queue_arn)
     allow_key(grantee, RECEIVE_KEY_ACTIONS, queue.encryption_master_key, service="sqs")
 
@@ -81,8 +81,8 @@ def connect_stream(
 ) -> lambda_.CfnEventSourceMapping:
     """Call a function with the changes of a table, in the order in which they were made.
 
-    A batch that fails is tried `max_attempts` times in all, from the first record that failed;
-    then Lambda tells the queue `on_failure` which records they were, and goes on without them.
+    A failing batch is tried `max_attempts` times in all, from its first failed record. Then Lambda
+    sends the positions of the records to the queue `on_failure`, and goes on without them.
 
     Raises:
         ValueError: The table has no stream, or Lambda refuses such an event source.
@@ -100,7 +100,7 @@ def connect_stream(
     if table.table_stream_arn is None:
         faults.append(_NO_STREAM.format(table.node.path))
     if on_failure is not None and on_failure.fifo:
-        faults.append("on_failure is a FIFO queue: Lambda sends what has failed to none")
+        faults.append("on_failure is a FIFO queue: Lambda cannot send failures to one")
     refuse(faults, scope=target, construct_id=construct_id, kind="Event source")
     stream_arn = grant_stream(target, table, encryption_key=encryption_key)
     destination: lambda_.CfnEventSourceMapping.DestinationConfigProperty | None = None
@@ -121,7 +121,7 @@ def connect_stream(
         batch_size=batch_size,
         maximum_batching_window_in_seconds=_seconds(window) or None,
         function_response_types=_PARTIAL_ANSWERS if partial_batch_answers else None,
-        # A partial answer says where to go on; halving a batch would try what has succeeded again.
+        # A partial answer says where to go on. Halving a batch would repeat what has succeeded.
         bisect_batch_on_function_error=False,
         maximum_retry_attempts=max_attempts - 1,
         destination_config=destination,
@@ -140,10 +140,10 @@ def connect_queue(
     max_concurrency: int | None = None,
     partial_batch_answers: bool = True,
 ) -> lambda_.CfnEventSourceMapping:
-    """Call a function with the messages of a queue; those that it names as failed come again.
+    """Call a function with the messages of a queue. Those that it reports as failed come again.
 
-    The synthesis fails if the queue hands out messages that are being worked on. Of a queue that
-    was imported nobody here knows its visibility timeout.
+    The synthesis fails if the queue's visibility timeout is too short. That of an imported queue
+    cannot be checked.
 
     Raises:
         ValueError: Lambda refuses such an event source.
@@ -174,7 +174,7 @@ def connect_queue(
 def queue_source_faults(
     queue: sqs.IQueue, *, batch_size: int, window: Duration | None, max_concurrency: int | None
 ) -> list[str]:
-    """What Lambda would refuse of a function on this queue."""
+    """Why Lambda would refuse this event source."""
     faults = source_faults(
         batch_size=batch_size,
         window_s=_given_seconds(window),
@@ -187,17 +187,17 @@ def queue_source_faults(
 
 def _stream_faults(event_names: Sequence[str], max_attempts: int) -> Iterator[str]:
     if not event_names or not {*event_names} <= {*EVENT_NAMES}:
-        yield f"event_names are some of {', '.join(EVENT_NAMES)}, not {[*event_names]!r}"
+        yield f"event_names is {[*event_names]!r}: use some of {', '.join(EVENT_NAMES)}"
     if not 1 <= max_attempts <= _ATTEMPTS_MAX:
-        yield f"max_attempts is {max_attempts}: 1 to {_ATTEMPTS_MAX}"
+        yield f"max_attempts is {max_attempts}: use 1 to {_ATTEMPTS_MAX}"
 
 
 def _told_how(
     mapping: lambda_.CfnEventSourceMapping, *, partial_batch_answers: bool
 ) -> lambda_.CfnEventSourceMapping:
     if not partial_batch_answers:
-        # It was said, so the check of the templates lets it be.
-        mapping.add_metadata(WHOLE_BATCHES, "a failed record has its whole batch done again")
+        # The caller asked for it, so the check of the templates must not report it.
+        mapping.add_metadata(WHOLE_BATCHES, "a failed record repeats its whole batch")
     return mapping
 
 

@@ -1,4 +1,4 @@
-"""Whether a table that is there already has what the layer needs."""
+"""Checks whether an existing table has what the layer needs."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Schema:
 def existing_faults(
     table: dynamodb.ITable, needed: Schema, table_props: Mapping[str, Any]
 ) -> Iterator[str]:
-    """What `table` lacks, as far as that is known: of a table of this app all, else its stream."""
+    """What `table` lacks. Of a table of another app, only the stream can be checked."""
     if table_props:
-        yield "table_props cannot change a table that exists already; leave them out"
+        yield "table_props cannot change an existing table: leave them out"
     written = _written(table)
     if written is None:
         if needed.stream and table.table_stream_arn is None:
             yield (
-                "the existing table has no stream that is known here: name it"
+                "the stream of the existing table is not known: name it"
                 " (Table.from_table_attributes(table_stream_arn=...))"
             )
         return
@@ -66,14 +66,14 @@ def existing_faults(
     ):
         yield f"the existing table has no TTL on {needed.ttl_attribute}"
     if not needed.ttl_attribute and needed.stream and ttl.get("enabled"):
-        yield "the existing table has TTL, which would delete what has not been sent yet"
+        yield "the existing table has TTL, which would delete messages that are not sent yet"
     yield from _index_faults(written, types, needed)
     view = (written.get("streamSpecification") or {}).get("streamViewType", "")
     is_streamed = "NEW" in str(view) if view else table.table_stream_arn is not None
     if needed.stream and not is_streamed:
         yield "the existing table has no stream with the new item"
     if len(_listed(written.get("replicas"))) > 1:
-        yield "the existing table has replicas: a condition sees one Region's copy"
+        yield "the existing table has replicas, but a condition sees one Region's copy only"
 
 
 def _index_faults(
@@ -92,7 +92,7 @@ def _index_faults(
 
 
 def _written(table: dynamodb.ITable) -> dict[str, Any] | None:
-    """The properties of a table of this app; None of one that is only referred to."""
+    """The properties of a table of this app; None for a table that is only referred to."""
     resource = table.node.default_child
     if not isinstance(resource, dynamodb.CfnTable | dynamodb.CfnGlobalTable):
         return None
@@ -104,7 +104,7 @@ def _read(resource: object, attribute: str) -> Any:
     try:
         return getattr(resource, attribute, None)
     except RuntimeError:
-        # Of a `TableV2` the CDK says some things only when it is synthesised.
+        # The CDK knows some properties of a `TableV2` only when it is synthesised.
         return None
 
 

@@ -1,4 +1,4 @@
-"""What was asked of a construct wrongly: everything at once, and what to do about it."""
+"""Refuses wrong arguments of a construct: all faults in one message that says what to do."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 
 
 def refuse(faults: Iterable[str], *, scope: Construct, construct_id: str, kind: str) -> None:
-    """Return if there are no `faults`.
+    """Raise if there are `faults`.
 
     Call it before anything is created, so that a refused construct leaves nothing in the tree.
 
     Raises:
-        ValueError: There are faults; names the construct and all of them.
+        ValueError: There are faults. The message names the construct and lists all of them.
     """
     found = [*faults]
     if found:
@@ -31,15 +31,15 @@ def refuse(faults: Iterable[str], *, scope: Construct, construct_id: str, kind: 
 def override_faults(
     given: Mapping[str, object] | None, *, name: str, of: type, fixed: Mapping[str, str]
 ) -> list[str]:
-    """What is wrong with properties that are passed through to a construct of the CDK.
+    """The faults of properties that are passed on to a construct of the CDK.
 
     Args:
-        given: What the caller overrides, by the CDK's own names.
+        given: The properties, by the CDK's own names.
         name: The argument that they came in.
-        of: The class of the CDK that takes them.
-        fixed: What nobody may override, with the reason.
+        of: The CDK's class that takes them.
+        fixed: The properties that cannot be overridden, with the reason.
     """
-    # The class itself is called through jsii's metaclass, which takes anything.
+    # The signature of the class is that of jsii's metaclass, which takes anything.
     known = inspect.signature(vars(of)["__init__"]).parameters
     faults = []
     for key in sorted(given or {}):
@@ -51,27 +51,27 @@ def override_faults(
 
 
 def overridden(defaults: Mapping[str, Any], given: Mapping[str, object] | None) -> Props:
-    """The properties for a construct of the CDK: our defaults, and what overrides them.
+    """The properties for a construct of the CDK: our defaults, and the caller's overrides.
 
-    None leaves our default as it is; the CDK's own would be a less safe one.
+    None keeps our default, because the CDK's own may be less safe.
     """
     return {**defaults, **without_none(given)}
 
 
 def without_none(given: Mapping[str, object] | None) -> Props:
-    """What was given, without what says nothing."""
+    """The properties that are not None."""
     return {name: value for name, value in (given or {}).items() if value is not None}
 
 
 def refuse_route(api: Construct, method: str, path: str) -> None:
-    """Return if `api` can have this route.
+    """Raise if `api` cannot have this route.
 
     Raises:
-        ValueError: There is no such method or path; names the API and the route.
+        ValueError: There is no such method or path. The message names the API and the route.
     """
     faults: list[str] = []
     if method not in METHODS:
-        faults.append(f"method {method!r}: one of {', '.join(METHODS)}")
+        faults.append(f"method {method!r}: use one of {', '.join(METHODS)}")
     if not path.startswith("/"):
         faults.append(f"path {path!r} must begin with a slash")
     refuse(faults, scope=api, construct_id=f"{method} {path}", kind=type(api).__name__)

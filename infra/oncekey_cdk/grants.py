@@ -1,4 +1,4 @@
-"""Exact actions on exact resources: what each role of a service calls, and no more.
+"""Grants of exact actions on exact resources: what each role calls, and no more.
 
 The CDK's own grants are not used. `Table.grant_read_write_data` allows nine actions where a handler
 needs three, on every index too; `Table.grant_stream_read` lets its role list all streams.
@@ -24,10 +24,9 @@ DUE_ACTIONS = ("dynamodb:Query",)
 READ_ACTIONS = ("dynamodb:GetItem",)
 PUBLISH_ACTIONS = ("dynamodb:PutItem",)
 APPEND_ACTIONS = ("dynamodb:PutItem",)
-# The relay deletes in batches (to IAM they are a matter of their own), and notes what the queue has
-# refused.
+# The relay deletes in batches, which is an IAM action of its own, and notes refused messages.
 RELAY_ACTIONS = ("dynamodb:BatchWriteItem", "dynamodb:UpdateItem")
-# A sweep reads the outbox through, and so does a relay that keeps messages in order.
+# A sweep scans the outbox, and so does a relay that keeps messages in order.
 SWEEP_ACTIONS = ("dynamodb:Scan",)
 # What Lambda's poller does under the function's role.
 STREAM_ACTIONS = (
@@ -36,7 +35,7 @@ STREAM_ACTIONS = (
     "dynamodb:GetShardIterator",
     "dynamodb:ListStreams",
 )
-# The last is the function's own: it puts off a message that it cannot work on yet.
+# The function calls the last one itself, to delay a message that it cannot work on yet.
 RECEIVE_ACTIONS = (
     "sqs:ReceiveMessage",
     "sqs:DeleteMessage",
@@ -47,15 +46,13 @@ RECEIVE_ACTIONS = (
 SEND_ACTIONS = ("sqs:SendMessage",)
 KEEP_ACTIONS = ("s3:PutObject", "s3:GetObject")
 FETCH_ACTIONS = ("s3:GetObject",)
-# Without it S3 says "denied" of an object that is missing, and an answer that is lost could not be
-# told from an outage.
+# Without it S3 answers "denied" for a missing object, and a lost answer would look like an outage.
 LIST_ACTIONS = ("s3:ListBucket",)
 
 # A secret that is read at run time.
 SECRET_ACTIONS = ("secretsmanager:GetSecretValue",)
 
-# What Lambda does under a function's role to reach into a VPC; none of it knows a resource to name
-# before the interface is there.
+# What Lambda calls under a function's role to join a VPC. The resources do not exist before.
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
 VPC_ACTIONS = (
     "ec2:CreateNetworkInterface",
@@ -66,8 +63,8 @@ VPC_ACTIONS = (
     "ec2:UnassignPrivateIpAddresses",
 )
 
-# What DynamoDB asks of its caller for a table under a customer's key, whatever the call: it works
-# with the table's own key, which it has the caller's permission to decrypt. A write asks for all.
+# What DynamoDB needs of its caller for a table with a customer's key. It decrypts the table's own
+# key with the caller's permission. A write needs all of these.
 # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
 TABLE_READ_KEY_ACTIONS = ("kms:Decrypt", "kms:DescribeKey")
 TABLE_WRITE_KEY_ACTIONS = (
@@ -96,9 +93,9 @@ def allow(grantee: iam.IGrantable, actions: Sequence[str], *arns: str) -> None:
 def allow_key(
     grantee: iam.IGrantable, actions: Sequence[str], key: kms.IKey | None, *, service: str
 ) -> None:
-    """Let `grantee` use a customer's key, through this AWS service only; nothing without a key.
+    """Let `grantee` use a customer's key, through this AWS service only. None grants nothing.
 
-    The key's own policy has to leave access to IAM, as the CDK's and the console's default does.
+    The key policy must allow IAM policies to grant access, as the default of CDK and console does.
     """
     if key is not None:
         iam.Grant.add_to_principal(

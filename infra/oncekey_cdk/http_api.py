@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .faults import Props
     from .idempotent_function import IdempotentFunction
 
-# Enough to follow a request to its function's log. No header, query, path or address: an
-# Authorization header, an idempotency key and a payment's id are nobody's to read in a log.
+# Enough to find a request in its function's log. No header, query, path or address, because a log
+# must not hold an Authorization header, an idempotency key or a payment's id.
 ACCESS_LOG_FIELDS = {
     "request_id": "$context.requestId",
     "time": "$context.requestTime",
@@ -39,34 +39,34 @@ ACCESS_LOG_FIELDS = {
 REQUESTS_PER_SECOND = 500
 BURST_REQUESTS = 1000
 
-_OWN_API = {"http_api": "it is this construct's own"}
-# An issuer beside an emulator. API Gateway itself creates no authorizer of such an address.
+_OWN_API = {"http_api": "it is the API of this construct"}
+# For emulators. API Gateway itself refuses an authorizer with such an address.
 _EMULATED_ISSUERS = ("http://127.0.0.1:", "http://localhost:")
 
 
 class IdempotentHttpApi(Construct):
-    """An HTTP API whose routes all ask for a JWT, unless one says otherwise.
+    """An HTTP API. Its routes require a JWT, except those with `authorized=False`.
 
         api = IdempotentHttpApi(self, "Api", jwt_issuer=..., jwt_audience=["payments"])
         api.add_route(payments, "POST", "/payments")
 
     Attributes:
         api: The API.
-        stage: Its one stage, `$default`, with throttle and access log.
-        access_log: The log group of that.
+        stage: Its only stage, `$default`, with throttle and access log.
+        access_log: The log group of the access log.
 
     Args:
         jwt_issuer: Who signs the callers' tokens, as an https URL.
-        jwt_audience: For whom. The tenant is a claim of the token, never of the request.
-        requests_per_second: The throttle over all callers together.
+        jwt_audience: For whom. The tenant comes from a claim of the token.
+        requests_per_second: The throttle for all callers together.
         burst_requests: How many more may come at once.
-        log_retention: For how long the access log is kept.
-        keeps_data: Whether it outlives the stack.
+        log_retention: How long the access log is kept.
+        keeps_data: Whether the access log is kept when the stack is deleted.
         api_props: Overrides of any property of `aws_apigatewayv2.HttpApi`, by the CDK's names.
         stage_props: The same of `aws_apigatewayv2.HttpStage`.
 
     Raises:
-        ValueError: Something cannot be; all of it is named.
+        ValueError: An argument is wrong. The message lists all faults.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class IdempotentHttpApi(Construct):
         api_props: Mapping[str, Any] | None = None,
         stage_props: Mapping[str, Any] | None = None,
     ) -> None:
-        own_stage = {"create_default_stage": "the stage is this construct's; say stage_props="}
+        own_stage = {"create_default_stage": "the stage is this construct's; use stage_props="}
         faults = [
             *_authorizer_faults(jwt_issuer, jwt_audience),
             *override_faults(api_props, name="api_props", of=apigateway.HttpApi, fixed=own_stage),
@@ -99,7 +99,7 @@ class IdempotentHttpApi(Construct):
                 "Jwt", jwt_issuer, jwt_audience=jwt_audience
             ),
         }
-        # The stage is ours, below, for its throttle and its log.
+        # Our own stage below has the throttle and the log.
         self.api = apigateway.HttpApi(
             self, "Api", create_default_stage=False, **overridden(api, api_props)
         )
@@ -131,16 +131,17 @@ class IdempotentHttpApi(Construct):
         *,
         authorized: bool = True,
     ) -> None:
-        """Send requests of this method and path to `function`, which may be invoked for no other.
+        """Send requests of this method and path to `function`.
 
-        The synthesis fails if the function may run for longer than the API waits.
+        The API may invoke it for this route only. The synthesis fails if the function may run for
+        longer than the API waits.
 
         Args:
             function: The function.
             method: Such as `POST`.
             path: A template, such as `/payments/{payment_id}`.
-            authorized: Whether a caller needs a JWT. A webhook's does not: its signature says who
-                sent it.
+            authorized: Whether a caller needs a JWT. A webhook does not, because its signature says
+                who sent it.
 
         Raises:
             ValueError: There is no such method or path.
@@ -151,7 +152,7 @@ class IdempotentHttpApi(Construct):
             path=path,
             methods=[apigateway.HttpMethod[method]],
             authorizer=None if authorized else apigateway.HttpNoneAuthorizer(),
-            # Each needs a name of its own within the API.
+            # Each needs a unique name within the API.
             integration=integrations.HttpLambdaIntegration(f"{method} {path}", target),
         )
 
@@ -160,4 +161,4 @@ def _authorizer_faults(issuer: str, audience: list[str]) -> Iterator[str]:
     if not issuer.startswith(("https://", *_EMULATED_ISSUERS)):
         yield f"jwt_issuer must be an https:// URL, not {issuer!r}"
     if not audience:
-        yield "jwt_audience is empty: any token of the issuer would do; name who it is for"
+        yield "jwt_audience is empty, so any token of the issuer would pass: name your audience"

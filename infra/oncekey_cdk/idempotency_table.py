@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from constructs import Construct
 
 _STRING, _NUMBER = dynamodb.AttributeType.STRING, dynamodb.AttributeType.NUMBER
-_SCHEMA = "the layer reads and writes it under its present name, and DynamoDB cannot rename it"
+_SCHEMA = "the layer reads and writes it under this name, and DynamoDB cannot rename it"
 
 PARTITION_KEY = "pk"
 TTL_ATTRIBUTE = "expires_at"
-# The open records, by the time when somebody must look at them; settled ones leave it.
+# Open records, by the time when somebody must look at them. Settled records are not in it.
 DUE_INDEX = "due"
 
 
 class IdempotencyTable(SafeTable):
-    """The table that handlers reserve in: key, TTL and index are what the layer expects.
+    """The table of records, with the key, TTL and index that the layer needs.
 
         records = IdempotencyTable(self, "Records")
         records.grant_reserve(function)
 
-    Every default but the schema can be overridden. `from_table_name` and `from_table_arn` take a
-    table that is there already, such as one that an earlier deployment has left behind.
+    Every default can be overridden, except the schema. `from_table_name` and `from_table_arn` use
+    an existing table, such as one that an earlier deployment left behind.
 
     Raises:
-        ValueError: Something cannot be; all of it is named.
+        ValueError: An argument is wrong. The message lists all faults.
     """
 
     _kind = "IdempotencyTable"
@@ -44,8 +44,8 @@ class IdempotencyTable(SafeTable):
         "sort_key": "a record is one item",
         "time_to_live_attribute": _SCHEMA,
         "replication_regions": (
-            "conditions see one Region's copy, so two Regions would both run a request; give each"
-            " Region a table of its own and pin every tenant to one"
+            "a condition sees one Region's copy only, so two Regions could both run a request; give"
+            " each Region a table of its own, and each tenant one Region"
         ),
     }
 
@@ -87,10 +87,10 @@ class IdempotencyTable(SafeTable):
         *,
         encryption_key: kms.IKey | None = None,
     ) -> IdempotencyTable:
-        """A table of this account and Region that is there already, by its name.
+        """An existing table of this account and Region, by its name.
 
-        It must have the schema; nothing of it is changed. Without its `encryption_key`, where it
-        has a customer's, grants lack what its key asks for.
+        It must have the schema, and is not changed. If it has a customer's key, pass it as
+        `encryption_key`; otherwise the grants do not include the key.
         """
         table = dynamodb.Table.from_table_name(scope, f"{construct_id}Existing", table_name)
         return cls(scope, construct_id, existing=table, encryption_key=encryption_key)
@@ -104,7 +104,7 @@ class IdempotencyTable(SafeTable):
         *,
         encryption_key: kms.IKey | None = None,
     ) -> IdempotencyTable:
-        """The same by its ARN, which may name another account; that one has to allow it, too."""
+        """The same by its ARN. Another account must allow the access too."""
         table = dynamodb.Table.from_table_arn(scope, f"{construct_id}Existing", table_arn)
         return cls(scope, construct_id, existing=table, encryption_key=encryption_key)
 
@@ -113,12 +113,12 @@ class IdempotencyTable(SafeTable):
         self.allow(grantee, *RESERVE_ACTIONS)
 
     def grant_reconcile(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` find the records that are due, by the index, and settle them."""
+        """Let `grantee` find due records by the index, and settle them."""
         self.grant_reserve(grantee)
         self.grant_due(grantee)
 
     def grant_due(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` ask the index which records are due."""
+        """Let `grantee` query the index for due records."""
         self.allow_index(grantee, DUE_INDEX, *DUE_ACTIONS)
 
     def grant_read(self, grantee: iam.IGrantable) -> None:

@@ -39,53 +39,54 @@ if TYPE_CHECKING:
     from .outbox import Outbox
     from .response_bucket import ResponseBucket
 
-# Below what an API waits for.
+# Shorter than an API waits.
 TIMEOUT = Duration.seconds(20)
 _MEMORY_MB = 512
-# What may not be overridden, and why.
+# The properties that cannot be overridden, and why.
 FIXED_PROPS = {
-    "role": "grants go to this construct's own; add statements with allow()",
-    "environment": "say environment=",
-    "log_retention": "it would be a second log group; say log_retention= of this construct",
-    "log_removal_policy": "say keeps_data=",
+    "role": "grants go to this construct's own role; add statements with allow()",
+    "environment": "use environment=",
+    "log_retention": "it would be a second log group; use log_retention= of this construct",
+    "log_removal_policy": "use keeps_data=",
 }
 
 
 @jsii.implements(iam.IGrantable)
 class IdempotentFunction(Construct):
-    """A function that may log, trace, reserve in its table, and nothing more until it is granted.
+    """A function that may log, trace and reserve in its table; grant it everything else.
 
         IdempotentFunction(self, "Payments", table=records, handler="payments.handler",
                            code=lambda_.Code.from_asset("functions"))
 
-    Its role is its own: the CDK's would carry AWSLambdaBasicExecutionRole, which may write to every
-    log group of the account. It is an `IGrantable`, for every grant of the CDK and of ours.
+    It has a role of its own. The CDK's role would have AWSLambdaBasicExecutionRole, which may write
+    to every log group of the account. The construct is an `IGrantable`, for the grants of the CDK
+    and ours.
 
     Attributes:
         function: The Lambda function.
         role: Its role.
         logs: Its log group, ours or the one of `function_props`.
-        works_for: The outbox whose queue calls it, if any; it is told that one to put messages off.
+        works_for: The outbox whose queue calls it, if any.
 
     Args:
         code: The handlers.
         handler: The handler's name in it, as `module.attribute`.
-        timeout: After this long Lambda ends a run. Behind an API at most 29 s.
-        table: The table that its handlers reserve in: granted, and named as ONCEKEY_TABLE.
-        outbox: Where its handlers publish: granted, and named as ONCEKEY_OUTBOX_TABLE.
-        responses: Where they keep large answers: granted, and named as ONCEKEY_RESPONSE_BUCKET.
+        timeout: Lambda ends a run after this time. Behind an API at most 29 s.
+        table: The table of records; sets ONCEKEY_TABLE and grants access.
+        outbox: The outbox that handlers publish to; sets ONCEKEY_OUTBOX_TABLE and grants access.
+        responses: The bucket for large answers; sets ONCEKEY_RESPONSE_BUCKET and grants access.
         environment: Further variables.
         layers: By default the library alone, in a layer that the stack's functions share.
-        memory_mb: Memory, which the processor's share goes with.
+        memory_mb: Memory. The share of the processor grows with it.
         runtime: The function's Python.
         architecture: The function's processor.
-        log_retention: For how long its log is kept.
-        keeps_data: Whether its log outlives the stack.
+        log_retention: How long its log is kept.
+        keeps_data: Whether its log is kept when the stack is deleted.
         function_props: Overrides of any property of `aws_lambda.Function`, by the CDK's names.
-            None leaves a default as it is.
+            None keeps a default.
 
     Raises:
-        ValueError: Something cannot be; all of it is named.
+        ValueError: An argument is wrong. The message lists all faults.
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class IdempotentFunction(Construct):
         }
         named: Props = {"role": self.role, "environment": variables}
         self.function = lambda_.Function(self, "Function", **named, **overridden(defaults, given))
-        # A check of the finished templates looks whether it has a table.
+        # For the check in the finished templates that it has a table.
         function_resource(self.function).add_metadata(PROTECTED, value=True)
         self._grant(table, outbox, responses)
         self._grant_overrides(given)
@@ -157,7 +158,7 @@ class IdempotentFunction(Construct):
         return role
 
     def _grant_overrides(self, given: Props) -> None:
-        """What the CDK leaves to whoever made the role."""
+        """The grants that the CDK adds only to a role that it made."""
         if "vpc" in given:
             allow(self.role, VPC_ACTIONS, "*")
         allow_key(
@@ -182,11 +183,11 @@ class IdempotentFunction(Construct):
 
             webhooks.read_secret("ONCEKEY_WEBHOOK_SECRET", secret)
 
-        No template and no configuration holds its value, and a rotated one is known in minutes. The
-        library reads ONCEKEY_WEBHOOK_SECRET_ARN and ONCEKEY_FINGERPRINT_SECRETS_ARN by itself.
+        Its value is in no template and no configuration. A rotated value is used within minutes.
+        The library reads ONCEKEY_WEBHOOK_SECRET_ARN and ONCEKEY_FINGERPRINT_SECRETS_ARN by itself.
         """
         named = secret.secret_full_arn
-        # An imported one has six characters behind its name that nobody here knows.
+        # The ARN of an imported secret ends with six characters that are not known here.
         allow(self, SECRET_ACTIONS, named or f"{secret.secret_arn}-??????")
         allow_key(self, SECRET_KEY_ACTIONS, secret.encryption_key, service="secretsmanager")
         self.function.add_environment(f"{variable}_ARN", named or secret.secret_name)
@@ -211,11 +212,11 @@ def _own_variables(
 
 def _twice_faults(own: Mapping[str, str], given: Mapping[str, str] | None) -> Iterator[str]:
     for name in sorted({*own} & {*(given or {})}):
-        yield f"environment[{name!r}] is set by what was passed in; leave one of the two out"
+        yield f"environment[{name!r}] is set by another argument too: leave one of them out"
 
 
 def _default_lease(timeout: Duration, table: IdempotencyTable | None) -> dict[str, str]:
-    """A lease for calls without Lambda's context that lasts as long as the function can."""
+    """The lease for calls without Lambda's context, as long as the function's timeout."""
     timeout_ms = round(timeout.to_milliseconds())
     if table is None or timeout_ms <= DEFAULT_LEASE_MS:
         return {}

@@ -30,8 +30,8 @@ _NO_CACHES = ["**/__pycache__", "**/*.pyc"]
 class OncekeyLayer(lambda_.LayerVersion):
     """The library as a layer: by default the package that is installed beside this one.
 
-    It is pure Python and needs nothing but boto3, which Lambda's Python brings. Where your handlers
-    need more (Powertools, pydantic), bundle all of it for their processor and pass it as `code`.
+    It is pure Python and needs only boto3, which Lambda's Python has. If your handlers need more
+    (Powertools, pydantic), bundle everything for their processor and pass it as `code`.
 
     Args:
         code: What the layer holds, with a folder `python`.
@@ -40,7 +40,7 @@ class OncekeyLayer(lambda_.LayerVersion):
         layer_props: Overrides of any property of `aws_lambda.LayerVersion`, by the CDK's names.
 
     Raises:
-        ValueError: Something cannot be; all of it is named.
+        ValueError: An argument is wrong. The message lists all faults.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class OncekeyLayer(lambda_.LayerVersion):
         layer_props: Mapping[str, Any] | None = None,
     ) -> None:
         faults = override_faults(
-            layer_props, name="layer_props", of=lambda_.LayerVersion, fixed={"code": "say code="}
+            layer_props, name="layer_props", of=lambda_.LayerVersion, fixed={"code": "use code="}
         )
         refuse(faults, scope=scope, construct_id=construct_id, kind="OncekeyLayer")
         defaults: Props = {
@@ -87,7 +87,7 @@ def installed_library() -> lambda_.Code:
         str(package),
         exclude=_NO_CACHES,
         bundling=BundlingOptions(
-            # Never pulled: the local way does not fail.
+            # The image is never pulled, because local bundling does not fail.
             image=DockerImage.from_registry("scratch"),
             local=cast("ILocalBundling", _Copy(package)),
         ),

@@ -1,4 +1,4 @@
-"""Log groups: ours, so that they end with their retention and never outlive it for free."""
+"""Log groups of our own, so that each has a retention. Lambda's default keeps logs forever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aws_cdk import aws_logs as logs
 if TYPE_CHECKING:
     from constructs import Construct
 
-# As long as support may be asked what became of a payment.
+# As long as customers may ask support about a payment.
 RETENTION = logs.RetentionDays.SIX_MONTHS
 
 
@@ -21,7 +21,7 @@ def create_log_group(
     retention: logs.RetentionDays = RETENTION,
     keeps_data: bool = True,
 ) -> logs.LogGroup:
-    """Create a log group that forgets by itself; one that `keeps_data` outlives its stack."""
+    """Create a log group with a retention. `keeps_data` keeps it when the stack is deleted."""
     return logs.LogGroup(
         scope,
         construct_id,

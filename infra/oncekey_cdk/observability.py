@@ -1,4 +1,4 @@
-"""Alarms on AWS's own metrics, each with what to do, and the topic that they tell."""
+"""Alarms on AWS's own metrics, and their topic. Each description says what to do."""
 
 from __future__ import annotations
 
@@ -30,73 +30,76 @@ if TYPE_CHECKING:
 
 # SQS, Lambda and DynamoDB report once a minute.
 _PERIOD = Duration.minutes(1)
-# Of a function that ends near its timeout some run is cut off, and leaves an operation in doubt.
+# If runs end near the timeout, some are cut off and leave an operation in doubt.
 _NEAR_TIMEOUT = 0.8
-# A healthy relay is seconds behind; the stream forgets after a day.
+# A healthy relay is seconds behind. The stream keeps records for a day.
 _RELAY_BEHIND = Duration.minutes(5)
-# Long after the visibility timeout of one failed attempt; short of a dead letter's first hour.
+# Longer than the visibility timeout of one failed attempt; shorter than a dead letter's first hour.
 _MESSAGE_WAITS = Duration.minutes(30)
-# What retries do not cover goes on for a while.
+# Shorter disturbances are covered by retries.
 _MINUTES = 3
 _ABOVE = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
-# As many as may be late, or lost with a host.
+# Fewer runs may be late, or lost with a host.
 _MISSED_RUNS = 3
-# Where functions put metrics of their own.
+# The namespace of the functions' own metrics.
 _NAMESPACE = "oncekey"
-# In what a reconciler logs when it has sent what the relay left behind.
+# Both are in the log line of a reconciler that sent messages which the relay left behind.
 LEFTOVERS_TERMS = ("oncekey reconciled:", "resent ")
-# A failure that nobody repeats is seen as well.
+# Long enough that a single failure is seen.
 _FAILURE_PERIOD = Duration.minutes(5)
 _OF_LEDGERS = {
     "Different": (
-        "differs from the provider's: its report names each difference. Find out from the provider"
-        " what is true, and put our row right, or give back what was taken too much."
+        "differs from the provider's. The report in the bucket names each difference. Ask the"
+        " provider which side is right, then correct our row or refund the difference."
     ),
     "OnlyOurs": (
-        "has what the provider does not know: its report names it. Find out from the provider"
-        " whether money has moved, and put our row right."
+        "has rows that the provider does not have. The report in the bucket names them. Ask the"
+        " provider whether money has moved, then correct our rows."
     ),
     "OnlyTheirs": (
-        "lacks what the provider has: its report names it. Money has moved without a row of ours:"
-        " add the row, or give the money back."
+        "lacks rows that the provider has. The report in the bucket names them. Money has moved"
+        " without a row of ours: add the row, or refund the money."
     ),
     "Incomplete": (
-        "was not compared to its end: the function's log says why. Remove the cause, and invoke it"
+        "was not compared to the end. Fix the cause shown in the function's log, then invoke it"
         " again for the same time."
     ),
 }
 DEAD_LETTERS_ADVICE = (
-    "It holds messages that nobody works on: look at them, remove the cause, and redrive them."
+    "The queue holds dead letters. Look at them and at the worker's log, fix the cause, then move"
+    " them back (aws sqs start-message-move-task)."
 )
 GIVEN_UP_ADVICE = (
-    "It holds what a stream has given up: look which records it names, remove the cause, and put"
-    " their items into the table again."
+    "The outbox's stream gave up records. Fix the cause shown in the relay's log. The reconciler"
+    " sends the messages that are still in the outbox, if it was given the outbox."
 )
 ESCALATED_ADVICE = (
-    "It holds operations that nobody could settle, and runs that failed: find out from the provider"
-    " what happened, and settle each; of a failed run remove the cause."
+    "An operation could not be settled, or a run of the reconciler failed. For an operation, ask"
+    " the provider what happened, then call oncekey.settle with the reference in the message. For a"
+    " run, fix the cause shown in its log; the next run continues."
 )
 
 
 class Observability(Construct):
-    """Alarms for what the constructs create, which tell one topic; nobody is subscribed to it yet.
+    """Alarms for what the constructs create. They publish to one topic, without subscribers yet.
 
         Observability(self, "Alarms", functions=[payments], tables=[records], outboxes=[outbox])
 
     Each alarm's description says what to do. The `watch_` methods add more.
 
     Attributes:
-        topic: What the alarms tell.
-        alarms: The alarms by their names, such as `PaymentsErrors`, to be changed.
+        topic: The topic that the alarms publish to.
+        alarms: The alarms by their names, such as `PaymentsErrors`. You may change them.
 
     Args:
-        functions: Functions whose errors, throttles and near-timeouts are told.
-        tables: Tables whose throttles and failures are told.
-        outboxes: Outboxes whose dead letters, given-up records, relay and waiting messages are.
-        reconcilers: Reconcilers whose runs, what they escalate, and that they run at all, are; and
-            what their outbox's relay leaves to them.
-        apis: APIs whose 5xx answers are.
-        topic: A topic of yours, which CloudWatch may publish to; by default a new one.
+        functions: Watched for errors, throttles and runs near their timeout.
+        tables: Watched for throttled writes.
+        outboxes: Watched for dead letters, given-up stream records, a slow relay and waiting
+            messages.
+        reconcilers: Watched for failed and missing runs, escalations, and messages that their
+            outbox's relay leaves behind.
+        apis: Watched for 5xx answers.
+        topic: A topic of yours that CloudWatch may publish to; by default a new one.
     """
 
     def __init__(
@@ -128,7 +131,7 @@ class Observability(Construct):
             self.watch_api(api)
 
     def watch_reconciler(self, reconciler: Reconciler) -> None:
-        """Tell of runs that fail, or are not made, and of what they found that others have left."""
+        """Alarms for failed and missing runs, escalations, and messages that the relay left."""
         name, function = reconciler.node.id, reconciler.reconciler
         self.watch_function(function, name=name)
         self.watch_depth(f"{name}Escalated", reconciler.escalated, advice=ESCALATED_ADVICE)
@@ -138,9 +141,9 @@ class Observability(Construct):
     def watch_schedule(
         self, function: IdempotentFunction, *, every: Duration, name: str | None = None
     ) -> None:
-        """Tell of a function that the clock should call `every` so often, and does not.
+        """An alarm for a function that its schedule should call `every` so often, and does not.
 
-        Nothing is reported of a function that nobody calls, so missing data is the alarm.
+        A function that is not called reports no metric, so missing data sets off the alarm.
         """
         name = name or function.node.id
         period = _longer(every, _FAILURE_PERIOD)
@@ -154,25 +157,25 @@ class Observability(Construct):
             missing=cloudwatch.TreatMissingData.BREACHING,
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             advice=(
-                f"Function {name} does not run: see that its EventBridge rule is enabled and may"
-                " invoke it, and that its reserved concurrency is not 0. What it would do waits."
+                f"Function {name} does not run, and its work waits. Check that its EventBridge"
+                " rule is enabled and may invoke it, and that its reserved concurrency is not 0."
             ),
         )
 
     def watch_leftovers(self, reconciler: IdempotentFunction, *, name: str | None = None) -> None:
-        """Tell of an outbox whose messages a reconciler has to send, run after run.
+        """An alarm for an outbox whose messages the reconciler has to send, run after run.
 
-        Once in a while is nothing: a relay was killed. All the time, the relay does not run.
+        It sends a few when a relay was killed. If it does so all the time, the relay does not run.
         """
         name = name or reconciler.node.id
         found = logs.MetricFilter(
             reconciler,
             "Leftovers",
             log_group=reconciler.logs,
-            # As the reconciler logs it; a test holds the two together.
+            # A test compares this with the reconciler's log line.
             filter_pattern=logs.FilterPattern.all_terms(*LEFTOVERS_TERMS),
             metric_namespace=_NAMESPACE,
-            # Told apart by what is unique in the account: several stacks share the namespace.
+            # The name is unique in the account, because several stacks share the namespace.
             metric_name=f"OutboxLeftovers-{Names.unique_resource_name(reconciler, max_length=200)}",
         )
         self._alarm(
@@ -182,13 +185,14 @@ class Observability(Construct):
             found.metric(period=_FAILURE_PERIOD, statistic="Sum"),
             periods=_MINUTES,
             advice=(
-                "The outbox is stalled: its messages wait for the reconciler, run after run. See"
-                " that the event source of the relay is enabled, and what the relay's log says."
+                "The outbox is stalled: the reconciler has to send its messages, run after run."
+                " Check that the relay's event source is enabled, and fix the cause shown in the"
+                " relay's log."
             ),
         )
 
     def watch_ledger(self, name: str, *, ledger: str, service: str) -> None:
-        """Tell of a comparison with a provider that found differences, or did not come to its end.
+        """Alarms for a comparison with a provider that found differences or did not end.
 
         Args:
             name: What the alarms' names begin with.
@@ -209,16 +213,15 @@ class Observability(Construct):
                 name,
                 about,
                 metric,
-                # It stays as it is until the next comparison.
+                # The alarm keeps its state until the next comparison.
                 missing=cloudwatch.TreatMissingData.IGNORE,
                 advice=f"The ledger of {ledger} {advice}",
             )
 
     def watch_depth(self, name: str, queue: sqs.IQueue, *, advice: str) -> cloudwatch.Alarm:
-        """Tell of the first message in a queue whose messages wait for a person.
+        """An alarm for the first message in a queue that only people read.
 
-        One is one too many: it stays there until somebody has looked at it. The alarm is on as long
-        as there is any, and says so once.
+        It is on as long as there is a message, and notifies once.
         """
         return self._alarm(
             queue,
@@ -228,12 +231,12 @@ class Observability(Construct):
                 period=_PERIOD, statistic="Maximum"
             ),
             advice=advice,
-            # SQS reports nothing of a queue that has been idle for hours.
+            # SQS reports no metric for a queue that was idle for hours.
             missing=cloudwatch.TreatMissingData.IGNORE,
         )
 
     def watch_function(self, function: IdempotentFunction, *, name: str | None = None) -> None:
-        """Tell of runs that raise, are refused for lack of concurrency, or end near the timeout."""
+        """Alarms for runs that raise, lack concurrency, or end near the timeout."""
         name, inner = name or function.node.id, function.function
         told = f"Function {name}"
         self._alarm(
@@ -241,7 +244,7 @@ class Observability(Construct):
             name,
             "Errors",
             inner.metric_errors(period=_FAILURE_PERIOD, statistic="Sum"),
-            advice=f"{told} raises: its log says what; operations may be left in doubt.",
+            advice=f"{told} raises. Fix the cause shown in its log; operations may be in doubt.",
         )
         self._alarm(
             function,
@@ -249,7 +252,7 @@ class Observability(Construct):
             "Throttles",
             inner.metric_throttles(period=_PERIOD, statistic="Sum"),
             periods=_MINUTES,
-            advice=f"{told} is refused for lack of concurrency: raise the account's or its own.",
+            advice=f"{told} lacks concurrency. Raise the account's limit or its own.",
         )
         timeout_s = function_timeout_s(inner)
         if timeout_s is not None:
@@ -260,11 +263,11 @@ class Observability(Construct):
                 inner.metric_duration(period=_PERIOD, statistic="p99"),
                 threshold=round(timeout_s * 1000 * _NEAR_TIMEOUT),
                 periods=_MINUTES,
-                advice=f"{told} ends near its timeout of {timeout_s} s: look what has become slow.",
+                advice=f"{told} ends near its timeout of {timeout_s} s. Find out what is slow.",
             )
 
     def watch_table(self, table: SafeTable, *, name: str | None = None) -> None:
-        """Tell of a table that throttles writes; callers are told 503 and come again."""
+        """An alarm for a table that throttles writes. Callers get 503 and try again."""
         name = name or table.node.id
         self._alarm(
             table,
@@ -273,13 +276,13 @@ class Observability(Construct):
             table.table.metric("WriteThrottleEvents", period=_PERIOD, statistic="Sum"),
             periods=_MINUTES,
             advice=(
-                f"Table {name} throttles writes: one key is too hot, or the traffic more than twice"
-                " the earlier peak; warm it up, or slow the client down."
+                f"Table {name} throttles writes. One key gets too many requests, or the traffic is"
+                " more than twice its earlier peak. Slow the client down, or pre-warm the table."
             ),
         )
 
     def watch_outbox(self, outbox: Outbox) -> None:
-        """Tell of all that holds messages up."""
+        """Alarms for everything that can hold messages up."""
         name = outbox.node.id
         self.watch_depth(f"{name}DeadLetters", outbox.dead_letters, advice=DEAD_LETTERS_ADVICE)
         self.watch_depth(f"{name}GivenUp", outbox.given_up, advice=GIVEN_UP_ADVICE)
@@ -294,11 +297,11 @@ class Observability(Construct):
             ),
             threshold=round(_MESSAGE_WAITS.to_seconds()),
             periods=_MINUTES,
-            advice=f"A message of {name} waits: its worker fails, is too slow, or is switched off.",
+            advice=f"A message of {name} waits. Its worker fails, is too slow, or is disabled.",
         )
 
     def watch_stream(self, relay: IdempotentFunction, *, name: str | None = None) -> None:
-        """Tell of a relay that is minutes behind its table's stream."""
+        """An alarm for a relay that is minutes behind its table's stream."""
         name = name or relay.node.id
         self._alarm(
             relay,
@@ -312,22 +315,22 @@ class Observability(Construct):
             ),
             threshold=round(_RELAY_BEHIND.to_milliseconds()),
             periods=_MINUTES,
-            advice=f"The relay of {name} is behind: its log says whether DynamoDB or SQS refuses.",
+            advice=f"The relay of {name} is behind. Its log says whether DynamoDB or SQS fails.",
         )
 
     def watch_api(self, api: IdempotentHttpApi | IdempotentRestApi) -> None:
-        """Tell of answers that are the server's fault.
+        """An alarm for 5xx answers.
 
         Raises:
-            ValueError: Another REST API of the same name is watched.
+            ValueError: Another watched REST API has the same name.
         """
         name, inner = api.node.id, api.api
         if isinstance(inner, apigateway.RestApi):
             other = self._rest_apis.setdefault(inner.rest_api_name, api.node.path)
             if other != api.node.path:
                 raise ValueError(
-                    f"the REST APIs {other!r} and {api.node.path!r} are both called"
-                    f" {inner.rest_api_name!r}, by which CloudWatch tells their metrics apart: give"
+                    f"the REST APIs {other!r} and {api.node.path!r} have the same name"
+                    f" {inner.rest_api_name!r}, so CloudWatch cannot tell their metrics apart: give"
                     " one another rest_api_name"
                 )
         self._alarm(
@@ -336,8 +339,8 @@ class Observability(Construct):
             "Failures",
             api.api.metric_server_error(period=_FAILURE_PERIOD, statistic="Sum"),
             advice=(
-                f"{name} answers 5xx: the access log says which route. 503 is a store that does not"
-                " answer; 500 and 502 are handlers."
+                f"{name} answers 5xx. The access log names the route. 503 means that the store does"
+                " not answer; 500 and 502 come from the handler."
             ),
         )
 
@@ -354,13 +357,13 @@ class Observability(Construct):
         missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
         comparison: cloudwatch.ComparisonOperator = _ABOVE,
     ) -> cloudwatch.Alarm:
-        """The alarm `about` what is watched; there is one, however often it is asked for."""
+        """The alarm `about` the watched construct; a second call returns the same one."""
         known = self._told.get((watched.node.path, f"{name}{about}"))
         if known is not None:
             return known
         construct_id = f"{name}{about}"
         if construct_id in self.alarms:
-            # Another of this name in another place.
+            # Another construct has this name in another place.
             construct_id = f"{Names.unique_resource_name(watched)}{about}"
         alarm = cloudwatch.Alarm(
             self,
@@ -379,8 +382,8 @@ class Observability(Construct):
 
     def _own_topic(self) -> sns.Topic:
         topic = sns.Topic(self, "Topic", enforce_ssl=True)
-        # A policy of its own takes the place of the one that lets the account's alarms in, and
-        # another account's have nothing to say here.
+        # With enforce_ssl the topic has a policy of its own, which replaces the default one. So
+        # alarms must be allowed here, and only those of this account.
         only_here = {"StringEquals": {"aws:SourceAccount": Stack.of(self).account}}
         topic.grant_publish(iam.ServicePrincipal("cloudwatch.amazonaws.com", conditions=only_here))
         return topic

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from .faults import Props
 
-# The relay fails only where DynamoDB or SQS is down, so it goes on for as long as that may take: an
-# attempt that is given up sends nothing.
+# The relay fails only if DynamoDB or SQS is down, so it tries for a long time. A relay that gives
+# up sends nothing.
 RELAY_TIMEOUT = Duration.seconds(60)
 _RELAY_MEMORY_MB = 256
 RETENTION = Duration.days(4)
@@ -47,21 +47,21 @@ _RELAY_IN_ORDER = (
 
 
 _FIXED_OF_QUEUE = {
-    "dead_letter_queue": "what has failed too often goes to this outbox's own; say max_receives=",
-    "fifo": "the relay has to know it; say fifo=",
-    "visibility_timeout": "it follows from the worker; say visibility_timeout=",
-    "retention_period": "it follows from that of the dead letters; say retention=",
+    "dead_letter_queue": "failed messages go to this outbox's own; use max_receives=",
+    "fifo": "the relay must know it; use fifo=",
+    "visibility_timeout": "it depends on the worker; use visibility_timeout=",
+    "retention_period": "it depends on that of the dead letters; use retention=",
 }
 
 
 class OutboxTable(SafeTable):
-    """Messages on their way to the queue; the relay deletes them once they are there."""
+    """The table of messages on their way to the queue. The relay deletes those that arrived."""
 
     _kind = "OutboxTable"
     _fixed: ClassVar[Mapping[str, str]] = {
-        "partition_key": "the layer writes it under its present name",
+        "partition_key": "the layer writes it under this name",
         "sort_key": "a message is one item",
-        "stream": "the relay is called by it",
+        "stream": "it calls the relay",
         "time_to_live_attribute": "a message that is not sent yet must not be deleted",
         "replication_regions": "each Region's relay would send every message",
     }
@@ -72,36 +72,37 @@ class OutboxTable(SafeTable):
 
 
 class Outbox(Construct):
-    """What handlers publish with their writes, in one transaction, and a worker then takes up.
+    """The way of messages from a handler's transaction to a worker.
 
         outbox = Outbox(self, "Outbox")
         IdempotentFunction(self, "Api", outbox=outbox, ...)
         outbox.add_worker(worker)
 
     Attributes:
-        table: The table that is published to, with its stream.
-        queue: The queue that its messages go to.
-        dead_letters: Where they go after `max_receives`; redrive them from there.
-        given_up: What the stream's poller could not have relayed; the messages are in the table.
+        table: The outbox table, with its stream.
+        queue: The queue that the relay sends to.
+        dead_letters: The queue of messages that were received `max_receives` times.
+        given_up: The queue of stream records that Lambda gave up. Their messages are still in the
+            table.
         relay: The function on the stream.
 
     Args:
         fifo: Whether a tenant's messages are worked on in order.
-        max_receives: How often a message is received at the most; a delivery that was cut off by a
-            kill, or given back because no time was left, counts as well.
-        retention: For how long it waits in the queue, less than dead letters do.
-        visibility_timeout: By default the shortest that is safe for the worker.
-        keeps_data: Whether table, queues and log outlive their stack.
+        max_receives: How often a message is received at most. A delivery that ended in a kill, or
+            was given back for lack of time, counts too.
+        retention: How long a message may wait in the queue; shorter than for dead letters.
+        visibility_timeout: By default the shortest one that is safe for the worker.
+        keeps_data: Whether table, queues and log are kept when the stack is deleted.
         encryption_key: A customer's key; without one, keys that AWS owns.
         relay_scope: Where the relay is created, such as a stack that may be replaced; by default
             here.
-        layers: The relay's, by default the library alone.
+        layers: The relay's layers; by default the library alone.
         table_props: Overrides of any property of `aws_dynamodb.Table`, by the CDK's names.
-        queue_props: The same of the queue, `aws_sqs.Queue`.
-        relay_props: The same of the relay, `aws_lambda.Function`.
+        queue_props: The same for the queue, `aws_sqs.Queue`.
+        relay_props: The same for the relay, `aws_lambda.Function`.
 
     Raises:
-        ValueError: Something cannot be; all of it is named.
+        ValueError: An argument is wrong. The message lists all faults.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class Outbox(Construct):
         kept: Props = {"keeps_data": keeps_data, "encryption_key": encryption_key}
         self.table = OutboxTable(self, "Table", table_props=table_props, **kept)
         self.dead_letters = create_queue(self, "DeadLetters", fifo=fifo, **kept)
-        # Lambda sends what has failed to no FIFO queue.
+        # Lambda cannot send failures to a FIFO queue.
         self.given_up = create_queue(self, "GivenUp", **kept)
         self._visibility_timeout = visibility_timeout
         self._worker: IdempotentFunction | None = None
@@ -195,13 +196,13 @@ class Outbox(Construct):
         return (*RELAY_ACTIONS, *SWEEP_ACTIONS) if self.queue.fifo else RELAY_ACTIONS
 
     def grant_sweep(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee`, a reconciler, find messages that were left behind, and relay them."""
+        """Let `grantee`, a reconciler, find messages that the relay left behind, and send them."""
         self.table.allow(grantee, *SWEEP_ACTIONS)
         self.table.allow(grantee, *RELAY_ACTIONS)
         grant_send(grantee, self.queue)
 
     def grant_receive(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` receive, delete and put off messages."""
+        """Let `grantee` receive, delete and delay messages."""
         grant_receive(grantee, self.queue)
 
     def add_worker(
@@ -212,14 +213,13 @@ class Outbox(Construct):
         window: Duration | None = None,
         max_concurrency: int | None = None,
     ) -> lambda_.CfnEventSourceMapping:
-        """Let the queue call `worker`, and hide a message for as long as that takes.
+        """Let the queue call `worker`, with a visibility timeout that is safe for it.
 
-        It is told the queue, to put messages off, as ONCEKEY_QUEUE_URL.
+        The worker gets the queue as ONCEKEY_QUEUE_URL, so that it can delay messages.
 
         Raises:
-            ValueError: The `visibility_timeout` that was given is too short for this worker, the
-                worker already has a queue or the outbox a worker, or Lambda refuses such an event
-                source.
+            ValueError: The given `visibility_timeout` is too short for this worker, the worker has
+                another outbox, the outbox has another worker, or Lambda refuses the event source.
         """
         window_s = round(window.to_seconds(integral=False)) if window else 0
         timeout_s = function_timeout_s(worker.function) or 0
@@ -234,12 +234,12 @@ class Outbox(Construct):
         if self._worker is not None and self._worker is not worker:
             faults.append(
                 f"{self._worker.node.path!r} works for it already, and each message would reach"
-                " one of the two, by chance; give the other an outbox of its own"
+                " one of the two, by chance: give the other an outbox of its own"
             )
         if worker.works_for is not None:
             faults.append(
                 f"worker {worker.node.path!r} works for {worker.works_for.node.path!r} already, and"
-                " is told one queue to put messages off in; give this outbox a worker of its own"
+                " can delay the messages of one queue only: give this outbox a worker of its own"
             )
         refuse(faults, scope=self, construct_id="Queue", kind="Outbox")
         worker.works_for = self
@@ -263,8 +263,8 @@ def _queue_faults(retention: Duration, max_receives: int) -> Iterator[str]:
     most_s = DEAD_LETTER_RETENTION.to_seconds()
     if not 60 <= retention.to_seconds() < most_s:
         yield (
-            f"retention is {retention.to_seconds():g} s: a minute at least, and less than the 14"
-            " days of dead letters, which count from when a message was first sent"
+            f"retention is {retention.to_seconds():g} s: use at least a minute, and less than the"
+            " 14 days of dead letters, which count from when a message was first sent"
         )
     if not 1 <= max_receives <= 1000:
-        yield f"max_receives is {max_receives}: 1 to 1000"
+        yield f"max_receives is {max_receives}: use 1 to 1000"

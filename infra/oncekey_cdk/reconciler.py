@@ -1,4 +1,4 @@
-"""The reconciler: a function each minute that settles what is due."""
+"""The reconciler: a function on a schedule that settles due records."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 _EVERY = Duration.minutes(1)
 _TIMEOUT = Duration.seconds(60)
 _MEMORY_MB = 256
-# EventBridge and Lambda keep a call for six hours at the most.
+# EventBridge and Lambda keep a call for at most six hours.
 _LONGEST_AGE_S = 6 * 3600
 _MINUTE_S = 60
-_OF_THE_SCHEDULE = "what becomes of its runs is said by its schedule"
+_OF_THE_SCHEDULE = "the schedule of the reconciler sets it"
 _FIXED_OF_RUNS = dict.fromkeys(
     ("on_failure", "on_success", "max_event_age", "retry_attempts"), _OF_THE_SCHEDULE
 )
@@ -37,33 +37,33 @@ _WITHOUT_RESOLVERS = "from oncekey.reconciler import Reconciler\n\nhandler = Rec
 
 
 class Reconciler(Construct):
-    """A function on a schedule that finds the records which are due, and a queue for the rest.
+    """A function on a schedule that settles due records, and the escalation queue.
 
-    Dead attempts are judged, resolvers asked, what nobody can settle is escalated: one message in
-    `escalated` waits for a person. Runs may overlap, which is safe: every write is conditional.
+    It ends dead attempts and asks resolvers. What nobody can settle becomes a message in
+    `escalated`, for a person. Runs may overlap, which is safe because every write is conditional.
 
     Attributes:
-        reconciler: The function; grant it what your resolvers need.
-        escalated: The queue for what nobody could settle, and for runs that failed.
+        reconciler: The function. Grant it what your resolvers need.
+        escalated: The queue for operations that nobody could settle, and for failed runs.
         every: How often it runs.
 
     Args:
         table: The table whose records it settles.
         code: Your resolvers and the handler, `oncekey.reconciler.Reconciler(resolvers=...)`; by
-            default one without resolvers, which tells a person of what is unknown.
+            default one without resolvers, which escalates every unknown operation.
         handler: The handler's name in the code, as `module.attribute`.
-        outbox: The outbox whose messages it sends again where the relay has left them behind.
-        responses: Where answers are kept.
+        outbox: The outbox whose messages it sends again if the relay left them behind.
+        responses: The bucket for large answers.
         every: How often it runs, in whole minutes.
         timeout: How long a run may take.
         environment: Further variables.
         layers: By default the library alone.
-        keeps_data: Whether its queue and its log outlive the stack.
+        keeps_data: Whether its queue and log are kept when the stack is deleted.
         encryption_key: A customer's key for the queue; without one, SQS's own.
         function_props: Overrides of any property of `aws_lambda.Function`, by the CDK's names.
 
     Raises:
-        ValueError: Something cannot be; all of it is named.
+        ValueError: An argument is wrong. The message lists all faults.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Reconciler(Construct):
         connect_schedule(
             self.reconciler,
             expression=f"rate({minutes} {'minute' if minutes == 1 else 'minutes'})",
-            # The next run makes up for one that cannot be made.
+            # The next run does the work of a dropped one.
             max_age=Duration.seconds(min(minutes * _MINUTE_S, _LONGEST_AGE_S)),
             on_failure=self.escalated,
         )
@@ -138,10 +138,10 @@ class Reconciler(Construct):
 
 def _code_faults(code: lambda_.Code | None, handler: str | None) -> Iterator[str]:
     if (code is None) != (handler is None):
-        yield "code and handler go together: pass both, or neither"
+        yield "code and handler belong together: pass both, or neither"
 
 
 def _schedule_faults(every: Duration) -> Iterator[str]:
     seconds = every.to_seconds()
     if seconds < _MINUTE_S or seconds % _MINUTE_S:
-        yield f"every is {seconds:g} s: EventBridge takes whole minutes, one at least"
+        yield f"every is {seconds:g} s: use whole minutes, at least one"

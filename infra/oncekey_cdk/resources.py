@@ -1,4 +1,4 @@
-"""The resources of CloudFormation that constructs of the CDK write."""
+"""The CloudFormation resources of the CDK's constructs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ R = TypeVar("R")
 
 
 def function_timeout_s(function: lambda_.Function) -> int | None:
-    """A function's timeout as it now is; None where only the deployment knows."""
+    """A function's present timeout; None if only the deployment knows it."""
     timeout = _resource(function, lambda_.CfnFunction).timeout
     return _number(timeout, FUNCTION_TIMEOUT_S)
 
 
 def function_resource(function: lambda_.Function) -> lambda_.CfnFunction:
-    """What a function writes into the template."""
+    """The CloudFormation resource of a function."""
     return _resource(function, lambda_.CfnFunction)
 
 
 def queue_resource(queue: sqs.Queue) -> sqs.CfnQueue:
-    """What a queue writes into the template."""
+    """The CloudFormation resource of a queue."""
     return _resource(queue, sqs.CfnQueue)
 
 
 def visibility_timeout_s(queue: sqs.Queue) -> int | None:
-    """A queue's visibility timeout as it now is; None where only the deployment knows."""
+    """A queue's present visibility timeout; None if only the deployment knows it."""
     return _number(queue_resource(queue).visibility_timeout, VISIBILITY_TIMEOUT_S)
 
 

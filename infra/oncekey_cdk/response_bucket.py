@@ -1,4 +1,4 @@
-"""The bucket for what no item holds: large answers, results of steps, and messages."""
+"""The bucket for what is too large for an item: answers, step results and messages."""
 
 from __future__ import annotations
 
@@ -29,29 +29,28 @@ if TYPE_CHECKING:
 
     from .faults import Props
 
-# Answers outlive their records, which live for a day: S3 counts whole days and removes late rather
-# than early. Messages outlive what names them: a queue, and then its dead letters, for 14 days each
-# at the most.
+# Answers must outlive their records, which live for a day. S3 counts whole days, and removes late
+# rather than early. Messages must outlive a queue and its dead letters, at most 14 days each.
 EXPIRE_AFTER_DAYS: Mapping[str, int] = {ANSWERS: 3, MESSAGES: 30}
 
 
 class ResponseBucket(Construct):
-    """A private, encrypted bucket over TLS only, whose answers and messages expire.
+    """A private, encrypted bucket with TLS only. Its answers and messages expire.
 
     Attributes:
-        bucket: The bucket, ours or the one that was passed in.
-        encryption_key: The customer's key that it is encrypted under, if any.
-        expire_after_days: After how many days objects are removed, by the beginning of their keys.
+        bucket: The bucket, ours or the existing one.
+        encryption_key: The customer's key of the bucket, if any.
+        expire_after_days: After how many days objects are removed, by the prefix of their keys.
 
     Args:
-        expire_after_days: As the attribute. Two days longer than the retention for `answers/`.
-        keeps_data: Whether it outlives its stack.
+        expire_after_days: As the attribute. For `answers/`, two days longer than the retention.
+        keeps_data: Whether it is kept when the stack is deleted.
         encryption_key: A customer's key; without one, S3's own.
-        existing: A bucket that is there already, used as it is. Its lifecycle is its owner's.
+        existing: An existing bucket, used as it is. Its lifecycle rules are not changed.
         bucket_props: Overrides of any property of `aws_s3.Bucket`, by the CDK's names.
 
     Raises:
-        ValueError: Something cannot be; all of it is named.
+        ValueError: An argument is wrong. The message lists all faults.
     """
 
     def __init__(
@@ -70,15 +69,15 @@ class ResponseBucket(Construct):
             *override_faults(bucket_props, name="bucket_props", of=s3.Bucket, fixed={}),
         ]
         if existing is not None and bucket_props:
-            faults.append("bucket_props cannot change a bucket that exists already; leave them out")
+            faults.append("bucket_props cannot change a bucket that exists: leave them out")
         bucket_props = without_none(bucket_props)
         if encryption_key is not None and "encryption_key" in bucket_props:
-            faults.append("the key is given twice: say it in encryption_key= or in bucket_props")
+            faults.append("the key is given twice: use encryption_key= or bucket_props, not both")
         refuse(faults, scope=scope, construct_id=construct_id, kind="ResponseBucket")
         super().__init__(scope, construct_id)
         OncekeyChecks.of(self)
         self.encryption_key = encryption_key
-        # Of rules that somebody else has written the finished template tells.
+        # Rules of others are checked in the finished template.
         is_ours = existing is None and "lifecycle_rules" not in bucket_props
         self.expire_after_days = dict(expire_after_days) if is_ours else {}
         if existing is not None:
@@ -100,9 +99,9 @@ class ResponseBucket(Construct):
             ],
             "removal_policy": RemovalPolicy.RETAIN if keeps_data else RemovalPolicy.DESTROY,
         }
-        # Under the id `Default` it takes the logical id of this construct.
+        # With the id `Default` it has the logical id of this construct.
         self.bucket = s3.Bucket(self, "Default", **overridden(defaults, bucket_props))
-        # Also the one that the CDK creates where only the kind of encryption was asked for.
+        # The CDK creates a key if only the kind of encryption was given.
         self.encryption_key = self.bucket.encryption_key
 
     @property
@@ -111,11 +110,11 @@ class ResponseBucket(Construct):
         return self.bucket.bucket_name
 
     def grant_keep(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` keep answers, results and messages here, and fetch them again."""
+        """Let `grantee` store answers, results and messages here, and read them."""
         self._allow(grantee, KEEP_ACTIONS, KEEP_KEY_ACTIONS)
 
     def grant_fetch(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` fetch what others have kept here."""
+        """Let `grantee` read what others have stored here."""
         self._allow(grantee, FETCH_ACTIONS, FETCH_KEY_ACTIONS)
 
     def _allow(
@@ -129,9 +128,9 @@ class ResponseBucket(Construct):
 def _expiry_faults(expire_after_days: Mapping[str, int]) -> Iterator[str]:
     for prefix, days in expire_after_days.items():
         if days < 1:
-            yield f"expire_after_days[{prefix!r}] is {days}: at least 1, or leave it out for never"
+            yield f"expire_after_days[{prefix!r}] is {days}: use at least 1, or leave it out"
         if prefix.startswith(RESULTS) or RESULTS.startswith(prefix):
             yield (
-                f"expire_after_days[{prefix!r}] removes the results of steps, which are the only"
-                f" evidence of a charge; name {ANSWERS!r} and {MESSAGES!r}"
+                f"expire_after_days[{prefix!r}] removes step results, which are the only evidence"
+                f" of a charge: use the prefixes {ANSWERS!r} and {MESSAGES!r}"
             )

@@ -1,4 +1,4 @@
-"""A REST API in front of protected functions, for whoever sells by usage plan."""
+"""A REST API in front of protected functions, with usage plans if you need them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from .idempotent_function import IdempotentFunction
 
 _FIXED = {
-    "deploy_options": "say stage_props=",
-    "default_method_options": "say authorizer= and usage_plans=",
+    "deploy_options": "use stage_props=",
+    "default_method_options": "use authorizer= and usage_plans=",
 }
 _NAME_MAX = 128
-# As of an HTTP API: nothing that the caller sent.
+# As for an HTTP API, nothing that the caller sent.
 ACCESS_LOG_FIELDS = {
     **HTTP_API_FIELDS,
     "route": "$context.httpMethod $context.resourcePath",
@@ -42,7 +42,7 @@ ACCESS_LOG_FIELDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class UsagePlan:
-    """What one customer may use: a rate, a burst, and if wanted a number of requests a day."""
+    """What one customer may use: a rate, a burst, and optionally a number of requests a day."""
 
     requests_per_second: int
     burst_requests: int
@@ -50,7 +50,7 @@ class UsagePlan:
 
 
 class IdempotentRestApi(Construct):
-    """A REST API whose methods all ask for an authorizer's yes.
+    """A REST API. Its methods require an authorizer, except those with `authorized=False`.
 
     With usage plans they ask for an API key, too, which says which plan a caller is on. It is no
     proof of who calls: by default a request is signed (IAM) as well. Take the tenant from
@@ -75,7 +75,7 @@ class IdempotentRestApi(Construct):
         stage_props: The same of `aws_apigateway.StageOptions`.
 
     Raises:
-        ValueError: Something cannot be; all of it is named.
+        ValueError: An argument is wrong. The message lists all faults.
     """
 
     plans: dict[str, apigateway.UsagePlan]
@@ -125,12 +125,12 @@ class IdempotentRestApi(Construct):
                 authorization_type=None if authorizer else apigateway.AuthorizationType.IAM,
                 api_key_required=bool(usage_plans),
             ),
-            # The role would be the whole account's, and go with this stack.
+            # The role would be for the whole account, and be deleted with this stack.
             **overridden(
                 {
                     "cloud_watch_role": False,
-                    # CloudWatch tells the metrics of REST APIs apart by their names alone, over all
-                    # stacks of an account.
+                    # CloudWatch identifies the metrics of a REST API by its name alone, in the
+                    # whole account.
                     "rest_api_name": Names.unique_resource_name(self, max_length=_NAME_MAX),
                 },
                 api_props,
@@ -148,15 +148,16 @@ class IdempotentRestApi(Construct):
         *,
         authorized: bool = True,
     ) -> apigateway.Method:
-        """Send requests of this method and path to `function`, which may be invoked for no other.
+        """Send requests of this method and path to `function`.
 
-        The synthesis fails if the function may run for longer than the API waits.
+        The API may invoke it for this route only. The synthesis fails if the function may run for
+        longer than the API waits.
 
         Args:
             function: The function.
             method: Such as `POST`.
             path: A template, such as `/payments/{payment_id}`.
-            authorized: Whether a caller is asked who it is, and for its key.
+            authorized: Whether a caller must be authorized and, with usage plans, have an API key.
 
         Raises:
             ValueError: There is no such method or path.
@@ -190,7 +191,7 @@ class IdempotentRestApi(Construct):
 def _plan_faults(plans: Mapping[str, UsagePlan]) -> Iterator[str]:
     for name, plan in plans.items():
         if not name.isalnum():
-            yield f"usage plan {name!r}: letters and digits only"
+            yield f"usage plan {name!r}: use letters and digits only"
         for field in ("requests_per_second", "burst_requests", "requests_per_day"):
             value = getattr(plan, field)
             if value is not None and value < 1:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from .faults import Props
 
-# As long as SQS keeps anything: a person has to find them. It counts from when they were first
-# sent, so a queue keeps its own messages for less.
+# The longest that SQS allows, so that a person has time to find the message. It counts from when
+# the message was first sent, so a queue must keep its own messages for a shorter time.
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-dead-letter-queues.html
 DEAD_LETTER_RETENTION = Duration.days(14)
 
@@ -36,17 +36,17 @@ def create_queue(
     encryption_key: kms.IKey | None = None,
     queue_props: Mapping[str, Any] | None = None,
 ) -> sqs.Queue:
-    """Create a queue, by default one whose messages wait for a person.
+    """Create a queue. The defaults fit a queue whose messages are for people.
 
     Args:
         scope: Where it is created.
         construct_id: Its id there.
-        retention: For how long a message is kept.
+        retention: How long a message is kept.
         fifo: Whether its messages are in order.
-        visibility_timeout: For how long a message that was received is nobody else's.
-        dead_letters: Where a message goes after `max_receives`; without it, nowhere.
-        max_receives: See there.
-        keeps_data: Whether it outlives its stack.
+        visibility_timeout: How long a received message is hidden from others.
+        dead_letters: The queue that a message moves to after `max_receives`, if any.
+        max_receives: See `dead_letters`.
+        keeps_data: Whether it is kept when the stack is deleted.
         encryption_key: A customer's key; without one, SQS's own, at no cost.
         queue_props: Overrides of any property of `aws_sqs.Queue`, by the CDK's names.
     """
@@ -54,7 +54,7 @@ def create_queue(
     encryption_key = queue_props.get("encryption_master_key", encryption_key)
     encryption = sqs.QueueEncryption.KMS if encryption_key else sqs.QueueEncryption.SQS_MANAGED
     defaults: Props = {
-        # Of a standard queue CloudFormation must not be told that it is none.
+        # CloudFormation refuses fifo=False for a standard queue.
         "fifo": True if fifo else None,
         "encryption": encryption,
         "encryption_master_key": encryption_key,

@@ -1,4 +1,4 @@
-"""A DynamoDB table with the defaults that data of a payment deserves."""
+"""A DynamoDB table with safe defaults for payment data."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ if TYPE_CHECKING:
 
 
 class SafeTable(Construct):
-    """A table: on demand, recoverable to any second, encrypted, and kept.
+    """A table with on-demand billing, point-in-time recovery and encryption, which is kept.
 
-    It has no fixed physical name: a retained table of that name would block the next fresh
-    deployment, and a rollback. It is a `Table` and no `TableV2`, which is a global table to
-    CloudFormation; infra/README.md says what a second Region means to conditions.
+    It has no fixed physical name, because a kept table of that name would block the next new
+    deployment and a rollback. It is a `Table` and not a `TableV2`, which CloudFormation treats as a
+    global table. infra/README.md says why conditions do not work across Regions.
 
     Attributes:
-        table: The table, ours or the one that was passed in.
-        encryption_key: The customer's key that it is encrypted under, if any.
+        table: The table, ours or the existing one.
+        encryption_key: The customer's key of the table, if any.
 
     Args:
         partition_key: The partition key.
         sort_key: The sort key, if there is one.
         ttl_attribute: The attribute with the epoch second after which DynamoDB may delete an item.
-        indexes: Global secondary indexes. All of them from the first release: a table in use takes
-            one change of an index in a deployment.
-        stream: Whether functions can be called with its changes, old and new item.
-        keeps_data: Whether it outlives its stack and refuses its own deletion.
+        indexes: Global secondary indexes. Create all of them in the first release, because a later
+            deployment can change only one.
+        stream: Whether it has a stream with the old and the new item.
+        keeps_data: Whether it is kept when the stack is deleted, and protected against deletion.
         encryption_key: A customer's key; without one, a key that AWS owns, at no cost.
-        existing: A table that is there already, used as it is; everything else but
-            `encryption_key` is then of no effect. One of this app must have what is asked for
-            above. Of an imported one nobody here knows; the first request that it refuses says so.
+        existing: An existing table, used as it is. All other arguments except `encryption_key` then
+            have no effect. A table of this app must have the schema above. An imported one cannot
+            be checked here; its first request says what is missing.
         table_props: Overrides of any property of `aws_dynamodb.Table`, by the CDK's names. None
-            leaves a default as it is.
+            keeps a default.
 
     Raises:
-        ValueError: Something cannot be; all of it is named.
+        ValueError: An argument is wrong. The message lists all faults.
     """
 
     _kind = "SafeTable"
-    # What may not be overridden, and why.
+    # The properties that cannot be overridden, and why.
     _fixed: ClassVar[Mapping[str, str]] = {}
 
     def __init__(
@@ -79,7 +79,7 @@ class SafeTable(Construct):
         faults = self.props_faults(table_props)
         table_props = without_none(table_props)
         if encryption_key is not None and "encryption_key" in table_props:
-            faults.append("the key is given twice: say it in encryption_key= or in table_props")
+            faults.append("the key is given twice: use encryption_key= or table_props, not both")
         if existing is not None:
             needed = Schema(
                 partition_key=partition_key,
@@ -111,9 +111,9 @@ class SafeTable(Construct):
             "deletion_protection": keeps_data,
             "removal_policy": RemovalPolicy.RETAIN if keeps_data else RemovalPolicy.DESTROY,
         }
-        # Under the id `Default` it takes the logical id of this construct.
+        # With the id `Default` it has the logical id of this construct.
         created = dynamodb.Table(self, "Default", **overridden(defaults, table_props))
-        # Also the one that the CDK creates where only the kind of encryption was asked for.
+        # The CDK creates a key if only the kind of encryption was given.
         self.encryption_key = created.encryption_key
         for index in indexes:
             created.add_global_secondary_index(**index)
@@ -121,7 +121,7 @@ class SafeTable(Construct):
 
     @classmethod
     def props_faults(cls, table_props: Mapping[str, Any] | None) -> list[str]:
-        """What is wrong with these overrides, for whoever creates the table in turn."""
+        """The faults of these overrides, for a construct that creates this table."""
         return override_faults(table_props, name="table_props", of=dynamodb.Table, fixed=cls._fixed)
 
     @property
@@ -135,14 +135,14 @@ class SafeTable(Construct):
         return self.table.table_arn
 
     def allow(self, grantee: iam.IGrantable, *actions: str) -> None:
-        """Let `grantee` do these actions to the table, and use its key for them.
+        """Let `grantee` do these actions on the table, and use its key for them.
 
-        The indexes are not included, which `Table.grant` would do, now and later.
+        The grant does not include the indexes, as `Table.grant` would.
         """
         self._allow(grantee, actions, self.table.table_arn)
 
     def allow_index(self, grantee: iam.IGrantable, index: str, *actions: str) -> None:
-        """Let `grantee` do these actions to one index of the table, and use its key for them."""
+        """Let `grantee` do these actions on one index of the table, and use its key for them."""
         self._allow(grantee, actions, f"{self.table.table_arn}/index/{index}")
 
     def _allow(self, grantee: iam.IGrantable, actions: Sequence[str], arn: str) -> None:
@@ -158,7 +158,7 @@ class SafeTable(Construct):
 
 def _recovery(given: Props) -> dynamodb.PointInTimeRecoverySpecification | None:
     if "point_in_time_recovery" in given:
-        # The CDK's older name of the same; it takes one of the two.
+        # The CDK's older name of the same property. It accepts only one of the two.
         return None
     return dynamodb.PointInTimeRecoverySpecification(point_in_time_recovery_enabled=True)
 

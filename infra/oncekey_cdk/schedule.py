@@ -1,4 +1,4 @@
-"""A function that is called by the clock, and what becomes of calls that fail."""
+"""A function on a schedule, and where its failed calls go."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from .idempotent_function import IdempotentFunction
 
-# EventBridge's own; the age of the event ends its attempts before that.
+# EventBridge's maximum. The age of the event ends the attempts earlier.
 _DELIVERY_ATTEMPTS = 185
-# Lambda keeps an event for so long, and tries a run that has failed twice more.
+# Lambda keeps an event for so long, and tries a failed run at most twice again.
 _AGES_S = (60, 6 * 3600)
 _RUN_ATTEMPTS_MAX = 3
 
@@ -36,18 +36,18 @@ def connect_schedule(
     max_attempts: int = 1,
     on_failure: sqs.IQueue | None = None,
 ) -> events.CfnRule:
-    """Let a rule call the function, whose runs may overlap.
+    """Let a rule call the function. Runs may overlap.
 
-    EventBridge hands a call over to Lambda, which keeps it until it can be run; either gives it up
-    after `max_age`, and tells the queue `on_failure`, which has to let EventBridge in
-    (`let_events_send`). A run that fails is tried `max_attempts` times in all. The rule is not the
-    CDK's `Rule`, which would write a policy that names this stack's rule into the queue's stack.
+    EventBridge passes a call to Lambda, which keeps it until it can run. Both drop a call after
+    `max_age` and send a message to the queue `on_failure`, which must allow EventBridge
+    (`let_events_send`). A failing run is tried `max_attempts` times in all. The CDK's `Rule` is not
+    used, because it would write a policy that names this stack's rule into the queue's stack.
 
     Args:
         target: The function.
-        expression: The schedule in EventBridge's words, such as `rate(1 minute)`; hours are UTC's.
+        expression: The schedule as EventBridge writes it, such as `rate(1 minute)`, in UTC.
             https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html
-        max_age: For how long it is tried to make a call, six hours at the most.
+        max_age: How long EventBridge and Lambda try to make a call; at most six hours.
         max_attempts: See above.
         on_failure: See above.
 
@@ -116,11 +116,11 @@ def _schedule_faults(
 
 
 def let_events_send(queue: sqs.Queue) -> None:
-    """Let the rules of this account and Region tell the queue of calls that could not be made.
+    """Let the rules of this account and Region send dropped calls to the queue.
 
-    Any rule: the one rule may be in a stack that is built on the queue's. EventBridge does not send
-    under the function's role, but as itself, which the queue's own policy has to allow; with a
-    customer's key that key's policy, too.
+    All rules are allowed, because the rule may be in a stack that depends on the queue's stack.
+    EventBridge sends as itself and not under the function's role. So the queue's policy must allow
+    it, and a customer's key policy too.
     """
     stack = Stack.of(queue)
     rules = stack.format_arn(service="events", resource="rule", resource_name="*")

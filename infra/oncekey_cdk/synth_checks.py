@@ -1,4 +1,4 @@
-"""The checks of the finished app, as errors of `cdk synth`."""
+"""The checks of the finished templates, as errors of `cdk synth`."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ class _Plugin:
 
 
 class OncekeyChecks(Construct):
-    """Lets the synthesis fail if times do not fit: of queues, functions, APIs, leases, answers.
+    """Makes the synthesis fail if times do not fit together, or a piece is missing.
 
-    Every construct here that has to do with times switches it on for its whole app, so that there
-    is nothing to call. It looks at the templates as they are written, which no override comes
-    after. What is wrong is printed, with its rule; whoever knows better acknowledges it:
+    The constructs here switch it on for their whole app, so you need not call it. It reads the
+    written templates, after every override. Each finding is printed with its rule. If a finding is
+    wrong for you, acknowledge it:
     `Validations.of(construct).acknowledge(Acknowledgment(id="oncekey::ApiTimeout", reason=...))`.
 
     Attributes:
-        findings: What the last synthesis has found.
+        findings: The findings of the last synthesis.
     """
 
     def __init__(self, scope: Construct) -> None:
@@ -73,7 +73,7 @@ class OncekeyChecks(Construct):
 
     @staticmethod
     def of(scope: IConstruct) -> OncekeyChecks | None:
-        """The checks of the app that `scope` is in, switched on; None if it is in no app."""
+        """The checks of the app that `scope` is in, switched on; None outside an app."""
         root = scope.node.root
         if not isinstance(root, Stage):
             return None
@@ -82,7 +82,7 @@ class OncekeyChecks(Construct):
 
 
 def acknowledge(scope: IConstruct, rule: str, reason: str) -> None:
-    """Let what this rule of ours finds of `scope` be, for a reason."""
+    """Accept the findings of one of our rules about `scope`, with a reason."""
     Validations.of(scope).acknowledge(Acknowledgment(id=f"oncekey::{rule}", reason=reason))
 
 
@@ -90,7 +90,7 @@ def _violation(finding: Finding) -> PolicyViolation:
     return PolicyViolation(
         rule_name=finding.rule,
         description=finding.fault,
-        # Once one finding of an app is acknowledged, only errors among the others fail it.
+        # After one finding is acknowledged, only those with severity "error" fail the app.
         severity="error",
         violating_resources=[
             PolicyViolatingResource(

@@ -1,4 +1,4 @@
-"""What must be true of the finished templates, whoever has overridden what on the way."""
+"""What must be true of the finished templates, after all overrides."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Check = Callable[[Templates, Resource], Iterator[tuple[str, str]]]
 
-# On an event source whose function has a batch done again as a whole, and says so.
+# The metadata key of an event source whose batches are meant to be repeated as a whole.
 WHOLE_BATCHES = "oncekey:whole-batches"
 RULES = (
     "VisibilityTimeout",
@@ -44,7 +44,7 @@ RULES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that is wrong: in which template, with which resource, by which of `RULES`."""
+    """One fault: its template, its resource, and which of `RULES` it breaks."""
 
     template: str
     logical_id: str
@@ -57,9 +57,9 @@ class Finding:
 
 
 def findings(templates: Mapping[str, Template]) -> Iterator[Finding]:
-    """Everything that is wrong with these templates, which may refer to each other.
+    """All faults of these templates, which may refer to each other.
 
-    What only the deployment knows (`Ref` of a parameter, `Fn::If`) is taken to be right.
+    Values that only the deployment knows (`Ref` of a parameter, `Fn::If`) count as right.
 
     Args:
         templates: The templates by the names of their stacks, or by their paths.
@@ -93,7 +93,7 @@ def _of_event_source(app: Templates, source: Resource) -> Iterator[tuple[str, st
     if is_known and "ReportBatchItemFailures" not in given and WHOLE_BATCHES not in source.metadata:
         yield (
             "PartialBatchAnswers",
-            "one failed record has its whole batch done again; add ReportBatchItemFailures",
+            "one failed record repeats its whole batch: add ReportBatchItemFailures",
         )
     queue = app.referred(source, properties.get("EventSourceArn"))
     is_queue = queue is not None and queue.kind == "AWS::SQS::Queue"
@@ -121,7 +121,7 @@ def _of_function(app: Templates, function: Resource) -> Iterator[tuple[str, str]
     variables = function.variables
     if "ONCEKEY_TABLE" not in variables:
         return
-    # What only the deployment knows counts as the default.
+    # A value that only the deployment knows counts as the default.
     known = {name: value if isinstance(value, str) else "" for name, value in variables.items()}
     timeout_s = _timeout_s(function)
     if timeout_s is not None:
@@ -135,8 +135,8 @@ def _of_function(app: Templates, function: Resource) -> Iterator[tuple[str, str]
             yield (
                 "AnswersKept",
                 (
-                    f"the bucket {bucket.name} removes the results of steps ({RESULTS}), which are"
-                    " the only evidence of a charge; give its lifecycle rules a prefix"
+                    f"the bucket {bucket.name} removes step results ({RESULTS}), which are the only"
+                    " evidence of a charge: give its lifecycle rules a prefix"
                 ),
             )
 
@@ -171,7 +171,7 @@ def _of_queue(app: Templates, queue: Resource) -> Iterator[tuple[str, str]]:
 
 
 def _waits_for_people(app: Templates, queue: Resource) -> bool:
-    """Whether `queue` is told of what has failed, or of what nobody but a person can settle."""
+    """Whether `queue` gets failures, or operations that only a person can settle."""
     return any(
         app.referred(user, reference) == queue
         for user in app.resources
@@ -202,7 +202,7 @@ def _timeout_s(function: Resource) -> int | None:
 
 
 def _days(bucket: Resource, key: str) -> int | None:
-    """After how many days objects whose keys begin with `key` are removed; None for never."""
+    """The days after which objects under `key` are removed; None for never."""
     rules = listed(mapping(bucket.properties.get("LifecycleConfiguration")).get("Rules"))
     days = [
         number(rule.get("ExpirationInDays"))
@@ -210,7 +210,7 @@ def _days(bucket: Resource, key: str) -> int | None:
         if rule.get("Status", "Enabled") == "Enabled"
         and isinstance(prefix := rule.get("Prefix", ""), str)
         and key.startswith(prefix)
-        # A rule for objects of some size or with some tag is no rule for all of them.
+        # A rule for objects of one size or tag does not apply to all of them.
         and not {*rule} & {"TagFilters", "ObjectSizeGreaterThan", "ObjectSizeLessThan"}
     ]
     return min((one for one in days if one is not None), default=None)

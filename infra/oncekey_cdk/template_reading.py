@@ -1,4 +1,4 @@
-"""Reading templates, in which any value may be one that only the deployment knows.
+"""Reads templates, in which any value may be known to the deployment only.
 
 Whatever is not written in plain numbers, texts, lists and mappings is unknown: it is never an
 error, and never a finding.
@@ -19,7 +19,7 @@ Template = dict[str, Any]
 _WHOLE_SUB = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.[A-Za-z0-9.]+)?\}")
 # Functions that are called through a name of theirs.
 _NAMES_OF_FUNCTIONS = ("AWS::Lambda::Alias", "AWS::Lambda::Version")
-# Longer chains of exports, parameters and names than anybody writes.
+# Longer than any real chain of exports, parameters and names.
 _MOST_HOPS = 8
 
 
@@ -41,7 +41,7 @@ def texts(value: Any) -> list[str]:
 
 
 def number(value: Any, default: int | None = None) -> int | None:
-    """A number, also one that is written as text; `default` where there is nothing.
+    """A number, also one that is written as text; `default` if there is no value.
 
     None where only the deployment knows.
     """
@@ -57,7 +57,7 @@ def number(value: Any, default: int | None = None) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class Resource:
-    """A resource of a template. One that is not as CloudFormation wants it reads as empty."""
+    """A resource of a template. A malformed one reads as empty."""
 
     template_name: str
     template: Template = field(repr=False)
@@ -86,7 +86,7 @@ class Resource:
 
     @property
     def properties(self) -> Template:
-        """Its properties, of which each may be unknown."""
+        """Its properties. Each may be unknown."""
         return mapping(self._written.get("Properties"))
 
     @property
@@ -120,19 +120,19 @@ class Templates:
         return [one for one in self.resources if one.kind in kinds]
 
     def referred(self, user: Resource, reference: Any) -> Resource | None:
-        """What a property of `user` refers to, in whichever template; None if in none of them."""
+        """The resource that a property of `user` refers to, in any template, or None."""
         found = self._followed(user.template_name, reference, _MOST_HOPS)
         if found is not None and found.kind in _NAMES_OF_FUNCTIONS:
             return self.referred_function(found)
         return found
 
     def referred_function(self, alias: Resource) -> Resource | None:
-        """The function that an alias or a version is of."""
+        """The function of an alias or a version."""
         named = alias.properties.get("FunctionName")
         return self._followed(alias.template_name, named, _MOST_HOPS)
 
     def mentioned(self, user: Resource, value: Any) -> list[Resource]:
-        """All that `value` of a property of `user` refers to, in whatever it is put together of."""
+        """All resources that `value` of a property of `user` refers to, in any of its parts."""
         found = self.referred(user, value)
         if found is not None:
             return [found]
@@ -155,7 +155,7 @@ class Templates:
         return None
 
     def _outputs(self, name: Any) -> Iterator[tuple[str, Any]]:
-        """What templates give out under this name, to those beside them or above them."""
+        """The values that templates export or output under this name."""
         for template_name, template in self.by_name.items():
             for logical_id, output in mapping(mapping(template).get("Outputs")).items():
                 exported = mapping(mapping(output).get("Export")).get("Name")
@@ -163,7 +163,7 @@ class Templates:
                     yield template_name, mapping(output).get("Value")
 
     def _parameters(self, name: str | None) -> Iterator[tuple[str, Any]]:
-        """What a nested stack is given under this name."""
+        """The values of a nested stack's parameter of this name."""
         for nested in self.of_kind("AWS::CloudFormation::Stack"):
             given = mapping(nested.properties.get("Parameters"))
             if name in given:
@@ -171,7 +171,7 @@ class Templates:
 
 
 def _target(reference: Any) -> tuple[str | None, Any]:
-    """The logical id that a reference names, or the output."""
+    """The logical id or the output that a reference names."""
     match reference:
         case {"Fn::ImportValue": exported}:
             return None, exported
@@ -188,5 +188,5 @@ def _target(reference: Any) -> tuple[str | None, Any]:
 
 
 def is_unknown(reference: Any) -> bool:
-    """Whether it is something that only the deployment knows, and no text."""
+    """Whether only the deployment knows the value."""
     return isinstance(reference, dict)

@@ -1,7 +1,7 @@
-"""What belongs together in the finished templates: tables, their functions, workers, reconcilers.
+"""Checks that no piece is missing in the finished templates: tables, workers, reconcilers.
 
-A piece that is missing is found only by looking at all of them. Where a template does not say
-(an imported role, another app's queue), nothing is found.
+A missing piece is found only by looking at all templates of an app. If a template does not say
+enough (an imported role, another app's queue), nothing is reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WIRING_RULES = (
     "Concurrency",
     "PlainSecret",
 )
-# On a function that was created to run protected handlers.
+# The metadata key of a function that was created to run protected handlers.
 PROTECTED = "oncekey:protected"
 
 _FUNCTION, _SOURCE = "AWS::Lambda::Function", "AWS::Lambda::EventSourceMapping"
@@ -36,7 +36,7 @@ _RESOLVED = ("{{resolve:secretsmanager:", "{{resolve:ssm-secure:")
 
 
 def wiring(app: Templates) -> Iterator[Fault]:
-    """Everything that is missing between the resources of an app, or is there twice."""
+    """Every piece of an app that is missing, or is there twice."""
     for table in app.of_kind(*_TABLES):
         yield from _of_table(app, table)
     for function in app.of_kind(_FUNCTION):
@@ -54,8 +54,8 @@ def _of_table(app: Templates, table: Resource) -> Iterator[Fault]:
                 table,
                 "Reconciler",
                 (
-                    "no function may look for its records that are due: what is unknown or half"
-                    " done stays so for good, and nobody is told; create a Reconciler(table=...)"
+                    "no function may query its due records, so unknown and half-done operations"
+                    " stay so forever and nobody is told: create a Reconciler(table=...)"
                 ),
             )
     if _users(app, table, "ONCEKEY_OUTBOX_TABLE"):
@@ -66,7 +66,7 @@ def _of_table(app: Templates, table: Resource) -> Iterator[Fault]:
             yield (
                 table,
                 "Outbox",
-                "nothing sends its messages on: let its stream call a relay, as Outbox does",
+                "it has no relay, so its messages are never sent: use Outbox, or give it one",
             )
 
 
@@ -90,7 +90,7 @@ def _has_unknown_sources(app: Templates) -> bool:
 
 
 def _keys(table: Resource, written: Any) -> list[tuple[Any, Any, Any]] | None:
-    """The keys of a table or an index, with their types; None where only the deployment knows."""
+    """The keys of a table or index, with types; None if only the deployment knows them."""
     attributes = map(mapping, listed(table.properties.get("AttributeDefinitions")))
     types = {str(one.get("AttributeName")): one.get("AttributeType") for one in attributes}
     keys = [mapping(one) for one in listed(written)]
@@ -105,12 +105,12 @@ def _keys(table: Resource, written: Any) -> list[tuple[Any, Any, Any]] | None:
 def _record_schema_faults(table: Resource) -> Iterator[str]:
     keys = _keys(table, table.properties.get("KeySchema"))
     if keys is not None and keys != [("pk", "HASH", "S")]:
-        yield "records need the partition key pk (S) and no sort key; it has another one"
+        yield "records need the partition key pk (S) and no sort key, and it has another key"
     ttl = table.properties.get("TimeToLiveSpecification", {})
     if isinstance(ttl, dict) and (not ttl or "AttributeName" in ttl):
         is_on = ttl.get("Enabled") is not False and ttl.get("AttributeName") == "expires_at"
         if not is_on and not is_unknown(ttl.get("AttributeName")):
-            yield "records end by TTL on expires_at, and it has none on that attribute"
+            yield "records expire by TTL on expires_at, and it has no TTL on that attribute"
     indexes = table.properties.get("GlobalSecondaryIndexes", [])
     if isinstance(indexes, list) and all(
         isinstance(one, dict) and isinstance(one.get("IndexName"), str) for one in indexes
@@ -119,23 +119,23 @@ def _record_schema_faults(table: Resource) -> Iterator[str]:
         keys = _keys(table, due[0].get("KeySchema")) if due else []
         if keys not in (None, [("due_shard", "HASH", "S"), ("due_at", "RANGE", "N")]):
             yield (
-                "a reconciler finds records by the index due (due_shard S, due_at N), which it does"
-                " not have"
+                "a reconciler finds records by the index due (due_shard S, due_at N), and it does"
+                " not have that index"
             )
     if len(listed(table.properties.get("Replicas"))) > 1:
-        yield "a condition sees one Region's copy, so two Regions would both run a request"
+        yield "a condition sees one Region's copy only, so two Regions could both run a request"
 
 
 def _outbox_schema_faults(table: Resource) -> Iterator[str]:
     keys = _keys(table, table.properties.get("KeySchema"))
     if keys is not None and keys != [("id", "HASH", "S")]:
-        yield "messages need the partition key id (S) and no sort key; it has another one"
+        yield "messages need the partition key id (S) and no sort key, and it has another key"
     stream = mapping(table.properties.get("StreamSpecification"))
     view = stream.get("StreamViewType", "" if not stream else None)
     if isinstance(view, str) and "NEW" not in view:
-        yield "a relay reads the new item from its stream, which does not have it"
+        yield "a relay needs the new item in the stream, and the stream does not have it"
     if mapping(table.properties.get("TimeToLiveSpecification")).get("Enabled") is True:
-        yield "TTL deletes messages that have not been sent yet"
+        yield "its TTL would delete messages that are not sent yet"
 
 
 def _is_reconciled(app: Templates, table: Resource) -> bool:
@@ -147,7 +147,7 @@ def _is_reconciled(app: Templates, table: Resource) -> bool:
 
 
 def _statements(app: Templates) -> Iterator[tuple[Resource, dict[str, Any]]]:
-    """What is allowed, in whichever policy."""
+    """Every statement that allows something, with its policy."""
     for policy in app.of_kind("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
         yield from _of_document(policy, policy.properties.get("PolicyDocument"))
     for role in app.of_kind("AWS::IAM::Role"):
@@ -163,7 +163,7 @@ def _of_document(policy: Resource, document: Any) -> Iterator[tuple[Resource, di
 
 
 def _allowed(statement: dict[str, Any], *actions: str) -> set[str]:
-    """Which of the actions a statement allows; all where only the deployment knows."""
+    """Which of the actions a statement allows; all if only the deployment knows."""
     written = statement.get("Action")
     if is_unknown(written) or any(is_unknown(one) for one in listed(written)):
         return {*actions}
@@ -176,7 +176,7 @@ def _allowed(statement: dict[str, Any], *actions: str) -> set[str]:
 
 
 def _reaches(app: Templates, policy: Resource, statement: dict[str, Any], table: Resource) -> bool:
-    """Whether a statement is about the table or its index, or may be."""
+    """Whether a statement names the table or its index, or may do so."""
     written = statement.get("Resource")
     for one in listed(written) or [written]:
         if isinstance(one, str):
@@ -208,7 +208,7 @@ def _of_function(app: Templates, function: Resource) -> Iterator[Fault]:
                 "FunctionTable",
                 (
                     "it has no table, so its protected handlers raise at the first request: pass"
-                    " table=, or acknowledge that it has none"
+                    " table=, or acknowledge this rule"
                 ),
             )
     table = app.referred(function, variables.get("ONCEKEY_TABLE"))
@@ -217,8 +217,8 @@ def _of_function(app: Templates, function: Resource) -> Iterator[Fault]:
             function,
             "TableGrant",
             (
-                f"its role may do nothing with the table {table.name} that ONCEKEY_TABLE names:"
-                " call grant_reserve(function) of it"
+                f"its role has no access to the table {table.name} that ONCEKEY_TABLE names: call"
+                " grant_reserve(function) of the table"
             ),
         )
     yield from _concurrency(app, function)
@@ -227,8 +227,8 @@ def _of_function(app: Templates, function: Resource) -> Iterator[Fault]:
             function,
             "PlainSecret",
             (
-                f"the variable {name} holds a secret, which whoever may read the function's"
-                " configuration can read, and a rotated one needs a deployment: let the function"
+                f"the variable {name} holds a secret. Everyone who may read the function's"
+                " configuration can read it, and to rotate it needs a deployment: let the function"
                 " read it at run time (function.read_secret)"
             ),
         )
@@ -257,7 +257,7 @@ def _has_no_grant(app: Templates, function: Resource, table: Resource) -> bool:
 
 
 def _may_grant(managed_policy: Any) -> bool:
-    # Those of Lambda itself grant no table.
+    # Lambda's own managed policies give no access to a table.
     return "service-role/AWSLambda" not in json.dumps(managed_policy)
 
 
@@ -286,8 +286,8 @@ def _concurrency(app: Templates, function: Resource) -> Iterator[Fault]:
             "Concurrency",
             (
                 f"its reserved concurrency of {reserved} is below the {most} batches that its"
-                " queues hand out at once (max_concurrency): the others are refused, and use up"
-                " receives of their messages; reserve more, or lower max_concurrency"
+                " queues deliver at once (max_concurrency). The others are refused and use up"
+                " receives of their messages: reserve more, or lower max_concurrency"
             ),
         )
 
@@ -299,15 +299,15 @@ def _of_queue(app: Templates, queue: Resource) -> Iterator[Fault]:
             second,
             "OneWorker",
             (
-                f"the queue {queue.name} has another worker already ({workers[0].name}): each"
-                " message reaches one of the two, by chance; give each a queue of its own"
+                f"the queue {queue.name} already has a worker ({workers[0].name}), and each message"
+                " reaches one of the two, by chance: give each a queue of its own"
             ),
         )
     if not workers and _is_relayed_to(app, queue) and not _has_unknown_sources(app):
         yield (
             queue,
             "Outbox",
-            "an outbox sends its messages here and nothing works on them: outbox.add_worker(...)",
+            "an outbox sends messages to it, and it has no worker: call outbox.add_worker(...)",
         )
 
 

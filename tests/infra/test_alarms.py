@@ -54,10 +54,10 @@ def test_an_alarm_says_what_can_be_done(app: Synthesised) -> None:
         for name in unattended(SERVICE)
     }
 
-    assert "redrive them" in advice["payments-dead-letters"]
-    assert "put their items into the table again" in advice["escalated"]
+    assert "move them back" in advice["payments-dead-letters"]
+    assert "put the items of another table into it again" in advice["escalated"]
     assert "oncekey.settle" in advice["escalated"]
-    assert "redrive" not in advice["escalated"]
+    assert "move them back" not in advice["escalated"]
 
 
 def test_alarms_tell_a_topic_that_is_an_output(app: Synthesised) -> None:
@@ -101,7 +101,7 @@ def test_functions_tables_and_api_are_watched(app: Synthesised) -> None:
             metric: metric for metric in metrics
         }
         assert metrics["Duration"]["Threshold"] == function.timeout_s * 800
-        assert "its log says what" in metrics["Errors"]["AlarmDescription"]
+        assert "shown in its log" in metrics["Errors"]["AlarmDescription"]
     for table in SERVICE.tables:
         alarm = named(app.service, KIND, f"Alarms{pascal(table.name)}TableThrottles")
         assert (alarm["Namespace"], alarm["MetricName"]) == (

@@ -47,11 +47,11 @@ def _queue(built: dict[str, Any]) -> Any:
 CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "visibility timeout": (
         lambda built: setattr(_queue(built), "visibility_timeout", 724),
-        "a visibility timeout of 724 s hands out messages that are being worked on; at least 725",
+        "724 s delivers messages again while they are worked on: use at least 725 s",
     ),
     "no visibility timeout": (
         lambda built: setattr(_queue(built), "visibility_timeout", None),
-        "a visibility timeout of 30 s hands out messages",
+        "a visibility timeout of 30 s delivers messages again",
     ),
     "raw override": (
         lambda built: _queue(built).add_property_override("VisibilityTimeout", 1),
@@ -59,19 +59,19 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "partial answers": (
         lambda built: setattr(built["mapping"], "function_response_types", []),
-        "one failed record has its whole batch done again",
+        "one failed record repeats its whole batch",
     ),
     "worker's timeout": (
         lambda built: setattr(_lambda(built, "worker"), "timeout", 121),
-        "at least 731, six times the function's timeout",
+        "at least 731 s, six times the function's timeout",
     ),
     "window": (
         lambda built: setattr(built["mapping"], "maximum_batching_window_in_seconds", 6),
-        r"at least 726, six times the function's timeout \(120 s\) and the window \(6 s\)",
+        r"at least 726 s, six times the function's timeout \(120 s\) plus the window \(6 s\)",
     ),
     "lease": (
         lambda built: built["worker"].function.add_environment("ONCEKEY_DEFAULT_LEASE_MS", "60000"),
-        "is 60000 ms and ends before the function's timeout of 120 s",
+        "is 60000 ms. It ends before the function's timeout of 120 s",
     ),
     "no number": (
         lambda built: built["worker"].function.add_environment("ONCEKEY_LEASE_MARGIN_MS", "5s"),
@@ -79,11 +79,11 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "API": (
         lambda built: setattr(_lambda(built, "function"), "timeout", 30),
-        "PaymentsFunction.*: a function's timeout of 30 s is longer than the API waits: at most 29",
+        "PaymentsFunction.*: a .* timeout of 30 s is longer than the API waits: use at most 29 s",
     ),
     "retention": (
         lambda built: built["function"].function.add_environment("ONCEKEY_RETENTION_S", "25"),
-        r"ONCEKEY_RETENTION_S is 25 and no longer than a lease \(25 s",
+        r"ONCEKEY_RETENTION_S is 25. It is not longer than a lease \(25 s",
     ),
     "bucket": (
         lambda built: built["function"].function.add_environment("ONCEKEY_RETENTION_S", "172800"),
@@ -97,7 +97,7 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
                 ("ONCEKEY_WAIT_UP_TO_MS", "20000"),
             )
         ],
-        "whoever waits is cut off instead of being answered 409",
+        "a waiting client is cut off and gets no 409",
     ),
 }
 
@@ -144,7 +144,7 @@ def test_no_queue_that_waits_for_people_keeps_its_messages_for_less_than_14_days
     app = stack.node.root
     assert isinstance(app, App)
 
-    with pytest.raises(RuntimeError, match="messages wait for a person and are kept for"):
+    with pytest.raises(RuntimeError, match="messages are for people, and it keeps them for only"):
         app.synth()
 
 
@@ -192,7 +192,7 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
         ),
         [
             "IdempotentFunction 'Stack/Payments' is wrong: ",
-            "environment['ONCEKEY_TABLE'] is set by what was passed in",
+            "environment['ONCEKEY_TABLE'] is set by another argument too",
             "ONCEKEY_DEFAULT_LEASE_MS, the lease of a call without Lambda's context, is 1000 ms",
             "the bucket removes answers after 3 days",
             "function_props['role'] cannot be overridden",
@@ -212,7 +212,7 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
         [
             "Outbox 'Stack/Outbox' is wrong: ",
             "less than the 14 days of dead letters",
-            "max_receives is 0: 1 to 1000",
+            "max_receives is 0: use 1 to 1000",
             "table_props['stream'] cannot be overridden",
             "queue_props['delay'] is no property of Queue",
             "relay_props['environment'] cannot be overridden",
@@ -245,8 +245,8 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
             function_props={"role": None},
         ),
         [
-            "Reconciler 'Stack/Reconciler' is wrong: every is 90 s: EventBridge takes whole",
-            "code and handler go together",
+            "Reconciler 'Stack/Reconciler' is wrong: every is 90 s: use whole",
+            "code and handler belong together",
             "function_props['role'] cannot be overridden",
         ],
     ),
@@ -261,7 +261,7 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
         ),
         [
             "jwt_issuer must be an https:// URL",
-            "jwt_audience is empty: any token of the issuer would do",
+            "jwt_audience is empty, so any token of the issuer would pass",
             "api_props['create_default_stage'] cannot be overridden",
             "stage_props['nmae'] is no property of HttpStage",
         ],
@@ -275,7 +275,7 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
             stage_props={"nmae": "v1"},
         ),
         [
-            "usage plan 'Gold!': letters and digits only",
+            "usage plan 'Gold!': use letters and digits only",
             "requests_per_second is 0, at least 1",
             "api_props['deploy_options'] cannot be overridden",
             "stage_props['nmae'] is no property of StageOptions",

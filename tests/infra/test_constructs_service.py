@@ -286,7 +286,8 @@ def test_every_alarm_says_what_to_do_and_tells_the_topic(service: Template) -> N
 
     for alarm in alarms.values():
         assert alarm["Properties"]["AlarmActions"] == [{"Ref": topic}]
-        assert ":" in alarm["Properties"]["AlarmDescription"]
+        # What happened, and what to do.
+        assert ". " in alarm["Properties"]["AlarmDescription"]
         assert alarm["Properties"]["Namespace"].startswith(("AWS/", "oncekey"))
     depths = [one["Properties"] for key, one in alarms.items() if "Depth" in key]
     assert len(depths) == 3

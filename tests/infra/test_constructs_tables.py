@@ -222,7 +222,7 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
             "IdempotencyTable 'Stack/Records' is wrong: ",
             "table_props['partition_key'] cannot be overridden",
             "table_props['time_to_live_attribute'] cannot be overridden",
-            "pin every tenant to one",
+            "each tenant one Region",
             "table_props['tabel_name'] is no property of Table",
         ],
     ),
@@ -232,7 +232,7 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
             existing=dynamodb.Table.from_table_name(stack, "Left", "left"),
             table_props={"table_name": "records"},
         ),
-        ["cannot change a table that exists already"],
+        ["cannot change an existing table"],
     ),
     "bucket": (
         lambda stack: ResponseBucket(
@@ -240,8 +240,8 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
         ),
         [
             "ResponseBucket 'Stack/Answers' is wrong: ",
-            "expire_after_days[''] removes the results of steps",
-            "expire_after_days['answers/'] is 0: at least 1",
+            "expire_after_days[''] removes step results",
+            "expire_after_days['answers/'] is 0: use at least 1",
             "bucket_props['color'] is no property of Bucket",
         ],
     ),

@@ -190,29 +190,29 @@ def resource(events: App, path: str) -> Any:
 OVERRIDES: dict[str, tuple[Callable[[App], None], str]] = {
     "visibility timeout": (
         lambda app: resource(app, QUEUE).add_property_override("VisibilityTimeout", 119),
-        "a visibility timeout of 119 s hands out messages that are being worked on; at least 120",
+        "119 s delivers messages again while they are worked on: use at least 120 s",
     ),
     "no visibility timeout": (
         lambda app: resource(app, QUEUE).add_property_deletion_override("VisibilityTimeout"),
-        "a visibility timeout of 30 s hands out messages",
+        "a visibility timeout of 30 s delivers messages again",
     ),
     "function timeout": (
         lambda app: setattr(resource(app, FUNCTION), "timeout", 21),
-        "at least 126, six times the function's timeout",
+        "at least 126 s, six times the function's timeout",
     ),
     "window": (
         lambda app: setattr(resource(app, MAPPING), "maximum_batching_window_in_seconds", 1),
-        r"at least 121, six times the function's timeout \(20 s\) and the window \(1 s\)",
+        r"at least 121 s, six times the function's timeout \(20 s\) plus the window \(1 s\)",
     ),
     "partial answers of a queue": (
         lambda app: setattr(resource(app, MAPPING), "function_response_types", []),
-        "one failed record has its whole batch done again; add ReportBatchItemFailures",
+        "one failed record repeats its whole batch: add ReportBatchItemFailures",
     ),
     "partial answers of a stream": (
         lambda app: resource(app, STREAM_MAPPING).add_property_deletion_override(
             "FunctionResponseTypes"
         ),
-        "one failed record has its whole batch done again",
+        "one failed record repeats its whole batch",
     ),
 }
 

@@ -135,7 +135,7 @@ def test_a_layer_that_has_grown_too_large_is_refused(
     """A layer above the bound is not made, and the message says where to look."""
     monkeypatch.setattr(layer_bundle, "MAX_SIZE_MB", 1)
 
-    with pytest.raises(RuntimeError, match=r"at most 1 MB.*too large; look with `du`"):
+    with pytest.raises(RuntimeError, match=r"at most 1 MB.*too large; find out with `du`"):
         bundle_layer(default.target)
 
 

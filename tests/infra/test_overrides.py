@@ -230,12 +230,12 @@ def test_none_leaves_what_is_safe_as_it_is(overridden: Template) -> None:
 REFUSED: dict[str, tuple[Callable[[Stack], object], str]] = {
     "dead letters": (
         lambda stack: Outbox(stack, "X", queue_props={"dead_letter_queue": None}),
-        "say max_receives=",
+        "use max_receives=",
     ),
-    "order": (lambda stack: Outbox(stack, "X", queue_props={"fifo": True}), "say fifo="),
+    "order": (lambda stack: Outbox(stack, "X", queue_props={"fifo": True}), "use fifo="),
     "visibility": (
         lambda stack: Outbox(stack, "X", queue_props={"visibility_timeout": Duration.seconds(1)}),
-        "say visibility_timeout=",
+        "use visibility_timeout=",
     ),
     "replicas": (
         lambda stack: Outbox(stack, "X", table_props={"replication_regions": ["eu-west-1"]}),
@@ -245,7 +245,7 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], str]] = {
         lambda stack: function(
             stack, "X", function_props={"log_retention": logs.RetentionDays.ONE_DAY}
         ),
-        "say log_retention= of this construct",
+        "use log_retention= of this construct",
     ),
     "runs": (
         lambda stack: Reconciler(
@@ -254,7 +254,7 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], str]] = {
             table=IdempotencyTable(stack, "Records"),
             function_props={"retry_attempts": 2},
         ),
-        "what becomes of its runs is said by its schedule",
+        "the schedule of the reconciler sets it",
     ),
     "two keys": (
         lambda stack: IdempotencyTable(
@@ -376,13 +376,13 @@ EXISTING: dict[str, tuple[Callable[[Stack], object], str]] = {
                 stream=dynamodb.StreamViewType.NEW_IMAGE,
             ),
         ),
-        "would delete what has not been sent yet",
+        "would delete messages that are not sent yet",
     ),
     "imported stream": (
         lambda stack: OutboxTable(
             stack, "X", existing=dynamodb.Table.from_table_name(stack, "There", "outbox")
         ),
-        "has no stream that is known here",
+        "the stream of the existing table is not known",
     ),
     "audit": (
         lambda stack: AuditTable(stack, "X", existing=_table(stack)),

@@ -176,4 +176,4 @@ def test_an_alarm_says_what_to_do_about_a_failed_run(events: Synthesised) -> Non
     alarm = named(events.service, "AWS::CloudWatch::Alarm", "AlarmsLostDepth")
 
     assert "invoke the function with the event" in alarm["AlarmDescription"]
-    assert "put their items into the table again" in alarm["AlarmDescription"]
+    assert "put the items of another table into it again" in alarm["AlarmDescription"]

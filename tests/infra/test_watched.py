@@ -110,7 +110,9 @@ def test_rest_apis_of_one_name_are_not_watched_together() -> None:
         for name in ("One", "Two")
     ]
 
-    with pytest.raises(ValueError, match="'Stack/One' and 'Stack/Two' are both called 'payments'"):
+    with pytest.raises(
+        ValueError, match="'Stack/One' and 'Stack/Two' have the same name 'payments'"
+    ):
         Observability(stack, "Alarms", apis=apis)
 
 
@@ -141,7 +143,7 @@ def test_a_stalled_outbox_an_absent_reconciler_and_a_difference_are_alarms(
     ledgers = [_alarm(watched, f"Ledger{end}") for end in _ENDS]
     assert {one["TreatMissingData"] for one in ledgers} == {"ignore"}
     for alarm in (stalled, absent, *ledgers):
-        assert ":" in alarm["AlarmDescription"]
+        assert ". " in alarm["AlarmDescription"]  # what happened, and what to do
         assert len(alarm["AlarmActions"]) == 1
 
 

@@ -361,15 +361,18 @@ def test_an_app_without_a_reconciler_is_told_and_may_say_why() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "batch": ({"batch_size": 10_001}, "batch_size is 10001: 1 to 10000"),
+    "batch": ({"batch_size": 10_001}, "batch_size is 10001: use 1 to 10000"),
     "no batch": ({"batch_size": 0}, "batch_size is 0"),
-    "large batch": ({"batch_size": 11}, "need a window of a second at least"),
+    "large batch": ({"batch_size": 11}, "need a window of at least one second"),
     "window": ({"window": Duration.seconds(301)}, "the window is 301 s"),
-    "part of a second": ({"window": Duration.millis(1500)}, "the window is 1.5 s: whole seconds"),
-    "concurrency": ({"max_concurrency": 1}, "max_concurrency is 1: 2 to 1000"),
+    "part of a second": (
+        {"window": Duration.millis(1500)},
+        "the window is 1.5 s: use whole seconds",
+    ),
+    "concurrency": ({"max_concurrency": 1}, "max_concurrency is 1: use 2 to 1000"),
     "much concurrency": ({"max_concurrency": 1001}, "max_concurrency is 1001"),
     "FIFO window": ({"window": Duration.seconds(1)}, "a FIFO queue has no window"),
-    "FIFO batch": ({"batch_size": 11}, "at most 10 of a FIFO queue"),
+    "FIFO batch": ({"batch_size": 11}, "a FIFO queue allows at most 10"),
 }
 
 
