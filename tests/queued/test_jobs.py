@@ -146,8 +146,8 @@ def test_what_is_raised_of_an_unfinished_run_survives_pickling() -> None:
 
 
 OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
-    "another mode": ({"mode": "later"}, "mode is 'later': 'sync' or 'async' is needed"),
-    "no mode": ({"mode": None}, "mode is None: 'sync' or 'async' is needed"),
+    "another mode": ({"mode": "later"}, "mode is 'later': 'sync' or 'queued' is needed"),
+    "no mode": ({"mode": None}, "mode is None: 'sync' or 'queued' is needed"),
     "a deadline without waiting": (
         {"mode": "sync", "start_within": timedelta(minutes=1)},
         "start_within needs mode='queued'",

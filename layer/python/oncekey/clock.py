@@ -1,6 +1,6 @@
-"""The one door for time, randomness and ids: nothing else in the library reads them.
+"""The only source of time, randomness and ids in the library.
 
-A simulation replaces this object and thereby owns every choice that is not the caller's.
+A simulation replaces this object, and so controls everything that the caller does not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Clock(Protocol):
     """Time, randomness and ids."""
 
     def now_ms(self) -> int:
-        """The wall clock in milliseconds since the epoch; leases and expiry are judged by it."""
+        """The wall clock in milliseconds since the epoch; leases and expiry are compared to it."""
         ...
 
     def pause(self, duration_ms: int) -> None:
@@ -37,7 +37,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The real clock and the operating system's randomness, fresh after a restore too."""
+    """The real clock and the operating system's randomness, which a snapshot does not repeat."""
 
     def now_ms(self) -> int:
         """See `Clock.now_ms`."""

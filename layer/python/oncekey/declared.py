@@ -1,7 +1,7 @@
-"""The operations that this process has declared: two of one name would share their keys.
+"""The operations that this process has declared. Two functions must not share an operation name.
 
-Each would be given the other's answers. Declaring the same function again is no second operation: a
-module that is loaded again, a factory that is called again, a test that runs again.
+They would share their keys, and each would be given the other's answers. Declaring the same
+function again is not a fault: a module may be reloaded, a factory called again, a test run again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("oncekey")
 
-# Wrappers of other decorators carry it on.
+# An attribute of the protected function. Other decorators copy it to their wrappers.
 _MARK = "_oncekey_operation"
 
 
@@ -30,7 +30,7 @@ class _Declared:
     module: str
     name: str
     line: int
-    # None: the default one. Another one is alive for as long as the function is.
+    # None is the default store. The function keeps any other store alive, so the id stays unique.
     store_id: int | None
 
     @property
@@ -40,7 +40,7 @@ class _Declared:
 
     @property
     def place(self) -> str:
-        """For the person who wrote it."""
+        """Where the function is written, for the error text."""
         return f"{self.module}.{self.name} (line {self.line})"
 
     def is_same_as(self, other: _Declared) -> bool:
@@ -55,11 +55,11 @@ _declared: dict[str, list[_Declared]] = {}
 def second_operation(
     operation: str, function: Callable[..., Any], protected: object, store: object
 ) -> list[str]:
-    """Declare `protected`, which runs `function`; the fault, if another function has the name.
+    """Declare `protected`, which runs `function`. Returns a fault if another function has the name.
 
     A second use of a name is a fault within one module, within one function, and anywhere in a
-    Lambda, where all loaded handlers serve together. In other places, such as tests that load the
-    handlers of many functions, a second module's use of the name is logged.
+    Lambda, where one process serves all loaded handlers. Elsewhere, for example in tests that load
+    the handlers of many functions, a second module's use of the name is only logged.
     """
     if getattr(function, _MARK, None) == operation:
         return ["it is decorated twice: its key would be in use whenever it is asked for"]
@@ -74,7 +74,7 @@ def second_operation(
     )
     others = _others(operation, new)
     if others and gc.collect():
-        # What nobody refers to any more may be in a circle.
+        # An unused function may still be alive in a reference cycle.
         others = _others(operation, new)
     refused = [other for other in others if _serve_together(other, new)]
     if refused:

@@ -1,6 +1,6 @@
-"""Every exception of the library: when it is raised, and what to do now.
+"""Every exception of the library: when it is raised, and what to do then.
 
-Only the standard library is imported here, because everything else imports this module.
+This module imports only the standard library, because every other module imports it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ class OncekeyError(Exception):
 
 
 class ConfigurationError(OncekeyError, ValueError):
-    """The library is used or configured wrongly; all faults found are in one message.
+    """The library is used or configured wrongly; the message lists all faults found.
 
-    Raised when a handler is decorated, or at the first call where the environment is at fault.
+    Raised when a handler is decorated, or at the first call if the fault is in the environment.
     Nothing has been written.
     """
 
@@ -35,19 +35,18 @@ class ConfigurationError(OncekeyError, ValueError):
 class NotExecuted(OncekeyError):  # noqa: N818 -- a statement about the world, raised by authors, not an error of ours
     """Raised by a handler to state that nothing happened: the same key may run again at once.
 
-    Raise it only for what is proven not to have been executed, such as a refusal by the provider. A
-    timeout proves nothing. One that comes out of an idempotent function speaks of that function
-    alone: what its caller did before is not undone by it. One object may be raised again and again.
+    Raise it only if the work is proven not to have been executed, for example because the provider
+    refused it. A timeout proves nothing. If an idempotent function raises it, it covers that
+    function only, and not what the caller did before. The same object may be raised more than once.
     """
 
 
 class Final(OncekeyError):  # noqa: N818 -- an answer, not an error
     """Raised anywhere below a handler to end its operation with this answer.
 
-    It is stored, whatever its status.
-    `body` is sent as it is if it is text, and as JSON otherwise. `headers` come on top of its
-    content type. What the operation has collected in `op.transaction` and `op.outbox` is discarded,
-    unless `commit`: then it is applied together with this answer.
+    The answer is stored, whatever its status. A text `body` is sent unchanged; any other is sent as
+    JSON. `headers` are added to the content type. Writes and messages collected in `op.transaction`
+    and `op.outbox` are discarded. With `commit`, they are applied together with this answer.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class Final(OncekeyError):  # noqa: N818 -- an answer, not an error
         super().__init__(status, body, self.headers)
 
     def __str__(self) -> str:
-        # The body may hold what no log should.
+        # The body may hold data that must not be logged.
         return f"the operation ends with status {self.status}"
 
     def __repr__(self) -> str:
@@ -73,10 +72,10 @@ class Final(OncekeyError):  # noqa: N818 -- an answer, not an error
 
 
 class RequestRefused(OncekeyError):  # noqa: N818 -- not an error of the program: an answer to the caller
-    """A request that is answered without reaching the handler, and without a write.
+    """A request that is refused before the handler runs, and without a write.
 
-    `code` is the stable problem code of the answer; `detail` says what the caller can do about it,
-    and `retry_after_ms` when, where waiting helps.
+    `code` is the stable problem code of the answer. `detail` says what the caller can do.
+    `retry_after_ms` says when to try again; None if waiting does not help.
     """
 
     def __init__(self, code: str, detail: str, retry_after_ms: int | None = None) -> None:
@@ -87,14 +86,14 @@ class RequestRefused(OncekeyError):  # noqa: N818 -- not an error of the program
 
 
 class StoreError(OncekeyError):
-    """The store did not do what it was asked; what was asked may still have been applied.
+    """A call to the store failed; its write may still have been applied.
 
-    `transient`: asking again may succeed. Otherwise (no permission, no such table, a mistake in the
-    call) only a change of the deployment or of the code helps. `contention`: the store is well, but
-    others are writing the same items (`conflict`) or count in the same counter (`counter`), our own
-    first sending is still at work (`in-progress`), or there is more to do than one key, table or
-    account takes (`throttled`). `is_mistake`: no answer came, and not for a lack of one: the call
-    cannot be made like that.
+    `transient`: another attempt may succeed. Otherwise (no permission, no such table, a mistake in
+    the call) only a change of the deployment or of the code helps. `contention`: the store is
+    healthy, but other writers use the same items (`conflict`) or the same counter (`counter`), our
+    own first request is still being processed (`in-progress`), or the key, table or account has
+    reached its limit (`throttled`). `is_mistake`: the call itself is wrong; it failed in code and
+    not for want of an answer.
     """
 
     def __init__(
@@ -109,37 +108,37 @@ class StoreError(OncekeyError):
         self.transient = transient
         self.contention = contention
         self.is_mistake = is_mistake
-        # What did not answer is the bucket, which says nothing of the table.
+        # The bucket failed, not the table. Its failure does not say that the table is down.
         self.is_of_bucket = False
-        # What the service itself said about the deployment; never a value.
+        # The service's own words about the deployment; never a value.
         self.said = ""
         super().__init__(reason)
 
     @property
     def is_harmless(self) -> bool:
-        """Whether what was asked for has certainly not been applied, now or later."""
+        """Whether the write is certainly not applied, neither now nor later."""
         return self.contention in {"conflict", "counter", "throttled"}
 
     @property
     def is_outage(self) -> bool:
-        """Whether the next request, whoever sends it, is likely to fail as well.
+        """Whether the next request is likely to fail as well, whatever its key and tenant.
 
-        Contention is a key's or a tenant's own; a mistake, its author's.
+        Contention concerns one key or tenant, and a mistake concerns one handler.
         """
         return self.transient and self.contention is None and not self.is_of_bucket
 
     @property
     def needs_deployment(self) -> bool:
-        """Whether the store said that it has another form than is needed, or is not there.
+        """Whether the store said that it does not exist or is set up differently.
 
-        A permission or a credential may be on its way.
+        Errors of permissions and credentials do not count: these may take effect a little later.
         """
         is_of_rights = self.said.startswith(("not authorized", "The security token"))
         return bool(self.said) and not self.transient and not is_of_rights
 
     @property
     def kind(self) -> str:
-        """`contention`, `outage`, `mistake`, or `configuration`; of the bucket, too."""
+        """`contention`, `outage`, `mistake` or `configuration`, for the table and the bucket."""
         if self.contention is not None:
             return "contention"
         if self.transient:
@@ -147,7 +146,7 @@ class StoreError(OncekeyError):
         return "mistake" if self.is_mistake else "configuration"
 
     def at(self, where: str, name: str = "its name") -> StoreError:
-        """The same final failure, with the place that it happened at, and what to look at."""
+        """The same final failure, with the place where it happened and a hint what to check."""
         hint = f"check {name}, the Region and the function's permissions"
         if self.is_mistake:
             hint = "the error that this one was raised from says more"
@@ -167,16 +166,17 @@ def _store_error(reason: str, transient: bool) -> StoreError:  # noqa: FBT001 --
     return StoreError(reason, transient=transient)
 
 
-class CallNotAnswered(OncekeyError):  # noqa: N818 -- what its subclasses have in common
+class CallNotAnswered(OncekeyError):  # noqa: N818 -- the base of the classes below
     """A call of an idempotent function that ended without the function's result.
 
     Attributes:
         operation: the function's declared name.
-        operation_id: the record's life that stood in the way, where one did and is known.
-        retry_after_s: when calling again may end otherwise; None where waiting does not help.
-        detail: what else is known about the reason. Never a key or a payload.
+        operation_id: the id of the operation that has this key, if it is known.
+        retry_after_s: after how many seconds another call may succeed; None if waiting does not
+            help.
+        detail: more about the reason. Never a key or a payload.
         retryable: True means "same key, wait"; False means "do not make this call again".
-        completed: the call was carried out, and no further one is needed: a worker acknowledges its
+        completed: the call was carried out and needs no repetition: a worker acknowledges its
             message.
     """
 
@@ -205,13 +205,13 @@ class CallNotAnswered(OncekeyError):  # noqa: N818 -- what its subclasses have i
         return f"{self.operation}{life}: {self.advice}{reason}.{wait}"
 
     def in_vain(self) -> CallNotAnswered:
-        """The same, where this time no waiting helps, whatever is so of its kind."""
+        """This error, marked as not retryable although its class is."""
         vars(self)["retryable"] = False
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Keyword-only arguments are lost by Exception's own pickling. Notes that somebody added are
-        # in its dictionary.
+        # Keyword-only arguments are lost by Exception's own pickling. The dictionary also holds
+        # the notes that were added to the exception.
         return (_call_not_answered, (type(self), *self.args), dict(vars(self)))
 
 
@@ -231,7 +231,7 @@ def _call_not_answered(
 
 
 class InProgress(CallNotAnswered):
-    """The first call with this key is still running, or this one could not commit beside others."""
+    """The first call with this key is still running, or others write the same items."""
 
     retryable = True
     advice = (
@@ -260,9 +260,9 @@ class OutcomeUnknown(CallNotAnswered):
 
 
 class StoreUnavailable(CallNotAnswered):
-    """The store could not be reached before the function ran, or did not confirm a commit of it.
+    """The store could not be reached before the function ran, or did not confirm its commit.
 
-    The same call, made again, runs, goes on where its record says, or gets the result.
+    The same call, made again, runs, resumes at its recovery point, or returns the result.
     """
 
     retryable = True
@@ -275,7 +275,7 @@ class StoreUnavailable(CallNotAnswered):
 class CallUnfinished(CallNotAnswered):
     """An attempt ended before it had a result, and some of its steps may have taken effect.
 
-    The same call, made again, goes on where its record says.
+    The same call, made again, resumes at its recovery point.
     """
 
     retryable = True
@@ -286,14 +286,14 @@ class CallUnfinished(CallNotAnswered):
 
 
 class QuotaExceeded(CallNotAnswered):
-    """The tenant has as many new or active keys, or look-ups, as it may; this call did nothing."""
+    """The tenant has reached its limit of new keys, active keys or look-ups; nothing was done."""
 
     retryable = True
     advice = "the tenant's quota is used up; make the same call with the same key again later"
 
 
 class KeyMissing(CallNotAnswered):
-    """The call has no key that could tell it from other calls, so the function did not run."""
+    """The call has no usable key, so the function did not run."""
 
     advice = (
         "the call has no usable key; nothing was done, make it again with arguments that `key=`"
@@ -304,8 +304,7 @@ class KeyMissing(CallNotAnswered):
 class ResultUnavailable(CallNotAnswered):
     """The call was carried out, and its result cannot be given again.
 
-    The work is done: the worker of a queue acknowledges the message, and does not report it as
-    failed.
+    A queue's worker acknowledges the message and does not report it as failed.
     """
 
     completed = True
@@ -316,7 +315,7 @@ class ResultUnavailable(CallNotAnswered):
 
 
 class JobUnfinished(CallNotAnswered):
-    """An accepted request was worked on, and its answer is not final, or not on record."""
+    """A worker ran a job, and the job has no final answer on record yet."""
 
     retryable = True
     advice = (
@@ -325,31 +324,31 @@ class JobUnfinished(CallNotAnswered):
 
 
 class EnvelopeUnreadable(ValueError):  # noqa: N818 -- a property of what was received
-    """What was received is no message of an outbox. The text never repeats it."""
+    """The received text is not a message of an outbox. The error text never repeats it."""
 
 
 class RunStopped(BaseException):
-    """Raised out of a step or a commit when this attempt must not go on; let it pass.
+    """Raised out of a step or a commit when this attempt must not continue; do not catch it.
 
     Another attempt has taken over, the store did not confirm a checkpoint, or the code does not fit
-    what is on record. It is no `Exception`, so that a handler does not catch it by mistake;
-    whatever the handler makes of it, the operation answers for what is on record.
+    the steps on record. It is not an `Exception`, so that a handler does not catch it by mistake.
+    If a handler does catch it, the operation is still answered from its record.
     """
 
 
 class EffectMisused(OncekeyError, RuntimeError):  # noqa: N818 -- what an author did, not an error of ours
     """A step, commit or transaction is used in a way that could not be resumed; change the code.
 
-    What was asked for has not been done. Inside a step that is not idempotent it is an error like
-    any other: the step is in doubt.
+    The requested step, commit or write was not carried out. Inside a step that is not idempotent,
+    this is an error like any other: the step is in doubt.
     """
 
 
 class TransactionInvalid(OncekeyError, ValueError):  # noqa: N818 -- as above
-    """What was collected does not fit into one DynamoDB transaction; nothing of it was applied.
+    """The collected writes do not fit into one DynamoDB transaction; none of them was applied.
 
-    The message names the item, by its number in the order of collection and its table (or a
-    message by its topic), and the limit.
+    The message names the limit and the item: a write by its number (in the order of collection) and
+    its table, an outbox message by its topic.
     """
 
 
@@ -357,7 +356,7 @@ class TransactionInvalid(OncekeyError, ValueError):  # noqa: N818 -- as above
 class RefusedWrite:
     """A write whose condition did not hold.
 
-    `item` is what it met, if anything, as Python values; it is left out of logs and `repr`.
+    `item` is the item found in the table, as Python values, or None; logs and `repr` omit it.
     """
 
     number: int
@@ -373,11 +372,11 @@ class RefusedWrite:
 
 
 class ConditionFailed(OncekeyError):  # noqa: N818 -- an answer of the database, not an error
-    """A condition of the author's did not hold; nothing of the transaction was applied.
+    """The condition of one of the handler's writes did not hold; the transaction was not applied.
 
-    Raised by `op.commit`, to be mapped to an answer, where the write names no `otherwise`; what was
-    collected for it is discarded. By the protected handler itself, if the final commit failed so;
-    the same key may then run again.
+    `op.commit` raises it if the write names no `otherwise`, so that the handler can turn it into an
+    answer. The collected writes are discarded. If the final commit fails this way, the protected
+    handler raises it, and the same key may then run again.
     """
 
     def __init__(self, writes: tuple[RefusedWrite, ...]) -> None:

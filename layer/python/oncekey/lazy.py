@@ -1,4 +1,4 @@
-"""Public names, loaded when they are asked for: a handler pays for what it uses.
+"""Public names are imported on first use, so that a handler loads only the modules it needs.
 
 https://peps.python.org/pep-0562/
 """
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def names(
     package: str, where: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of `package`, whose names stand in the modules of `where`.
+    """The `__getattr__` and `__dir__` of `package`; `where` says which module defines which names.
 
-    A name that was asked for once is an ordinary attribute of the package from then on.
+    After its first use, a name is an ordinary attribute of the package.
     """
     modules = {name: module for module, found in where.items() for name in found}
 

@@ -1,7 +1,7 @@
-"""Decorators that say what to write, where they are written wrongly.
+"""Errors of wrongly written decorators that say how to write them.
 
-Python's own errors (an unexpected keyword, a missing argument) name neither the mistake nor the
-remedy: a decorator without its brackets fails at the function that is decorated.
+Python's own errors (an unexpected keyword, a missing argument) do not say what to change. For
+example, a decorator without its brackets fails at the function that is decorated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class WronglyWritten(ConfigurationError, TypeError):  # noqa: N818 -- says what is wrong, as Python would
-    """What Python itself would raise a `TypeError` for, told with what to write."""
+    """A `TypeError` whose text says what to write instead."""
 
 
 _MISSING_FAULTS = {
@@ -36,9 +36,9 @@ _MISSING_FAULTS = {
 
 
 def explained(example: str) -> Callable[[type[T]], type[T]]:
-    """Have a dataclass of options raise `WronglyWritten` where it is made wrongly.
+    """Make a dataclass of options raise `WronglyWritten` if it gets wrong arguments.
 
-    `example` is how it is written. The types of the class are what they were.
+    `example` shows the correct form. Type checkers see the class unchanged.
     """
 
     def decorate(kind: type[T]) -> type[T]:
@@ -46,7 +46,7 @@ def explained(example: str) -> Callable[[type[T]], type[T]]:
 
         @functools.wraps(initialise)
         def checked(self: Any, *given: Any, **options: Any) -> None:
-            # A subclass has options of its own, and has been asked already.
+            # The faults of a subclass are judged by the subclass's own options.
             faults = _faults(type(self), given, options, example)
             if faults:
                 raise WronglyWritten(example.partition("(")[0], faults)
@@ -59,7 +59,7 @@ def explained(example: str) -> Callable[[type[T]], type[T]]:
 
 
 def function_faults(function: object) -> list[str]:
-    """What is wrong with what a decorator of functions is given."""
+    """The faults of the object that a decorator of functions is applied to."""
     if isinstance(function, staticmethod | classmethod | property):
         name = type(function).__name__
         return [f"@{name} stands above this decorator, not below it: swap the two lines"]

@@ -1,4 +1,4 @@
-"""The options of the decorators, checked: each fault in a sentence that says what to do."""
+"""The checks of the decorators' options. Each fault is a sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def predicate(
     operation: str,
     rule: type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool],
 ) -> Callable[[BaseException], bool]:
-    """The rule that says which errors prove that nothing happened, as one predicate.
+    """One predicate for the rule that says which errors prove that nothing happened.
 
-    An exit or a cancellation proves it only where its own type is named: it says nothing by itself,
-    and a predicate is not asked about it.
+    An exit or a cancellation counts as proof only if the rule names its type. A callable rule is
+    not called with an exit or a cancellation.
     """
     if isinstance(rule, type | tuple):
         kinds = rule if isinstance(rule, tuple) else (rule,)
@@ -88,7 +88,7 @@ def effects_faults(effects: object, max_lease: timedelta | None) -> list[str]:
 
 
 def fingerprint_faults(fingerprint: object) -> list[str]:
-    """What is wrong with the selection of what counts."""
+    """What is wrong with the `fingerprint` option."""
     is_model = isinstance(fingerprint, type) and hasattr(fingerprint, "model_validate_json")
     is_callable = callable(fingerprint) and not isinstance(fingerprint, type)
     if fingerprint is None or is_model or is_callable:
@@ -111,9 +111,9 @@ def preset_faults(preset: object, store_when: object, after_expiry: object) -> l
 def secrets_source(
     secrets: Sequence[bytes] | Callable[[], Sequence[bytes]] | None,
 ) -> Callable[[], tuple[bytes, ...]]:
-    """The fingerprint secrets, newest first, whenever they are asked for.
+    """A function that returns the fingerprint secrets, newest first.
 
-    What it gives raises `StoreError` while a secret that a variable names cannot be read.
+    It raises `StoreError` while a secret that a variable names cannot be read.
     """
     if secrets is None:
         return lambda: _checked(secret_words(_SECRETS_VARIABLE), _SECRETS_VARIABLE)
@@ -173,7 +173,7 @@ def store_faults(store: object) -> list[str]:
 
 
 def duration_faults(durations: Mapping[str, object]) -> list[str]:
-    """What is wrong with the durations: units are said by `timedelta`, not guessed."""
+    """What is wrong with the durations. Each must be a `timedelta`, which states its unit."""
     return [
         f"{name} is {duration!r}: a timedelta is needed"
         for name, duration in durations.items()
@@ -191,7 +191,7 @@ def hook_faults(hooks: Mapping[str, object]) -> list[str]:
 
 
 def event_faults(on_event: object) -> list[str]:
-    """What is wrong with who hears of replays and the like."""
+    """What is wrong with the `on_event` hook."""
     if on_event is None or (callable(on_event) and not isinstance(on_event, type)):
         is_async = on_event is not None and is_coroutine_function(on_event)
         return ["on_event is an async function, which nobody awaits"] if is_async else []
@@ -199,7 +199,7 @@ def event_faults(on_event: object) -> list[str]:
 
 
 def kind_faults(values: Mapping[str, tuple[object, type]]) -> list[str]:
-    """What is wrong with options that are simply of one kind."""
+    """What is wrong with options that need a value of one type."""
     return [
         f"{name} is {value!r}: {kind.__name__} is needed"
         for name, (value, kind) in values.items()
@@ -217,9 +217,9 @@ def version_faults(response_version: object) -> list[str]:
 def mode_faults(
     mode: object, in_progress: object, start_within: object, required: object
 ) -> list[str]:
-    """What is wrong with when the handler runs."""
+    """What is wrong with `mode` and the options that depend on it."""
     if mode not in ("sync", "queued"):
-        return [f"mode is {mode!r}: 'sync' or 'async' is needed"]
+        return [f"mode is {mode!r}: 'sync' or 'queued' is needed"]
     if mode == "sync":
         return [] if start_within is None else ["start_within needs mode='queued'"]
     faults: list[str] = []
@@ -242,13 +242,13 @@ def settings_given(
 ) -> dict[str, int | str]:
     """The settings given as keyword arguments, by the names of `Settings`.
 
-    Names that end in `_ms` or `_s` take a duration.
+    A duration is converted to the unit in its name, `_ms` or `_s`.
     """
     given: dict[str, int | str] = {name: text for name, text in texts.items() if text is not None}
     for name, duration in durations.items():
         if isinstance(duration, timedelta):
             unit = timedelta(milliseconds=1) if name.endswith("_ms") else timedelta(seconds=1)
-            # Rounded up: nothing is kept, and nobody waits, for less than was said.
+            # Rounded up: no time is shorter than the one given.
             given[name] = -(-duration // unit)
     return given
 

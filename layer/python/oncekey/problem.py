@@ -24,7 +24,7 @@ class Problem:
 
 _AGAIN = "Send the same request with the same key again after the time in Retry-After."
 
-# What is said in place of the usual detail where only a deployment helps.
+# The detail of `store-unavailable` if only a deployment helps.
 STORE_NOT_SET_UP = (
     "The request was not carried out, because the idempotency store is not set up as this service"
     " needs it. Waiting does not help; the same key may be sent again once that has been put right."

@@ -21,27 +21,26 @@ IN_PROGRESS_POLICIES = ("conflict", "wait", "accepted")
 # host that lost its source for a while. The margin is time that a client waits longer after a
 # crash, nothing else.
 LEASE_MARGIN_MS = 5_000
-# Outside Lambda nobody kills a handler: what holds there is the author's word that it ends within
-# this time.
+# Outside Lambda nothing kills a handler. The author must make sure that it ends within this time.
 DEFAULT_LEASE_MS = 60_000
 # How long after a dead owner's lease a call that it sent may still arrive at a provider.
 RECONCILE_GRACE_MS = 60_000
-# Clients such as Stripe's keep a key for at least a day; a retry after the record's end would run
+# Clients such as Stripe's may retry a key for a day. A retry after the record has expired would run
 # again.
 RETENTION_S = 24 * 3600
 # Below the 29 s after which API Gateway gives up.
 WAIT_UP_TO_MS = 10_000
-# A backlog of minutes is usual, and a client that has waited an hour has gone.
+# A backlog of minutes is usual. A client that has waited for an hour has given up.
 START_WITHIN_MS = 3_600_000
 DUE_SHARDS = 16
-# A healthy call within a Region takes single-digit milliseconds. One that has not answered after
-# this long is better sent again, which is safe: conditions make every write repeatable.
+# A healthy call within a Region takes single-digit milliseconds. A call that takes longer than this
+# is sent again. That is safe, because every write is conditional.
 STORE_TIMEOUT_MS = 1_500
 PROBLEM_BASE = "urn:oncekey:problem:"
 
 
 _DAY_S = 24 * 3600
-# Far beyond what makes sense, and within what dates and DynamoDB's TTL can hold.
+# Wider than any sensible value, and still within the range of dates and of DynamoDB's TTL.
 _RANGES = {
     "lease_margin_ms": (0, 3_600_000),
     "default_lease_ms": (1, 1000 * _DAY_S),
@@ -65,18 +64,18 @@ class Settings:
         lease_margin_ms: added to the Lambda's real deadline; must exceed the difference between any
             two hosts' clocks.
         default_lease_ms: the lease where there is no Lambda context.
-        max_lease_ms: shortens the lease; only where running again is harmless.
+        max_lease_ms: an upper bound for the lease; only where another run is harmless.
         reconcile_grace_ms: how long after the lease a resolver may be asked.
-        retention_s: how long an answer is kept, from its completion.
-        gone_for_s: for how long after that a repeat is told that its key has expired (410), rather
-            than being run as a new operation; 0 for never.
+        retention_s: how long an answer is replayed, counted from its completion.
+        gone_for_s: how long after that a repeat gets 410 (key expired) instead of running as a new
+            operation; 0 means that it runs at once.
         in_progress: what a repeat of a running request gets: `conflict` (409 at once), `accepted`
             (202; functions raise as with `conflict`) or `wait`.
         wait_up_to_ms: how long `wait` waits before it answers 409.
-        start_within_ms: how long an accepted request may wait for a worker (`mode="queued"`).
-        due_shards: over how many partitions the `due` index is spread.
-        store_timeout_ms: the longest that one call of our own client may take.
-        problem_base: what a problem's `type` begins with; its stable code follows.
+        start_within_ms: how long a job may wait for a worker (`mode="queued"`).
+        due_shards: the number of partitions of the `due` index.
+        store_timeout_ms: the timeout of one call of the library's own client.
+        problem_base: the prefix of a problem's `type`; its stable code follows.
     """
 
     lease_margin_ms: int = LEASE_MARGIN_MS
@@ -113,7 +112,7 @@ class Settings:
 
     @property
     def gone_after_ms(self) -> int | None:
-        """How long after its completion an answer is no longer given, if its key then counts."""
+        """How long after its completion an answer becomes 410; None if its key runs again."""
         return self.retention_ms if self.gone_for_s else None
 
 
@@ -130,7 +129,7 @@ _NUMBERS = {
     "ONCEKEY_STORE_TIMEOUT_MS": "store_timeout_ms",
 }
 _TEXTS = {"ONCEKEY_IN_PROGRESS": "in_progress", "ONCEKEY_PROBLEM_BASE": "problem_base"}
-# What other parts of the library read, and its own tests.
+# Variables that other parts of the library and its tests read.
 _OTHERS = (
     "ONCEKEY_DISABLED",
     "ONCEKEY_ESCALATE_AGAIN_MS",
@@ -152,15 +151,14 @@ _OTHERS = (
 )
 VARIABLES = (*_NUMBERS, *_TEXTS, *_OTHERS)
 _PREFIX = "ONCEKEY"
-# Less alike are not meant: a later release may know them, and this one may be its rollback.
+# A name less similar than this is not taken for a misspelling. It may belong to a later release
+# that was rolled back to this one.
 _LEAST_ALIKE = 0.65
 _SWITCHES = {"1": True, "true": True, "0": False, "false": False, "": False}
 
 
 def settings_from(environment: Mapping[str, str], given: Mapping[str, int | str]) -> Settings:
-    """Settings from what was `given` as keyword arguments, else from `environment`.
-
-    What neither names has its default.
+    """Settings from the keyword arguments `given`, else from `environment`, else the default.
 
     Raises:
         ConfigurationError: with every fault found, in one message.
@@ -179,9 +177,9 @@ def settings_from(environment: Mapping[str, str], given: Mapping[str, int | str]
 
 
 def misspelt_variables(environment: Mapping[str, str]) -> list[str]:
-    """The faults of variables that are none of the library's and look like one that is.
+    """A fault for each variable whose name looks like a misspelt variable of the library.
 
-    One with our prefix that is like none is logged: nobody reads it.
+    A variable that has the library's prefix and resembles none of its names is logged.
     """
     faults: list[str] = []
     meant = {_core(name): name for name in VARIABLES}
@@ -211,7 +209,7 @@ def _squeezed(name: str) -> str:
 def whole_numbers(
     environment: Mapping[str, str], variables: Mapping[str, str]
 ) -> tuple[dict[str, int], list[str]]:
-    """The numbers that `environment` states, by the fields of its `variables`; and the faults."""
+    """The numbers in `environment` by field name, and the faults of those that are no numbers."""
     numbers: dict[str, int] = {}
     faults: list[str] = []
     for name, field in variables.items():
@@ -224,9 +222,9 @@ def whole_numbers(
 
 
 def is_disabled(environment: Mapping[str, str]) -> bool:
-    """Whether ONCEKEY_DISABLED switches the library off, so that handlers run bare in unit tests.
+    """Whether ONCEKEY_DISABLED switches the library off, for unit tests of handlers.
 
-    In Lambda it is said in the log, once in a sandbox: there it leaves every request unprotected.
+    In Lambda this leaves every request unprotected, so it is logged there, once per sandbox.
 
     Raises:
         ConfigurationError: the variable is neither 1/true nor 0/false. Guessing could switch the
@@ -239,7 +237,7 @@ def is_disabled(environment: Mapping[str, str]) -> bool:
         )
     is_off = _SWITCHES[value]
     function = environment.get("AWS_LAMBDA_FUNCTION_NAME")
-    # Local runtimes for Lambda functions set this one.
+    # Local runtimes of Lambda functions set AWS_SAM_LOCAL.
     if is_off and function and environment.get("AWS_SAM_LOCAL", "").lower() != "true":
         _warn_of_no_protection(function)
     return is_off
@@ -259,7 +257,7 @@ def table_name(environment: Mapping[str, str]) -> str:
     """The idempotency table that ONCEKEY_TABLE names.
 
     Raises:
-        ConfigurationError: it names none.
+        ConfigurationError: the variable is not set.
     """
     name = environment.get("ONCEKEY_TABLE", "").strip()
     misspelt = [] if name else misspelt_variables(environment)

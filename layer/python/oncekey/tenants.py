@@ -14,16 +14,16 @@ from oncekey.misuse import nearest
 # Returns None where the caller cannot be told, and the request is then refused.
 CallerSource = Callable[[Mapping[str, Any]], str | None]
 
-# What a caller is called under ONCEKEY_DISABLED whose source names nobody: an event of a unit test
-# need not have a caller, and no handler need be ready for an empty tenant.
+# The tenant under ONCEKEY_DISABLED if the source names nobody. An event of a unit test need not
+# have a caller, and handlers need not expect an empty tenant.
 NOBODY_WHILE_DISABLED = "oncekey-disabled"
 LONGEST_NAME_BYTES = 1_024
 
 _LOOKS_FOR = "_oncekey_looks_for"
 _MOST_SHOWN, _LONGEST_SHOWN = 30, 64
 _SINGLE_TENANT = "single-tenant"
-# What languages and gateways write where there is no name: of a missing value, of a flag, of a list
-# or an object, and of a number that was rounded on its way (1e+20 may have been another's).
+# Texts that languages and gateways write in place of a name: for a missing value, a flag, a list,
+# an object, and a number that was rounded (1e+20 may stand for several numbers).
 _NO_NAMES = frozenset(
     {
         "",
@@ -40,15 +40,15 @@ _NO_NAMES = frozenset(
         "false",
     }
 )
-# Some write `<nil>`, `(null)` or `"null"`.
+# Some gateways write `<nil>`, `(null)` or `"null"`.
 _BRACKETS = "<>()\"'"
 _NO_NAME = re.compile(
     r"(map)?\[.*\]|\{.*\}|[+-]?[0-9](\.[0-9]+)?e\+[0-9]+", re.DOTALL | re.IGNORECASE
 )
 _ASSUMED_ROLE = re.compile(r"(?P<role>arn:[^:]+:sts::[0-9]*:assumed-role/(?P<name>[^/]+))/(.*)")
-# The session of everybody who signs with the credentials of a Cognito identity pool.
+# The session name shared by all users who sign with the credentials of a Cognito identity pool.
 _COGNITO_SESSION = "CognitoIdentityCredentials"
-# The roles of IAM Identity Center, which names the session after the person.
+# The prefix of the roles of IAM Identity Center, which names the session after the person.
 _OF_PEOPLE = "AWSReservedSSO_"
 
 
@@ -63,8 +63,8 @@ class Caller:
 def jwt_claim(name: str) -> CallerSource:
     """The claim `name` of a verified token.
 
-    It was verified by API Gateway's JWT authorizer (HTTP API) or Cognito authorizer (REST API). A
-    claim that is no text, or says `null`, `true` and the like, names nobody; see `is_name`.
+    API Gateway's JWT authorizer (HTTP API) or Cognito authorizer (REST API) verified the token. A
+    claim that is not text, or is a text such as `null` or `true`, names nobody; see `is_name`.
     """
 
     def source(context: Mapping[str, Any]) -> str | None:
@@ -90,13 +90,13 @@ def authorizer_value(name: str) -> CallerSource:
 def iam_principal() -> CallerSource:
     """The caller whose IAM signature was verified (HTTP API, REST API, Function URL).
 
-    - A user of a Cognito identity pool is its identity id, with or without a login: all of them
-      share one role and one session of it.
-    - Of an assumed role it is the role's ARN without the name of the session: that differs from
-      host to host, and a retry from another host is the same caller's. So all who may assume a role
-      are one caller. Only a role of IAM Identity Center keeps it: there the session is the person.
-      Where people share another role (SAML, web identity), use another source.
-    - Anybody else is their ARN.
+    - A user of a Cognito identity pool is identified by the identity id, with or without a login.
+      All of these users share one role and one session name.
+    - An assumed role is identified by its ARN without the session name, which differs from host to
+      host: a retry from another host comes from the same caller. So everybody who may assume the
+      role is one caller. Roles of IAM Identity Center keep the session name, which is the person's.
+      If people share another role (SAML, web identity), use another source.
+    - Any other caller is identified by the ARN.
     """
 
     def source(context: Mapping[str, Any]) -> str | None:
@@ -123,7 +123,7 @@ def _signer(arn: str | None, pooled: Mapping[str, Any]) -> str | None:
     if assumed is None:
         return arn
     if assumed[3] == _COGNITO_SESSION:
-        # One of many, and nothing says which.
+        # All users of the pool share this session name, and no identity id was given.
         return None
     return arn if assumed["name"].startswith(_OF_PEOPLE) else assumed["role"]
 
@@ -138,21 +138,21 @@ def api_key_id() -> CallerSource:
 
 
 def single_tenant() -> Callable[..., str]:
-    """Every caller shares one set of keys: any of them can read the answer to a key it knows.
+    """One set of keys for all callers: each of them can read the answer to any key it knows.
 
-    For handlers and for functions, whatever their arguments.
+    It may be used for handlers and for functions with any arguments.
     """
     return lambda *_args, **_kwargs: _SINGLE_TENANT
 
 
 def _looking_for(source: CallerSource, name: str) -> CallerSource:
-    # For the log: what a source that finds nobody has looked for.
+    # For the log, if the source names nobody.
     setattr(source, _LOOKS_FOR, name)
     return source
 
 
 def why_nobody(source: CallerSource, context: Mapping[str, Any]) -> str:
-    """What `source` looks for and the names that are in `context`, for the log; never a value."""
+    """The name that `source` looks for and the names in `context`, for the log; never a value."""
     authorizer = _mapping(context.get("authorizer"))
     parts = (authorizer.get("claims"), _mapping(authorizer.get("jwt")).get("claims"))
     claims = [_mapping(part) for part in (*parts, authorizer.get("lambda"))]
@@ -174,12 +174,12 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def is_name(caller: object) -> TypeGuard[str]:
-    """Whether `caller` can name somebody, wherever it comes from.
+    """Whether `caller` can be the name of a tenant or a principal.
 
-    That is text of at most 1,024 bytes with something to be seen in it and no control characters,
-    which is not what a gateway writes in place of a name: `null`, `undefined`, `None`, `true`, a
-    list, an object, a number that may have been rounded. A number is no name: turn it into text
-    where it is exact.
+    A name is text of at most 1,024 bytes with a visible character and without control characters.
+    It is not a text that a gateway writes in place of a name: `null`, `undefined`, `None`, `true`,
+    a list, an object, or a number that may have been rounded. A number is not a name: convert it to
+    text where its exact value is still known.
     """
     if not isinstance(caller, str) or len(caller) > LONGEST_NAME_BYTES:
         return False
@@ -197,7 +197,7 @@ def _name(value: object) -> str | None:
 
 
 def caller_of(source: CallerSource, context: Mapping[str, Any]) -> str | None:
-    """Whom `source` names; None where it raises or returns what is no name."""
+    """The name that `source` returns; None if it raises or returns an unusable name."""
     try:
         caller = source(context)
     except (LookupError, TypeError, AttributeError, ValueError):

@@ -1,1 +1,1 @@
-"""Values as text, and back: canonical JSON for fingerprints, results of every kind."""
+"""Values as text and back: canonical JSON for fingerprints, and results of every kind."""

@@ -1,10 +1,9 @@
 """Canonical JSON as RFC 8785 describes it, for documents that are I-JSON (RFC 7493).
 
-Everything else is refused.
+Any other document is refused.
 
-Two documents have one canonical form only if they say the same: a number that a double cannot hold
-exactly as it was written is refused rather than rounded, because a rounded one would equal a
-different amount.
+Two documents have the same canonical form only if they have the same meaning. So a number that a
+double cannot hold exactly is refused and not rounded: a rounded number could equal another amount.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
-# The largest integer that every JSON implementation keeps exactly (RFC 7493, section 2.2).
+# The largest integer that every JSON implementation reads exactly (RFC 7493, section 2.2).
 _LARGEST_INTEGER = 2**53 - 1
-# Deeper documents are refused at this depth on every Python version, rather than wherever its own
-# stack ends.
+# Deeper documents are refused. Without this limit, the depth of Python's stack would decide, which
+# differs between versions.
 MAX_DEPTH = 128
-# No double needs more characters; longer spellings would only cost time.
+# No double needs more characters. Longer numbers are refused, because they only cost time.
 _LONGEST_NUMBER = 64
-# A double keeps any fifteen digits: what has no more is written exactly as Python spells it, or
-# means the same, unless it is so small or so large that doubles are sparser there.
+# A double holds any number of up to fifteen digits exactly enough to print it again, unless the
+# number is so small or so large that doubles are less dense there.
 _EXACT_DIGITS = 15
 _LEAST_EXACT, _LARGEST_EXACT = 1e-290, 1e290
 _MAY_BE_BEYOND = re.compile(rb"[0-9]{16}")
-# A text, or a number that Python spells in its own way, in what Python wrote.
+# A string, or a number that Python writes differently from ECMAScript, in Python's JSON.
 _TEXT_OR_SMALL_NUMBER = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9.]+e-0[0-9]')
-# What ECMAScript writes in place of e-05 and e-06; from e-07 on, only its exponents are shorter.
+# ECMAScript writes these zeros in place of e-05 and e-06. From e-07 on, only the exponent differs.
 _ZEROS = {"5": "0.0000", "6": "0.00000"}
 _CONTAINERS = (dict, list)
 
@@ -40,8 +39,8 @@ class NotCanonical(ValueError):  # noqa: N818 -- a property of a document, not a
 def canonical_json(document: bytes, *, only: frozenset[str] | None = None) -> bytes:
     """The canonical form of a JSON document in UTF-8.
 
-    With `only`, a document that is an object is given without its other members; the whole document
-    must have a canonical form all the same.
+    With `only`, the result contains only these members of an object. The whole document must still
+    have a canonical form.
 
     Raises:
         NotCanonical: not JSON; duplicate names; integers beyond 2^53-1; numbers that a double does
@@ -52,7 +51,7 @@ def canonical_json(document: bytes, *, only: frozenset[str] | None = None) -> by
         value = json.loads(
             document.decode("utf-8"),
             object_pairs_hook=_object,
-            # Python's own way is much faster, and no shorter integer is beyond.
+            # Python's own parser is much faster, and shorter integers are all within the limit.
             parse_int=_integer if _MAY_BE_BEYOND.search(document) else None,
             parse_float=_number,
             parse_constant=_constant,
@@ -67,7 +66,7 @@ def canonical_json(document: bytes, *, only: frozenset[str] | None = None) -> by
 
 
 def canonical_value(value: Any) -> bytes:
-    """The canonical form of a JSON value, such as a model or a callable selected.
+    """The canonical form of a JSON value, for example one that a callable selected.
 
     Raises:
         NotCanonical: as for `canonical_json`, or the value has no JSON form.
@@ -138,8 +137,8 @@ def _check_depth(value: Any) -> None:
 
 
 def _serialise(value: Any) -> str:
-    # Python and ECMAScript spell a double alike unless it is smaller than 1e-4. A text may look
-    # like such a number, so texts are passed over.
+    # Python and ECMAScript write a double alike unless it is smaller than 1e-4. A string may look
+    # like such a number, so strings are skipped.
     text = _dumps(value)
     return _TEXT_OR_SMALL_NUMBER.sub(_respelled, text) if "e-0" in text else text
 

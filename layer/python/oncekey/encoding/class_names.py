@@ -1,4 +1,4 @@
-"""The classes of results by name: what leads to a class now leads to it in another process too."""
+"""The names of the classes of results. A name leads to the same class in every process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def kind_of(cls: type) -> str | None:
         return "enum"
     if issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple):
         return "namedtuple"
-    # A model's class loads pydantic; where pydantic is not loaded there is no model.
+    # Every model class imports pydantic, so there are no models if pydantic is not loaded.
     base_model = getattr(sys.modules.get("pydantic.main"), "BaseModel", None)
     if base_model is not None and issubclass(cls, base_model):
         return "model"
@@ -29,7 +29,7 @@ def class_name(cls: type) -> str:
     """The module and qualified name of `cls`, with a colon between them.
 
     Raises:
-        Unstorable: they do not lead to `cls`, or would not in another process.
+        Unstorable: the name does not lead to `cls`, here or in another process.
     """
     name, module = cls.__qualname__, cls.__module__
     if "<locals>" in name:
@@ -51,7 +51,8 @@ def class_name(cls: type) -> str:
 
 
 def _is_found(module: str) -> bool:
-    # `importlib.util.find_spec` answers for loaded modules from memory; another process searches.
+    # `importlib.util.find_spec` finds loaded modules in memory. Another process must search for
+    # them, so this does, too.
     package = module.rpartition(".")[0]
     path = None
     if package:
@@ -70,13 +71,13 @@ def _look_up(names: Any, qualified_name: str) -> object:
 
 
 def find_class(kind: str, name: str) -> type:
-    """The class that `class_name` gave `name` to. Imports nothing, and runs nothing.
+    """The class that `class_name` gave `name` to. It imports nothing and runs no code.
 
-    What is stored must not choose what is imported: a module runs as it is loaded. The modules that
-    the handler's own module imports are loaded, and with them the classes that its code can name.
+    Stored data must not choose which module is imported, because an import runs code. The modules
+    that the handler's own module imports are already loaded.
 
     Raises:
-        Unreadable: its module is not loaded, or it is gone, or is no longer of this kind.
+        Unreadable: the module is not loaded, or the class is gone or is no longer of this kind.
     """
     module, _, qualified_name = name.partition(":")
     loaded = sys.modules.get(module)

@@ -1,9 +1,9 @@
-"""Results with a class of their own, taken apart and put together without running any of its code.
+"""Results of user-defined classes, taken apart and put together without running their code.
 
-An object is rebuilt from its state, not by calling its class: an `__init__`, `__post_init__` or
-validator need not accept what it once made, may change it again, and may have effects. For the same
-reason pydantic models do not go through `model_dump` and `model_validate`: serialisers, aliases,
-`exclude` and masked secrets lose what validation cannot bring back.
+An object is rebuilt from its state, and its class is not called. An `__init__`, `__post_init__` or
+validator may reject its own earlier result, change it again, or have side effects. For the same
+reason, pydantic models do not use `model_dump` and `model_validate`: serialisers, aliases,
+`exclude` and masked secrets lose data that validation cannot restore.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _MODEL_SLOTS = {"__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_pri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What an object of a class consists of.
+    """The parts of one object.
 
     Attributes:
         kind: `dataclass`, `namedtuple`, `model`, or `enum`.
         class_name: module and qualified name, with a colon between them.
         fields: its fields; an enum has none.
         member: an enum's member by name, or a combination of flags by value.
-        fields_set: a model's fields that were given, where that is not all of them.
-        extra: a model's fields beyond its declaration, if it allows any.
+        fields_set: the fields of a model that were given, if not all were.
+        extra: the undeclared fields of a model, if it allows any.
         private: a model's private attributes, if it declares any.
     """
 
@@ -49,7 +49,7 @@ def take_apart(value: Any) -> Parts | None:
     """The parts of `value`, or None if its class is of no kind that can be rebuilt.
 
     Raises:
-        Unstorable: it is of such a kind, and could not be rebuilt all the same.
+        Unstorable: the class is of such a kind, but this object could not be rebuilt.
     """
     cls: Any = type(value)
     kind = kind_of(cls)
@@ -70,7 +70,7 @@ def _check_fillable(cls: type) -> None:
     try:
         object.__new__(cls)
     except TypeError:
-        # A dataclass that is a dict as well, or an exception: it holds more than attributes.
+        # For example a dataclass that is also a dict or an exception: it has more than attributes.
         raise Unstorable(
             f"of a class that builds on a type other than object ({cls.__qualname__})",
             "hold that part in a field",
@@ -88,7 +88,7 @@ def _tuple_fields(value: Any) -> dict[str, Any]:
 def _dataclass_fields(value: Any) -> dict[str, Any]:
     cls = type(value)
     values, slots = _state(value)
-    # A default that no `__init__` assigns stays with the class.
+    # A default that `__init__` does not assign is an attribute of the class only.
     defaults = {
         field.name: field.default
         for field in dataclasses.fields(cls)
@@ -126,7 +126,7 @@ def _model_parts(name: str, value: Any) -> Parts:
 
 
 def _state(value: object) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Attributes in the object's dictionary, and in its slots; cached properties aside."""
+    """The attributes in the object's dictionary and in its slots, without cached properties."""
     state: Any = object.__getstate__(value)
     values, slots = state if isinstance(state, tuple) else (state, None)
     cached = {
@@ -152,7 +152,7 @@ def put_together(parts: Parts) -> Any:
     """The object that `parts` were taken from.
 
     Raises:
-        Unreadable: its class is gone, is no longer of its kind, or has other fields now.
+        Unreadable: the class is gone, is no longer of this kind, or has different fields.
     """
     cls: Any = find_class(parts.kind, parts.class_name)
     if parts.kind == "enum":
@@ -181,7 +181,7 @@ def _fill_model(value: Any, cls: Any, parts: Parts) -> Any:
     object.__setattr__(value, "__dict__", dict(parts.fields))
     slots = {"fields_set": set(given), "extra": parts.extra, "private": parts.private}
     for name, item in slots.items():
-        # A root model has None in its class in place of some of the slots.
+        # The class of a root model has None in place of some of the slots.
         slot = f"__pydantic_{name}__"
         if isinstance(inspect.getattr_static(cls, slot), MemberDescriptorType):
             object.__setattr__(value, slot, item)

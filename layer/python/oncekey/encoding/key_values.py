@@ -1,13 +1,13 @@
-"""Python values as JSON values, for keys and fingerprints: what differs stays different.
+"""Python values as JSON values, for keys and fingerprints. Different values stay different.
 
-A JSON value is itself. Everything else becomes an object with one member, whose name begins with
-`$` and says the type; an object of the caller's own that looks like one is set apart as `$dict`. So
-a UUID and its text, `Decimal("1")`, 1 and True are four values, and a text is never a list.
+A JSON value is unchanged. Any other value becomes an object with one member, whose name begins with
+`$` and states the type. A caller's own object that looks like this is wrapped as `$dict`. So a UUID
+and its text differ, `Decimal("1")`, 1 and True differ, and a text never equals a list.
 
-These are one value, on purpose: 1 and 1.0, as in JSON; a list and a tuple, named or not; a member
-of a `StrEnum` or `IntEnum` and its text or number; any two mappings with the same members; equal
-Decimals (1.0 and 1.00); one instant in different time zones. A class counts by its name without its
-module, so that it can be moved.
+These are equal on purpose: 1 and 1.0, as in JSON; a list and a tuple, named or not; a member of a
+`StrEnum` or `IntEnum` and its text or number; any two mappings with the same members; equal
+Decimals (1.0 and 1.00); one instant in different time zones. A class is compared by its name
+without its module, so that it can be moved.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _LONGEST_SHOWN_NAME = 40
 
 
 class NotAKeyValue(ValueError):  # noqa: N818 -- a property of the value
-    """A part of a value has a type that no key or fingerprint takes.
+    """A part of a value has a type that keys and fingerprints do not support.
 
-    The text names the part by its path, and the type; never the value.
+    The text names the part's path and its type, never its value.
     """
 
 
 def json_value(value: Any) -> Any:
-    """`value` as a JSON value; equal ones for equal values, and for no others.
+    """`value` as a JSON value. Two results are equal only if their values are.
 
     Raises:
-        NotAKeyValue: a part of it has another type, is NaN or infinite, is no Unicode text, or is
-            nested deeper than `MAX_DEPTH`.
+        NotAKeyValue: a part has an unsupported type, is NaN or infinite, is not valid Unicode, or
+            is nested deeper than `MAX_DEPTH`.
     """
     return _converted(value, "", 0)
 
 
 def is_json(value: Any) -> bool:
-    """Whether `value` is a JSON value as it is."""
+    """Whether `value` is already a JSON value."""
     if isinstance(value, dict):
         return all(isinstance(name, str) and is_json(item) for name, item in value.items())
     if isinstance(value, list | tuple):
@@ -54,9 +54,10 @@ def is_json(value: Any) -> bool:
 
 
 def searchable(value: Any) -> Any:
-    """`value` for JMESPath: dataclasses, models and mappings are dicts, tuples are lists.
+    """`value` for JMESPath: dataclasses, models and mappings become dicts, tuples become lists.
 
-    Everything else is what it was. What stands at two places is made once, and a circle stays one.
+    Other values are unchanged. An object that occurs twice is converted once, and a cycle stays a
+    cycle.
     """
     return _searchable(value, {})
 
@@ -81,7 +82,7 @@ def _searchable(value: Any, made: dict[int, Any]) -> Any:
 
 
 def fields_of(value: Any) -> dict[str, Any] | None:
-    """The fields of a dataclass or a pydantic model that are compared; None of anything else."""
+    """The compared fields of a dataclass or a pydantic model; None for any other value."""
     kind = type(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value) if field.compare]
@@ -147,7 +148,7 @@ def _scalar(value: Any, path: str) -> dict[str, Any] | None:
 
 def _mapping(value: Mapping[Any, Any], path: str, depth: int) -> dict[str, Any]:
     if not all(isinstance(name, str) for name in value):
-        # JSON has texts for names alone: 1 and "1" would be one.
+        # JSON's names are always text, so 1 and "1" would become equal.
         pairs = [
             [_converted(name, f"{path}[a key]", depth + 1), _member(name, item, path, depth)]
             for name, item in value.items()
@@ -160,13 +161,13 @@ def _mapping(value: Mapping[Any, Any], path: str, depth: int) -> dict[str, Any]:
 
 def _member(name: Any, item: Any, path: str, depth: int) -> Any:
     is_shown = isinstance(name, str) and name.isidentifier() and len(name) <= _LONGEST_SHOWN_NAME
-    # Another key may be a value of the caller's.
+    # Any other key may be private data and is not shown.
     shown = f"{path}.{name}".removeprefix(".") if is_shown else f"{path}[{type(name).__name__}]"
     return _converted(item, shown, depth + 1)
 
 
 def _text(value: str, path: str) -> str:
-    # A subclass, such as an enum's member, may print itself as something else.
+    # A subclass, such as an enum's member, may have another `__str__`.
     text = str.__str__(value)
     try:
         text.encode("utf-8")
@@ -205,13 +206,13 @@ def _refused(value: object, path: str) -> NotAKeyValue:
 
 
 def spelled(value: Any) -> str:
-    """The one spelling of a JSON value.
+    """The one text of a JSON value.
 
     Raises:
-        ValueError: it has a number that is too long.
+        ValueError: a number in it is too long.
     """
     try:
         return canonical_value(value).decode("utf-8")
     except NotCanonical:
-        # Integers beyond 2^53-1 and the like: exact all the same.
+        # Integers beyond 2^53-1 and the like. Python writes them exactly.
         return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))

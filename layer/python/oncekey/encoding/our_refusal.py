@@ -1,9 +1,9 @@
-"""Recognises an answer of ours that says "same key, wait", in the hands of whoever passes it on.
+"""Recognises the library's own "same key, wait" answer when a handler returns it.
 
-A handler that calls another protected operation and returns its "still running" has not ended. The
-refusal is known by its body, which is an object of a type of its own: it stays one where the answer
-is copied, gets more headers or becomes a response of Powertools. Text that merely reads the same,
-which an author may have stored or got from elsewhere, is never taken for ours.
+A handler that calls another protected operation and returns its "still running" answer has not
+ended. The answer is recognised by its body, which has a type of its own. The body keeps this type
+if the answer is copied, gets more headers or becomes a response of Powertools. Other text with the
+same content, which an author may have stored or received, is never taken for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from oncekey.problem import PROBLEMS
 
 
 class NotNowBody(str):
-    """The text of a refusal that is to be asked for again; `status` is the one it belongs to."""
+    """The body of a retryable refusal. `status` is the status of its answer."""
 
     __slots__ = ("status",)
 
@@ -29,21 +29,21 @@ class NotNowBody(str):
 
 
 def marked(answer: dict[str, Any], code: str) -> dict[str, Any]:
-    """`answer`, which is our refusal for the problem `code`, so that it is known again."""
+    """`answer`, our refusal for the problem `code`, marked as ours if it is retryable."""
     return as_our_refusal(answer) if PROBLEMS[code].retryable else answer
 
 
 def as_our_refusal(answer: dict[str, Any]) -> dict[str, Any]:
-    """`answer`, which says that the same key is to be sent again, so that it is known again."""
+    """`answer`, our retryable refusal, marked as ours."""
     return {**answer, "body": NotNowBody.of(answer["body"], answer["statusCode"])}
 
 
 def is_our_refusal(answer: object) -> bool:
-    """Whether `answer` is one of ours that is to be asked for again, in any preset.
+    """Whether `answer` is a retryable refusal of ours, in any preset.
 
-    Under another status its body is what somebody else says.
+    If its body has been put under another status, it is the handler's own answer.
     """
-    # What an object says of its own class, or of its members, is code of its author's.
+    # `isinstance`, `get` and `==` could run the author's code.
     if not issubclass(type(answer), dict):
         return False
     known = cast("dict[str, Any]", answer)

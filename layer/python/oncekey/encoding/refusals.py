@@ -1,6 +1,6 @@
-"""What is said when a value cannot be stored as a result, or a stored one cannot be read.
+"""The error texts for a value that cannot be stored as a result, or cannot be read back.
 
-Never the value itself: results are payloads, and these texts are logged.
+They never contain the value: results are payloads, and these texts are logged.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-# Subclasses of these add behaviour that a stored copy would lose.
+# A subclass of one of these may add behaviour, which a stored copy would lose.
 _PLAIN = (dict, list, tuple, set, frozenset, str, bytes, bytearray, int, float)
 
 
 class Unstorable(Exception):  # noqa: N818 -- a property of a value; becomes a TypeError with a path
-    """`what` the value is, with its article, and the `advice` to its author."""
+    """A value cannot be stored. `what` is a noun with its article; `advice` is for the author."""
 
     def __init__(self, what: str, advice: str) -> None:
         self.what = what
@@ -25,11 +25,11 @@ class Unstorable(Exception):  # noqa: N818 -- a property of a value; becomes a T
 
 
 class Unreadable(ValueError):  # noqa: N818 -- a property of a text
-    """A stored result cannot be given again; the message is complete."""
+    """A stored result cannot be read. The message needs no more context."""
 
 
 def refusal(value: object) -> Unstorable:
-    """Why `value`, which is of no kind that can be stored, cannot be: by the kind it is of."""
+    """The error for `value`, whose type cannot be stored. The text depends on the type."""
     kind = type(value)
     name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
     if isinstance(value, FunctionType | BuiltinFunctionType | MethodType):
@@ -55,9 +55,9 @@ def refusal(value: object) -> Unstorable:
 
 
 def step_of_key(key: Any) -> str:
-    """How a dictionary's `key` is shown in a path.
+    """A dictionary's `key` as a part of a path.
 
-    Only names and numbers are shown: a key can be a payload, such as an address.
+    Only names and numbers are shown, because a key can be a payload, such as an address.
     """
     if type(key) is int and abs(key) < 1_000_000:
         return f"[{key}]"

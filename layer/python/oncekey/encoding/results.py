@@ -1,10 +1,9 @@
 """The results of idempotent functions as text: a replay equals the first answer, types included.
 
-Plain JSON values are stored as they are. Everything else is an object tagged with `$`, and a
-dictionary that has such a key of its own is tagged as well, so that no result can pass for another.
-This is no pickle: reading finds a class by name in a module that is loaded already, if it is a
-dataclass, an enum, a named tuple or a pydantic model, fills in its fields, and calls nothing. It
-never imports a module.
+Plain JSON values are stored unchanged. Any other value is an object tagged with `$`. A dictionary
+that itself has the key `$` is tagged as well, so that no two results can be confused. Reading is
+safe, unlike pickle: it finds a dataclass, enum, named tuple or pydantic model by name in a module
+that is already loaded, and fills in the fields. It calls no code of the class and imports nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from oncekey.encoding.classes import Parts, put_together, take_apart
 from oncekey.encoding.refusals import Unreadable, Unstorable, refusal, step_of_key
 from oncekey.encoding.scalars import READERS, TAG, WRITERS, is_plain_text, node
 
-# Deeper values are refused at this depth on every Python version, rather than wherever its own
-# stack ends.
+# Deeper values are refused. Without this limit, the depth of Python's stack would decide, which
+# differs between versions.
 MAX_DEPTH = 100
 
 _SEQUENCES: dict[str, type] = {"tuple": tuple, "set": set, "frozenset": frozenset}
@@ -25,14 +24,14 @@ _CLASSES = {"dataclass", "namedtuple", "model", "enum"}
 
 
 def encode(value: object) -> str:
-    """`value` as compact JSON text that `decode` makes an equal value of the same types from.
+    """`value` as compact JSON text, from which `decode` makes an equal value of the same types.
 
-    Values that one object holds twice come back as two. What has a class of its own is decoded once
-    on the way, so that what returns from here can be read where the same classes are.
+    An object that occurs twice comes back as two objects. A value of a user-defined class is
+    decoded once as a check, so the text can be read wherever the same classes are loaded.
 
     Raises:
-        TypeError: `value`, or something inside it, cannot be stored. The message tells the path to
-            it, its kind, and what to do; never the value.
+        TypeError: `value`, or something inside it, cannot be stored. The message contains its path,
+            its kind and what to do, never its value.
     """
     encoder = _Encoder()
     try:
@@ -44,7 +43,8 @@ def encode(value: object) -> str:
     except RecursionError:
         raise _too_deep("result") from None
     except Exception as error:
-        # Of an object's own code, or for want of memory. Its text may hold what the object holds.
+        # Raised by an object's own code, or for lack of memory. Its text may contain payload data,
+        # so only its type is shown.
         raise _NotStorable(
             f"{encoder.path} cannot be stored, because reading it raised"
             f" {type(error).__name__}: return plain values instead"
@@ -56,15 +56,15 @@ def decode(text: str) -> Any:
     """The value that `encode` made `text` from.
 
     Raises:
-        ValueError: `text` is not of `encode`'s making, has a tag that this release does not know,
-            or is of a class that is gone or has other fields now.
+        ValueError: `encode` did not make `text`, its tag is unknown to this release, or its class
+            is gone or has different fields.
     """
     try:
         return _read(json.loads(text, parse_constant=_no_constant), 1)
     except Unreadable:
         raise
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        # Their messages quote what they could not read.
+        # Their messages quote the text that they could not read.
         raise Unreadable(
             f"The stored result is malformed ({type(error).__name__}): it was not written by"
             " oncekey, or was changed since."
@@ -78,7 +78,7 @@ def _dumps(tree: Any) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        # Lone surrogates, which only escapes can carry.
+        # Lone surrogates can only be written as escapes.
         return json.dumps(tree, separators=(",", ":"), allow_nan=False)
     return text
 
@@ -105,7 +105,7 @@ def _too_deep(path: str) -> TypeError:
 
 
 class _NotStorable(TypeError):  # noqa: N818 -- a property of a value
-    """A `TypeError` of ours, whose text is complete and holds no value."""
+    """A `TypeError` of ours. Its text needs no more context and contains no value."""
 
 
 class _Encoder:
@@ -118,11 +118,11 @@ class _Encoder:
 
     @property
     def path(self) -> str:
-        """Where in the result the encoder is, or was when something was raised."""
+        """The place in the result that the encoder has reached, also after an exception."""
         return "".join(self._path) or "result"
 
     def write(self, step: str, value: Any) -> Any:
-        """`value`, which stands at `step` in what is being written, as JSON values."""
+        """`value` as JSON values. `step` is its place in the object that contains it."""
         self._path.append(step)
         write = WRITERS.get(type(value))
         try:
@@ -152,7 +152,7 @@ class _Encoder:
             items = [self.write(f"[{index}]", item) for index, item in enumerate(value)]
             return items if kind is list else node("tuple", items)
         if kind is set or kind is frozenset:
-            # Equal sets have one text in every process.
+            # Sorted, so that equal sets have the same text in every process.
             return node(kind.__name__, sorted((self.write("{}", i) for i in value), key=_dumps))
         parts = take_apart(value)
         if parts is None:

@@ -1,6 +1,6 @@
-"""Results without parts, as JSON and back: numbers, texts, bytes, times, ids.
+"""Simple results as JSON and back: numbers, texts, bytes, times, ids.
 
-JSON holds most numbers and texts as they are. The others are objects with a tag:
+JSON can hold most numbers and texts unchanged. All other values are tagged objects:
 `{"$": kind, "v": ...}`.
 """
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 TAG = "$"
 
-# A Python may be told to read no more than 640 decimal digits; hexadecimal ones have no limit.
+# Python can be configured to read at most 640 decimal digits. Hexadecimal has no such limit.
 _LARGEST_PLAIN_INTEGER = 10**300
-# JSON's escapes spell this pair and the one character beyond U+FFFF alike.
+# JSON escapes this pair and the single character beyond U+FFFF in the same way.
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def node(kind: str, value: Any, **more: Any) -> dict[str, Any]:
-    """A tagged object; members of `more` that are None or 0 are left out."""
+    """A tagged object, without those members of `more` that are None or 0."""
     return {TAG: kind, "v": value} | {name: item for name, item in more.items() if item}
 
 
 def is_plain_text(text: str) -> bool:
-    """Whether JSON gives `text` back as it is."""
+    """Whether `text` is the same after writing and reading JSON."""
     return text.isascii() or _SURROGATE_PAIR.search(text) is None
 
 
@@ -82,7 +82,7 @@ def _write_time_of_day(kind: str, value: datetime | time) -> Any:
     if type(zone) is timezone:
         name = zone.tzname(None)
         unnamed = timezone(zone.utcoffset(None)).tzname(None)
-        # A name can be empty, which is not the same as none.
+        # The list distinguishes an empty name from no name.
         named = [name] if name != unnamed else None
         return node(kind, value.isoformat(), fold=value.fold, named=named)
     if type(zone) is _pydantic_zone():
@@ -94,7 +94,7 @@ def _write_time_of_day(kind: str, value: datetime | time) -> Any:
 
 
 def _zone_key(zone: ZoneInfo, value: datetime | time) -> str:
-    # A zone read from a file has no name to find it by, or somebody else's.
+    # A zone read from a file has no name, or the name of another zone.
     try:
         is_found = bool(zone.key) and _offset(value.replace(tzinfo=ZoneInfo(zone.key))) == _offset(
             value
@@ -111,7 +111,7 @@ def _offset(value: datetime | time) -> tuple[timedelta | None, str | None]:
 
 
 def _pydantic_zone() -> Any:
-    # What pydantic gives every time that it parsed from text. It exists only where pydantic does.
+    # The zone type of every time that pydantic parsed from text. None without pydantic.
     return getattr(sys.modules.get("pydantic_core"), "TzInfo", None)
 
 
@@ -124,7 +124,7 @@ def _read_time_of_day(value: Any, tree: dict[str, Any]) -> Any:
     if "pydantic" in tree:
         offset_s = int(value.utcoffset().total_seconds())
         zone = _pydantic_zone()
-        # Where nobody has loaded pydantic, a zone of the same offset; reading imports nothing.
+        # Without pydantic, a standard zone of the same offset, because reading imports nothing.
         made: Any = timezone(value.utcoffset()) if zone is None else zone(offset_s)
         return value.replace(tzinfo=made)
     return value
@@ -136,7 +136,7 @@ WRITERS: dict[type, Callable[[Any], Any]] = {
     int: _write_integer,
     float: _write_float,
     str: _write_text,
-    # A refusal of ours is text once it is stored.
+    # A refusal of ours is stored as plain text.
     NotNowBody: lambda value: _write_text(str.__str__(value)),
     bytes: lambda value: node("bytes", _base64(value)),
     bytearray: lambda value: node("bytearray", _base64(value)),

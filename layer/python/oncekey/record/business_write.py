@@ -1,4 +1,4 @@
-"""One write of the author's to a table of their own, as it stands in a transaction."""
+"""One write of the author's to a table of their own, as part of a transaction."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 class BusinessWrite:
     """A put, an update, a delete, or a check that writes nothing.
 
-    `parameters` are those of DynamoDB's action, made when the write was collected: what is changed
-    afterwards in the author's own objects does not change it. `key` is the item's, where the action
-    names it. `otherwise` is the answer if its condition does not hold.
+    `parameters` are those of DynamoDB's action. They are made when the write is collected, so later
+    changes to the author's objects have no effect. `key` is the item's key, if the action names it.
+    `otherwise` is the answer if the write's condition does not hold.
     """
 
     number: int

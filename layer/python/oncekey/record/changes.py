@@ -1,6 +1,6 @@
-"""What becomes of a record that waits, is begun or ends.
+"""How a record changes when it waits for a worker, when a lease begins, and when its attempt ends.
 
-Named fields change; no other is ever dropped.
+Each function changes the fields that it names and keeps all others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def waiting(record: Record, to: Waiting) -> Record:
-    """`record` once it waits for a worker."""
+    """`record` while it waits for a worker."""
     return replace(
         record,
         status=Status.PENDING,
@@ -52,7 +52,7 @@ def begun(record: Record, lease: Lease) -> Record:
 
 
 def ended(record: Record, to: Ending | Retry | Doubt) -> Record:
-    """`record` once its attempt has ended so."""
+    """`record` after its attempt has ended with `to`."""
     match to:
         case Ending():
             return replace(

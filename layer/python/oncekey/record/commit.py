@@ -1,4 +1,4 @@
-"""One commit: a transition of the record and everything that happens with it, or not at all."""
+"""One commit: a transition of the record, and the writes that are applied together with it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """What one transaction applies. It is built once, and sent again as it is.
+    """What one transaction applies. It is built once, and a retry sends it unchanged.
 
-    `transition` is the fence: without it nothing is applied. None outside any record. `token` lets
-    DynamoDB recognise the same transaction for ten minutes; that nothing is applied twice does not
-    depend on it. `companion` is the answer's own item, `expiring` the items of results that the
-    record will need no longer, `counts` what a new key is counted in.
+    `transition` is the fence: if its condition fails, nothing is applied. It is None if the commit
+    belongs to no record. `token` lets DynamoDB recognise a repeated transaction for ten minutes;
+    protection against a second application does not depend on it. `companion` is the answer's own
+    item. `expiring` lists the companions of results that the record no longer needs, each with its
+    new expiry. `counts` are the counters of a new key.
     """
 
     transition: Transition | None
@@ -41,7 +42,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class ConditionsFailed:
-    """Conditions of the author's or of counters did not hold, and the record's own did.
+    """The record's condition held, and conditions of the author's writes or of counters did not.
 
     Nothing was applied.
     """
@@ -52,7 +53,7 @@ class ConditionsFailed:
 
 @dataclass(frozen=True, slots=True)
 class Inapplicable:
-    """DynamoDB refuses the transaction as invalid, whenever it is sent; nothing was applied."""
+    """DynamoDB refuses the transaction as invalid, on every attempt. Nothing was applied."""
 
     reason: str
 
@@ -63,7 +64,7 @@ def token(operation_id: str, owner: str, number: int) -> str:
 
 
 def claimed(messages: Iterable[Message]) -> list[Blob]:
-    """The large payloads that must be kept before the messages which point at them."""
+    """The large payloads that must be stored before the messages that point to them."""
     return [
         Blob(at=message.payload_ref, data=message.payload.encode("utf-8"), expires_at_s=0)
         for message in messages
@@ -72,7 +73,7 @@ def claimed(messages: Iterable[Message]) -> list[Blob]:
 
 
 def error_of(commit: Commit, reply: ConditionsFailed | Inapplicable) -> Exception:
-    """What the author gets to see of a commit that was refused for what they collected."""
+    """The exception that tells the author why the collected writes were refused."""
     if isinstance(reply, Inapplicable):
         return TransactionInvalid(f"DynamoDB refuses the transaction: {reply.reason}")
     failed = {write.number for write in reply.writes}

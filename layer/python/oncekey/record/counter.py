@@ -1,6 +1,7 @@
-"""Counters of keys: when one more is permitted, and what it leaves.
+"""Counters of keys: when one more key is permitted, and how it changes the counter.
 
-`oncekey.store.dynamodb.counters` says the same to DynamoDB; a contract test compares the two.
+`oncekey.store.dynamodb.counters` writes the same rules as DynamoDB expressions; a contract test
+compares the two.
 """
 
 from __future__ import annotations
@@ -11,17 +12,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# What one write takes off. A retention has 25 buckets, so there are more only where many
-# retentions share a counter; the rest goes with the next write.
+# The most buckets that one write removes. A retention has 25 buckets, so there are more only if
+# many retentions share a counter. The next write removes the rest.
 _MOST_TAKEN_OFF = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counter:
-    """What is stored of a counter.
+    """A stored counter.
 
-    `buckets`: how many of `count` run out together, by when (epoch seconds). A counter of a window
-    has none: it is forgotten as a whole.
+    `buckets` maps a time (epoch seconds) to the number of keys in `count` that expire then. A
+    counter of a window has no buckets: it expires as a whole.
     """
 
     count: int = 0
@@ -29,7 +30,7 @@ class Counter:
     expires_at_s: int = 0
 
     def frees_at_s(self, now_s: int) -> int | None:
-        """When the next of what it counts runs out; None if nothing does."""
+        """When the next counted keys expire; None if none do."""
         return min((at_s for at_s in self.buckets if at_s > now_s), default=None)
 
 
@@ -37,10 +38,10 @@ class Counter:
 class Count:
     """One more key in the counter `name`, if its count is below `limit`.
 
-    `runs_out_at_s` names the bucket that the key is counted in, where there are buckets.
-    `taken_off`: the buckets that have run out, as they were seen; they are removed by the same
-    write, which is refused if one of them is not as it was. `expires_at_s`: when DynamoDB may
-    remove the item. `tenant` tells the people who operate the table whose it is.
+    `runs_out_at_s` names the bucket that the key is counted in, if the counter has buckets.
+    `taken_off` lists the expired buckets as they were read. The same write removes them, and is
+    refused if one of them has changed. `expires_at_s` is when DynamoDB may remove the item.
+    `tenant` tells the operators of the table whose counter it is.
     """
 
     name: str
@@ -52,13 +53,13 @@ class Count:
 
     @property
     def freed(self) -> int:
-        """How many keys are taken off by the same write."""
+        """How many expired keys the same write removes from the count."""
         return sum(keys for _, keys in self.taken_off)
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedCount:
-    """A count that its counter did not permit; `counter` is what stood there, or None."""
+    """A count that its counter did not permit; `counter` is the stored one, or None."""
 
     count: Count
     counter: Counter | None
@@ -73,7 +74,7 @@ def admits(counter: Counter | None, count: Count) -> bool:
 
 
 def counted(counter: Counter | None, count: Count) -> Counter:
-    """What `count` leaves of `counter`, which permits it."""
+    """`counter` after `count`, which it permits."""
     before = counter or Counter()
     removed = {at_s for at_s, _ in count.taken_off}
     buckets = {at_s: keys for at_s, keys in before.buckets.items() if at_s not in removed}
@@ -85,9 +86,9 @@ def counted(counter: Counter | None, count: Count) -> Counter:
 
 
 def after_refusal(refused: RefusedCount, now_s: int) -> Count | None:
-    """What to try next, now that `refused.counter` is known; None if that is full.
+    """The count to try next, now that `refused.counter` is known; None if the counter is full.
 
-    Where there is no counter, nothing has been counted.
+    A counter that does not exist has counted nothing.
     """
     counter = refused.counter
     run_out = sorted((at_s, keys) for at_s, keys in _buckets(counter).items() if at_s <= now_s)

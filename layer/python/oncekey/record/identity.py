@@ -21,17 +21,16 @@ class Identity:
     def partition_key(self) -> str:
         """`v1#` and the unpadded base64url of SHA-256 over the parts.
 
-        Each part is preceded by its length in UTF-8 bytes, so that no delimiter can be forged.
-
-        The hash spreads keys evenly over DynamoDB's
-        partitions. Tables in use hold this value: golden vectors pin it.
+        Each part is preceded by its length in UTF-8 bytes, so that no delimiter can be forged. The
+        hash spreads keys evenly over DynamoDB's partitions. Tables in use hold this value, so it
+        must never change: golden vectors in the tests hold it.
         """
         return _VERSION + digest(self.tenant, self.principal, self.operation, self.key)
 
     def due_shard(self, shards: int) -> str:
         """The partition of the `due` index that this record belongs to, out of `shards`.
 
-        It comes from the hash, so records spread evenly.
+        It is computed from the hash, so records spread evenly.
         """
         pk = self.partition_key()
         return str(
@@ -42,10 +41,8 @@ class Identity:
 def digest(*parts: str | bytes) -> str:
     """The unpadded base64url of SHA-256 over `parts`, each as `<length in bytes>:<bytes>`.
 
-    Text is UTF-8.
-
-    Lone surrogates, which some JSON parsers let through, are hashed as they are rather than refused
-    or replaced.
+    Text is encoded as UTF-8. Lone surrogates, which some JSON parsers accept, are hashed unchanged,
+    neither refused nor replaced.
     """
     hasher = hashlib.sha256()
     for part in parts:

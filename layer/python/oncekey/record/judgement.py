@@ -1,7 +1,4 @@
-"""What an existing record means for a request.
-
-One pure decision, whichever path produced the record.
-"""
+"""What an existing record means for a request: one pure function for every caller."""
 
 from __future__ import annotations
 
@@ -19,16 +16,16 @@ if TYPE_CHECKING:
 class Verdict(StrEnum):
     """What may happen to this record now."""
 
-    EXPIRED = "expired"  # as if absent: reserve afresh
-    GONE = "gone"  # its answer is no longer given, and its key not yet free again
-    OURS = "ours"  # our own write landed and its answer was lost: we hold the lease
+    EXPIRED = "expired"  # counts as absent: reserve anew
+    GONE = "gone"  # the answer is no longer replayed, and the key is not free yet
+    OURS = "ours"  # our own write was applied and its reply was lost: we hold the lease
     KEY_REUSED = "key-reused"  # the same key with another request
     PENDING = "pending"  # accepted, and waiting for a worker
     REPLAY = "replay"
     RESUME = "resume"  # ended, and safe to run again
     RUNNING = "running"
-    TAKE_OVER = "take-over"  # the lease is over, and running again is harmless, or resumes exactly
-    LEASE_EXPIRED = "lease-expired"  # the lease is over, and what happened is not known: mark it so
+    TAKE_OVER = "take-over"  # the lease is over, and another run is harmless or resumes exactly
+    LEASE_EXPIRED = "lease-expired"  # the lease is over, the outcome unknown: mark it so
     UNKNOWN = "unknown"
 
 
@@ -44,14 +41,13 @@ def judge(
 ) -> Verdict:
     """Judge `record` for a request by `owner`.
 
-    The order is fixed: expired; our own owner; fingerprint; state.
+    The order is fixed: expired or gone; our own owner; fingerprint; status.
 
-    `effects` is what the handler that would run declares. A dead attempt is only run again where
-    the author of *that* attempt declared it harmless, or recorded its effects and left no step in
-    doubt (the record says so), and the author of the present one still does. `accepts` says of a
-    fingerprint that differs whether it is that of the same request all the same, by an older
-    algorithm or secret. An answer is given for as long as its record says; of a record that does
-    not say it, one older than `gone_after_ms` is no longer given.
+    `effects` is what the present handler declares. A dead attempt runs again only if its record
+    says that this is harmless, or that its effects are recorded with no step in doubt, and if the
+    present handler declares the same. `accepts` says whether a different fingerprint belongs to the
+    same request, computed with an older algorithm or secret. An answer is replayed for as long as
+    its record says. If the record does not say it, an answer older than `gone_after_ms` is gone.
     """
     if record.is_expired(now_ms):
         return Verdict.EXPIRED
@@ -86,8 +82,8 @@ def _is_gone(record: Record, now_ms: int, gone_after_ms: int | None) -> bool:
 
 
 def _holds_open_lease(record: Record, owner: str, now_ms: int) -> bool:
-    # After its lease, or once marked unknown, a record is no longer ours to run, even under our own
-    # owner: the write that landed late may already have been judged by somebody else.
+    # After its lease, or once marked unknown, a record is no longer ours to run, even with our own
+    # owner token: another process may already have acted on it.
     return (
         record.status is Status.IN_PROGRESS
         and record.owner == owner

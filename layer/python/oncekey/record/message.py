@@ -1,4 +1,4 @@
-"""A message of the outbox, as it is written with the record."""
+"""A message of the outbox. It is written in the same transaction as the record."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _OVERHEAD_BYTES = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A message that will be sent once the operation has committed it.
+    """A message that is sent after the operation has committed it.
 
-    `id` is never reused; workers deduplicate by it. `payload` is JSON text.
-    `payload_ref` says where a large one is stored in the bucket; then it is not part of the
-    outbox's item. `sequence` is its place among the messages of its operation.
+    `id` is never reused; workers deduplicate by it. `payload` is JSON text. `payload_ref` says
+    where in the bucket a large payload is stored; the outbox's item then does not contain it.
+    `sequence` is the message's place among the messages of its operation.
     """
 
     id: str
@@ -32,14 +32,14 @@ class Message:
 
     @property
     def size_bytes(self) -> int:
-        """The size of the outbox's item, about."""
+        """The approximate size of the outbox's item."""
         payload = len(self.payload.encode("utf-8")) if self.payload_ref is None else 0
         names = (self.id, self.topic, self.operation_id, self.operation, self.tenant)
         return payload + sum(len(name.encode("utf-8")) for name in names) + _OVERHEAD_BYTES
 
     @property
     def order(self) -> tuple[int, int]:
-        """What comes first has the lesser one: by time, and within an operation by its place."""
+        """The sort key for sending: by time, and within an operation by sequence."""
         return (self.created_at_ms, self.sequence)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What a queue and the reader behind it take of a message's text and of its names.
+"""Which texts and names of messages SQS and the JSON readers behind it accept.
 
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
 """
@@ -11,8 +11,8 @@ import re
 from oncekey.encoding.canonical import MAX_DEPTH
 
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
-# What SQS takes is #x9, #xA, #xD, #x20 to #xD7FF, #xE000 to #xFFFD and #x10000 to #x10FFFF. Of the
-# rest JSON escapes the control characters by itself, and lone surrogates are no text.
+# SQS accepts #x9, #xA, #xD, #x20 to #xD7FF, #xE000 to #xFFFD and #x10000 to #x10FFFF. Of the other
+# characters, JSON already escapes the control characters, and lone surrogates are refused earlier.
 _REFUSED = {"\ufffe": "\\ufffe", "\uffff": "\\uffff"}
 # A MessageGroupId, and a MessageDeduplicationId: letters, digits and punctuation.
 _NAME = re.compile(r"[!-~]{1,128}")
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[!-~]{1,128}")
 def queue_text(json_text: str) -> str:
     """`json_text`, with an escape for each character that SQS refuses: the same JSON."""
     for character, escaped in _REFUSED.items():
-        # Outside of strings JSON has none of them, and in a string none can follow a backslash.
+        # In JSON they occur only inside strings, and never after a backslash.
         json_text = json_text.replace(character, escaped)
     return json_text
 
@@ -29,8 +29,8 @@ def queue_text(json_text: str) -> str:
 def is_too_deep(json_text: str) -> bool:
     """Whether `json_text` has arrays and objects nested deeper than `MAX_DEPTH`.
 
-    Where a reader gives up differs between versions of Python, and with the depth of its caller's
-    stack. This bound is below all of them.
+    The depth at which a reader fails differs between versions of Python and with the depth of the
+    caller's stack. This bound is below all of them.
     """
     if json_text.count("[") + json_text.count("{") <= MAX_DEPTH:
         return False
@@ -49,7 +49,7 @@ def is_too_deep(json_text: str) -> bool:
 
 
 def is_value_too_deep(value: object) -> bool:
-    """The same of a value, of dictionaries and lists, that is not written down yet."""
+    """Whether a value of dictionaries and lists is nested deeper than `MAX_DEPTH`."""
     level, depth = [value], 0
     while level := [item for item in level if isinstance(item, dict | list | tuple)]:
         depth += 1
@@ -62,13 +62,13 @@ def is_value_too_deep(value: object) -> bool:
 
 
 def queue_name(name: str) -> str:
-    """`name` as SQS takes it for a message's group or deduplication.
+    """`name` in a form that SQS accepts as a MessageGroupId or MessageDeduplicationId.
 
-    One that it does not take, such as a tenant with a space in it, is replaced by its hash: the
-    same name always by the same.
+    A name that SQS does not accept, such as a tenant with a space in it, is replaced by its hash.
+    The same name always gives the same result.
 
     Raises:
-        UnicodeEncodeError: it has a lone surrogate.
+        UnicodeEncodeError: the name has a lone surrogate.
     """
     raw = name.encode("utf-8")
     if _NAME.fullmatch(name):

@@ -1,4 +1,4 @@
-"""What became of a request, before it is put into words for its caller."""
+"""The outcome of a request, before it becomes an HTTP answer, a result or an exception."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from oncekey.record.record import Record
 
 
-# After what passes by itself, or needs nothing: a client need not wait longer.
+# The retry delay after a cause that passes by itself, or that needs no waiting.
 RETRY_SOON_MS = 1_000
 
 
 class Reason(StrEnum):
-    """Why a request was refused; each but the last is the code of a problem."""
+    """Why a request was refused. Each value but the last is the code of a problem."""
 
     KEY_REUSED = "key-reused"
     KEY_EXPIRED = "key-expired"
@@ -27,7 +27,7 @@ class Reason(StrEnum):
     UNFINISHED = "attempt-unfinished"
     QUOTA_EXCEEDED = "quota-exceeded"
     ANSWER_UNAVAILABLE = "answer-unavailable"
-    # Told to workers alone: the message no longer speaks for its operation.
+    # For workers only: the message is not the one that its operation waits for.
     SUPERSEDED = "superseded"
 
 
@@ -40,7 +40,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The operation is complete; `stored` is the text of its answer once it has been fetched."""
+    """The operation is completed. `stored` is the text of its answer, after it has been fetched."""
 
     record: Record
     stored: str = field(default="", repr=False)
@@ -48,12 +48,12 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The caller gets no answer of a handler.
+    """The request gets no answer from a handler.
 
-    `retry_after_ms` is None where sending the same request again is pointless. `is_outage`: the
-    store did not answer, which says something about the next request, too. `is_findable`: the
-    operation can be asked after by its id. `needs_deployment`: the store answered that it
-    is not what it is taken for, which no waiting changes.
+    `retry_after_ms` is None if sending the same request again is pointless. `is_outage`: the store
+    did not answer, so the next request is likely to fail, too. `is_findable`: the status of the
+    operation can be requested by its id. `needs_deployment`: the store answered that it is set up
+    differently, which waiting does not change.
     """
 
     reason: Reason
@@ -66,10 +66,10 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """The handler ran and this is its answer.
+    """The handler ran, and `value` is its answer.
 
-    `expires_at_s` is None where the answer is not on record. `is_done`: the record says that the
-    work is done, though its answer could not be kept.
+    `expires_at_s` is None if the answer is not on record. `is_done`: the record says that the work
+    is done, but its answer could not be stored.
     """
 
     value: Any = field(repr=False)
@@ -80,13 +80,13 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The handler ran and raised; the exception belongs to its caller."""
+    """The handler ran and raised `error`, which its caller gets."""
 
     error: BaseException = field(repr=False)
 
 
 def whole_seconds(duration_ms: int) -> int:
-    """`duration_ms` in seconds, rounded up: nobody is to come back too early."""
+    """`duration_ms` in seconds, rounded up so that no client retries too early."""
     return -(-duration_ms // 1000)
 
 

@@ -1,7 +1,7 @@
-"""How the answer of an operation is kept. The record says it, to whoever ends the operation.
+"""How the answer of an operation is encoded, and for how long it is stored.
 
-A handler, a resolver, a webhook or a person may give the answer. Each of them reads here how it is
-encoded and until when it is kept, and nobody has to know the handler's options.
+The record carries this policy. A handler, a resolver, a webhook or a person may end the operation,
+and none of them needs to know the handler's options.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from oncekey.record.record import Record
     from oncekey.settings import Settings
 
-# An accepted request's message lives at most 14 days in its queue and 14 in the dead-letter queue.
+# A job's message lives at most 14 days in its queue and 14 in the dead-letter queue.
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-basic-architecture.html
 LONGEST_WORK_S = 28 * 24 * 3600
-# The preset that most have.
+# The default preset.
 IETF_NAME = "ietf"
 
 
@@ -30,15 +30,15 @@ class Encoding(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How the answers of one operation are kept.
+    """How the answers of one operation are stored.
 
     Args:
-        encoding: how they are stored; None where the record does not say.
-        retention_s: how long an answer is given, from its completion.
-        gone_for_s: for how long after that its key counts as expired (410).
+        encoding: the form of the stored answer; None if the record does not say it.
+        retention_s: how long an answer is replayed, counted from its completion.
+        gone_for_s: how long after that its key counts as expired (410).
         response_version: the version of the answers.
-        preset: the name of the preset that words what is said in the handler's place.
-        is_queued: whether it is accepted for a worker, so that its message may come back later.
+        preset: the name of the preset that words the library's own answers.
+        is_queued: whether the operation is a job, whose message may be delivered again later.
     """
 
     encoding: Encoding | None
@@ -50,30 +50,30 @@ class Policy:
 
     @property
     def kept_s(self) -> int:
-        """How long a settled record is kept."""
+        """How long a settled record is stored."""
         return self.retention_s + self.gone_for_s
 
     def expires_at_s(self, now_ms: int) -> int:
-        """When a record settled now expires. Rounded up: no answer is forgotten too early."""
+        """When a record expires that is settled now. Rounded up, so that it is never too early."""
         return -(-now_ms // 1000) + self.kept_s
 
     def failure_expires_at_s(self, now_ms: int) -> int:
-        """When a record expires that has failed now, and may run again.
+        """When a record expires that has failed now and may run again.
 
-        What was accepted lives for as long as its message may come back.
+        A job's record outlives its message, which may be delivered again.
         """
         return self.expires_at_s(now_ms) + (LONGEST_WORK_S if self.is_queued else 0)
 
     def given_until_s(self, expires_at_s: int) -> int:
-        """Until when the answer of a record that expires then is given."""
+        """Until when an answer is replayed, if its record expires at `expires_at_s`."""
         return expires_at_s - self.gone_for_s
 
 
 def policy_of(record: Record, settings: Settings) -> Policy:
-    """The policy of `record`; of one that does not say it, the safe side of `settings`.
+    """The policy of `record`, or a safe one from `settings` if the record has none.
 
-    Records of releases before there was a policy say neither how their answer is encoded, nor
-    whether they were accepted for a worker.
+    Records of releases before the policy do not say how their answer is encoded, nor whether they
+    are jobs. They are treated as jobs.
     """
     if record.policy is not None:
         return record.policy

@@ -31,9 +31,9 @@ class Effects(StrEnum):
     RECORDED = "recorded"
 
 
-# Only these may carry an expiry: nothing in doubt is ever evicted.
+# Only these may have an expiry: a record in doubt is never deleted.
 SETTLED = frozenset({Status.COMPLETED, Status.FAILED_RETRYABLE})
-# Of these a reconciler takes turns, and leaves them what they are.
+# The reconciler visits records of these states repeatedly without changing the state.
 LOOKED_AT = frozenset({Status.UNKNOWN, Status.FAILED_RETRYABLE, Status.PENDING})
 
 
@@ -49,14 +49,13 @@ class Due:
 class Record:
     """One record.
 
-    Times are epoch milliseconds, but for `expires_at_s`, which DynamoDB's TTL reads in seconds.
+    Times are epoch milliseconds, except `expires_at_s`, which DynamoDB's TTL reads in seconds.
 
-    `rev` grows with every write. `owner` is the fencing token of the attempt that may write next;
-    `operation_id` stays the same over all attempts of this life of the record. `request` is the
-    event, as text or compressed, of an operation that is completed without its client.
-    `request_digest` is that of the event in the message of a request that was accepted for later:
-    no other event is carried out for it. `policy` says how its answer is kept, whoever gives it;
-    None in records of releases that had none.
+    `rev` grows with every write. `owner` is the fencing token of the attempt that may write next.
+    `operation_id` is the same for all attempts of this life of the record. `request` is the event,
+    as text or compressed, of an operation that can be completed without its client.
+    `request_digest` is the digest of the event in a job's message: no other event is run for it.
+    `policy` says how the answer is stored; it is None in records of older releases.
     """
 
     pk: str
@@ -92,13 +91,13 @@ class Record:
         return settled_until_s is not None and settled_until_s <= now_ms // 1000
 
     def is_lease_over(self, now_ms: int) -> bool:
-        """Whether the owner's right to run has ended. An absent lease never means that it has."""
+        """Whether the lease has ended. A record without a lease has none that could end."""
         return self.lease_until_ms is not None and self.lease_until_ms < now_ms
 
     def is_overdue(self, now_ms: int) -> bool:
-        """Whether no worker has begun in time what was accepted.
+        """Whether no worker has begun this job in time.
 
-        It stays so once a reconciler has looked at it, which moves its `due` on.
+        It stays overdue after the reconciler has visited it and moved its `due` time.
         """
         is_past_due = self.due is not None and self.due.at_ms <= now_ms
         is_late = is_past_due or self.reconcile_attempts > 0
@@ -106,14 +105,14 @@ class Record:
 
     @property
     def due_shard(self) -> str:
-        """Its shard of the index; of a record that has left it the first, which is always read."""
+        """Its shard of the index; the first shard, which is always read, if it is not indexed."""
         return self.due.shard if self.due is not None else "0"
 
     @property
     def was_begun(self) -> bool:
-        """Whether a worker may ever have run what is waiting.
+        """Whether a worker may already have run this waiting job.
 
-        Not what its steps say: a step that is idempotent leaves nothing where it is interrupted.
+        Its steps do not show this: an interrupted idempotent step leaves no mark.
         """
         return self.attempt > 1
 
@@ -124,12 +123,12 @@ class Record:
 
     @property
     def step_in_doubt(self) -> str:
-        """The name of that step; empty where there is none."""
+        """The name of the step in doubt; empty if there is none."""
         return self.steps.started.name if self.steps.started is not None else ""
 
     @property
     def may_run_again(self) -> bool:
-        """Whether a run that died may be followed by another, by what its author declared."""
+        """Whether another run may follow a dead one, by what its author declared."""
         if self.effects is Effects.RECORDED:
             return not self.is_in_doubt
         return self.effects is Effects.REPEATABLE

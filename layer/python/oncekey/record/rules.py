@@ -1,6 +1,6 @@
-"""The meaning of the transitions: when each is permitted, and what it leaves.
+"""The rules of the transitions: when each is permitted, and how it changes the record.
 
-A store's conditions and updates say the same in its own language; a contract test compares them.
+A store's conditions and updates express the same rules; a contract test compares them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def permitted(transition: Transition, record: Record | None) -> bool:
         case Resume() | Enqueue():
             return record.status is Status.FAILED_RETRYABLE and transition.seen == seen(record)
         case Begin():
-            # A handler that knows nothing of steps would do the finished ones again.
+            # A handler without steps would repeat the work of the finished ones.
             fits = transition.lease.effects is Effects.RECORDED or not record.steps.finished
             return fits and _waits_under(record, transition.seen_owner)
         case TimeOut():
@@ -64,8 +64,7 @@ def permitted(transition: Transition, record: Record | None) -> bool:
                 record, transition.seen, transition.now_ms
             )
         case ExpireLease():
-            # Doubt is always safe; running again must have been declared harmless by the attempt
-            # that died.
+            # Doubt is always safe. Another run is safe only if the dead attempt declared it so.
             harmless = isinstance(transition.to, Doubt) or record.may_run_again
             return harmless and _lease_ran_out(record, transition.seen, transition.now_ms)
         case Complete():
@@ -140,7 +139,7 @@ def _runs_under(record: Record, owner: str) -> bool:
 
 
 def has_landed(transition: StepTransition, met: Record | None) -> bool:
-    """Whether a refused `transition` of a step was our own, applied before: its answer was lost."""
+    """Whether a refused `transition` of a step had been applied before, and its reply was lost."""
     if met is None or not _runs_under(met, transition.owner):
         return False
     match transition:
@@ -161,9 +160,9 @@ def _lease_ran_out(record: Record, version: Seen, now_ms: int) -> bool:
 
 
 def applied(transition: Transition, record: Record | None) -> Record:
-    """What the store holds after a permitted `transition`.
+    """The record after a permitted `transition`.
 
-    Named fields change; no other is ever dropped.
+    The transition changes the fields that it names; all others stay.
     """
     if isinstance(transition, Reserve):
         return transition.record

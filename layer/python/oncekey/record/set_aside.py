@@ -1,4 +1,4 @@
-"""A message that the queue will never take: what stays of it, and what a person is told."""
+"""A message that the queue never accepts: what the outbox stores of it, and how it is escalated."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ TOPIC = "oncekey.set-aside"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetAside:
-    """A message that waits in the outbox for a person: nobody sends it.
+    """A message that stays in the outbox, unsent, until a person deals with it.
 
-    `reason` says what the queue, or the relay, has against it.
+    `reason` says why the queue or the relay refused it.
     """
 
     id: str
@@ -26,7 +26,7 @@ class SetAside:
     set_aside_at_ms: int
 
     def escalation(self) -> str:
-        """What a person is told: which message and why; nothing of its payload."""
+        """The text for the escalation queue: which message and why, without its payload."""
         name = f"set aside {self.id} {self.set_aside_at_ms}"
         return json.dumps(
             {

@@ -1,7 +1,7 @@
-"""The steps of a recorded operation: what its record says of each.
+"""The steps of a recorded operation, as its record stores them.
 
-A step that is *finished* has its result on record and never runs again. One that is *started* and
-not finished is in doubt. Steps run one after the other, so at most one is in doubt.
+A *finished* step has its result on record and never runs again. A step that is *started* and not
+finished is in doubt. Steps run one after the other, so at most one is in doubt.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedStep:
-    """A step that is under way, or was when its owner died: in doubt.
+    """A step that is running, or was running when its owner died: it is in doubt.
 
-    `position` is its place in the order of the run, from 0. `mark` tells the marks of one attempt
-    apart: a write that arrives late must not clear the mark of another call of the step.
+    `position` is its place in the order of the run, from 0. `mark` is a number that differs between
+    the calls of one attempt: a late write must not clear the mark of another call of the step.
     """
 
     name: str
@@ -62,16 +62,16 @@ class Steps:
         return next((step for step in self.finished if step.position == position), None)
 
     def starting(self, step: StartedStep) -> Steps:
-        """With `step` under way."""
+        """These steps with `step` started."""
         return replace(self, started=step)
 
     def finishing(self, step: FinishedStep) -> Steps:
-        """With `step` done, and none under way."""
+        """These steps with `step` finished, and none started."""
         finished = sorted((*self.finished, step), key=lambda each: (each.position, each.name))
         return Steps(finished=tuple(finished))
 
     def cleared(self) -> Steps:
-        """With none under way."""
+        """These steps with none started."""
         return replace(self, started=None)
 
 

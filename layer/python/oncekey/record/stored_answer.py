@@ -1,8 +1,8 @@
-"""Where an answer is kept: in its record, compressed there, in a companion item, or in a bucket.
+"""Where an answer is stored: in its record (maybe compressed), a companion item, or a bucket.
 
-A failed condition is billed by the size of the record that it meets, so an answer is kept in it
-only where there is room in the write units that it takes anyway: a duplicate costs the same
-whatever the size of the answer. With a tenant, principal and key of usual length that is one.
+DynamoDB bills a failed condition by the size of the record. So an answer is stored in the record
+only if it fits into the write units that the record needs anyway. A duplicate then costs the same
+for every answer size: one write unit, if the tenant, principal and key have usual lengths.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from oncekey.record.record import Record
 
 _WRITE_UNIT_BYTES = 1_024
-# The names of a completed record's attributes, its numbers, status and effects, with some to spare.
+# The names of a completed record's attributes, its numbers, status and effects, and a reserve.
 _RECORD_OVERHEAD_BYTES = 260
-# The names of a policy's attribute and of the two fields that each has, with their values.
+# The name of a policy's attribute, and the two fields that every policy stores.
 _POLICY_BYTES = 40
-# Each of the other fields, where it is not what is usual.
+# Each other field, stored only if it differs from its default.
 _POLICY_FIELD_BYTES = 18
-# A finished step apart from its name and result, and the mark of one that is under way.
+# A finished step without its name and result, and the mark of a started step.
 _STEP_BYTES = 40
 _MARK_BYTES = 120
-# Its mark, then its name and result; an answer and a reason; all with the longest names.
+# The step's mark, then its name and result; then an answer and a reason; all at their longest.
 _LARGEST_STEP_BYTES = 8_000
 # DynamoDB's limit for an item is 400 KB, key and names included.
 LARGEST_COMPANION_BYTES = 400_000
-# A few bytes can inflate to more than any memory holds. Lambda answers with 6 MB at most; only the
-# result of a function, in the bucket, may have more.
+# A few compressed bytes can expand to more than the memory holds. Lambda's answers have at most
+# 6 MB; only the result of a function may be larger.
 LARGEST_TEXT_BYTES = 32 * 1024 * 1024
-# An object of some megabytes takes longer than an item does.
+# Reading or writing an object of some megabytes takes longer than an item does.
 OBJECT_CALL_TIMEOUT_MS = 3_000
 
 
 class Place(StrEnum):
-    """Where the bytes of an answer are that are not in its record."""
+    """Where an answer is stored outside its record."""
 
     ITEM = "item"
     OBJECT = "object"
@@ -49,7 +49,7 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRef:
-    """An answer that is kept beside its record; `digest` tells a damaged one from the real one."""
+    """The place of an answer that is stored outside its record; `digest` detects damage."""
 
     place: Place
     name: str
@@ -58,18 +58,18 @@ class StoredRef:
 
 @dataclass(frozen=True, slots=True)
 class NotKept:
-    """The work was done and its answer could not be kept; `reason` says why."""
+    """The work was done, but its answer could not be stored; `reason` says why."""
 
     reason: str
 
 
-# In the record itself an answer is text, or bytes if it is compressed.
+# In the record itself, an answer is text, or bytes if it is compressed.
 StoredAnswer = str | bytes | StoredRef | NotKept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
-    """Bytes to be kept beside a record until some time after its expiry; 0 where it has none."""
+    """Bytes to be stored outside a record. `expires_at_s` is 0 if they do not expire."""
 
     at: StoredRef
     data: bytes = field(repr=False)
@@ -77,15 +77,18 @@ class Blob:
 
 
 class AnswerDamaged(ValueError):  # noqa: N818 -- a property of what is stored
-    """What is stored is not the answer that was given."""
+    """The stored answer is missing, incomplete or damaged."""
 
 
 def place_answer(
     text: str, record: Record, *, expires_at_s: int, has_bucket: bool
 ) -> tuple[StoredAnswer, Blob | None]:
-    """What stands in the completed `record` for the answer `text`, and what must be kept first."""
+    """What the completed `record` stores for the answer `text`.
+
+    A returned blob must be stored before the record is completed.
+    """
     raw = text.encode("utf-8")
-    # What the record has left of the write units that it takes anyway.
+    # The free bytes in the write units that the record needs anyway.
     room = -_size_without_answer(record) % _WRITE_UNIT_BYTES
     name = f"{record.pk}#{record.owner}"
     return _placed(raw, room, name, expires_at_s, "answers/" if has_bucket else None)
@@ -96,7 +99,8 @@ def place_result(
 ) -> tuple[StoredAnswer, Blob | None]:
     """The same for the result of a step of the running `record`.
 
-    What is kept beside it does not expire before the record is completed: it is evidence.
+    A result outside the record does not expire before the record is completed, because a retry
+    needs it.
     """
     taken = _size_without_answer(record) + _size_of_request(record) + _MARK_BYTES
     room = -taken % _WRITE_UNIT_BYTES
@@ -105,9 +109,10 @@ def place_result(
 
 
 def has_room_for_step(record: Record) -> bool:
-    """Whether the record can hold one more step, and then its ending.
+    """Whether the record has room for one more step and then its ending.
 
-    Asked before the step runs: a result that does not fit could neither be recorded nor settled.
+    This is checked before the step runs. A result that does not fit could be neither recorded nor
+    settled.
     """
     taken = _size_without_answer(record) + _size_of_request(record)
     return taken + _LARGEST_STEP_BYTES <= LARGEST_COMPANION_BYTES
@@ -123,7 +128,7 @@ def _placed(
     try:
         packed = zlib.compress(raw)
     except MemoryError:
-        # The work is done: that is recorded, if nothing else fits.
+        # The work is done, and the record must say so even without its answer.
         return NotKept("answer-too-large"), None
     if len(packed) <= room:
         return packed, None
@@ -131,7 +136,7 @@ def _placed(
     if len(packed) <= LARGEST_COMPANION_BYTES:
         at = StoredRef(place=Place.ITEM, name=name, digest=digest)
     elif prefix is not None:
-        # A lifecycle rule may remove answers, and never what is evidence.
+        # A lifecycle rule of the bucket may remove `answers/`, but never `results/`.
         at = StoredRef(place=Place.OBJECT, name=prefix + name, digest=digest)
     else:
         return NotKept("answer-too-large"), None
@@ -139,11 +144,11 @@ def _placed(
 
 
 def opened(stored: StoredAnswer | None, blob: bytes | None) -> str:
-    """The text of the answer, given the bytes that were found where it says that they are.
+    """The text of the answer. `blob` is the content read from its `StoredRef`, if it has one.
 
     Raises:
-        AnswerDamaged: the answer was never kept, is missing, is not the one that was kept, or would
-            be larger than any that is kept.
+        AnswerDamaged: the answer was never stored, is missing or damaged, or is larger than any
+            that is stored.
     """
     match stored:
         case str():
@@ -166,7 +171,7 @@ def _unpacked(packed: bytes) -> str:
     inflater = zlib.decompressobj()
     try:
         raw = inflater.decompress(packed, LARGEST_TEXT_BYTES + 1)
-        # Whoever wrote a whole one wrote nothing after it.
+        # A whole answer ends with the compressed data.
         is_whole = inflater.eof and not inflater.unused_data and len(raw) <= LARGEST_TEXT_BYTES
         text = raw.decode("utf-8") if is_whole else None
     except (zlib.error, UnicodeDecodeError) as error:

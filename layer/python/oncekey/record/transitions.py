@@ -6,14 +6,14 @@
  absent, expired    Reserve      PENDING            a request, to be worked on later
  absent, expired    Reserve      COMPLETED          a webhook, with its message
  PENDING            Begin        IN_PROGRESS        a worker
- PENDING            TimeOut      COMPLETED          whoever meets it, after its deadline
+ PENDING            TimeOut      COMPLETED          anybody who reads it after its deadline
  PENDING            SettlePending COMPLETED         a webhook or an operator
  IN_PROGRESS        Complete     COMPLETED          its owner
  IN_PROGRESS        Release      FAILED_RETRYABLE   its owner
  IN_PROGRESS        MarkUnknown  UNKNOWN            its owner
  IN_PROGRESS, over  TakeOver     IN_PROGRESS        a request; no step in doubt
- IN_PROGRESS, over  ExpireLease  UNKNOWN            a request, the reconciler, or who settles
- IN_PROGRESS, over  ExpireLease  FAILED_RETRYABLE   an accepted request or the reconciler;
+ IN_PROGRESS, over  ExpireLease  UNKNOWN            a request, the reconciler or a settlement
+ IN_PROGRESS, over  ExpireLease  FAILED_RETRYABLE   a job's request or the reconciler;
                                                     no step in doubt
  FAILED_RETRYABLE   Resume       IN_PROGRESS        a request, or a worker
  FAILED_RETRYABLE   Enqueue      PENDING            a request, to be worked on later
@@ -26,8 +26,8 @@
  half done
 ```
 
-Each is one conditional write in a store, and no plain read is ever the guard.
-`oncekey.record.rules` says when each is permitted and what it leaves.
+Each is one conditional write in a store. A plain read never guards a write.
+`oncekey.record.rules` says when each is permitted and how it changes the record.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Seen:
 class Lease:
     """A new attempt's right to run.
 
-    `policy` is how this attempt's answer is kept; None leaves what is on record.
+    `policy` says how this attempt's answer is stored; None keeps the policy on record.
     """
 
     owner: str
@@ -76,10 +76,10 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """Safe to run again.
+    """The operation may run again.
 
-    For as long as the record lives; or half done, if it has finished steps: then it never expires,
-    and somebody must look at it when it is `due`.
+    A record with finished steps is half done: it never expires, and somebody must look at it when
+    it is `due`.
     """
 
     reason: str
@@ -89,9 +89,9 @@ class Retry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """What happened is not known; somebody must look at `due`.
+    """The outcome is unknown; somebody must look at the record when it is `due`.
 
-    `escalated_at_ms`: no resolver can help, a person must.
+    `escalated_at_ms` is set if no resolver can help, so that a person must settle it.
     """
 
     reason: str
@@ -181,8 +181,8 @@ class MarkUnknown:
 class Settle:
     """UNKNOWN → COMPLETED or FAILED_RETRYABLE, by a resolver, webhook or operator.
 
-    Unrecorded effects only: what is recorded is completed by a run, which makes its writes. Writes
-    `new_owner`, a fresh one, so that a late owner does not take the settlement for its own write.
+    Not for recorded effects: there a run completes the operation and makes its writes. It writes a
+    fresh `new_owner`, so that a late owner does not take the settlement for its own write.
     """
 
     pk: str
@@ -195,8 +195,8 @@ class Settle:
 class SettleStep:
     """UNKNOWN → FAILED_RETRYABLE, by a resolver, webhook or operator; recorded effects.
 
-    The step in doubt is `finished`, or `cleared` as never executed, by its name; both None where
-    none is in doubt. The run that follows makes the business writes. Writes `new_owner`.
+    The step in doubt is either `finished`, or `cleared` by its name as never executed. Both are
+    None if no step is in doubt. The next run makes the business writes. It writes `new_owner`.
     """
 
     pk: str
@@ -209,7 +209,7 @@ class SettleStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateEffect:
-    """FAILED_RETRYABLE → COMPLETED, by a webhook or operator: an effect came to light after all."""
+    """FAILED_RETRYABLE → COMPLETED, by a webhook or operator who reports a late effect."""
 
     pk: str
     seen: Seen
@@ -221,13 +221,13 @@ class LateEffect:
 class Waiting:
     """A new attempt that waits for a worker, which has until `due` to begin it.
 
-    `policy` is how its answer is kept; None leaves what is on record.
+    `policy` says how its answer is stored; None keeps the policy on record.
     """
 
     owner: str
     due: Due
     effects: Effects
-    # Of the event in its message.
+    # The digest of the event in its message.
     request_digest: str
     policy: Policy | None = None
 
@@ -246,9 +246,9 @@ class Enqueue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """PENDING → IN_PROGRESS, with the worker as its new owner; the attempt is the one accepted.
+    """PENDING → IN_PROGRESS, with the worker as its new owner; the attempt's number stays.
 
-    Half-done work by a handler of recorded effects only.
+    If the work is half done, only a handler of recorded effects may begin it.
     """
 
     pk: str
@@ -258,7 +258,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeOut:
-    """PENDING → COMPLETED: no worker has ever begun it, and its time is over."""
+    """PENDING → COMPLETED: no worker has ever begun the job, and its deadline has passed."""
 
     pk: str
     seen_owner: str
@@ -267,11 +267,11 @@ class TimeOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettlePending:
-    """PENDING → COMPLETED, by a webhook or operator: it is done, and no worker is to do it.
+    """PENDING → COMPLETED, by a webhook or operator: the work is done, and no worker may do it.
 
-    A late effect of an earlier attempt, or somebody's own doing before a worker began. Of recorded
-    effects the first attempt only: once they were begun, a run makes their business writes. Writes
-    `new_owner`, a fresh one; a worker, which needs a record that waits, begins it no more.
+    An earlier attempt had a late effect, or somebody did the work by hand. With recorded effects,
+    this is permitted only before the first run began: after that, a run makes the business writes.
+    It writes a fresh `new_owner`. A worker cannot begin the record any more.
     """
 
     pk: str
@@ -285,7 +285,10 @@ PendingTransition = Enqueue | Begin | TimeOut | SettlePending
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartStep:
-    """The step is about to run: in doubt from now on. It and every other mark are absent."""
+    """The step is about to run and is in doubt from now on.
+
+    Condition: no step is started, and this one is not finished.
+    """
 
     pk: str
     owner: str
@@ -294,10 +297,10 @@ class StartStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishStep:
-    """The step is done, or a commit has reached its recovery point; it is absent so far.
+    """The step is done, or a commit has reached its recovery point.
 
-    `mark` is that of its start, or None if it was never marked: then no step is. A step that was
-    marked is ended only if the mark on record is its own, by name, place and number.
+    Condition: the step is not finished yet, and the mark on record is the one of its start: the
+    same name, position and `mark`. If `mark` is None, no step may be marked.
     """
 
     pk: str
@@ -308,7 +311,10 @@ class FinishStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearStep:
-    """The step is proven not to have been executed; the mark on record is the very one."""
+    """The step is proven not to have been executed.
+
+    Condition: the mark on record is the one of its start.
+    """
 
     pk: str
     owner: str
@@ -322,9 +328,9 @@ StepTransition = StartStep | FinishStep | ClearStep
 class Reschedule:
     """Somebody looks at the record now, and next when it is `due`.
 
-    It is written before a resolver is asked: of two reconcilers one gets the turn, and a resolver
-    that never returns has had its own. `attempts` counts the turns taken. `escalated_at_ms`: a
-    person has to settle it, and is told so, or told again.
+    It is written before a resolver is called. So only one of two reconcilers calls it, and a
+    resolver that never returns is counted. `attempts` counts these turns. `escalated_at_ms` is set
+    if the record is escalated, or escalated again.
     """
 
     pk: str

@@ -1,12 +1,14 @@
-"""Which error of AWS is which: one table for DynamoDB, SQS and S3, one for calls without answer.
+"""The meaning of AWS errors: one table of error codes, and one of exceptions without an answer.
 
-An error is an outage, contention, or final. An outage says something about the next call, whoever
-makes it: it is asked again, and counts for the circuit breaker. Contention says something about one
-key, one tenant or one table: it is asked again, and counts for nobody else. What is final stays as
-it is until somebody changes the deployment or the code, so it is not asked again, and the log names
-it.
+An error is an outage, contention, or final.
+- An outage affects the next call of every caller. The call is retried, and counts for the circuit
+  breaker.
+- Contention affects one key, one tenant or one table. The call is retried, and does not count for
+  the circuit breaker.
+- A final error stays until somebody changes the deployment or the code. The call is not retried,
+  and the error is logged.
 
-Errors are known by their names, so that nothing of the AWS SDK is imported here.
+Errors are recognised by their names, so that this module need not import the AWS SDK.
 """
 
 from __future__ import annotations
@@ -24,19 +26,19 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What an error means for the call that met it, and for the next ones."""
+    """What an error means for this call and for the next ones."""
 
-    # Nobody answers, or the service itself has failed.
+    # The service does not answer, or it has failed.
     OUTAGE = "outage"
-    # A transaction, or a writer in another Region, is at the same items.
+    # Another transaction, or a writer in another Region, uses the same items.
     CONFLICT = "conflict"
-    # Our own first sending of the same transaction is still at work.
+    # Our own first request of the same transaction is still being processed.
     IN_PROGRESS = "in-progress"
-    # One key, one table or one account has more to do than it takes. The service is well.
+    # One key, one table or one account has reached its limit. The service is healthy.
     THROTTLED = "throttled"
     # No permission, no such table, no credentials: only a change of the deployment helps.
     CONFIGURATION = "configuration"
-    # The request itself is wrong, or cannot be made: a mistake in code.
+    # The request is invalid or cannot be built: a mistake in code.
     MISTAKE = "mistake"
 
 
@@ -59,7 +61,7 @@ _CONFLICT = {
 _IN_PROGRESS = {"TransactionInProgressException"}
 _THROTTLED = {
     "BandwidthLimitExceeded",
-    # The items under one key of a local index are full: that key's trouble, and nobody else's.
+    # The items under one key of a local index are full. It affects this key only.
     "ItemCollectionSizeLimitExceededException",
     "KmsThrottled",
     "LimitExceededException",
@@ -78,7 +80,7 @@ _THROTTLED = {
     "ThrottlingException",
     "TooManyRequestsException",
 }
-# The request is not one that the service takes, whoever sends it and whenever.
+# The service never accepts such a request.
 _MISTAKE = {
     "BatchEntryIdsNotDistinct",
     "BatchRequestTooLong",
@@ -109,8 +111,8 @@ _KIND_OF_CODE = {
 }
 _CONTENTION = {Kind.CONFLICT, Kind.IN_PROGRESS, Kind.THROTTLED}
 
-# What an exception is that came in place of an answer, by the name of its class or of one that it
-# is derived from, the nearest first: botocore's, urllib3's and the standard library's.
+# The kind of an exception that was raised in place of an answer, by the name of its class or of its
+# nearest base class: those of botocore, urllib3 and the standard library.
 _KIND_OF_EXCEPTION = {
     "ConnectionError": Kind.OUTAGE,
     "CredentialRetrievalError": Kind.OUTAGE,
@@ -121,12 +123,12 @@ _KIND_OF_EXCEPTION = {
     "MetadataRetrievalError": Kind.OUTAGE,
     "ResponseParserError": Kind.OUTAGE,
     "ParamValidationError": Kind.MISTAKE,
-    # All else of botocore's own, such as missing credentials or a missing Region.
+    # All other errors of botocore, such as missing credentials or a missing Region.
     "BotoCoreError": Kind.CONFIGURATION,
     "FileNotFoundError": Kind.CONFIGURATION,
     "PermissionError": Kind.CONFIGURATION,
     "OSError": Kind.OUTAGE,
-    # Raised by code, whatever DynamoDB does: sent again, it is raised again.
+    # Raised by code, not by DynamoDB. A retry would raise it again.
     "ArithmeticError": Kind.MISTAKE,
     "AssertionError": Kind.MISTAKE,
     "AttributeError": Kind.MISTAKE,
@@ -140,9 +142,9 @@ _KIND_OF_EXCEPTION = {
     "TypeError": Kind.MISTAKE,
     "ValueError": Kind.MISTAKE,
 }
-# botocore wraps whatever is raised while it sends.
+# botocore wraps every exception that is raised while it sends.
 _WRAPPER = "HTTPClientError"
-# What a message may say in a log. The rest of a message is left out: it may quote a value.
+# The parts of a message that may be logged. The rest is left out, because it may quote a value.
 _OF_THE_DEPLOYMENT = re.compile(
     r"The provided key element does not match the schema"
     r"|The number of conditions on the keys is invalid"
@@ -159,9 +161,9 @@ _REASON_NAME = re.compile(r"[A-Za-z]{1,100}")
 
 
 def kind_of_code(code: str, status: int = 0) -> Kind:
-    """What an error code of a service, or the reason of a cancelled transaction, means.
+    """The kind of a service's error code, or of the reason of a cancelled transaction.
 
-    One that nobody knows is judged by its HTTP status.
+    The HTTP status decides about an unknown code.
     """
     # SQS's older protocol has a prefix.
     known = _KIND_OF_CODE.get(code.rpartition(".")[2])
@@ -173,9 +175,9 @@ def kind_of_code(code: str, status: int = 0) -> Kind:
 
 
 def kind_of_exception(error: BaseException) -> Kind:
-    """What an exception means that came in place of an answer.
+    """The kind of an exception that was raised in place of an answer.
 
-    One that nobody knows is taken for a lost answer: a client of the user's own may have it.
+    An unknown exception counts as an outage: the user's own client may have raised it.
     """
     if type(error).__name__ == _WRAPPER:
         inner = getattr(error, "kwargs", {}).get("error")
@@ -187,7 +189,7 @@ def kind_of_exception(error: BaseException) -> Kind:
 
 
 def kind_of(error: BaseException) -> Kind:
-    """What a failure of a client of AWS means."""
+    """The kind of a failure of an AWS client."""
     response = _response(error)
     if response is None:
         return kind_of_exception(error)
@@ -197,13 +199,13 @@ def kind_of(error: BaseException) -> Kind:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether an exception comes from a client of AWS, and waiting may help."""
+    """Whether an exception comes from an AWS client, and waiting may help."""
     is_of_aws = type(error).__module__.startswith("botocore.") or _response(error) is not None
     return is_of_aws and kind_of(error) not in {Kind.CONFIGURATION, Kind.MISTAKE}
 
 
 def store_error(error: Exception) -> StoreError:
-    """What a failure of a client means. The message names the kind of failure, never a value."""
+    """A client's failure as a `StoreError`, whose message names its kind and never a value."""
     kind, response = kind_of(error), _response(error)
     if response is None:
         name = type(error).__name__
@@ -223,25 +225,25 @@ def store_error(error: Exception) -> StoreError:
 
 
 def said_of_the_deployment(response: dict[str, Any]) -> str:
-    """What a service says of its table, index or permissions: sentences that can hold no value."""
+    """The service's own words about its table, index or permissions, which contain no values."""
     message = str(response.get("Error", {}).get("Message", ""))
     found = _OF_THE_DEPLOYMENT.search(message)
     return found[0] if found else ""
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether DynamoDB has answered that the condition of a write does not hold."""
+    """Whether DynamoDB answered that the condition of a write does not hold."""
     return _code(_response(error) or {}) == "ConditionalCheckFailedException"
 
 
 def contention_of(code: str) -> str | None:
-    """What kind of contention an error, or the reason of a cancelled transaction, speaks of."""
+    """The kind of contention of an error code, or None."""
     kind = kind_of_code(code)
     return kind.value if kind in _CONTENTION else None
 
 
 def _response(error: BaseException) -> dict[str, Any] | None:
-    # botocore's connection errors have a response too: None.
+    # The `response` of botocore's connection errors is None.
     response = getattr(error, "response", None)
     return response if isinstance(response, dict) else None
 
@@ -256,11 +258,11 @@ def _where(error: BaseException) -> str:
 
 
 def _throttling_reasons(response: dict[str, Any]) -> Iterator[str]:
-    """Which limit was met, as DynamoDB names it: of a range of keys, a table or the account.
+    """DynamoDB's names for the limits that were reached: of a key range, a table or the account.
 
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_ThrottlingReason.html
     """
-    # ThrottlingException spells it otherwise than the other two.
+    # ThrottlingException spells the field differently from the other errors.
     reasons = response.get("ThrottlingReasons") or response.get("throttlingReasons") or []
     names = {str(each.get("reason")) for each in reasons}
     return (f"({name})" for name in sorted(names) if _REASON_NAME.fullmatch(name))

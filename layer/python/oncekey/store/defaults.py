@@ -1,4 +1,4 @@
-"""What the environment says: the settings of an operation, and the store that handlers share."""
+"""The settings of an operation and the shared store, as the environment configures them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from oncekey.store.due_index import OpenRecords
     from oncekey.store.store import Store
 
-# A different value of any of these makes another store; in Lambda none ever changes.
+# A different value of any of these makes another store. In Lambda they never change.
 _CONNECTION = (
     "AWS_ENDPOINT_URL",
     "AWS_ENDPOINT_URL_DYNAMODB",
@@ -37,7 +37,7 @@ def settings(given: Mapping[str, int | str]) -> Settings:
     Raises:
         ConfigurationError: with every fault found.
     """
-    # Also what may have been meant for ours, such as ONCE_KEY_TABLE.
+    # The prefix also matches misspelt names, such as ONCE_KEY_TABLE.
     ours = tuple(item for item in sorted(os.environ.items()) if item[0][:4].upper() == "ONCE")
     return _settings(ours, tuple(sorted(given.items())))
 
@@ -45,7 +45,7 @@ def settings(given: Mapping[str, int | str]) -> Settings:
 def store(call_timeout_ms: int) -> Store:
     """The store that ONCEKEY_TABLE, ONCEKEY_RESPONSE_BUCKET and ONCEKEY_OUTBOX_TABLE name.
 
-    It is one store, and so one client and its connections, for all handlers of a sandbox.
+    All handlers of a sandbox share this store, and so its client and connections.
 
     Raises:
         ConfigurationError: no table is named.
@@ -54,7 +54,7 @@ def store(call_timeout_ms: int) -> Store:
 
 
 def bucket(name: str) -> ResponseBucket:
-    """The bucket of this name: one, and so one client, for whoever reads payloads from it."""
+    """The bucket of this name. All readers of payloads share it, and so its client."""
     with _making_a_store:
         return _bucket(name, tuple(os.environ.get(name, "") for name in _CONNECTION))
 
@@ -63,13 +63,13 @@ def _connected(call_timeout_ms: int) -> DynamoDBStore:
     connection = tuple(os.environ.get(name, "") for name in _CONNECTION)
     bucket = os.environ.get("ONCEKEY_RESPONSE_BUCKET", "").strip()
     outbox = os.environ.get("ONCEKEY_OUTBOX_TABLE", "").strip()
-    # Threads that call first at the same time would be given a store, and so a client, each.
+    # Without the lock, threads with simultaneous first calls would each make a store and a client.
     with _making_a_store:
         return _store(table_name(os.environ), bucket, outbox, call_timeout_ms, connection)
 
 
 def open_records(call_timeout_ms: int) -> OpenRecords:
-    """The same store, for whoever looks for records that are due.
+    """The same store, for finding records that are due.
 
     Raises:
         ConfigurationError: no table is named.

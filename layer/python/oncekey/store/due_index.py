@@ -1,4 +1,4 @@
-"""The `due` index: which records somebody must look at now. It holds open records alone."""
+"""The `due` index: the records that somebody must look at. It contains open records only."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MOST_ON_PAGE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuePage:
-    """Keys of records that are due, the longest due first.
+    """Keys of records that are due, in order of their due time.
 
-    `after` asks for the next page, and is None on the last one. `read` is how many index entries
-    the page has cost.
+    `after` asks for the next page; None on the last page. `read` is the number of index entries
+    that were read.
     """
 
     keys: tuple[str, ...]
@@ -33,7 +33,7 @@ class OpenRecords(Store, Protocol):
     def due(self, shard: str, until_ms: int, *, after: Any = None) -> DuePage:
         """Up to `MOST_ON_PAGE` records of `shard` that are due at `until_ms`, from the index.
 
-        The index lags behind the records, so each must be read before anything follows from it.
+        The index lags behind the records, so each record must be read before any decision.
 
         Raises:
             StoreError: the store did not answer.
@@ -41,21 +41,22 @@ class OpenRecords(Store, Protocol):
         ...
 
     def put_off(self, pk: str, *, due_by_ms: int, to_ms: int, counts: bool = True) -> int | None:
-        """Let what is due by `due_by_ms` be due at `to_ms`, whatever it is, without reading it.
+        """Make the item, if it is due by `due_by_ms`, due at `to_ms`, without reading it.
 
-        No transition, for what a visit can do nothing with: it changes nothing that a decision is
-        made from. How often that was done, this time included if it `counts`; None if it is not due
-        by then, because somebody was here.
+        For items that a visit can do nothing with. It is not a transition: it changes no field that
+        a decision depends on. It returns how often the item was put off, including this time if it
+        `counts`; None if the item is not due by then, because another process has visited it.
 
         Raises:
-            StoreError: the store did not answer, or does not permit it; it may have been put off.
+            StoreError: the store did not answer, or does not permit it; the item may have been put
+                off.
         """
         ...
 
     def most_due_shards(self, at_least: int) -> int:
-        """The most shards that this table's records have ever been spread over.
+        """The largest number of shards that this table's records have ever been spread over.
 
-        When it returns, `at_least` is on record as used.
+        When it returns, this number on record is not less than `at_least`.
 
         Raises:
             StoreError: the store did not answer.
@@ -64,13 +65,13 @@ class OpenRecords(Store, Protocol):
 
 
 def due_keys(store: OpenRecords, *, until_ms: int, shards: int, first: int = 0) -> Iterator[str]:
-    """The keys of all records that are due at `until_ms`, a page of each shard in turn.
+    """The keys of all records that are due at `until_ms`, one page of each shard in turn.
 
-    Also of shards that a higher number had once: no record is hidden when it is lowered. No shard
-    waits for the end of another. `first` is where the round begins.
+    It also reads the shards of a larger number that was configured earlier, so lowering the number
+    hides no record. No shard waits until another is finished. `first` is the shard to begin with.
 
     Raises:
-        StoreError: the store did not answer; what was not given is still due.
+        StoreError: the store did not answer; the remaining records are still due.
     """
     number = max(store.most_due_shards(shards), DUE_SHARDS)
     names = [str((first + each) % number) for each in range(number)]

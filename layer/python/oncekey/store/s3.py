@@ -1,4 +1,4 @@
-"""The response bucket: the only file that knows S3."""
+"""The response bucket. This is the only module that uses S3's API."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _READ_TIMEOUT_S = 2 * _CONNECT_TIMEOUT_S
 
 
 class ResponseBucket:
-    """What no item holds: `answers/`, step `results/`, and payloads of messages in `outbox/`.
+    """The objects too large for an item: `answers/`, step `results/`, and payloads in `outbox/`.
 
-    A lifecycle rule of the bucket removes answers after their records, and payloads after the
-    queues' retention; results are evidence of half-done work, and stay.
+    A lifecycle rule of the bucket removes answers after their records have expired, and payloads
+    after the queues' retention. Results stay, because a retry of half-done work needs them.
 
-    Creating it sends nothing; a client is made at the first call unless one is given.
+    Creating this object sends nothing. Unless a client is given, the first call creates it.
     """
 
     def __init__(self, name: str, *, client: S3Client | None = None) -> None:
@@ -31,10 +31,10 @@ class ResponseBucket:
         self._client = client
 
     def put(self, name: str, data: bytes) -> None:
-        """Keep `data` under `name`; when it returns, the object is durable.
+        """Store `data` under `name`. When it returns, the object is durable.
 
         Raises:
-            StoreError: it may or may not have been kept.
+            StoreError: it may or may not have been stored.
         """
         try:
             self._connected().put_object(Bucket=self._name, Key=name, Body=data)
@@ -42,7 +42,7 @@ class ResponseBucket:
             raise _failure(error) from error
 
     def get(self, name: str) -> bytes | None:
-        """What is kept under `name`, or None.
+        """The object stored under `name`, or None.
 
         Raises:
             StoreError: the bucket did not answer.
@@ -69,7 +69,7 @@ class ResponseBucket:
 
 
 def _own_client() -> S3Client:
-    import boto3  # noqa: PLC0415 -- as in dynamodb_client: importing the library needs nothing
+    import boto3  # noqa: PLC0415 -- importing the library must not import boto3
     from botocore.config import Config  # noqa: PLC0415
 
     config = Config(

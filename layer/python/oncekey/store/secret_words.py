@@ -1,4 +1,4 @@
-"""Where the secrets of the library itself are: in a variable, or in a secret that one names."""
+"""The library's own secrets, from a variable or from the secret that a variable names."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _NAMED = "_ARN"
 def secret_words(variable: str, clock: Clock | None = None) -> list[bytes]:
     """The words of `variable`, or of the Secrets Manager secret that `<variable>_ARN` names.
 
-    The second is read at run time, so that no template and no function's configuration holds it,
-    and a rotated one is known within minutes.
+    A secret in Secrets Manager is read at run time. So neither a template nor a function's
+    configuration contains it, and a rotated secret is used within minutes.
 
     Raises:
-        ConfigurationError: both are set, or the secret is no text of words.
+        ConfigurationError: both variables are set, or the secret is JSON.
         StoreError: the secret cannot be read now.
     """
     text = os.environ.get(variable, "")

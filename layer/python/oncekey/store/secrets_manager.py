@@ -1,4 +1,4 @@
-"""Secrets that are read when they are needed: the only file that knows Secrets Manager.
+"""Secrets that are read at run time. This is the only module that uses Secrets Manager's API.
 
 https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html
 """
@@ -15,14 +15,14 @@ from oncekey.store.aws_errors import store_error
 if TYPE_CHECKING:
     from oncekey.errors import StoreError
 
-# A rotated secret is known everywhere after so long.
+# A rotated secret is used everywhere after this time.
 MAX_AGE_MS = 5 * 60_000
-# While Secrets Manager does not answer, what it said last serves for so long, and it is asked again
-# every ten seconds. A revoked secret is refused after that at the latest.
+# While Secrets Manager does not answer, the last secret is used for this long, and a new read is
+# tried every ten seconds. A revoked secret is used no longer than this.
 OUTAGE_MS = 60 * 60_000
 _ASK_AGAIN_MS = 10_000
 _TIMEOUT_MS = 1_500
-# A different value of any of these makes another client; in Lambda none ever changes.
+# A different value of any of these makes another client. In Lambda they never change.
 _CONNECTION = (
     "AWS_ENDPOINT_URL",
     "AWS_ENDPOINT_URL_SECRETS_MANAGER",
@@ -40,7 +40,7 @@ class _Kept:
 
 
 _kept: dict[tuple[str, ...], _Kept] = {}
-# Their types are in stubs that few people install.
+# Typed as Any, because few users install the stubs.
 _clients: dict[tuple[str, ...], Any] = {}
 _one_at_a_time = threading.Lock()
 
@@ -49,7 +49,7 @@ def secret_text(name: str, now_ms: int) -> str:
     """The text of the secret of this name or ARN, at most `MAX_AGE_MS` old.
 
     Raises:
-        StoreError: Secrets Manager does not say, and has not said for `OUTAGE_MS`.
+        StoreError: the secret cannot be read, and was not read during the last `OUTAGE_MS`.
     """
     connection = tuple(os.environ.get(variable, "") for variable in _CONNECTION)
     place = (name, *connection)
@@ -79,10 +79,10 @@ def _read(name: str, connection: tuple[str, ...]) -> str:
 
 
 def _client() -> Any:
-    import boto3  # noqa: PLC0415 -- as in dynamodb_client: importing the library needs nothing
+    import boto3  # noqa: PLC0415 -- importing the library must not import boto3
     from botocore.config import Config  # noqa: PLC0415
 
-    # It stands before the handler, so it is asked once: the caller comes again.
+    # The call delays the handler, so there is one attempt only. The client may retry.
     config = Config(
         connect_timeout=_TIMEOUT_MS / 3000,
         read_timeout=2 * _TIMEOUT_MS / 3000,

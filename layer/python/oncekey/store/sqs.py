@@ -1,4 +1,4 @@
-"""The queue: the only file that knows SQS.
+"""The queue. This is the only module that uses SQS's API.
 
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html
 https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_ChangeMessageVisibility.html
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 MOST_ENTRIES = 10
-# The quota since 2025 is 1 MiB; this one holds for every queue and every engine.
+# SQS's limit has been 1 MiB since 2025. This lower limit holds for every queue and every emulator.
 MOST_BATCH_BYTES = 256 * 1024
-# SQS hides a message for twelve hours from its receipt at the most, and refuses what would be
-# longer. A Lambda may have worked on it for a quarter of an hour.
+# SQS can hide a message for at most twelve hours after its receipt, and refuses a longer time. A
+# Lambda function may already have worked on it for 15 minutes.
 LONGEST_DELAY_S = 43_200 - 900
 _TIMEOUT_MS = 5_000
-# What one call may take: two tries, and the pause between them.
+# The longest that one call may take: two attempts and the pause between them.
 LONGEST_CALL_MS = 11_000
 
-# Refusals that speak of the queue, its key or our credentials: any message would meet them, and a
+# Errors of the queue, its encryption key or our credentials. Every message would get them, and a
 # change of the deployment helps.
 _OF_THE_QUEUE = frozenset(
     {
@@ -60,13 +60,13 @@ _OF_THE_QUEUE = frozenset(
         "UnrecognizedClientException",
     }
 )
-# Refusals that are certain to come again, because they speak of what stands in the message.
+# Errors of the message itself, which every retry would get again.
 _OF_THE_MESSAGE = frozenset({"BatchRequestTooLong", "InvalidMessageContents", "MessageTooLong"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One message to be sent. `group` is that of a FIFO queue, where `id` deduplicates."""
+    """One message to be sent. `group` is for a FIFO queue, which deduplicates by `id`."""
 
     id: str
     body: str = field(repr=False)
@@ -74,15 +74,15 @@ class Entry:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes of a batch."""
+        """Its share of a batch's size."""
         return len(self.body.encode("utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """An entry that the queue did not take.
+    """An entry that the queue did not accept.
 
-    `is_final`: it refuses this entry, and not because of a failure of its own.
+    `is_final`: the cause is this entry, not a failure of the queue.
     """
 
     id: str
@@ -91,33 +91,33 @@ class Rejected:
 
     @property
     def is_certain(self) -> bool:
-        """Whether the queue will never take it: what it says is wrong stands in the message."""
+        """Whether the queue will never accept it, because the error is in the message itself."""
         return self.is_final and _plain(self.reason) in _OF_THE_MESSAGE
 
 
 def refuses_entries(error: StoreError) -> bool:
-    """Whether the queue is well, and has refused what it was sent, all of it for one entry.
+    """Whether one entry made the whole request fail, while the queue is healthy.
 
-    Or whether the request could not even be written down, for one entry.
+    SQS refused the request, or it could not be built.
     """
     return error.is_mistake or not (error.transient or _is_of_the_queue(error.reason))
 
 
 def _is_of_the_queue(code: str) -> bool:
-    # Missing credentials and the like have the name of their exception.
+    # For missing credentials and the like, the code is the name of the exception.
     plain = _plain(code)
     return plain in _OF_THE_QUEUE or plain.endswith("Error") or code.lower().startswith("kms")
 
 
 def _plain(code: str) -> str:
-    # Some begin with "AWS.SimpleQueueService.".
+    # Some codes begin with "AWS.SimpleQueueService.".
     return code.rpartition(".")[2]
 
 
 class SqsQueue:
-    """One queue. Creating it sends nothing; a client is made at the first call.
+    """One queue. Creating this object sends nothing. The first call creates the client.
 
-    `call_timeout_ms` is for whoever has no time for more than one try of a call.
+    With `call_timeout_ms`, a call makes one attempt and no retry.
     """
 
     def __init__(
@@ -129,24 +129,24 @@ class SqsQueue:
 
     @property
     def is_fifo(self) -> bool:
-        """Whether its messages need a group; SQS has such a queue's name end like that."""
+        """Whether it is a FIFO queue, whose messages need a group. SQS requires the suffix."""
         return self._url.endswith(".fifo")
 
     def send(self, entries: Sequence[Entry]) -> list[Rejected]:
-        """Send up to `MOST_ENTRIES` entries of at most `MOST_BATCH_BYTES`; those not taken.
+        """Send up to `MOST_ENTRIES` entries of at most `MOST_BATCH_BYTES` together.
 
-        When it returns, every other entry is in the queue. An entry may be in it twice if an answer
-        was lost.
+        It returns the entries that the queue did not accept. All others are then in the queue. An
+        entry may be in it twice if an answer was lost.
 
         Raises:
-            StoreError: the queue did not answer, and any of the entries may be in it; or it has
-                refused all of them (`refuses_entries`), and none is.
+            StoreError: the queue did not answer, and any entry may be in it. Or it has refused all
+                of them (`refuses_entries`), and none is in it.
         """
         request: Any = [self._request(number, entry) for number, entry in enumerate(entries)]
         try:
             client = self._connected()
         except Exception as error:
-            # Whatever it is, it is no message's fault.
+            # No message is the cause of this failure.
             name = type(error).__name__
             raise StoreError(name, transient=store_error(error).transient) from error
         try:
@@ -163,11 +163,11 @@ class SqsQueue:
         ]
 
     def hide(self, receipt_handle: str, delay_s: int) -> None:
-        """Deliver the message that was received under this handle again, but not before `delay_s`.
+        """Have the message of this handle delivered again, `delay_s` seconds from now or later.
 
         Raises:
-            StoreError: the queue did not answer, or no longer knows the handle; the message may
-                come again at any time.
+            StoreError: the queue did not answer, or no longer knows the handle. The message may be
+                delivered again at any time.
         """
         try:
             self._connected().change_message_visibility(
@@ -177,10 +177,10 @@ class SqsQueue:
             raise store_error(error) from error
 
     def hide_all(self, delays: Sequence[tuple[str, int]]) -> None:
-        """The same of many messages, each with its own delay.
+        """The same for many messages, each with its own delay.
 
         Raises:
-            StoreError: as above, for any of them; the others were put off as far as it is known.
+            StoreError: as above, for at least one of them. Others may have been hidden.
         """
         refused: list[Any] = []
         for start in range(0, len(delays), MOST_ENTRIES):
@@ -199,7 +199,7 @@ class SqsQueue:
             raise StoreError(str(each["Code"]), transient=not each["SenderFault"])
 
     def visibility_timeout_s(self) -> int:
-        """For how long the queue hides what it has handed out.
+        """For how long the queue hides a message after it was received.
 
         Raises:
             StoreError: the queue did not answer.
@@ -233,7 +233,7 @@ class SqsQueue:
 
 
 def _own_client(call_timeout_ms: int | None) -> SQSClient:
-    import boto3  # noqa: PLC0415 -- as in dynamodb_client: importing the library needs nothing
+    import boto3  # noqa: PLC0415 -- importing the library must not import boto3
     from botocore.config import Config  # noqa: PLC0415
 
     timeout_s = (call_timeout_ms or _TIMEOUT_MS) / 3000

@@ -1,4 +1,4 @@
-"""The six verbs of a store, and their contract in words."""
+"""The protocol of a store: its methods and their contracts."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The transition was permitted and is durable."""
+    """The transition was applied and is durable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
     """The transition was not permitted and nothing was written.
 
-    `record` is what stood in its way (`None`: nothing there).
+    `record` is the stored record (None: there is none).
     """
 
     record: Record | None
@@ -40,22 +40,24 @@ class Store(Protocol):
         ...
 
     def write(self, transition: Transition) -> Written | Refused:
-        """Apply `transition`, atomically, if what is stored now permits it.
+        """Apply `transition` atomically if the stored record permits it.
 
-        `oncekey.record.rules.permitted` says when it does.
-        When it returns, the answer is certain. When it raises `StoreError`, or never returns (the
-        process was killed), the transition may or may not have been applied, now or later; asking
-        again is safe, because every condition names the version or the owner that it was made for.
+        The rules are in `oncekey.record.rules.permitted`.
+
+        When it returns, the answer is certain. When it raises `StoreError`, or never returns
+        because the process was killed, the transition may or may not have been applied, now or
+        later. A retry is safe, because every condition names the version or the owner that it was
+        made for.
         """
         ...
 
     def commit(self, commit: Commit) -> Written | Refused | ConditionsFailed | Inapplicable:
-        """Apply everything in `commit`, or nothing of it, if its transition is permitted.
+        """Apply all writes of `commit`, or none, if its transition is permitted.
 
-        When it returns `Written`, all of it is durable; any other answer means that nothing was
-        applied. The record's own condition is judged first: `ConditionsFailed` means that it held.
-        When it raises `StoreError`, or never returns, all of it may or may not have been applied,
-        now or later; sending the same commit again is safe, and applies nothing twice.
+        When it returns `Written`, all of them are durable. Any other answer means that none was
+        applied. The record's own condition is checked first: `ConditionsFailed` means that it held.
+        When it raises `StoreError`, or never returns, all or none of them may have been applied,
+        now or later. Sending the same commit again is safe, and applies nothing twice.
         """
         ...
 
@@ -66,19 +68,19 @@ class Store(Protocol):
 
     @property
     def has_bucket(self) -> bool:
-        """Whether answers that no item holds can be kept."""
+        """Whether answers too large for an item can be stored."""
         ...
 
     def save(self, blob: Blob) -> None:
-        """Keep an answer beside its record, before the record says where it is.
+        """Store an answer outside its record, before the record refers to it.
 
         When it returns, the bytes are durable. When it raises `StoreError`, or never returns, they
-        may have been kept; nobody will look for them.
+        may have been stored; no record refers to them.
         """
         ...
 
     def fetch(self, at: StoredRef) -> bytes | None:
-        """The bytes kept there, as of now (strongly consistent), or None.
+        """The bytes stored there now (a strongly consistent read), or None.
 
         Raises:
             StoreError: the store did not answer.
@@ -86,9 +88,9 @@ class Store(Protocol):
         ...
 
     def read(self, pk: str) -> Record | None:
-        """The record as of now (strongly consistent). It is never the guard of a write."""
+        """The record now (a strongly consistent read). The result never guards a write."""
         ...
 
     def counter(self, name: str) -> Counter | None:
-        """A quota's counter as of now (strongly consistent). It is never the guard of a write."""
+        """A quota's counter now (a strongly consistent read). The result never guards a write."""
         ...

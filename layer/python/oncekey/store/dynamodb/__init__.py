@@ -1,1 +1,1 @@
-"""The store on DynamoDB: the only code that knows its API and its expressions."""
+"""The store on DynamoDB: the only code that uses its API and its expressions."""

@@ -1,4 +1,4 @@
-"""The author's writes in DynamoDB's own notation, made when they are collected."""
+"""The author's writes in DynamoDB's notation. They are converted when they are collected."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def low_level(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Python values as DynamoDB's, as boto3's own resource writes them; a copy of them.
+    """A copy of `values` in DynamoDB's notation, as boto3's own resource writes them.
 
     Raises:
-        TypeError: boto3 has no form for a value. It names the attribute and the type, and never the
-            value, as boto3's own message does.
+        TypeError: boto3 has no form for a value. The message names the attribute and the type.
+            Unlike boto3's message, it does not contain the value.
     """
     from boto3.dynamodb.types import TypeSerializer  # noqa: PLC0415 -- importing the library needs nothing
 
@@ -41,7 +41,7 @@ def low_level(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    # Bytes that can be changed would be, until they are sent.
+    # The author could change a bytearray before it is sent, so it is copied.
     ((kind, content),) = value.items()
     match kind:
         case "S":
@@ -61,7 +61,7 @@ def _copied(value: Any) -> Any:
 
 
 def _check_texts(values: Iterable[object], what: str) -> None:
-    # botocore would raise in the middle of the commit.
+    # Without this check, botocore would raise in the middle of the commit.
     for value in values:
         if not isinstance(value, str):
             raise TypeError(f"{what} are text; one is {type(value).__name__}")
@@ -83,8 +83,8 @@ def conditions(
     """The condition of an action, with the names and values that it and an update expression use.
 
     Raises:
-        ValueError: a name or a value of the author's is called like one that boto3 gave.
-        TypeError: a condition, a name or a value is of a type that none can have.
+        ValueError: a placeholder of the author's has the same name as one of boto3's.
+        TypeError: a condition, a name or a value has a type that is not supported.
     """
     _check_texts([*names, *names.values()], "attribute names and their placeholders")
     all_names, all_values = dict(names), low_level(values)
@@ -120,6 +120,6 @@ def conditions(
 
 
 def size_bytes(parameters: Mapping[str, Any]) -> int:
-    """What an action adds to the size of its transaction, as far as it can be known before."""
+    """The bytes that an action adds to its transaction, as far as they are known in advance."""
     known = (parameters.get(part, {}) for part in ("Item", "Key", "ExpressionAttributeValues"))
     return sum(map(item_bytes, known))

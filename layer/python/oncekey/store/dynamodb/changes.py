@@ -1,4 +1,4 @@
-"""What the ends of transitions set and remove in an item, as `oncekey.record.changes` says it."""
+"""The attributes that transitions set and remove, for the rules in `oncekey.record.changes`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from oncekey.record.transitions import Lease, Reschedule, Waiting
     from oncekey.store.dynamodb.codec import Item
 
-# What the reconciler has noted; void once the record goes on.
+# The reconciler's notes. They are removed when the record is taken up again.
 _TURNS = ("reconcile_attempts", "escalated_at")
-# What was kept of the request; void once it is answered.
+# The stored request. It is removed when the record is completed.
 _REQUEST = ("request", "request_digest")
 
 
 def look_again(transition: Reschedule) -> tuple[Item, list[str]]:
-    """Somebody looks at the record, and when next."""
+    """The record was visited, and is visited again when it is due."""
     sets: Item = {"reconcile_attempts": {"N": str(transition.attempts)}}
     if transition.escalated_at_ms is not None:
         sets["escalated_at"] = {"N": str(transition.escalated_at_ms)}
@@ -29,7 +29,7 @@ def look_again(transition: Reschedule) -> tuple[Item, list[str]]:
 
 
 def wait(waiting: Waiting) -> tuple[Item, list[str]]:
-    """It waits for a worker."""
+    """The record waits for a worker."""
     sets: Item = {
         "status": {"S": Status.PENDING.value},
         "owner": {"S": waiting.owner},
@@ -55,7 +55,7 @@ def begin(lease: Lease) -> tuple[Item, list[str]]:
 
 
 def end(to: Ending | Retry | Doubt) -> tuple[Item, list[str]]:
-    """An attempt has ended so."""
+    """An attempt has ended with `to`."""
     match to:
         case Ending():
             sets: Item = {

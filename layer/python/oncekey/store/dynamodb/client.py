@@ -1,4 +1,4 @@
-"""Our own DynamoDB client, and how long a call of a user's own can take."""
+"""The library's own DynamoDB client, and the longest call of a client that the user passes in."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("oncekey")
 
-# Held while a client of any service is made: threads that call first at the same time wait for one
-# client instead of making one each, and boto3's default session is not safe to share meanwhile.
+# Held while a client of any service is made. So threads with simultaneous first calls make one
+# client, and boto3's default session, which is not thread-safe, is used by one thread at a time.
 making_a_client = threading.RLock()
 
-# Above these a client of the user's own can outlive the function, so that a reserve or a completion
-# never returns.
+# Above these limits, a call of the user's client can take longer than the function may run. A
+# reserve or a completion would then never return.
 _LONGEST_SENSIBLE_TIMEOUT_S = 5
 _MOST_SENSIBLE_ATTEMPTS = 3
 
@@ -24,23 +24,22 @@ _MOST_SENSIBLE_ATTEMPTS = 3
 def own_client(call_timeout_ms: int) -> DynamoDBClient:
     """A client with short timeouts and no retries of its own.
 
-    The engine retries, within the time that is left.
-
-    One call takes at most `call_timeout_ms`, a third of it for the connection. Nothing is sent
-    until the first call. The Region and the credentials are boto3's business.
+    The engine retries within the time that is left. One call takes at most `call_timeout_ms`, a
+    third of it for the connection. Nothing is sent until the first call. boto3 finds the Region and
+    the credentials.
     """
-    # boto3 is imported here, so that importing the library costs nothing and needs nothing.
+    # boto3 is imported here, so that importing the library is fast and works without boto3.
     import boto3  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
 
-    # A connection that cannot be made and an answer that does not come are waited for in turn.
+    # The connect timeout and the read timeout add up.
     connect_timeout_s = call_timeout_ms / 3000
     config = Config(
         connect_timeout=connect_timeout_s,
         read_timeout=2 * connect_timeout_s,
         retries={"total_max_attempts": 1, "mode": "standard"},
-        # We build every parameter ourselves and test them against botocore's validation; at run
-        # time it is a tenth of a call.
+        # The library builds every parameter itself, and its tests check them with botocore's
+        # validation. At run time, validation would take a tenth of the time of a call.
         parameter_validation=False,
         tcp_keepalive=True,
         user_agent_extra="oncekey",
@@ -71,7 +70,7 @@ def warn_about(client: Any) -> None:
 
 
 def longest_call_ms(client: Any) -> int:
-    """How long one call of `client` can take, its own retries included, back-off not."""
+    """How long one call of `client` can take, with its own retries and without their back-off."""
     config = client.meta.config
     retries = config.retries or {}
     # botocore's defaults: https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Item = dict[str, dict[str, Any]]
 
-# Field of the record → attribute of the item, with its DynamoDB type. `due` is two attributes,
-# handled apart.
+# Field of the record → attribute of the item, with its DynamoDB type. `due` has two attributes and
+# is handled separately.
 _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "pk": ("pk", "S"),
     "status": ("status", "S"),
@@ -45,7 +45,7 @@ _ATTRIBUTES: dict[str, tuple[str, str]] = {
     "escalated_at_ms": ("escalated_at", "N"),
     "request_digest": ("request_digest", "S"),
 }
-# What an item may lack; anything else that is missing makes it unreadable.
+# Optional attributes. An item without one of the others is unreadable.
 _OPTIONAL = {
     "principal",
     "key",
@@ -62,12 +62,12 @@ ATTRIBUTE_NAMES = frozenset(
     {name for name, _ in _ATTRIBUTES.values()}
     | {"due_shard", "due_at", "response", "steps", "request", "policy"}
 )
-# What a recorded operation begins with: paths into it can be set one by one.
+# The initial steps of a recorded operation. Updates can then set the paths in it one by one.
 NO_STEPS_VALUE: dict[str, Any] = {"M": {"finished": {"M": {}}}}
 
 
 def attribute_values(record: Record) -> Item:
-    """The attributes that `record` has; what is empty or absent is left out."""
+    """The attributes of `record`, without the empty and absent ones."""
     item: Item = {}
     for field, (name, kind) in _ATTRIBUTES.items():
         value = getattr(record, field)
@@ -91,8 +91,8 @@ def record_from_item(item: Mapping[str, Mapping[str, Any]]) -> Record:
     """Read an item back.
 
     Raises:
-        StoreError: the item is not one of ours, or was written by a newer release. It is not
-            transient, and nothing runs.
+        StoreError: the item is not a record of oncekey, or a newer release wrote it. The error is
+            not transient, and nothing runs.
     """
     try:
         fields = {
@@ -118,7 +118,7 @@ def record_from_item(item: Mapping[str, Mapping[str, Any]]) -> Record:
 
 
 def answer_value(answer: StoredAnswer) -> dict[str, Any]:
-    """The attribute that a stored answer is: text, bytes, or a map that says where it is."""
+    """The attribute of a stored answer: text, bytes, or a map with the place of the answer."""
     match answer:
         case str():
             return {"S": answer}
@@ -134,7 +134,7 @@ def answer_value(answer: StoredAnswer) -> dict[str, Any]:
 
 
 def policy_value(policy: Policy) -> dict[str, Any]:
-    """The attribute that a policy is; what is usual is left out, to keep the record small."""
+    """The attribute of a policy, without default values, to keep the record small."""
     fields: Item = {"retention_s": {"N": str(policy.retention_s)}}
     if policy.encoding is not None:
         fields["answer"] = {"S": policy.encoding.value}
@@ -150,7 +150,7 @@ def policy_value(policy: Policy) -> dict[str, Any]:
 
 
 def started_value(step: StartedStep) -> dict[str, Any]:
-    """The attribute that a step under way is."""
+    """The attribute of a started step."""
     return {
         "M": {
             "name": {"S": step.name},
@@ -162,7 +162,7 @@ def started_value(step: StartedStep) -> dict[str, Any]:
 
 
 def finished_value(step: FinishedStep) -> dict[str, Any]:
-    """The attribute that a finished step is, under its name."""
+    """The attribute of a finished step, stored under the step's name."""
     fields: Item = {"position": {"N": str(step.position)}, "at": {"N": str(step.at_ms)}}
     if step.result is not None:
         fields["result"] = answer_value(step.result)

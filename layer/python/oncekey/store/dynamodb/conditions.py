@@ -1,7 +1,7 @@
-"""When DynamoDB permits each transition: its named condition, with the values that it names.
+"""The condition of each transition in DynamoDB's language, and the values that it uses.
 
-These conditions are the guard of the whole protocol; `oncekey.record.rules.permitted` is their
-meaning, and a contract test compares the two over every state.
+The whole protocol is guarded by these conditions. `oncekey.record.rules.permitted` has the same
+rules in Python, and a contract test compares the two over every state.
 """
 
 from __future__ import annotations
@@ -35,18 +35,19 @@ from oncekey.record.transitions import (
 if TYPE_CHECKING:
     from oncekey.store.dynamodb.codec import Item
 
-# The parts that conditions are made of. DynamoDB has no clock: "now" is the caller's.
+# The parts of the conditions. DynamoDB's expressions have no clock: "now" is the caller's time.
 _ABSENT = "attribute_not_exists(#pk)"
 _SETTLED_AND_EXPIRED = "(#status IN (:completed, :failed_retryable) AND #expires_at <= :now_s)"
 _SAME_VERSION = "#owner = :seen_owner AND #rev = :seen_rev"
-_LEASE_OVER = "#lease_until < :now_ms"  # false where there is no lease: absent never means expired
+_LEASE_OVER = "#lease_until < :now_ms"  # false if there is no lease: absent never means expired
 _OWN = "#owner = :owner"
 
-# Where there are no steps, none is in doubt either.
+# It also holds if the item has no steps at all.
 _NONE_IN_DOUBT = "attribute_not_exists(#steps.#started)"
 _STEP_ABSENT = "attribute_not_exists(#steps.#finished.#step)"
 _NOTHING_DONE = "(attribute_not_exists(#steps) OR size(#steps.#finished) = :none)"
-# The mark of one call of one step: another step's is not its to clear, whatever its number.
+# The mark of one call of one step. Name and position are compared, too, because the marks of two
+# steps can have the same number.
 _MARKED = (
     "#steps.#started.#name = :name AND #steps.#started.#position = :position"
     " AND #steps.#started.#mark = :mark"
@@ -85,7 +86,7 @@ LATE_EFFECT = f"#status = :failed_retryable AND #effects <> :recorded AND {_SAME
 
 
 def guard(transition: Transition) -> tuple[str, Item]:
-    """The condition of `transition`, and its values; those of states and effects apart."""
+    """The condition of `transition` and its values, without those of states and effects."""
     match transition:
         case Reserve():
             return RESERVE, {":now_s": {"N": str(transition.now_ms // 1000)}}

@@ -1,6 +1,6 @@
-"""Counters of keys in DynamoDB: an item of the idempotency table each.
+"""Counters of keys in DynamoDB. Each is one item of the idempotency table.
 
-`oncekey.record.counter` says in Python when a count is permitted and what it leaves.
+`oncekey.record.counter` has the same rules in Python.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ABSENT_OR_BELOW = f"attribute_not_exists(#count) OR {_BELOW}"
 
 
 def count_update(table: str, count: Count) -> dict[str, Any]:
-    """The Update of a transaction that a count is. A refusal shows the counter that it met."""
+    """The Update of `count` in a transaction. A refusal returns the stored counter."""
     names = {"#count": "count", "#expires_at": "expires_at", "#tenant": "tenant"}
     values: Item = {
         ":limit": _number(count.limit + count.freed),
@@ -51,10 +51,10 @@ def count_update(table: str, count: Count) -> dict[str, Any]:
 
 
 def counter_from_item(item: Item) -> Counter:
-    """The counter that an item is.
+    """The counter in an item.
 
     Raises:
-        StoreError: it is none.
+        StoreError: the item is not a counter.
     """
     try:
         return Counter(

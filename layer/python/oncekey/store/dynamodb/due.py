@@ -1,4 +1,4 @@
-"""The `due` index in DynamoDB's language, and the item that remembers its shards."""
+"""The `due` index in DynamoDB's language, and the item that stores its number of shards."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 INDEX = "due"
-# No record's key: those begin with their version.
+# It cannot be the key of a record, because those begin with their version.
 _SHARDS_KEY = {"pk": {"S": "due#shards"}}
 
 
 def due_parameters(table: str, shard: str, until_ms: int, after: Any) -> dict[str, Any]:
-    """The Query for a page of what is due.
+    """The Query for a page of due records.
 
-    By the index's own keys, so that nothing is read and then filtered out.
+    It uses the keys of the index, so that nothing is read and then filtered out.
     """
     start = {} if after is None else {"ExclusiveStartKey": after}
     return {
@@ -33,7 +33,7 @@ def due_parameters(table: str, shard: str, until_ms: int, after: Any) -> dict[st
 
 
 def due_page(answer: Mapping[str, Any]) -> DuePage:
-    """The page that a Query answers."""
+    """The page in the answer of a Query."""
     return DuePage(
         keys=tuple(item["pk"]["S"] for item in answer.get("Items", [])),
         after=answer.get("LastEvaluatedKey"),
@@ -44,7 +44,7 @@ def due_page(answer: Mapping[str, Any]) -> DuePage:
 def put_off_parameters(
     table: str, pk: str, due_by_ms: int, to_ms: int, *, counts: bool
 ) -> dict[str, Any]:
-    """The UpdateItem that moves what is under `pk` on in the index, and counts that."""
+    """The UpdateItem that moves the item `pk` to a later due time, and counts that."""
     return {
         "TableName": table,
         "Key": {"pk": {"S": pk}},
@@ -56,28 +56,28 @@ def put_off_parameters(
             ":due_by_ms": {"N": str(due_by_ms)},
             ":once": {"N": "1" if counts else "0"},
         },
-        # All of them: an engine may leave out what a count of nothing did not change.
+        # All attributes: an emulator may leave out the counter if it did not change.
         "ReturnValues": "ALL_NEW",
     }
 
 
 def times_put_off(answer: Mapping[str, Any]) -> int:
-    """How often it has been put off."""
+    """How often the item has been put off."""
     return int(answer["Attributes"]["put_off"]["N"])
 
 
 def shards_parameters(table: str) -> dict[str, Any]:
-    """The GetItem for the most shards ever used."""
+    """The GetItem for the largest number of shards ever used."""
     return {"TableName": table, "Key": _SHARDS_KEY, "ConsistentRead": True}
 
 
 def shards_in(answer: Mapping[str, Any]) -> int:
-    """The most shards ever used, as far as is on record."""
+    """The largest number of shards on record."""
     return int(answer.get("Item", {}).get("shards", {}).get("N", "0"))
 
 
 def note_shards_parameters(table: str, shards: int) -> dict[str, Any]:
-    """The UpdateItem that puts `shards` on record, unless more are."""
+    """The UpdateItem that stores `shards`, unless a larger number is stored."""
     return {
         "TableName": table,
         "Key": _SHARDS_KEY,

@@ -1,4 +1,4 @@
-"""The transitions in DynamoDB's language: one conditional write each, and what it changes.
+"""The transitions in DynamoDB's language. Each is one conditional write.
 
 `oncekey.store.dynamodb.conditions` has the conditions.
 """
@@ -56,7 +56,7 @@ _VALUE = re.compile(r":\w+")
 def put_parameters(table: str, transition: Reserve) -> dict[str, Any]:
     """The PutItem of a reserve.
 
-    It creates the record, or returns the one that stands there, in one round trip.
+    It creates the record, or returns the existing one, in one round trip.
     """
     return {
         "TableName": table,
@@ -69,7 +69,7 @@ def put_parameters(table: str, transition: Reserve) -> dict[str, Any]:
 def update_parameters(table: str, transition: Transition) -> dict[str, Any]:
     """The UpdateItem of any other transition.
 
-    It names what it sets and removes, and leaves every other attribute alone.
+    It names the attributes that it sets and removes; all others stay.
     """
     condition, values = guard(transition)
     sets, removes = _changes(transition)
@@ -109,7 +109,7 @@ def _path(name: str) -> str:
 
 
 def _step_name(transition: Transition) -> str:
-    """What `#step` stands for: a step's name is its author's and is never part of an expression."""
+    """The step's name, for the placeholder `#step`. An author's text is never in an expression."""
     match transition:
         case StartStep() | FinishStep():
             return transition.step.name
@@ -165,7 +165,7 @@ def _changes(transition: Transition) -> tuple[Item, list[str]]:
 def _condition(
     condition: str, values: Item, update: str = "", step_name: str = ""
 ) -> dict[str, Any]:
-    # DynamoDB refuses a name or a value that is declared and not used.
+    # DynamoDB refuses names and values that are declared and not used.
     used = f"{update} {condition}"
     names = {f"#{name}": name for name in sorted(set(_NAME.findall(used)))}
     if "#step" in names:

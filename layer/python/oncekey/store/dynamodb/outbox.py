@@ -1,4 +1,4 @@
-"""The outbox table: its items as messages, both ways, and what becomes of one that was sent."""
+"""The outbox table: its items as messages, both ways, and the operations of a relay on it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from oncekey.store.dynamodb.codec import Item
 
 _MOST_DELETED_AT_ONCE = 25
-# A page ends at 1 MB as well. Small pages would make a pass over what is set aside slow.
+# A page also ends at 1 MB. Smaller pages would make it slow to skip many messages set aside.
 _MOST_ON_PAGE = 1_000
-# A person who has not put a message back by then is told again.
+# A message set aside is escalated again if nobody has put it back by then.
 _TOLD_AGAIN_MS = 7 * 24 * 3_600_000
 _TEXTS = ("id", "topic", "operation_id", "operation", "tenant")
 
@@ -34,7 +34,7 @@ class NotAMessage(ValueError):  # noqa: N818 -- a property of the item
 
 
 def message_item(message: Message) -> Item:
-    """The item of the outbox table that a message is."""
+    """The item of a message in the outbox table."""
     item: Item = {name: {"S": getattr(message, name)} for name in _TEXTS}
     item["created_at"] = {"N": str(message.created_at_ms)}
     if message.sequence:
@@ -47,10 +47,10 @@ def message_item(message: Message) -> Item:
 
 
 def message_from_item(item: Mapping[str, Mapping[str, Any]]) -> Message:
-    """The message that an item is.
+    """The message in an item.
 
     Raises:
-        NotAMessage: it is none of this library's.
+        NotAMessage: the item is not a message of this library.
     """
     try:
         texts = {name: str(item[name]["S"]) for name in _TEXTS if name != "tenant"}
@@ -82,10 +82,10 @@ def _text(item: Mapping[str, Mapping[str, Any]], name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxPage:
-    """What waits in the table; `after` asks for the next page, and is None on the last one.
+    """A page of the table. `after` asks for the next page; None on the last page.
 
-    `tries` says how often the queue has refused a message, if it has. `set_aside` are those of
-    which a person is to be told. `unreadable` are the ids of items that are no messages, and why.
+    `tries` says how often the queue has refused a message, if it has. `set_aside` are the messages
+    to be escalated. `unreadable` are the ids of items that are not messages, with the reason.
     """
 
     messages: tuple[Message, ...]
@@ -139,8 +139,8 @@ class OutboxTable:
     def waiting(self, before_ms: int, after: Any = None) -> OutboxPage:
         """A page of the messages that were written before `before_ms`.
 
-        And of those that were set aside, unless a person was told of them in the week before that.
-        Strongly consistent: what a relay has deleted is not sent again.
+        It includes messages set aside, unless they were escalated in the week before `before_ms`.
+        The read is strongly consistent, so that a message deleted by a relay is not sent again.
 
         Raises:
             StoreError: the table did not answer.
@@ -167,21 +167,23 @@ class OutboxTable:
         return _page(answer.get("Items", []), answer.get("LastEvaluatedKey"))
 
     def count_try(self, message_id: str) -> int | None:
-        """Note that the queue has refused this message; how often by now, or None if it has left.
+        """Count that the queue has refused this message.
+
+        It returns how often that has happened, or None if the message is no longer in the table.
 
         Raises:
-            StoreError: it may be noted, or not.
+            StoreError: it may or may not have been counted.
         """
         changed = self._update(message_id, "ADD #tries :one", ("tries",), {":one": 1})
         return None if changed is None else _number(changed, "tries")
 
     def set_aside(self, message_id: str, reason: str, now_ms: int) -> bool:
-        """Have nobody send this message until a person has put it back; False if it has left.
+        """Set this message aside: nobody sends it until a person has put it back.
 
-        It stays in the table, whole.
+        The whole message stays in the table. It returns False if the message was no longer there.
 
         Raises:
-            StoreError: it may be set aside, or not.
+            StoreError: it may or may not be set aside.
         """
         changed = self._update(
             message_id,
@@ -192,10 +194,12 @@ class OutboxTable:
         return changed is not None
 
     def mark_told(self, message_id: str, now_ms: int) -> bool:
-        """Note that a person was told now that this message is set aside; False if it has left.
+        """Note that this message, which is set aside, was escalated now.
+
+        It returns False if the message was no longer in the table.
 
         Raises:
-            StoreError: it may be noted, or not; then the person is told again.
+            StoreError: it may or may not be noted. If it is not, the message is escalated again.
         """
         changed = self._update(
             message_id, "SET #escalated_at = :now", ("escalated_at",), {":now": now_ms}
@@ -203,12 +207,12 @@ class OutboxTable:
         return changed is not None
 
     def requeue(self, message_id: str) -> bool:
-        """Have a message sent after all, once its cause is removed; False if it has left.
+        """Put back a message that was set aside, so that the next sweep sends it.
 
-        The next sweep sends it.
+        Call it once the cause is removed. It returns False if the message was no longer there.
 
         Raises:
-            StoreError: it may be put back, or not.
+            StoreError: it may or may not be put back.
         """
         names = ("set_aside_at", "reason", "escalated_at", "tries")
         removed = ", ".join(f"#{name}" for name in names)
@@ -232,7 +236,7 @@ class OutboxTable:
                 TableName=self._name,
                 Key={"id": {"S": message_id}},
                 UpdateExpression=expression,
-                # An update would make an item of what another relay has sent and deleted.
+                # Without this, the update would recreate a message that another relay has deleted.
                 ConditionExpression="attribute_exists(#id)",
                 ExpressionAttributeNames={"#id": "id", **{f"#{name}": name for name in names}},
                 ReturnValues="UPDATED_NEW",
@@ -246,12 +250,12 @@ class OutboxTable:
         return changed
 
     def delete(self, ids: Sequence[str]) -> set[str]:
-        """Delete the messages of these ids, which are in the queue; those that are still there.
+        """Delete the messages of these ids, which were sent. It returns those not deleted.
 
-        One that is not there, because another relay was faster, counts as deleted.
+        A message that another relay has already deleted counts as deleted.
 
         Raises:
-            StoreError: any of them may be still there.
+            StoreError: any of them may still be there.
         """
         left: set[str] = set()
         for start in range(0, len(ids), _MOST_DELETED_AT_ONCE):

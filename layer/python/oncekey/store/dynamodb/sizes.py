@@ -1,4 +1,4 @@
-"""How large DynamoDB counts things, and the limits that it sets.
+"""How DynamoDB computes sizes, and its limits.
 
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
 https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/Constraints.html
@@ -16,7 +16,7 @@ LARGEST_TRANSACTION_BYTES = 4 * 1024 * 1024
 
 
 def item_bytes(item: Mapping[str, Mapping[str, Any]]) -> int:
-    """The size of an item in DynamoDB's own notation, the names of its attributes included."""
+    """The size of an item in DynamoDB's notation, including the names of its attributes."""
     return sum(len(name.encode("utf-8")) + value_bytes(value) for name, value in item.items())
 
 
@@ -45,6 +45,6 @@ def value_bytes(value: Mapping[str, Any]) -> int:
 
 
 def _number_bytes(digits: str) -> int:
-    # About one byte for two significant digits, and one more.
+    # About one byte for every two significant digits, plus one byte.
     significant = digits.partition("E")[0].lstrip("-").replace(".", "").strip("0")
     return -(-len(significant) // 2) + 1

@@ -1,4 +1,4 @@
-"""The store on DynamoDB: where calls are made, and what their answers mean."""
+"""The store on DynamoDB: its calls, and the meaning of their answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from oncekey.store.s3 import ResponseBucket
 
 
-# What a table must have that DynamoDB finds another form of.
+# What to check if DynamoDB says that the table has another form.
 _FORM = (
     "its name, its key (partition key pk of type S, no sort key) and its index due (partition key"
     " due_shard of type S, sort key due_at of type N)"
@@ -52,14 +52,14 @@ _FORM = (
 class DynamoDBStore:
     """Records in one DynamoDB table with the partition key `pk`.
 
-    Creating it sends nothing and needs no Region; a client is made at the first call, once, unless
-    `client` (an existing boto3 DynamoDB client) is given. A client given is used as it is; a
-    warning is logged if its timeouts are too long.
+    Creating this object sends nothing and needs no Region. The first call creates the client,
+    unless `client` (a boto3 DynamoDB client) is given. A given client is used unchanged; a warning
+    is logged if its timeouts are too long.
 
-    `call_timeout_ms` is the longest that one call may take: our own client is set to it (1.5 s by
-    default); of a client given it is what its settings say, unless you know better. `bucket` keeps
-    the answers that no item holds. `outbox` is the table that messages are written to, with the
-    partition key `id`.
+    `call_timeout_ms` is the longest that one call may take. The library's own client is configured
+    with it (1.5 s by default). For a given client, it is computed from that client's settings
+    unless you pass it. `bucket` stores the answers too large for an item. `outbox` is the table for
+    messages, with the partition key `id`.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class DynamoDBStore:
     def write(self, transition: Transition) -> Written | Refused:
         """See `oncekey.store.store.Store.write`.
 
-        One PutItem for a reserve, one UpdateItem for everything else.
+        One PutItem for a reserve, one UpdateItem for any other transition.
         """
         try:
             if isinstance(transition, Reserve):
@@ -137,7 +137,7 @@ class DynamoDBStore:
             raise self._failure(error) from error
 
     def most_due_shards(self, at_least: int) -> int:
-        """See `oncekey.store.due_index.OpenRecords`: one GetItem, and seldom a write."""
+        """See `oncekey.store.due_index.OpenRecords`: one GetItem, and rarely a write."""
         try:
             known = shards_in(self._connected().get_item(**shards_parameters(self._table)))
             if known >= at_least:
@@ -145,7 +145,7 @@ class DynamoDBStore:
             self._connected().update_item(**note_shards_parameters(self._table, at_least))
         except Exception as error:
             if is_refusal(error):
-                # Somebody else has put more on record meanwhile.
+                # Another process has stored a larger number meanwhile.
                 return self.most_due_shards(at_least)
             raise self._failure(error) from error
         return at_least
@@ -161,7 +161,7 @@ class DynamoDBStore:
         return bool(self._outbox)
 
     def save(self, blob: Blob) -> None:
-        """See `oncekey.store.store.Store.keep`: one PutItem beside the record, or one object."""
+        """See `oncekey.store.store.Store.save`: one PutItem of a companion, or one object."""
         if blob.at.place is Place.OBJECT:
             self._responses().put(blob.at.name, blob.data)
             return
@@ -178,7 +178,7 @@ class DynamoDBStore:
         if item is None:
             return None
         data = item.get("data", {}).get("B")
-        # What is no answer of ours has no digest of ours either.
+        # Another type is not an answer of ours. No digest fits the empty bytes.
         return bytes(data) if isinstance(data, bytes | bytearray) else b""
 
     def _responses(self) -> ResponseBucket:

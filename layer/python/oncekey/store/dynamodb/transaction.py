@@ -1,4 +1,4 @@
-"""A commit as one TransactWriteItems, and what its cancellation means.
+"""A commit as one TransactWriteItems, and the meaning of its cancellation.
 
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
 """
@@ -33,9 +33,9 @@ _RETURN_OLD = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 
 
 def transaction_parameters(table: str, outbox: str, commit: Commit) -> dict[str, Any]:
-    """The TransactWriteItems of `commit`: equal commits make equal bytes.
+    """The TransactWriteItems of `commit`. Equal commits give equal parameters.
 
-    The record's own action comes first, then the author's in their order; the counts come last.
+    The record's own action comes first, then the author's in their order. The counts come last.
     """
     actions: list[dict[str, Any]] = []
     transition = commit.transition
@@ -58,7 +58,7 @@ def transaction_parameters(table: str, outbox: str, commit: Commit) -> dict[str,
 
 
 def companion_item(blob: Blob) -> Item:
-    """The item that an answer or a result beside its record is.
+    """The companion item of an answer or a result.
 
     It has no expiry as long as its record has none.
     """
@@ -69,10 +69,10 @@ def companion_item(blob: Blob) -> Item:
 
 
 def cancellation(error: Exception, commit: Commit) -> Refused | ConditionsFailed | Inapplicable:
-    """What a failed transaction means; the record's own reason counts first.
+    """The meaning of a failed transaction. The record's own reason is checked first.
 
     Raises:
-        StoreError: it may be sent again, or nobody knows whether it was applied.
+        StoreError: the transaction may be sent again, or may have been applied.
     """
     response: Mapping[str, Any] = getattr(error, "response", None) or {}
     code = response.get("Error", {}).get("Code")
