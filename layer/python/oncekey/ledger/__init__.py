@@ -1,4 +1,4 @@
-"""Comparing two ledgers, ours and a provider's."""
+"""The comparison of two ledgers, ours and a provider's."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""Comparing two ledgers, ours and a provider's: what one of them lacks, and where they differ.
+"""The comparison of two ledgers, ours and a provider's: missing rows and different values.
 
-Both are read once, side by side, as a merge of sorted files is. No more of them is held than the
-row that stands next on each side, so they may be of any size.
+Both are read once, side by side, as in a merge of sorted files. Only the next row of each side is
+in memory, so the ledgers may have any size.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Row = TypeVar("Row")
 
 
 class LedgerComparison(Generic[Ours, Theirs]):
-    """An iterator over the differences, in the order of their ids, that ends with `totals`."""
+    """An iterator over the differences, in the order of their ids; `totals` follow at its end."""
 
     def __init__(
         self, differences: Generator[Difference[Ours, Theirs], None, LedgerTotals]
@@ -44,12 +44,12 @@ class LedgerComparison(Generic[Ours, Theirs]):
         return self
 
     def __next__(self) -> Difference[Ours, Theirs]:
-        """The next difference; reads on until there is one.
+        """The next difference. It reads rows until there is one.
 
         Raises:
-            StopIteration: there are no more, and `totals` is there.
-            LedgerNotSorted: see there. Nothing more comes, and there never are totals.
-            TypeError: an id is no str; the same.
+            StopIteration: there are no more differences, and `totals` can be read.
+            LedgerNotSorted: the ids do not rise. The comparison has failed and never has totals.
+            TypeError: an id is not a str. The comparison has failed in the same way.
         """
         try:
             return next(self._differences)
@@ -61,10 +61,10 @@ class LedgerComparison(Generic[Ours, Theirs]):
 
     @property
     def totals(self) -> LedgerTotals:
-        """What came of it.
+        """The totals of the whole comparison.
 
         Raises:
-            LedgerUnfinished: differences are still to come, or the comparison has failed.
+            LedgerUnfinished: not all differences were read, or the comparison has failed.
         """
         if self._totals is None:
             raise LedgerUnfinished
@@ -79,19 +79,20 @@ def compare_ledgers(
     their_id: Callable[[Theirs], str],
     fields: Sequence[LedgerField[Ours, Theirs]],
 ) -> LedgerComparison[Ours, Theirs]:
-    """Compare two ledgers that are sorted by an id which both know.
+    """Compare two ledgers that are sorted by an id which both have.
 
-    Nothing is read before the first difference is asked for. Ids are compared as `str`, that is by
-    code point, as `sorted` does; a database that sorts by locale, without regard to case, or by
-    number, sorts otherwise, and is told so by `LedgerNotSorted`. What has been yielded before an
-    error is true of the rows that were read.
+    No row is read before the first difference is requested. Ids are compared as `str`, by code
+    point, as `sorted` does. A database may sort by locale, without case, or by number; the
+    comparison then raises `LedgerNotSorted`. Differences yielded before an error are correct for
+    the rows that were read.
 
     Args:
         ours: our rows.
         theirs: the provider's rows.
-        our_id: the id of a row of ours.
-        their_id: the id of a row of theirs.
-        fields: what should be the same on both sides, compared by `==`; empty compares ids alone.
+        our_id: returns the id of one of our rows.
+        their_id: returns the id of one of the provider's rows.
+        fields: the values that should be equal on both sides, compared by `==`. Without fields,
+            only the ids are compared.
 
     Raises:
         ValueError: two fields have one name.
@@ -106,7 +107,7 @@ def compare_ledgers(
 
 
 class _Reader(Generic[Row]):
-    """One ledger, of which one row is held."""
+    """A reader of one ledger that holds one row."""
 
     def __init__(self, side: Side, rows: Iterable[Row], id_of: Callable[[Row], str]) -> None:
         self._side: Side = side
@@ -118,12 +119,12 @@ class _Reader(Generic[Row]):
 
     @property
     def row(self) -> Row:
-        """The row that is held; there is one unless `id` is None."""
+        """The current row. There is one unless `id` is None."""
         (row,) = self._held
         return row
 
     def advance(self) -> None:
-        """Hold the next row, or at the end none; the one before is let go first."""
+        """Read the next row, or none at the end. The previous row is released first."""
         previous_id, self._held, self.id = self.id, [], None
         for row in self._rows:
             self._held = [row]

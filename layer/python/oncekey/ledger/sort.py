@@ -1,6 +1,6 @@
 """Sorting a ledger that is larger than the memory, for `compare_ledgers`.
 
-Neither a scan of DynamoDB nor a provider's list (Stripe's is newest first) comes sorted by id.
+Neither a scan of DynamoDB nor a provider's list (Stripe's is newest first) is sorted by id.
 """
 
 from __future__ import annotations
@@ -18,32 +18,33 @@ Row = TypeVar("Row")
 
 @contextlib.contextmanager
 def sorted_by_id(rows: Iterable[Row], *, id_of: Callable[[Row], str]) -> Iterator[Iterator[Row]]:
-    """The rows in the order of their ids as `str`, for as long as the block lasts.
+    """The rows in the order of their ids as `str`, until the block ends.
 
-    All rows are read before the block begins, and written to a temporary file, which takes about
-    twice their size; a few megabytes of memory suffice for any number. The file has no name: it is
-    gone when the block ends, however it ends, and when the process is killed. Rows with the same id
+    Before the block begins, all rows are read and written to a temporary file of about twice their
+    size. A few megabytes of memory suffice for any number of rows. The file has no name: it is
+    removed when the block ends in any way, and when the process is killed. Rows with the same id
     keep their order. They are read in the thread that entered the block.
 
-    SQLite, which comes with Python, does the sorting: it merges sorted runs that it keeps on disk.
-    https://www.sqlite.org/tempfiles.html says where: in `SQLITE_TMPDIR`, in `TMPDIR`, or in what it
-    finds to be writable, which in Lambda is `/tmp`.
+    SQLite, which comes with Python, sorts the rows: it merges sorted runs on disk. It chooses the
+    directory as https://www.sqlite.org/tempfiles.html says: `SQLITE_TMPDIR`, `TMPDIR`, or a
+    writable directory, which is `/tmp` in Lambda.
 
     Args:
-        rows: of any number. They are pickled, so let them be small values of classes that can be.
-        id_of: the id of a row.
+        rows: any number of rows. They are pickled, so they must be small values that can be.
+        id_of: returns the id of a row.
 
     Raises:
-        TypeError: an id is no str.
+        TypeError: an id is not a str.
         sqlite3.OperationalError: there is no room for the file.
     """
-    import pickle  # noqa: PLC0415 -- only who compares ledgers pays for these two
+    import pickle  # noqa: PLC0415 -- only a comparison of ledgers needs these two
     import sqlite3  # noqa: PLC0415
 
     def written() -> Iterator[tuple[bytes, bytes]]:
         for number, row in enumerate(rows, start=1):
             row_id = checked_id(id_of(row), f"row {number}")
-            # The bytes of UTF-8 sort as code points do. Python also has strings that UTF-8 has not.
+            # UTF-8's bytes sort in the order of code points. `surrogatepass` also encodes those
+            # Python strings that UTF-8 cannot.
             yield row_id.encode("utf-8", "surrogatepass"), pickle.dumps(row)
 
     # An empty name is a private database on disk (https://www.sqlite.org/inmemorydb.html).
@@ -52,5 +53,5 @@ def sorted_by_id(rows: Iterable[Row], *, id_of: Callable[[Row], str]) -> Iterato
         database.execute("CREATE TABLE ledger (id BLOB, pickled BLOB)")
         database.executemany("INSERT INTO ledger VALUES (?, ?)", written())
         found = database.execute("SELECT pickled FROM ledger ORDER BY id, rowid")
-        # Nobody but this process has ever been able to write that file.
+        # Only this process can write that file, so unpickling it is safe.
         yield (pickle.loads(pickled) for (pickled,) in found)  # noqa: S301

@@ -1,4 +1,4 @@
-"""The values of a ledger comparison: what is compared, what is found, what it comes to."""
+"""The values of a ledger comparison: fields, differences, totals and errors."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Ours = TypeVar("Ours")
 Theirs = TypeVar("Theirs")
 
 Side = Literal["ours", "theirs"]
-# What stands in place of a value that nobody should read in a report.
+# Reported in place of a secret value.
 HIDDEN = "(hidden)"
 
 
 class LedgerNotSorted(OncekeyError):  # noqa: N818 -- a property of what was given
-    """A ledger's ids do not rise, so nothing that a comparison would say of it could be believed.
+    """A ledger's ids do not rise, so a comparison would give wrong results.
 
     Attributes:
-        side: whose ledger it is, `ours` or `theirs`.
-        row_number: where it stands there, counted from 1.
-        row_id: its id.
-        previous_id: the id of the row before it; the same one, if an id is repeated.
+        side: the ledger, `ours` or `theirs`.
+        row_number: the number of the row in it, counted from 1.
+        row_id: the row's id.
+        previous_id: the id of the row before it; the same id if it is repeated.
     """
 
     def __init__(self, side: Side, row_number: int, row_id: str, previous_id: str) -> None:
@@ -45,8 +45,8 @@ class LedgerNotSorted(OncekeyError):  # noqa: N818 -- a property of what was giv
         )
 
 
-class LedgerUnfinished(OncekeyError):  # noqa: N818 -- a state that somebody asked too much of
-    """The totals were asked for before the comparison had met the end of both ledgers."""
+class LedgerUnfinished(OncekeyError):  # noqa: N818 -- a state of the comparison
+    """The totals were read before the comparison had reached the end of both ledgers."""
 
     def __str__(self) -> str:
         return (
@@ -57,13 +57,13 @@ class LedgerUnfinished(OncekeyError):  # noqa: N818 -- a state that somebody ask
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerField(Generic[Ours, Theirs]):
-    """A value that a row of ours and a row of theirs with the same id should have in common.
+    """A value that should be equal in our row and the provider's row with the same id.
 
     Attributes:
-        name: how a difference calls it.
-        ours: reads it from a row of ours.
-        theirs: reads it from a row of theirs.
-        secret: whether a difference leaves both values out, and says only that they differ.
+        name: the field's name in a difference.
+        ours: reads the value from one of our rows.
+        theirs: reads the value from one of the provider's rows.
+        secret: whether a difference hides both values and only says that they differ.
     """
 
     name: str
@@ -74,7 +74,7 @@ class LedgerField(Generic[Ours, Theirs]):
 
 @dataclass(frozen=True, kw_only=True)
 class FieldDifference:
-    """A field in which two rows differ. Both values are `HIDDEN` if the field is secret."""
+    """A field that differs between two rows. Both values are `HIDDEN` if the field is secret."""
 
     name: str
     ours: object
@@ -99,7 +99,7 @@ class OnlyTheirs(Generic[Theirs]):
 
 @dataclass(frozen=True, kw_only=True)
 class Different(Generic[Ours, Theirs]):
-    """Both have it, and not the same of it. `fields` holds those that differ, at least one."""
+    """Both have the row, with different values. `fields` are those that differ, at least one."""
 
     id: str
     ours: Ours = field(repr=False)
@@ -112,9 +112,10 @@ Difference = OnlyOurs[Ours] | OnlyTheirs[Theirs] | Different[Ours, Theirs]
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerTotals:
-    """What came of a whole comparison, in rows.
+    """The totals of a whole comparison, in rows.
 
-    `equal` and `different` count ids that both have, `only_ours` and `only_theirs` the others.
+    `equal` and `different` count ids that both ledgers have, `only_ours` and `only_theirs` the
+    others.
     """
 
     equal: int = 0
@@ -124,20 +125,20 @@ class LedgerTotals:
 
     @property
     def compared(self) -> int:
-        """How many ids there were on either side."""
+        """How many different ids the two ledgers have together."""
         return self.equal + self.differences
 
     @property
     def differences(self) -> int:
-        """How many of them are not the same on both."""
+        """How many of these ids are missing on one side or have different values."""
         return self.different + self.only_ours + self.only_theirs
 
 
 def checked_id(row_id: object, place: str) -> str:
-    """The id, if it is one.
+    """The id, checked.
 
     Raises:
-        TypeError: it is no str.
+        TypeError: it is not a str.
     """
     if not isinstance(row_id, str):
         raise TypeError(f"the id of {place} must be a str, but it is {type(row_id).__name__}")

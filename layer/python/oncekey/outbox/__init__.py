@@ -1,10 +1,10 @@
-"""Messages on their way: the relay, the sweep, and what a worker finds in the queue.
+"""The outbox: the relay and the sweep that send messages, and the worker that receives them.
 
     from oncekey.outbox import OutboxRelay
 
     handler = OutboxRelay()
 
-The table and the queue are those of ONCEKEY_OUTBOX_TABLE and ONCEKEY_QUEUE_URL.
+ONCEKEY_OUTBOX_TABLE names the table, and ONCEKEY_QUEUE_URL the queue.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""A message on its way through the queue: the JSON text that a relay sends and a worker reads."""
+"""The JSON text of a message in the queue, as a relay writes it and a worker reads it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from oncekey.record.message import Message
 from oncekey.record.message_text import queue_text
 from oncekey.record.stored_answer import Place, StoredRef
 
-# The payload stands last, as the text that was published.
+# The payload comes last, as the text that was published.
 _MEMBERS = ("id", "topic", "operation_id", "operation", "tenant", "created_at_ms")
 
 
 def sealed(message: Message) -> str:
-    """`message` as the body of a queue's message, in characters that SQS takes.
+    """`message` as the body of an SQS message, in characters that SQS accepts.
 
     Raises:
-        UnicodeEncodeError: it has a lone surrogate, which nothing escapes.
+        UnicodeEncodeError: it has a lone surrogate, which cannot be escaped.
     """
     head = {name: getattr(message, name) for name in _MEMBERS}
     if message.payload_ref is not None:
@@ -31,10 +31,10 @@ def sealed(message: Message) -> str:
 
 
 def unsealed(body: str) -> Message:
-    """The message of a queue's message body; a large payload is where its `payload_ref` says.
+    """The message in the body of an SQS message. Its `payload_ref` says where a large payload is.
 
     Raises:
-        EnvelopeUnreadable: it is none.
+        EnvelopeUnreadable: the body is not a message of an outbox.
     """
     try:
         said: dict[str, Any] = json.loads(body)

@@ -1,4 +1,4 @@
-"""What a worker finds in the queue: the messages that a relay sent, whole."""
+"""The messages that a worker receives, with their payloads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from oncekey.store.s3 import ResponseBucket
 
 
-# A worker has messages to work on, and comes to no harm where the queue does not answer it.
+# Short, because a worker needs its time for messages and continues if the queue does not answer.
 _CALL_TIMEOUT_MS = 1_000
 
 
@@ -27,7 +27,7 @@ _CALL_TIMEOUT_MS = 1_000
 class Delivered:
     """One message, as it was published.
 
-    Deduplicate by `id`, which is the same however often the queue delivers it:
+    Deduplicate by `id`, which is the same for every delivery of the message:
     `@idempotent_function(key=lambda message: message.id, tenant=lambda message: message.tenant)`.
     """
 
@@ -45,13 +45,14 @@ class Delivered:
 
 
 def delivered(body: str, *, bucket: ResponseBucket | None = None) -> Delivered:
-    """The message in the body of a queue's message; a large payload is fetched from the bucket.
+    """The message in the body of an SQS message. A large payload is fetched from the bucket.
 
-    `bucket` is that of ONCEKEY_RESPONSE_BUCKET by default.
+    `bucket` is by default the one that ONCEKEY_RESPONSE_BUCKET names.
 
     Raises:
-        EnvelopeUnreadable: the body is none of an outbox's, or its payload is gone or damaged.
-        ConfigurationError: the payload is in a bucket, and none is named.
+        EnvelopeUnreadable: the body is not a message of an outbox, or its payload is gone or
+            damaged.
+        ConfigurationError: the payload is in a bucket, and no bucket is named.
         StoreError: the bucket did not answer.
     """
     message = unsealed(body)
@@ -79,20 +80,20 @@ def delivered(body: str, *, bucket: ResponseBucket | None = None) -> Delivered:
 def postpone(
     receipt_handle: str, *, after_s: int, receives: int = 1, queue: SqsQueue | None = None
 ) -> bool:
-    """Have the queue deliver a message again in `after_s`; report it as failed all the same.
+    """Have the queue deliver a message again in `after_s`. You must still report it as failed.
 
-    The delay doubles with each time that the message was received before: otherwise a message whose
-    first copy still runs would be a dead letter before that copy's lease is over. It never raises:
-    where the queue does not do it, the message comes again after the visibility timeout.
+    The delay doubles with each earlier receive. Otherwise a message whose first copy still runs
+    would become a dead letter before that copy's lease ends. It never raises: if the queue does not
+    answer, the message is delivered again after the visibility timeout.
 
     Args:
-        receipt_handle: of the SQS record.
-        after_s: what `InProgress`, `OutcomeUnknown` and `StoreUnavailable` say in `retry_after_s`.
-        receives: the record's ApproximateReceiveCount.
-        queue: that of ONCEKEY_QUEUE_URL by default.
+        receipt_handle: the SQS record's receiptHandle.
+        after_s: the `retry_after_s` of `InProgress`, `OutcomeUnknown` or `StoreUnavailable`.
+        receives: the SQS record's ApproximateReceiveCount.
+        queue: by default the one that ONCEKEY_QUEUE_URL names.
 
     Returns:
-        Whether the queue has said that it will.
+        Whether the queue has confirmed it.
     """
     delay_s = min(max(after_s, 0) << max(receives - 1, 0), LONGEST_DELAY_S)
     try:
@@ -104,10 +105,10 @@ def postpone(
 
 
 def own_queue() -> SqsQueue:
-    """The queue of ONCEKEY_QUEUE_URL, as a worker talks to it: briefly.
+    """The queue of ONCEKEY_QUEUE_URL, with a short timeout for workers.
 
     Raises:
-        ConfigurationError: none is named.
+        ConfigurationError: the variable is not set.
     """
     url = os.environ.get("ONCEKEY_QUEUE_URL", "").strip()
     if not url:

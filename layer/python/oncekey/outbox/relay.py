@@ -1,11 +1,11 @@
-"""The relay: a Lambda on the outbox table's stream that sends what is written there to a queue.
+"""The relay: a Lambda function on the outbox table's stream that sends its messages to a queue.
 
     from oncekey.outbox import OutboxRelay
 
     handler = OutboxRelay()
 
-The table and the queue are those of ONCEKEY_OUTBOX_TABLE and ONCEKEY_QUEUE_URL. The event source
-filters INSERT and has `ReportBatchItemFailures`.
+ONCEKEY_OUTBOX_TABLE names the table, and ONCEKEY_QUEUE_URL the queue. The event source must filter
+INSERT and have `ReportBatchItemFailures`.
 """
 
 from __future__ import annotations
@@ -28,33 +28,35 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.record.message import Message
 
-# One call of the queue, and the deletion after it. Of a short invocation a third, or it would never
-# do anything.
+# The time for one call of the queue and the deletion after it. In a short invocation it is at most
+# a third of the time, so that the relay does some work.
 _MARGIN_MS = LONGEST_CALL_MS + 2_000
 _MARGIN_FRACTION = 3
-# What one sandbox remembers of what it has sent; a stream's batch has 10,000 records at the most.
+# How many sent messages one sandbox remembers. A stream's batch has at most 10,000 records.
 _MOST_REMEMBERED = 10_000
 
 
 class OutboxRelay:
-    """Sends each message to the queue, at least once, and deletes it once the queue has it.
+    """Sends each message to the queue at least once, and then deletes it from the table.
 
-    A message is in the table until `SendMessageBatch` has acknowledged it; killed at any moment, or
-    run twice at once, the relay can send one again and never lose one. Workers tell repeats by the
-    message's id.
+    A message stays in the table until `SendMessageBatch` has acknowledged it. A relay that is
+    killed at any moment, or runs twice at once, can send a message again but never loses one.
+    Workers recognise repeats by the message's id.
 
-    What fails because the queue does not answer, and what there is no time for, is reported, so
-    that Lambda sends the stream's records again from there on; those behind it that were sent are
-    passed over then, as long as the sandbox lives. What the queue refuses is not reported: it
-    waits for the reconciler's sweep, and is set aside in the end. It holds nothing up.
+    If the queue does not answer, or if time runs out, the relay reports the first failed record.
+    Lambda then delivers the stream's records again from there on. The relay skips those that were
+    already sent, as long as its sandbox lives. A message that the queue refuses is not reported, so
+    it does not delay others. The reconciler's sweep sends it again, and sets it aside after several
+    refusals.
 
     Args:
         table: the outbox table, by default that of ONCEKEY_OUTBOX_TABLE.
         queue: the queue, by default that of ONCEKEY_QUEUE_URL.
-        group: for a FIFO queue, the group that a message is kept in order with, by default its
-            tenant. A name that SQS does not take is replaced by its hash. While an earlier message
-            of a group is in the table, none that is later is sent. Such a relay reads the table at
-            each call, which is nearly empty unless the queue is down.
+        group: for a FIFO queue, a function that returns a message's group, by default its tenant.
+            Messages of one group are sent in order: no later message is sent while an earlier one
+            of its group is in the table. A name that SQS does not accept is replaced by its hash.
+            Such a relay reads the table at each call; the table is nearly empty unless the queue is
+            down.
         clock: for tests.
     """
 
@@ -70,17 +72,17 @@ class OutboxRelay:
         self._queue = queue
         self._group = group
         self._clock = clock or SystemClock()
-        # Sent and deleted, and behind a failure: Lambda sends their records again.
+        # Messages that were sent and deleted after a failed record. Lambda delivers them again.
         self._sent: dict[str, None] = {}
 
     def __call__(self, event: Mapping[str, Any], context: object) -> dict[str, Any]:
-        """Relay the messages of a DynamoDB stream event; which of its records failed.
+        """Relay the messages of a DynamoDB stream event, and return the records that failed.
 
         https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-batchfailurereporting.html
 
         Raises:
-            ConfigurationError: there is no table or no queue, or the stream does not tell what was
-                written; nothing was sent.
+            ConfigurationError: there is no table or no queue, or the stream does not contain the
+                new items; nothing was sent.
         """
         is_time_left = _is_time_left(context)
         turn = self.turn(is_time_left)
@@ -109,7 +111,7 @@ class OutboxRelay:
         return {"batchItemFailures": []}
 
     def turn(self, is_time_left: Callable[[], bool]) -> Turn:
-        """A turn that sends what it is given, as long as there is time.
+        """A turn that sends messages while there is time.
 
         Raises:
             ConfigurationError: there is no table or no queue.
@@ -134,7 +136,7 @@ class OutboxRelay:
 
     @property
     def group(self) -> Callable[[Message], str] | None:
-        """What tells the group of a message; None for a queue that keeps no order.
+        """The function that returns a message's group; None for a queue without order.
 
         Raises:
             ConfigurationError: there is no table or no queue.
@@ -146,7 +148,7 @@ class OutboxRelay:
     def _relay(
         self, messages: Sequence[Message], turn: Turn, is_time_left: Callable[[], bool]
     ) -> set[str]:
-        """Send `messages`; the ids of those whose records are to come again."""
+        """Send `messages`. Returns the ids of those whose records must be delivered again."""
         group = self.group
         if group is None:
             turn.send(messages)
@@ -154,14 +156,14 @@ class OutboxRelay:
         try:
             line = in_order(messages, self.table, group, is_time_left)
         except StoreError as error:
-            # Nobody knows what has to go first.
+            # Without the table, the relay does not know which messages must be sent first.
             relay_telemetry.relay_failed(len(messages), error)
             return {message.id for message in messages}
         turn.send(line.messages)
         return turn.again | line.behind
 
     def _remember(self, sent: set[str], numbers: Mapping[str, str], again: set[str]) -> None:
-        """Remember what Lambda sends again although it was sent: what stands behind a failure."""
+        """Remember the sent messages after the first failed record, which Lambda delivers again."""
         first = min((int(numbers[each]) for each in again if each in numbers), default=None)
         if first is None:
             return
@@ -189,7 +191,7 @@ def _tenant(message: Message) -> str:
 
 
 def _is_time_left(context: object) -> Callable[[], bool]:
-    """Whether the invocation lasts for one more call of the queue, asked again and again."""
+    """A function that says whether the invocation has time for one more call of the queue."""
     at_first_ms = remaining_ms(context)
     if at_first_ms is None:
         return lambda: True

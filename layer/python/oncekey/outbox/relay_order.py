@@ -1,4 +1,4 @@
-"""What of a group goes out first: what waits in the table from before, then what is new."""
+"""The order of sending within a group: earlier messages in the table first, then new ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Group = Callable[[Message], str]
 
-# Of what waits from before, one turn sends so many of the groups that it has to do with.
+# How many earlier messages of its groups one turn sends.
 _MOST_EARLIER = 1_000
 # Later than any message.
 _END_OF_TIME_MS = 2**53
@@ -23,7 +23,7 @@ _END_OF_TIME_MS = 2**53
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Messages in the order in which they go out, and the ids of those that must wait for more."""
+    """Messages in the order of sending, and the ids of those that must wait for earlier ones."""
 
     messages: Sequence[Message]
     behind: frozenset[str] = frozenset()
@@ -32,12 +32,11 @@ class Line:
 def in_order(
     new: Sequence[Message], table: OutboxTable, group: Group, is_time_left: Callable[[], bool]
 ) -> Line:
-    """`new` messages of a stream, with what waits in `table` and goes before them.
+    """The `new` messages of a stream, and before them the earlier ones that wait in `table`.
 
-    A stream keeps the changes of one item in order, and each message is an item of its own. So what
-    is in the table and was published earlier in the same group goes first, whichever part of the
-    stream tells of it. Among `new` ones the stream's order stays, but within one operation that of
-    publishing.
+    A stream only orders the changes of one item, and each message is its own item. So a message in
+    the table that was published earlier in the same group is sent first. The `new` messages keep
+    the stream's order; those of one operation are sent in the order in which they were published.
 
     Raises:
         StoreError: the table did not answer, or has more than can be read in time.
@@ -63,7 +62,7 @@ def _earlier(
     group: Group,
     is_time_left: Callable[[], bool],
 ) -> tuple[list[Message], bool]:
-    """What was published before the latest of `new` ones, the first of them; whether more wait."""
+    """The first messages published before the latest `new` one, and whether more are waiting."""
     ids = {message.id for message in new}
     found: list[Message] = []
     is_cut = False
@@ -86,12 +85,12 @@ def _earlier(
 
 
 def published(message: Message) -> tuple[tuple[int, int], str]:
-    """By this, messages are in the order in which they were published."""
+    """The sort key for the order in which messages were published."""
     return message.order, message.id
 
 
 def _by_operation(messages: Iterable[Message]) -> list[Message]:
-    """The same, with the messages of each operation in their order on the places that it has."""
+    """The same messages, with those of each operation sorted among their own places."""
     given = list(messages)
     of_operation: dict[str, list[Message]] = {}
     for message in given:
@@ -104,7 +103,7 @@ def _by_operation(messages: Iterable[Message]) -> list[Message]:
 
 
 def group_of(message: Message, group: Group) -> str | None:
-    """The group of a message; None where its author's function does not tell."""
+    """The group of a message; None if the author's function raises."""
     try:
         return group(message)
     except Exception:  # noqa: BLE001 -- of the author's; whoever sends the message says so

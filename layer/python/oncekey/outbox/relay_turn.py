@@ -1,4 +1,4 @@
-"""One turn of the relay: messages go to the queue in batches, and leave the table once they are in.
+"""One turn of the relay. It sends messages in batches, and deletes those that the queue accepted.
 
 A turn is one invocation, or one sweep of the outbox.
 """
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 
     Group = Callable[[Message], str]
 
-# How often a refusal is met that may be the configuration's fault as well as the message's (a FIFO
-# queue that is sent no group, say), until the message is set aside.
+# A message is set aside after this many refusals whose cause may be the message or the
+# configuration, for example a message without a group for a FIFO queue.
 _MOST_REFUSALS = 5
-# The same of failures that the queue calls its own, while it takes other messages.
+# The same for failures that the queue reports as its own, while it accepts other messages.
 _MOST_FAILURES = 100
-# How often the stream is stopped for one message whose failure is the queue's own. Then it is left
-# to the sweep, which sends the others first.
+# How often one message may stop the stream, if the queue reports the failure as its own. After that
+# the sweep sends it, after all other messages.
 _MOST_REPORTS = 3
-# A queue that has failed so often in a row is down: each further call would only cost its time.
+# After this many failures in a row, the queue counts as down. Further calls would only cost time.
 _MOST_FAILURES_IN_A_ROW = 3
 
 
 class Turn:
-    """What becomes of the messages of one turn.
+    """Sends messages, and records what happened to each.
 
-    With a `group`, messages of one group are sent one after the other, in the order in which they
-    are given: after a failure nothing later of that group goes out in this turn. So no batch has
-    two of one group, because a queue may refuse the first and take the second.
+    With a `group`, the messages of one group are sent one after the other, in the given order.
+    After a failure, no later message of that group is sent in this turn. A batch never has two
+    messages of one group, because the queue may refuse the first and accept the second.
 
     Attributes:
-        gone: the ids that have left the table: the queue has them, or somebody else sent them.
-        failed: those that could not be sent, or not be deleted afterwards.
-        again: those that are to be sent again soon; what else has failed is left to the sweep.
+        gone: the ids of messages that have left the table: they were sent by this or another relay.
+        failed: those that could not be sent, or could not be deleted after sending.
+        again: those of the failed ones to be sent again soon. The sweep sends the others.
         set_aside: those that wait for a person.
-        is_complete: whether nothing was left for want of time.
+        is_complete: whether there was time for all messages.
     """
 
     def __init__(
@@ -72,16 +72,16 @@ class Turn:
         self._is_time_left = is_time_left
         self._calls = 0
         self._failures_in_a_row = 0
-        # The groups of which something has failed, and whether that is to be sent again soon.
+        # The groups with a failed message, and whether that message is to be sent again soon.
         self._held: dict[str, bool] = {}
 
     @property
     def is_queue_down(self) -> bool:
-        """Whether the queue has failed so often that this turn sends nothing more."""
+        """Whether the queue has failed so often that this turn sends no more messages."""
         return self._failures_in_a_row >= _MOST_FAILURES_IN_A_ROW
 
     def send(self, messages: Iterable[Message]) -> None:
-        """Send `messages`, which are in the table, and delete those that the queue has taken."""
+        """Send `messages`, which are in the table, and delete those that the queue accepted."""
         lines = self._lines(messages)
         while lines:
             if self.is_queue_down:
@@ -99,25 +99,25 @@ class Turn:
                 self._line_up(line, lines)
 
     def put_aside(self, message_id: str, reason: str) -> None:
-        """Set aside what can never be sent, for a person; nothing waits for it any longer."""
+        """Set aside a message that can never be sent. Later messages no longer wait for it."""
         relay_telemetry.message_set_aside(message_id, reason)
         if not message_id:
             return
         try:
             is_there = self._table.set_aside(message_id, reason, self._clock.now_ms())
         except StoreError as error:
-            # It is still in the table, and will be met again.
+            # It is still in the table, so a later turn or sweep reads it again.
             relay_telemetry.relay_failed(1, error)
             self.failed.add(message_id)
             return
         (self.set_aside if is_there else self.gone).add(message_id)
 
     def _may_call(self) -> bool:
-        # The first one always: however short the time is, every turn gets something done.
+        # The first call is always made, so that every turn makes progress.
         return not self._calls or self._is_time_left()
 
     def _lines(self, messages: Iterable[Message]) -> deque[deque[Entry]]:
-        """The entries, those of a group in one line; without groups each is a line of its own."""
+        """The entries, one line for each group; without groups, one line for each entry."""
         lines: dict[str, deque[Entry]] = {}
         for message in messages:
             entry = self._entry(message)
@@ -139,11 +139,11 @@ class Turn:
             lines.append(line)
 
     def _entry(self, message: Message) -> Entry | None:
-        """The message as the queue takes it; None for one that it does not take."""
+        """The message as an entry for the queue; None if it cannot be sent."""
         try:
             group = None if self._group is None else queue_name(self._group(message))
         except Exception as fault:  # noqa: BLE001 -- of the author's; one message holds nothing up
-            # Another release may know its group.
+            # Another release of the code may return its group.
             reason = f"group= {type(fault).__name__}"
             relay_telemetry.message_rejected(message.id, reason, is_final=True)
             self._refused(message.id, None, reason, is_final=True)
@@ -160,7 +160,7 @@ class Turn:
 
     @staticmethod
     def _next_batch(lines: deque[deque[Entry]]) -> list[tuple[Entry, deque[Entry]]]:
-        """The first of each line, as many as one request takes, and the lines that they left."""
+        """The first entry of each line, up to the size of one request, each with its line."""
         batch: list[tuple[Entry, deque[Entry]]] = []
         size_bytes = 0
         while lines and len(batch) < MOST_ENTRIES:
@@ -196,7 +196,7 @@ class Turn:
                     self._refused(each.id, entry.group, each.reason, is_final=each.is_final)
 
     def _send_singly(self, batch: Sequence[Entry]) -> None:
-        """Send entry by entry what was refused as a whole, which may be for one of them."""
+        """Send the entries of a refused request one by one: one entry may be the cause."""
         for entry in batch:
             if self._is_time_left():
                 self._send([entry])
@@ -211,9 +211,10 @@ class Turn:
             self._leave([entry], again=True, is_failure=True)
 
     def _refused(self, message_id: str, group: str | None, reason: str, *, is_final: bool) -> None:
-        """Count a refusal that may have another cause than the message; set it aside at last.
+        """Count a refusal, and set the message aside after too many.
 
-        What the queue has refused is not sent again soon: the sweep tries it, after all others.
+        The cause may not be the message. A refused message is not sent again soon: the sweep sends
+        it, after all others.
         """
         try:
             tries = self._table.count_try(message_id)
@@ -236,7 +237,7 @@ class Turn:
         except StoreError as error:
             relay_telemetry.relay_failed(len(sent), error)
             left = set(sent)
-        # They are in the queue, so that nothing of their groups waits for them.
+        # They are in the queue, so later messages of their groups need not wait.
         self.failed |= left
         self.again |= left
         self.gone |= set(sent) - left

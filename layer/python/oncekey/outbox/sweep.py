@@ -1,4 +1,4 @@
-"""Sends again what has stayed in the outbox: its relay was killed, or given up on."""
+"""The sweep: it sends messages that stayed in the outbox because a relay was killed or gave up."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from oncekey.store.dynamodb.outbox import OutboxPage, OutboxTable
 
 _VARIABLES = ("ONCEKEY_OUTBOX_TABLE", "ONCEKEY_QUEUE_URL")
-# Of what is sent later, so much is kept in mind; a reconciler has 256 MB.
+# How many bytes of messages are held in memory to be sent later. A reconciler has 256 MB.
 _MOST_KEPT_BYTES = 16_000_000
-# In one run a person is told of so many messages. The others are told in the runs that follow.
+# One run escalates at most this many messages. Later runs escalate the others.
 _MOST_TOLD = 100
 
 
 @dataclass(slots=True, kw_only=True)
 class Swept:
-    """What a sweep has done.
+    """The result of a sweep, in numbers of messages.
 
-    `resent` messages are in the queue now, `failed` could not be sent, `set_aside` wait for a
-    person, who was told of `told`. `is_complete`: all that was due was looked at.
+    `resent` are in the queue now, `failed` could not be sent, `set_aside` were set aside, and
+    `told` were escalated. `is_complete`: all due messages were read.
     """
 
     resent: int = 0
@@ -44,21 +44,21 @@ class Swept:
 
 @dataclass(slots=True)
 class Place:
-    """Where the next sweep goes on: after this key, or at the beginning of the table."""
+    """Where the next sweep continues: after this key, or at the beginning of the table."""
 
     after: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxSweep:
-    """Sweeps an outbox, through its `relay`: the `table` that the relay has.
+    """Sends the messages in the table of `relay` again.
 
-    Messages leave the table once the queue has them, so what is there is what is open, and reading
-    all of it is cheap.
+    Sent messages are deleted, so the table contains open messages only, and reading all of it is
+    cheap.
 
-    What was refused before is sent after everything else, and a sweep that has run out of time goes
-    on where it stopped (in the same sandbox): so nothing keeps others from being sent. Where a
-    relay keeps groups in order, the whole table is read first, and the earliest go out first.
+    Messages that were refused before are sent last. A sweep that ran out of time continues where it
+    stopped, in the same sandbox. So no message prevents others from being sent. If the relay keeps
+    groups in order, the whole table is read first, and the earliest messages are sent first.
     """
 
     relay: OutboxRelay
@@ -69,9 +69,9 @@ class OutboxSweep:
     def from_environment(cls) -> OutboxSweep | None:
         """The sweep of ONCEKEY_OUTBOX_TABLE to ONCEKEY_QUEUE_URL; None if one is not set.
 
-        Of a FIFO queue the groups are the tenants. Beside a relay with other groups pass a sweep
-        with the same: `Reconciler(outbox=OutboxSweep(relay=OutboxRelay(group=...)))`.
-        A reconciler without a queue may still write messages; somebody else's relay sends them.
+        For a FIFO queue, a message's group is its tenant. If the relay has other groups, give the
+        sweep the same ones: `Reconciler(outbox=OutboxSweep(relay=OutboxRelay(group=...)))`. A
+        reconciler without a queue may still write messages, which the relay sends.
         """
         names = tuple(os.environ.get(name, "").strip() for name in _VARIABLES)
         if not all(names):
@@ -85,14 +85,14 @@ class OutboxSweep:
         is_time_left: Callable[[], bool],
         escalations: SqsQueue | None = None,
     ) -> Swept:
-        """Send every message again that was written before `before_ms`, and delete it.
+        """Send every message that was written before `before_ms`, and delete it.
 
-        The time is looked at before each page but the first, and before each call of the queue but
-        the first, because one that does not answer takes seconds. `escalations` is the queue that
-        tells a person of what was set aside; without it that is logged.
+        The remaining time is checked before each page and each call of the queue, except the first,
+        because a call without an answer takes seconds. `escalations` is the escalation queue for
+        messages set aside; without it, they are logged.
 
         Raises:
-            StoreError: the table did not answer; what was not sent is still there.
+            StoreError: the table did not answer; messages that were not sent are still there.
             ConfigurationError: the relay has no table or no queue.
         """
         turn = self.relay.turn(is_time_left)
@@ -141,7 +141,7 @@ class OutboxSweep:
             run.take(page, in_order=True)
             if page.after is None:
                 run.is_complete = not run.is_cut
-                # A group that has failed before comes after the others.
+                # Groups with a message that was refused before are sent after the others.
                 slow = {group_of(each, group) for each in run.kept if each.id in run.tries}
                 run.kept.sort(key=lambda each: (group_of(each, group) in slow, published(each)))
                 run.turn.send(run.kept)
@@ -157,7 +157,7 @@ class OutboxSweep:
                 return
 
     def _tell(self, run: _Run, escalations: SqsQueue | None) -> int:
-        """Tell a person of what was set aside, and note that; how many were told of."""
+        """Escalate the messages set aside, and note that. Returns their number."""
         told = 0
         for start in range(0, len(run.set_aside), MOST_ENTRIES):
             batch = run.set_aside[start : start + MOST_ENTRIES]
@@ -166,14 +166,14 @@ class OutboxSweep:
                     self._table.mark_told(each.id, run.told_at_ms)
                     told += 1
             except StoreError as error:
-                # Told again by the next run. One that is slow to fail is asked once in each.
+                # The next run escalates them again. A queue that times out is called once in a run.
                 relay_telemetry.person_not_told(len(batch), error)
                 break
         return told
 
 
 def _told(batch: list[SetAside], escalations: SqsQueue | None) -> list[SetAside]:
-    """Those of `batch` of which a person is told now."""
+    """Those messages of `batch` that were escalated now."""
     for each in batch:
         relay_telemetry.message_waits_for_a_person(each)
     return batch if escalations is None else _sent(batch, escalations)
@@ -186,7 +186,7 @@ def _sent(batch: list[SetAside], escalations: SqsQueue) -> list[SetAside]:
         if not refuses_entries(error):
             raise
         if len(batch) > 1:
-            # One of them keeps nobody from being told of the others.
+            # One bad entry must not prevent the others from being escalated.
             return [sent for each in batch for sent in _sent([each], escalations)]
         relay_telemetry.person_not_told(1, error)
         return []
@@ -196,7 +196,7 @@ def _sent(batch: list[SetAside], escalations: SqsQueue) -> list[SetAside]:
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """What a sweep has read."""
+    """The messages that a sweep has read."""
 
     turn: Turn
     told_at_ms: int
@@ -208,7 +208,7 @@ class _Run:
     is_complete: bool = False
 
     def take(self, page: OutboxPage, *, in_order: bool = False) -> None:
-        """Keep what is sent later: all of it `in_order`, or else what was refused before."""
+        """Hold the messages to be sent later: all if `in_order`, otherwise those refused before."""
         for message_id, reason in page.unreadable.items():
             self.turn.put_aside(message_id, reason)
         self.set_aside += page.set_aside[: _MOST_TOLD - len(self.set_aside)]
@@ -217,16 +217,16 @@ class _Run:
         self.kept_bytes += sum(message.size_bytes for message in later)
         self.tries |= page.tries
         if self.kept_bytes > _MOST_KEPT_BYTES:
-            # What goes first is kept.
+            # Those to be sent first are held; a later run sends the others.
             self.is_cut = True
             self.kept.sort(key=published if in_order else self.refused_least)
             while self.kept_bytes > _MOST_KEPT_BYTES:
                 self.kept_bytes -= self.kept.pop().size_bytes
 
     def refused_least(self, message: Message) -> tuple[Any, ...]:
-        """By this, each message that was refused before has its turn."""
+        """The sort key that gives each refused message its turn: the fewest refusals first."""
         return self.tries[message.id], published(message)
 
 
-# By table and queue: a sandbox's next sweep goes on where its last one stopped.
+# Where a sandbox's next sweep continues, by table and queue.
 _places: dict[tuple[str, ...], Place] = {}

@@ -1,4 +1,4 @@
-"""A worker: a Lambda on a queue that works on a batch message by message, within its time.
+"""A worker: a Lambda function on a queue that handles a batch message by message, within its time.
 
     from oncekey.outbox import Worker
 
@@ -8,7 +8,7 @@
 
     handler = Worker(work)
 
-ONCEKEY_QUEUE_URL names the queue. The event source has `ReportBatchItemFailures`.
+ONCEKEY_QUEUE_URL names the queue. The event source must have `ReportBatchItemFailures`.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
     Record = Mapping[str, Any]
 
-# Kept of an invocation to give back what was not done: of a short one a quarter.
+# The time reserved for returning messages to the queue; a quarter of a short invocation.
 _MARGIN_MS = 2_000
 _MARGIN_FRACTION = 4
-# For as long a call goes on beside Lambda, where nobody ends it.
+# The assumed length of an invocation outside Lambda, which has no deadline.
 _WITHOUT_CONTEXT_MS = 10_000
-# What a message is expected to take at the most, before one has taken longer.
+# The expected time for one message, until a message has taken longer.
 _EXPECTED_MS = 10_000
 _EXPECTED_FRACTION = 4
-# After the lease of an attempt that was killed its message can be taken up, and not before.
+# A message of a killed attempt can be taken up again only after the attempt's lease.
 _AFTER_LEASE_MS = 1_000
 _SHORTEST_DELAY_S = 2
-# What AWS recommends as a queue's visibility timeout, in timeouts of its function.
+# AWS recommends a visibility timeout of this many timeouts of the function.
 _RECOMMENDED_TIMEOUTS = 6
 _MOST_DOUBLINGS = 16
 
@@ -61,26 +61,26 @@ _MOST_DOUBLINGS = 16
 class Worker:
     """A Lambda handler that calls `work` for each record of an SQS event, one after the other.
 
-    What `work` raises leaves its message in the queue. A message may be worked on twice: give it to
-    an idempotent function, or to writes on condition.
+    If `work` raises, its message stays in the queue. A message may be delivered twice, so `work`
+    should call an idempotent function or make conditional writes.
 
-    - Each message is hidden until shortly after the invocation's end. So after a kill it comes
-      again then, and not after the queue's visibility timeout.
-    - While the store does not answer it waits, and tries the same message again, within its time.
-    - It begins no message that it may not come to the end of. What it has not begun comes again at
-      once, and those that were received most often are worked on first.
-    - What has failed comes again when it has waited for as long again as it was tried, two seconds
-      at the least, and the queue's own visibility timeout at the most. What stands behind another
-      attempt, or an unknown outcome, waits for as long as that says.
-    - Of a FIFO group nothing is begun after a failure in it.
+    - Each message is hidden until shortly after the invocation's end. After a kill, it is delivered
+      again at that time, and not after the queue's visibility timeout.
+    - While the store does not answer, the worker waits and retries the same message.
+    - The worker begins no message that it may be unable to finish in time. It returns such messages
+      to the queue, which delivers them again at once. Those received most often are begun first.
+    - A failed message is delivered again after a delay of at least two seconds, which doubles with
+      each receive. It is at most the time since the first receive, and the queue's visibility
+      timeout. If another attempt is running or the outcome is unknown, the error states the delay.
+    - After a failure in a FIFO group, no later message of it is begun.
 
-    Each delivery counts as a receive of the message, one that was given back as well, and SQS takes
-    none back: give the queue ten receives or more (`max_receives`).
+    Each delivery counts as a receive of the message, even if the worker returns it, and SQS cannot
+    undo that. So permit ten receives or more (`max_receives`).
 
     Args:
-        work: is called with the record as it stands in the event, and the Lambda context.
-        queue: that of ONCEKEY_QUEUE_URL by default. Without one everything is left to the queue's
-            own visibility timeout, which is logged.
+        work: is called with the record of the event and the Lambda context.
+        queue: by default the one that ONCEKEY_QUEUE_URL names. Without one, only the queue's
+            visibility timeout applies, and that is logged.
         clock: for tests.
     """
 
@@ -97,7 +97,7 @@ class Worker:
         self._visibility_timeout_s: int | None = None
 
     def __call__(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Work on the event's records; which of them the queue is to deliver again."""
+        """Work on the event's records, and return those that the queue must deliver again."""
         received = [_Received.of(record) for record in event.get("Records", [])]
         if not received:
             return {"batchItemFailures": []}
@@ -132,9 +132,9 @@ class Worker:
         )
 
     def _hold(self, turn: _Turn) -> None:
-        """Hide the whole batch until shortly after the invocation; again where that has failed.
+        """Hide the whole batch until shortly after the invocation, or retry what failed of it.
 
-        What is done by then is hidden along, which changes nothing.
+        Messages that are already done may be hidden as well, which has no effect.
         """
         if turn.held:
             hidden_s = whole_seconds(turn.hidden_until_ms - self._clock.now_ms())
@@ -142,14 +142,14 @@ class Worker:
                 turn.held = []
 
     def _carried_out(self, received: _Received, turn: _Turn, context: Any) -> Exception | None:
-        """None once the message is done; else why it is not."""
+        """None if the message is done; otherwise the error."""
         tries = 0
         while True:
             begun_ms = self._clock.now_ms()
             try:
                 self._work(received.record, context)
             except ResultUnavailable:
-                # It was done before, and only its result was not kept.
+                # It was done before, and only its result is unavailable.
                 return None
             except Exception as error:  # noqa: BLE001 -- one message holds no other up
                 if not _is_outage(error):
@@ -172,7 +172,7 @@ class Worker:
         if isinstance(fault, InProgress | OutcomeUnknown):
             delay_s = _not_now_s(received, fault.retry_after_s or 0, now_ms)
             turn.fail(received, delay_s)
-            # At once, and not with the others: killed meanwhile, it waits no longer than it must.
+            # It is hidden now and not with the others: a kill must not lengthen its delay.
             if self._told(lambda queue: queue.hide(received.handle, delay_s)):
                 turn.again_said.add(received.id)
             return
@@ -199,7 +199,7 @@ class Worker:
         return not handles or self._told(lambda queue: queue.hide_all(handles))
 
     def _told(self, call: Callable[[SqsQueue], object]) -> bool:
-        """Tell the queue something; where it does not answer, its own patience holds."""
+        """Call the queue. If it does not answer, its visibility timeout applies."""
         try:
             call(self._queue or own_queue())
         except (ConfigurationError, StoreError) as error:
@@ -221,7 +221,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Received:
-    """A record of the event. `group` is that of a FIFO queue."""
+    """A record of the event. `group` is set for a FIFO queue only."""
 
     record: Record
     id: str
@@ -232,9 +232,9 @@ class _Received:
 
     @classmethod
     def of(cls, record: Record) -> _Received:
-        """What a record says of its message."""
+        """The message of a record."""
         attributes = record.get("attributes", {})
-        # Messages of standard queues may have groups as well, which say nothing of their order.
+        # Messages of standard queues may also have groups, which do not order them.
         is_fifo = str(record.get("eventSourceARN", "")).endswith(".fifo")
         first_ms = attributes.get("ApproximateFirstReceiveTimestamp")
         return cls(
@@ -247,22 +247,22 @@ class _Received:
         )
 
     def tried_for_s(self, now_ms: int) -> int:
-        """For how long it has been received again and again."""
+        """The time since its first receive, in seconds."""
         if self.first_received_ms is None or self.first_received_ms > now_ms:
-            # Not told, or by a clock that is not ours: the receives alone say how often.
+            # The time is missing or in the future. Only the number of receives is then used.
             return LONGEST_DELAY_S
         return whole_seconds(now_ms - self.first_received_ms)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Turn:
-    """One invocation: its time, and what becomes of its messages."""
+    """One invocation: its time, and the state of its messages."""
 
     whole_ms: int
     until_ms: int
     expected_ms: int
     hidden_until_ms: int
-    # Those whose hiding the queue has not confirmed yet.
+    # The messages that the queue has not confirmed to be hidden.
     held: list[_Received]
     longest_s: int | None = None
     has_begun: bool = False
@@ -274,13 +274,13 @@ class _Turn:
     delay_of_group: dict[str, int] = field(default_factory=dict)
 
     def may_begin(self, received: _Received, now_ms: int) -> bool:
-        """Whether a message can be begun: the first always, or none would ever be."""
+        """Whether a message may be begun. The first always may, so that there is progress."""
         if self.is_store_down or received.group in self.delay_of_group:
             return False
         return not self.has_begun or self.has_time(now_ms)
 
     def has_time(self, now_ms: int) -> bool:
-        """Whether there is as much time as the slowest message so far has taken, or is expected."""
+        """Whether there is time for a message as slow as expected, or as the slowest so far."""
         return now_ms + self.expected_ms <= self.until_ms
 
     def begin(self) -> None:
@@ -288,11 +288,11 @@ class _Turn:
         self.has_begun = True
 
     def took(self, duration_ms: int) -> None:
-        """A message was done in this time."""
+        """A message took this time."""
         self.expected_ms = max(self.expected_ms, duration_ms)
 
     def fail(self, received: _Received, delay_s: int) -> None:
-        """A message was not done; it comes again after so long."""
+        """A message failed; it is delivered again after `delay_s`."""
         self.failed.append(received)
         self.again_in_s[received.id] = delay_s
         if received.group is not None:
@@ -304,9 +304,9 @@ class _Turn:
 
 
 def _in_turn(received: Sequence[_Received]) -> list[_Received]:
-    """Those that were received most often first, so that none is given back until it is dead.
+    """The messages that were received most often first, before they become dead letters.
 
-    A FIFO queue's stay in their order.
+    The messages of a FIFO queue keep their order.
     """
     if any(each.group is not None for each in received):
         return list(received)
@@ -314,11 +314,12 @@ def _in_turn(received: Sequence[_Received]) -> list[_Received]:
 
 
 def _again_s(received: _Received, now_ms: int, longest_s: int) -> int:
-    """After how long a message that has failed comes again.
+    """The delay in seconds until a failed message is delivered again.
 
-    It waits for as long again as it was tried already. So after an outage it waits for at most as
-    long as that has lasted; and a lasting one has it wait longer each time, rather than use up its
-    receives. Those of a short life (a kill, another's outage) make it wait no longer.
+    It doubles with each receive, up to the time since the first receive and up to `longest_s`. So
+    after an outage, the message waits at most as long as the outage lasted. During a long outage
+    the delay grows, so that the message does not use up its receives. Several receives within a
+    short time do not lengthen it.
     """
     doubled_s = _SHORTEST_DELAY_S << min(received.receives - 1, _MOST_DOUBLINGS)
     tried_for_s = max(_SHORTEST_DELAY_S, received.tried_for_s(now_ms))
@@ -326,23 +327,23 @@ def _again_s(received: _Received, now_ms: int, longest_s: int) -> int:
 
 
 def _not_now_s(received: _Received, after_s: int, now_ms: int) -> int:
-    """After how long a message comes again that stands behind another attempt.
+    """The delay in seconds for a message that must wait for another attempt.
 
-    Twice as late each time, or it would be a dead letter before a lease is over; but no later than
-    as long again as it was tried.
+    It doubles each time, because the message would otherwise become a dead letter before a lease
+    ends. It is at most the time since the first receive.
     """
     doubled_s = after_s << min(max(received.receives - 1, 0), _MOST_DOUBLINGS)
     return min(doubled_s, max(after_s, received.tried_for_s(now_ms)), LONGEST_DELAY_S)
 
 
 def _is_outage(error: Exception) -> bool:
-    """Whether waiting helps, and the same message may then succeed."""
+    """Whether the same message may succeed after a wait."""
     if isinstance(error, StoreError):
         return error.transient
     return isinstance(error, StoreUnavailable) or is_passing(error)
 
 
 def _told_ms(error: Exception) -> int:
-    # While the breaker is open nothing is asked: its error says for how long.
+    # While the breaker is open, no call is made. Its error says for how long.
     after_s = error.retry_after_s if isinstance(error, StoreUnavailable) else None
     return 1000 * (after_s or 0)

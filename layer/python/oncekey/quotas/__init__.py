@@ -1,1 +1,1 @@
-"""How many keys a tenant may bring into use, and how often it may ask after them."""
+"""Quotas: how many new and active keys a tenant may have, and how often it may repeat them."""

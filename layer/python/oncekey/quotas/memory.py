@@ -1,7 +1,7 @@
-"""What a sandbox remembers of its tenants' quotas, of a bounded number of them.
+"""A sandbox's memory of its tenants' quotas, for a bounded number of tenants.
 
-It spares requests, and counts look-ups. What is forgotten costs a request, or lets a tenant look up
-more than it may; no key is ever admitted by it.
+It saves requests to the table, and counts look-ups. A forgotten entry costs a request, or permits a
+tenant some more look-ups. A new key is never admitted from this memory.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from weakref import WeakKeyDictionary
 
 # About 100 bytes each.
 MOST_REMEMBERED = 2_000
-# An operator who deletes a counter lets its tenant in; no sandbox is to know better for longer.
+# An operator may delete a counter to admit its tenant. No sandbox may refuse it for longer.
 _LONGEST_BELIEF_MS = 60_000
 
 
 class QuotaMemory:
-    """Which counters are full, and how many look-ups there were. Safe to share between threads."""
+    """The full counters and the numbers of look-ups. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         # Counter → until when it is full, and since when that is known.
         self._full: OrderedDict[str, tuple[int, int]] = OrderedDict()
-        # Whose look-ups → the window's number and the look-ups in it.
+        # The tenant's counter of look-ups → the window's number and the look-ups in it.
         self._lookups: OrderedDict[str, tuple[int, int]] = OrderedDict()
 
     def found_full(self, counter: str, until_ms: int, now_ms: int) -> None:
-        """`counter` was seen to be full, and stays so until then."""
+        """`counter` was found to be full, and stays full until `until_ms`."""
         with self._lock:
             _remember(self._full, counter, (until_ms, now_ms))
 
     def full_until_ms(self, counter: str, now_ms: int) -> int | None:
-        """Until when `counter` is known to be full; None where only the table can tell."""
+        """Until when `counter` is known to be full; None if the table must be asked."""
         until_ms, since_ms = self._full.get(counter, (0, 0))
-        # A clock that was set back must not prolong it.
+        # A clock that was set back must not prolong the refusal.
         is_believed = 0 <= now_ms - since_ms < _LONGEST_BELIEF_MS and now_ms < until_ms
         return until_ms if is_believed else None
 
     def count_lookup(self, whose: str, window: int) -> int:
-        """Count one more look-up in this window; how many there are now."""
+        """Count one more look-up in this window, and return their number."""
         with self._lock:
             counted_window, lookups = self._lookups.get(whose, (window, 0))
             lookups = lookups + 1 if counted_window == window else 1
@@ -58,5 +58,5 @@ _memories: WeakKeyDictionary[object, QuotaMemory] = WeakKeyDictionary()
 
 
 def memory_of(store: object) -> QuotaMemory:
-    """What is remembered of the quotas whose counters are in `store`."""
+    """The memory of the quotas whose counters are in `store`."""
     return _memories.setdefault(store, QuotaMemory())

@@ -1,4 +1,4 @@
-"""Quotas: how many keys a tenant may bring into use, and how often it may ask after them."""
+"""The quota of a tenant: its limits, and the checks of their values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from oncekey.misuse import explained
 
 _MINUTE = timedelta(minutes=1)
 _LONGEST_WINDOW = timedelta(days=1)
-# Far beyond what makes sense, and well within what a counter holds.
+# Larger than any sensible limit, and within the range of a counter.
 _LARGEST_LIMIT = 10**12
 _MOST_SHARDS = 64
 
@@ -18,28 +18,29 @@ _MOST_SHARDS = 64
 @explained("Quota(new_keys=100)")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """What one tenant may use; at least one limit is given. Beyond it the answer is a 429.
+    """The limits of one tenant; at least one is given. A request beyond a limit gets a 429.
 
-    A key that exists is never refused by `new_keys` or `active_keys`: its repeats are replayed,
-    refused and resumed as ever. What is counted in the table is counted in the transaction that
-    reserves the key, so a limit is exact, and a tenant never affects another.
+    `new_keys` and `active_keys` never refuse an existing key: its repeats are replayed, refused and
+    resumed as usual. Both are counted in the transaction that reserves the key, so these limits are
+    exact. One tenant never uses up the quota of another.
 
     Args:
         new_keys: how many keys a tenant may reserve in a window. Windows are fixed, so two
-            neighbouring ones together admit twice as many. An expired key that is used again is a
-            new one.
+            neighbouring windows together admit twice as many. An expired key that is used again is
+            a new key.
         active_keys: how many of a tenant's keys may be reserved and not expired. A key counts from
-            its reserve for as long as answers are kept, and up to an hour more (a 24th of the
-            retention, where that is more); not longer, if its record lives on in doubt, and not
-            shorter, if it is deleted.
-        lookups: how often repeats of keys that exist may be answered in a window: replays and
-            refusals. Each sandbox counts on its own, in memory. A retry that runs is no look-up.
+            its reserve for as long as answers are stored, and up to an hour more (or a 24th of the
+            retention, if that is longer). It counts no longer if its record stays in doubt, and no
+            shorter if its record is deleted.
+        lookups: how many repeats of existing keys may be answered in a window: replays and
+            refusals. Each sandbox counts them separately, in memory. A retry that runs is not a
+            look-up.
         window: one minute by default; one second to one day.
-        scope: `operation` (every operation has counters of its own, the default) or `tenant`: one
-            count over all operations whose quota says so. Give these the same limits.
-        shards: over how many items a tenant's counts are spread, each with its share of the limit.
-            One item takes some tens of new keys a second; more shards take more, and cost reads
-            of full ones once the limit is near.
+        scope: `operation` (the default: each operation has its own counters) or `tenant`: one
+            count over all operations whose quota has this scope. Give these the same limits.
+        shards: the number of items that a tenant's counts are spread over, each with its share of
+            the limit. One item can count some tens of new keys a second. More shards can count
+            more, but cost reads of full shards when the limit is near.
 
     Raises:
         ConfigurationError: an argument is wrong; the message names every fault.

@@ -1,1 +1,1 @@
-"""Every log line, one function an event. Never a key, a payload or an answer."""
+"""Every log line, one function for each event. None contains a key, a payload or an answer."""

@@ -1,4 +1,4 @@
-"""What workers log of accepted requests. Never a key, a payload or an answer."""
+"""The log lines of workers about jobs. They never contain a key, a payload or an answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _logger = logging.getLogger("oncekey")
 
 
 def superseded(operation: str, operation_id: str) -> None:
-    """A message speaks no longer for its operation, which was accepted anew."""
+    """A worker dropped a message, because its job was accepted again with a newer message."""
     _logger.info(
         "oncekey superseded: %s %s: the message is done with",
         operation,
@@ -22,7 +22,7 @@ def superseded(operation: str, operation_id: str) -> None:
 
 
 def forgotten(operation: str, operation_id: str) -> None:
-    """A message came after its operation's record had expired: the request is not carried out."""
+    """A message arrived after its job's record had expired: the job is not run."""
     _logger.warning(
         "oncekey forgotten: %s %s: its record has expired, and the message is done with;"
         " give retention= as long as messages live, dead letters too",
@@ -37,7 +37,7 @@ def forgotten(operation: str, operation_id: str) -> None:
 
 
 def request_not_kept(operation: str, reason: str) -> None:
-    """A request is not kept in its record, so that nobody completes it without its client."""
+    """The request is not stored in the record, so that only its client can complete it."""
     _logger.warning(
         "oncekey request-not-kept: %s: %s",
         operation,

@@ -1,4 +1,4 @@
-"""What an author may hear of calls that were no plain runs: replays, refusals, takeovers."""
+"""The events that an author's hook gets: replays, refusals, takeovers and unknown outcomes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationEvent:
-    """Something that became of a call: `on_event=` is given it, before the caller is answered.
+    """The event that `on_event=` gets before the caller is answered.
 
     Attributes:
-        kind: `replay` (the stored result is given again), `conflict` (the first call is still
-            running), `key-reused` (the key is another request's), `unknown` (an attempt ended, or
-            was found, and may have had an effect), or `takeover` (an attempt goes on in place of
-            one that is dead). More kinds may come.
+        kind: `replay` (the stored result is returned again), `conflict` (the first call is still
+            running), `key-reused` (the key belongs to another request), `unknown` (an attempt may
+            have had an effect), or `takeover` (a new attempt replaces a dead one). Later releases
+            may add kinds.
         operation: the operation's name.
-        operation_id: of this life of the key.
-        attempt: the attempt that the record speaks of; in a takeover, the new one.
+        operation_id: the id of this life of the key.
+        attempt: the attempt on record; in a takeover, the new one.
     """
 
     kind: str
@@ -36,7 +36,7 @@ OnEvent = Callable[[OperationEvent], None]
 
 
 def tell(on_event: OnEvent | None, kind: str, record: Record) -> None:
-    """Tell the author's hook, if there is one. What it raises is logged, and breaks no call."""
+    """Call the author's hook, if there is one. Its exception is logged, and the call goes on."""
     if on_event is None:
         return
     event = OperationEvent(
@@ -47,5 +47,5 @@ def tell(on_event: OnEvent | None, kind: str, record: Record) -> None:
     )
     try:
         on_event(event)
-    except Exception as error:  # noqa: BLE001 -- who listens must not decide what is done
+    except Exception as error:  # noqa: BLE001 -- a failing hook must not change the outcome
         telemetry.hook_failed(record.operation, kind, error)

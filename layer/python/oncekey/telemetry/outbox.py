@@ -1,4 +1,7 @@
-"""What the relay, the inbox and the worker log, one function an event. Never a payload."""
+"""The log lines of the relay, the inbox and the worker, one function for each event.
+
+They never contain a payload.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _logger = logging.getLogger("oncekey")
 
 
 def message_set_aside(message_id: str, reason: str) -> None:
-    """An item of the outbox will not be sent again; it stays there, for a person to look at."""
+    """A message or item of the outbox is set aside: it stays there, unsent, for a person."""
     _logger.error(
         "oncekey message-set-aside: %s: %s",
         message_id or "(no id)",
@@ -23,7 +26,7 @@ def message_set_aside(message_id: str, reason: str) -> None:
 
 
 def message_rejected(message_id: str, reason: str, *, is_final: bool) -> None:
-    """The queue did not take a message: it never will, or it is sent again."""
+    """The queue did not accept a message. It never will (`is_final`), or the message is resent."""
     _logger.log(
         logging.ERROR if is_final else logging.WARNING,
         "oncekey message-rejected: %s: %s",
@@ -34,7 +37,7 @@ def message_rejected(message_id: str, reason: str, *, is_final: bool) -> None:
 
 
 def message_waits_for_a_person(message: SetAside) -> None:
-    """A message that was set aside is not put back yet; said once, and then each week."""
+    """A message is still set aside. This is logged once, and then every week."""
     _logger.error(
         "oncekey message-waits-for-a-person: %s: %s",
         message.id,
@@ -50,7 +53,7 @@ def message_waits_for_a_person(message: SetAside) -> None:
 
 
 def person_not_told(messages: int, error: StoreError) -> None:
-    """The escalation queue, or the outbox, did not answer; the next sweep tells the person."""
+    """The escalation queue or the outbox did not answer; the next sweep escalates again."""
     _logger.error(
         "oncekey person-not-told: of %s messages: %s",
         messages,
@@ -70,7 +73,7 @@ def relay_failed(messages: int, error: StoreError) -> None:
 
 
 def message_not_postponed(error: Exception) -> None:
-    """A message that cannot be worked on now comes again when its visibility timeout is over."""
+    """A message could not be postponed; it is delivered again after its visibility timeout."""
     _logger.warning(
         "oncekey message-not-postponed: %s",
         error,
@@ -79,7 +82,7 @@ def message_not_postponed(error: Exception) -> None:
 
 
 def worker_waits(error: Exception) -> None:
-    """The store does not answer a worker; it tries the same message again, within its time."""
+    """The store does not answer a worker, which retries the same message while it has time."""
     _logger.warning(
         "oncekey worker-waits: %s",
         type(error).__name__,
@@ -88,7 +91,7 @@ def worker_waits(error: Exception) -> None:
 
 
 def messages_given_back(messages: int) -> None:
-    """A worker has not begun some of its messages; the queue delivers them again soon."""
+    """A worker returns messages that it has not begun; the queue delivers them again soon."""
     _logger.warning(
         "oncekey messages-given-back: %s",
         messages,

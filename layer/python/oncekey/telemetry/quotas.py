@@ -1,4 +1,4 @@
-"""What is logged of quotas, one function an event. Never a key or a payload."""
+"""The log lines of quotas, one function for each event. They never contain a key or a payload."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def exceeded(operation: str, tenant: str, limit: str) -> None:
 
 
 def contended(operation: str, tenant: str) -> None:
-    """Too many of a tenant's new keys came at once for the item that counts them; see `shards`."""
+    """Too many new keys of one tenant were counted in one item at once; see `shards`."""
     _say(logging.WARNING, "quota-contended", operation, tenant, "")
 
 

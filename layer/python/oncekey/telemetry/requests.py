@@ -1,4 +1,7 @@
-"""What is logged, one function an event. Never a key, a payload or an answer."""
+"""The log lines of requests and settlements, one function for each event.
+
+They never contain a key, a payload or an answer.
+"""
 
 from __future__ import annotations
 
@@ -50,22 +53,22 @@ def accepted(record: Record, now_ms: int) -> None:
 
 
 def replayed(record: Record, now_ms: int) -> None:
-    """A stored answer is given again."""
+    """A stored answer is replayed."""
     _say(logging.DEBUG, "replayed", record, now_ms)
 
 
 def refused(reason: str, record: Record, now_ms: int) -> None:
-    """A request met a record that stands in its way."""
+    """A request was refused because of the record of its key."""
     _say(logging.INFO, "refused", record, now_ms, reason)
 
 
 def lease_expired(record: Record, now_ms: int) -> None:
-    """A record was met whose owner is gone: the attempt was killed, or its lease was too short."""
+    """A record's lease is over: its attempt was killed, or the lease was too short."""
     _say(logging.WARNING, "lease-expired", record, now_ms)
 
 
 def outcome_unknown(record: Record, now_ms: int, reason: str) -> None:
-    """An attempt ended, and what it did is not known."""
+    """An attempt ended with an unknown outcome."""
     _say(logging.WARNING, "outcome-unknown", record, now_ms, reason)
 
 
@@ -75,7 +78,7 @@ def not_executed(record: Record, now_ms: int, reason: str) -> None:
 
 
 def answer_not_recorded(record: Record, now_ms: int, error: StoreError) -> None:
-    """The work is done and its caller is told, but the record could not be written.
+    """The work is done and the caller is answered, but the record could not be written.
 
     The reconciler settles it.
     """
@@ -83,17 +86,17 @@ def answer_not_recorded(record: Record, now_ms: int, error: StoreError) -> None:
 
 
 def ending_not_recorded(record: Record, now_ms: int, error: StoreError) -> None:
-    """An attempt ended without an answer, and that could not be written; its lease runs out."""
+    """An attempt ended without an answer, and the record could not be written; its lease ends."""
     _say(logging.ERROR, "ending-not-recorded", record, now_ms, error.reason)
 
 
 def answer_not_kept(record: Record, now_ms: int, reason: str) -> None:
-    """The work is done and recorded, but its answer cannot be given again."""
+    """The work is done and recorded, but its answer cannot be stored."""
     _say(logging.ERROR, "answer-not-kept", record, now_ms, reason)
 
 
 def answer_unavailable(record: Record, now_ms: int, reason: str) -> None:
-    """A stored answer is missing, damaged or was never kept; nothing runs again for that."""
+    """A stored answer is missing, damaged or was never stored. The operation does not run again."""
     _say(logging.ERROR, "answer-unavailable", record, now_ms, reason)
 
 
@@ -109,7 +112,7 @@ def unprotected(operation: str) -> None:
 def request_not_understood(selector: str, error: Exception) -> None:
     """The author's `fingerprint=` raised on a request, which was refused as invalid.
 
-    The text of the error stays out: it may repeat what the client sent.
+    The error's text is not logged, because it may repeat the client's data.
     """
     _logger.warning(
         "oncekey request-not-understood: fingerprint=%s raised %s",
@@ -122,7 +125,7 @@ def request_not_understood(selector: str, error: Exception) -> None:
 def failure_stored(operation: str, error: BaseException) -> None:
     """A handler raised, and the failure is its stored answer.
 
-    Where it was raised is said; not its text, which may hold a payload.
+    The place is logged, but not the error's text, which may contain a payload.
     """
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
@@ -136,15 +139,15 @@ def failure_stored(operation: str, error: BaseException) -> None:
 
 
 def ownership_lost(record: Record, now_ms: int) -> None:
-    """An attempt ended after its record had been taken over or settled by somebody else."""
+    """An attempt ended after somebody else had taken over or settled its record."""
     _say(logging.ERROR, "ownership-lost", record, now_ms)
 
 
 def store_unavailable(operation: str, error: StoreError) -> None:
-    """A request was refused because the store did not do what it was asked.
+    """A request was refused because a call to the store failed.
 
-    Its handler did not run, or its commit was not confirmed. An outage and contention
-    pass; a mistake in the configuration or in the call stays until it is mended: `kind` says which.
+    Its handler did not run, or its commit was not confirmed. `kind` says which failure it is: an
+    outage and contention pass; a mistake in the configuration or in the call must be corrected.
     """
     _logger.error(
         "oncekey store-unavailable: %s: %s",
@@ -161,7 +164,7 @@ def store_unavailable(operation: str, error: StoreError) -> None:
 
 @lru_cache(maxsize=256)
 def key_ignored(operation: str, method: str) -> None:
-    """A client sent a key with a method that is not protected; said once for each of them."""
+    """A client sent a key with an unprotected method; logged once for each operation and method."""
     _logger.warning(
         "oncekey: %s got an Idempotency-Key with %s, which is not among its methods:"
         " the request ran unprotected",
@@ -173,7 +176,7 @@ def key_ignored(operation: str, method: str) -> None:
 
 @lru_cache(maxsize=256)
 def method_refused(operation: str, method: str) -> None:
-    """A request had a method that the operation does not take; said once for each of them."""
+    """The operation does not accept a request's method; logged once for each of these methods."""
     _logger.warning(
         "oncekey: %s refused a request with %.20r (405), which would have run unprotected: list it"
         " in methods= to have it protected, or give it a handler of its own",
@@ -185,7 +188,7 @@ def method_refused(operation: str, method: str) -> None:
 
 @lru_cache(maxsize=256)
 def retention_too_short(operation: str, retention_s: int) -> None:
-    """Answers are forgotten before an attempt's lease can end; said once for each operation."""
+    """Answers expire before an attempt's lease can end; logged once for each operation."""
     _logger.warning(
         "oncekey: answers of %s are kept for %s s, which is shorter than the lease: a client that"
         " retries after that runs again",
@@ -197,7 +200,7 @@ def retention_too_short(operation: str, retention_s: int) -> None:
 
 @lru_cache(maxsize=256)
 def caller_not_named(operation: str, why: str) -> None:
-    """A request was answered 403, because nothing says whose it is; each reason is said once."""
+    """A request was answered 403, because its tenant is unknown; each reason is logged once."""
     _logger.warning(
         "oncekey tenant-missing: %s: %s",
         operation,
@@ -208,7 +211,7 @@ def caller_not_named(operation: str, why: str) -> None:
 
 @lru_cache(maxsize=256)
 def lease_without_context(operation: str, lease_ms: int) -> None:
-    """A call in Lambda got no Lambda context; said once for each operation."""
+    """A call in Lambda got no Lambda context; logged once for each operation."""
     _logger.warning(
         "oncekey: a call of %s was given no Lambda context: its lease ends after the default of %s"
         " ms, whatever time the invocation has. Pass the context on as an argument, or set"
@@ -220,7 +223,7 @@ def lease_without_context(operation: str, lease_ms: int) -> None:
 
 
 def commit_contended(record: Record, now_ms: int, error: StoreError) -> None:
-    """A commit found the same items, or the table, too busy until its time was up."""
+    """A commit gave up, because its items or the table were too busy until its time was up."""
     _say(logging.WARNING, "commit-contended", record, now_ms, error.reason)
 
 
@@ -230,27 +233,27 @@ def step_result_not_kept(record: Record, now_ms: int, step: str, reason: str) ->
 
 
 def run_stopped(record: Record, now_ms: int, reason: str) -> None:
-    """An attempt at a recorded operation must not go on: what stands in its way is said."""
+    """An attempt of a recorded operation had to stop; the line says why."""
     _say(logging.ERROR, "run-stopped", record, now_ms, reason)
 
 
 def resolver_failed(record: Record, now_ms: int, reason: str) -> None:
-    """A resolver raised, or answered nothing that it may answer; the step stays in doubt."""
+    """A resolver raised or returned an invalid answer; the step stays in doubt."""
     _say(logging.ERROR, "resolver-failed", record, now_ms, reason)
 
 
 def settled(record: Record, now_ms: int, what: str) -> None:
-    """What was unknown of an operation, or of its step, was settled."""
+    """An unknown operation, or its step in doubt, was settled."""
     _say(logging.INFO, "settled", record, now_ms, what)
 
 
 def settlement_overtaken(record: Record, now_ms: int) -> None:
-    """Somebody else was faster to settle, or to end, what was unknown."""
+    """Somebody else settled or ended the unknown operation first."""
     _say(logging.INFO, "settlement-overtaken", record, now_ms)
 
 
 def nothing_to_settle(operation_id: str) -> None:
-    """Somebody knows of an operation that has no record: it has expired, or never was."""
+    """A settlement names an operation without a record: it has expired or never existed."""
     _logger.info(
         "oncekey nothing-to-settle: %s",
         operation_id,
@@ -260,7 +263,7 @@ def nothing_to_settle(operation_id: str) -> None:
 
 @lru_cache(maxsize=256)
 def operation_unused(operation: str) -> None:
-    """A handler of recorded effects ended without its operation object; said once for each."""
+    """A handler of recorded effects did not use its operation object; logged once for each."""
     _logger.warning(
         "oncekey: %s is declared effects='recorded' and did not use its operation object: effects"
         " made without op.transaction, op.outbox or op.step are not recorded, and run again",
@@ -270,7 +273,7 @@ def operation_unused(operation: str) -> None:
 
 
 def hook_failed(operation: str, kind: str, error: Exception) -> None:
-    """The author's `on_event` raised; the call goes on. The text of the error stays out."""
+    """The author's `on_event` raised; the call goes on. The error's text is not logged."""
     _logger.error(
         "oncekey: on_event of %s raised %s at %s",
         operation,
@@ -281,7 +284,7 @@ def hook_failed(operation: str, kind: str, error: Exception) -> None:
 
 
 def rule_failed(operation: str, error: Exception) -> None:
-    """The author's `not_executed` predicate raised; its verdict counts as no."""
+    """The author's `not_executed` predicate raised, which counts as no proof."""
     _logger.error(
         "oncekey: the not_executed predicate of %s raised %s: nothing is proven by it",
         operation,

@@ -1,4 +1,4 @@
-"""What is logged of webhooks: never an id, a header, a body or a secret."""
+"""The log lines of webhooks. They never contain an id, a header, a body or a secret."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _logger = logging.getLogger("oncekey")
 
 
 def refused(operation: str, code: str, detail: str) -> None:
-    """A request was refused before anything was asked of the store, or is no event that we know."""
+    """A request was refused before any call to the store, or is not a known event."""
     _logger.warning(
         "oncekey webhook-refused: %s: %s: %s",
         operation,
@@ -21,7 +21,8 @@ def refused(operation: str, code: str, detail: str) -> None:
 def not_understood(operation: str, error: Exception) -> None:
     """The author's function raised on a signed event, which was refused as invalid.
 
-    It may be a mistake in the code. The text of the error stays out: it may repeat the event.
+    It may be a mistake in the code. The error's text is not logged, because it may repeat the
+    event.
     """
     _logger.error(
         "oncekey webhook-not-understood: the function of %s raised %s",
@@ -32,7 +33,7 @@ def not_understood(operation: str, error: Exception) -> None:
 
 
 def secrets_unavailable(operation: str, error: Exception) -> None:
-    """The author's `secrets` raised, or theirs cannot be read: nothing can be judged."""
+    """The webhook's secrets cannot be read, so no signature can be checked."""
     _logger.error(
         "oncekey webhook-secrets-unavailable: the secrets of %s cannot be read (%s)",
         operation,
@@ -42,7 +43,7 @@ def secrets_unavailable(operation: str, error: Exception) -> None:
 
 
 def foreign_record(operation: str, status: str) -> None:
-    """An event met a record that no webhook has written: two operations share a name."""
+    """The record of an event's id was not written by a webhook: two operations share a name."""
     _logger.error(
         "oncekey webhook-foreign-record: %s met a record that is %s: give the webhook an operation"
         " name of its own",
