@@ -1,6 +1,6 @@
 """oncekey makes a Lambda-backed API safe to retry: every Idempotency-Key takes effect once.
 
-Importing this opens no connection and reads no environment. A name is loaded when it is asked for.
+Importing it opens no connection and reads no environment. Each name is loaded on first use.
 """
 
 from typing import TYPE_CHECKING

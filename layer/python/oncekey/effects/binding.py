@@ -1,4 +1,4 @@
-"""Gives an operation object what it carries out its steps and commits with."""
+"""Binds an operation object to the run that carries out its steps and commits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def bind_effects(
     operation: Operation, run: Journal | BareRun, store: Callable[[], Store], clock: Clock
 ) -> Operation:
-    """`operation` with the steps, transaction and outbox of `run`; the store is asked for late."""
+    """`operation` with the steps, transaction and outbox of `run`; the store is made when used."""
     late: Any = _LateStore(store)
 
     def driven(flow: Flow[Any]) -> Any:
@@ -61,7 +61,7 @@ def bind_effects(
 
 
 class _LateStore:
-    """The store, made when something is asked of it: a bare run may never ask anything."""
+    """A store that is made on first use, because a bare run may never need it."""
 
     def __init__(self, make: Callable[[], Store]) -> None:
         self._make = make
@@ -71,5 +71,5 @@ class _LateStore:
 
 
 async def never_async(command: Invoke) -> Result:
-    """Nothing that a running handler asks for runs a handler."""
+    """Never called: no command of a running handler runs a handler."""
     return never(command)

@@ -1,4 +1,4 @@
-"""How an attempt ends: the promise of each kind of effects, as one pure decision."""
+"""How an attempt ends, for each kind of effects. The decision is one pure function."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def never_spent(_error: BaseException) -> bool:
-    """Every `NotExecuted` speaks of the attempt itself."""
+    """No `NotExecuted` comes from an idempotent function below the attempt."""
     return False
 
 
 class Disposition(StrEnum):
-    """What is recorded of an attempt that has ended."""
+    """How the end of an attempt is recorded."""
 
     COMPLETED = "completed"
     NOT_EXECUTED = "not-executed"  # proven: nothing happened
-    RETRYABLE = "retryable"  # harmless to repeat: declared so, or on record
+    RETRYABLE = "retryable"  # harmless to repeat: declared so, or by its recorded steps
     UNKNOWN = "unknown"
 
 
@@ -40,11 +40,11 @@ def decide(
 ) -> Disposition:
     """The disposition of an attempt that ended with `result`.
 
-    A final answer completes. Otherwise only what is proven not to have been executed, or declared
-    harmless to repeat, may run again; everything else is unknown: an exception proves nothing about
-    what was done before it. Recorded effects may run again because their finished steps do not;
-    `is_in_doubt`: one of their steps may have happened, so that nothing else can be said, whatever
-    the handler made of it.
+    A final answer completes the operation. Otherwise an attempt may run again only if it is proven
+    not to have been executed, or declared harmless to repeat. Any other attempt is unknown: an
+    exception proves nothing about the work before it. Recorded effects may run again, because their
+    finished steps do not. If one of their steps `is_in_doubt`, the attempt is unknown, whatever the
+    handler returned.
     """
     if is_in_doubt:
         return Disposition.UNKNOWN
@@ -64,10 +64,10 @@ def is_proof(
 ) -> bool:
     """Whether an attempt that raised has proven that nothing happened.
 
-    That is `NotExecuted`, or an error that the author's rule accepts; but nothing that went wrong
-    after the handler had done its work, whatever its type. Of a group every member must prove it.
-    `is_spent` says of a `NotExecuted` that it came out of an idempotent function below, and speaks
-    of that one: what was done before the call is not undone by it.
+    `NotExecuted` proves it, and so does an error that the author's rule accepts. An error after the
+    handler has done its work never proves it. In a group, every member must prove it. `is_spent`
+    says whether a `NotExecuted` came from an idempotent function below. It then covers that
+    function only, and not the work before the call.
     """
     if raised.has_returned:
         return False
@@ -83,13 +83,13 @@ def _proves(
 ) -> bool:
     if isinstance(error, NotExecuted):
         return not is_spent(error)
-    # A stop is ours, and an answer is no error: no rule knows anything about them.
+    # A stop is raised by the library, and `Final` is an answer. The author's rule does not apply.
     return not isinstance(error, RunStopped | Final) and is_not_executed(error)
 
 
 def reason(result: Result) -> str:
     """Why an attempt did not complete, for the record.
 
-    This is the kind of error and never its text, which may hold a payload.
+    It is the error's type and never its text, which may contain a payload.
     """
     return type(result.error).__name__ if isinstance(result, Raised) else "answer-not-final"

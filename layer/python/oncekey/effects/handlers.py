@@ -1,4 +1,4 @@
-"""What a handler of HTTP events can be called with, as far as it says."""
+"""The arguments of handlers and functions, as their signatures declare them."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _WITH_OPERATION = 3
 
 
 def takes_operation(handler: Callable[..., Any]) -> bool:
-    """Whether `handler` cannot be called without a third argument: the operation is that."""
+    """Whether `handler` requires a third argument, which is the operation."""
     return len(needed_arguments(handler)) == _WITH_OPERATION
 
 
 def is_coroutine_function(handler: Callable[..., Any]) -> bool:
-    """Whether `handler` is one; an object with an async `__call__` is, too."""
-    called = getattr(handler, "__call__", None)  # noqa: B004 -- it is looked at, not called
+    """Whether `handler` is a coroutine function, or an object with an async `__call__`."""
+    called = getattr(handler, "__call__", None)  # noqa: B004 -- it is inspected, not called
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
 
 
 def is_awaitable(value: object) -> bool:
-    """Whether `value` is to be awaited. One that raises when it is asked what it is, is not."""
+    """Whether `value` is awaitable. It is not if inspecting it raises."""
     try:
         return inspect.isawaitable(value)
-    except Exception:  # noqa: BLE001 -- whatever an object of the author's does
+    except Exception:  # noqa: BLE001 -- the author's object may raise anything
         return False
 
 
 def never_awaited(made: Any) -> TypeError:
-    """The mistake of a plain function that returned a coroutine, which is closed unrun."""
+    """The error for a plain function that returned a coroutine. It closes the coroutine."""
     if inspect.iscoroutine(made):
         made.close()
     return TypeError(
@@ -71,13 +71,13 @@ _NAMES_OPERATION = re.compile(r"(^|[^\w.]|\boncekey\.)Operation\b")
 def operation_parameter(signature: inspect.Signature) -> inspect.Parameter | None:
     """The parameter of a function that takes the operation, if it has one.
 
-    That is one annotated as `Operation`, or named `op` without annotation and default.
+    It is annotated as `Operation`, or is named `op` and has neither annotation nor default.
     """
     return next(iter(_operation_parameters(signature)), None)
 
 
 def operation_faults(signature: inspect.Signature) -> list[str]:
-    """What is wrong with where a function takes the operation."""
+    """What is wrong with the parameter that takes the operation."""
     taken = _operation_parameters(signature)
     if not taken:
         return []
@@ -114,12 +114,12 @@ def _takes_operation(parameter: inspect.Parameter) -> bool:
 
 
 def needed_arguments(handler: Callable[..., object]) -> list[str]:
-    """The arguments that `handler` cannot be called without, as far as it says.
+    """The names of the arguments that `handler` is called with: the first two, and required ones.
 
-    One that takes any number of them is called with event and context.
+    A handler with `*args` is called with event and context.
     """
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    # A wrapper is called with what it takes itself, unless it takes anything and passes it on.
+    # The signature of a wrapper itself counts, unless it accepts and passes on any arguments.
     own = inspect.signature(handler, follow_wrapped=False).parameters.values()
     passes_on = {parameter.kind for parameter in own} & set(kinds)
     signature = inspect.signature(handler, follow_wrapped=bool(passes_on))

@@ -1,6 +1,6 @@
-"""The journal of one attempt at a recorded operation: what it has begun, finished and committed.
+"""The journal of one attempt of a recorded operation: its begun and finished steps and commits.
 
-Its methods are flows; `oncekey.effects.recorded_work` carries them out for the operation object.
+Its methods are flows, which `oncekey.effects.recorded_work` runs for the operation object.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from oncekey.record.record import Record
     from oncekey.store.store import Written
 
-# Before a step has run the caller loses nothing by an early refusal: it sends the request again.
+# Before a step has run, an early refusal costs the caller only a retry.
 _MOST_START_FAILURES = 3
 
 
@@ -43,12 +43,13 @@ _MOST_START_FAILURES = 3
 class Journal:
     """One attempt, from its lease to its end.
 
-    `record` is what is known to be stored. `stopped` is set once the attempt must not go on.
+    `record` is the record as it is known to be stored. `stopped` is set when the attempt must not
+    continue.
 
-    An exception can come at any point: a signal's handler raises wherever the thread is, and a
-    cancelled task where it waits. So doubt is the rule here, and certainty what has to be written:
-    `is_in_doubt` is true from before a marked step may run until its end is confirmed, and
-    `is_certain` is false from before a write is sent until its answer is followed.
+    An exception can occur at any point: a signal handler can raise anywhere, and a cancelled task
+    raises where it waits. So doubt is the default, and only confirmed writes end it. `is_in_doubt`
+    is true from before a marked step may run until its end is confirmed. `is_certain` is false from
+    before a write is sent until its answer has been handled.
     """
 
     record: Record
@@ -64,28 +65,28 @@ class Journal:
     stopped: Stop | None = None
     # A marked step may have run, and its end is not on record.
     is_in_doubt: bool = False
-    # False while a checkpoint or commit is not confirmed: it may be on record all the same.
+    # False while a checkpoint or commit is not confirmed. It may already be on record.
     is_certain: bool = True
-    # How often functions of steps were let run by this attempt and did not prove to do nothing.
+    # How many calls of step functions were permitted and not proven to have done nothing.
     unproven_calls: int = 0
-    # A step that this attempt has done, and whose result has no form that can be stored.
+    # The step that this attempt has done and whose result cannot be stored.
     result_lost_of: str | None = None
     commits_passed: int = 0
-    # Idempotent steps that an exit or a cancellation has ended, and that have not finished since.
+    # Idempotent steps that were ended by an exit or a cancellation, and have not finished since.
     _cut_off: set[str] = field(default_factory=set)
-    # Whether the function of the step at hand may be called.
+    # Whether the function of the current step may be called.
     _is_let_run: bool = False
     _commits_built: Iterator[int] = field(default_factory=count)
     _marks: Iterator[int] = field(default_factory=lambda: count(1))
 
     async def begin(self, name: str, *, is_idempotent: bool) -> Found | None:
-        """Begin a step: what is on record of it if it has finished, else None, and it may run.
+        """Begin a step. Returns its result if it has finished before, or None if it may run.
 
-        Unless it is idempotent, it is then marked as started, durably.
+        A step that may run and is not idempotent is then durably marked as started.
 
         Raises:
-            RunStopped: this attempt must not go on; the step must not run.
-            EffectMisused: the step is named twice, or the record has no room for it.
+            RunStopped: this attempt must not continue, and the step must not run.
+            EffectMisused: the name is used twice, or the record has no room for the step.
         """
         step = self._reached(name, is_commit=False)
         if step is not None:
@@ -105,35 +106,36 @@ class Journal:
             )
             start = StartStep(pk=self.record.pk, owner=self.record.owner, step=mark)
             await self._write(start, self.budget(_MOST_START_FAILURES))
-            # The process may have been frozen meanwhile. Nothing was called: the mark is cleared.
+            # The process may have been frozen meanwhile. If the lease is over, nothing was called,
+            # and the mark is cleared.
             self._check_lease()
         self._is_let_run = True
         self.unproven_calls += 1
         self.is_in_doubt = not is_idempotent
         if self.use.is_over:
-            # The handler has ended in another thread, and looked before this step was in doubt.
+            # The handler ended in another thread, and had checked before this step was in doubt.
             self._never_called()
             self._stop(Stop(StopReason.INTERRUPTED, why="the handler has ended"))
         return None
 
     async def take_back(self, name: str) -> None:
-        """The step that has begun is not called: it is as if it had never begun.
+        """Undo the beginning of a step whose function was not called.
 
         Raises:
-            RunStopped: it could not be confirmed, or this attempt has lost its record.
+            RunStopped: the write could not be confirmed, or this attempt has lost its record.
         """
         if self.stopped is not None or not self._is_let_run:
-            # It was not begun, or has finished before, and its result was not given.
+            # The step was not begun, or it had finished before, and its result was not returned.
             return
         self._never_called()
         await self._clear(name)
         self.use.untold = None
 
     async def finish(self, name: str, text: str | None, *, is_final: bool = False) -> None:
-        """Record the result of a step that has run; None where it has no stored form.
+        """Record the result of a step that has run. `text` is None if it cannot be stored.
 
         Raises:
-            RunStopped: it could not be confirmed, or this attempt has lost its record.
+            RunStopped: the write could not be confirmed, or this attempt has lost its record.
         """
         position, now_ms = self.order.position_of(name), self.clock.now_ms()
         if text is None:
@@ -153,11 +155,11 @@ class Journal:
         self.is_in_doubt = False
 
     async def fail(self, name: str, error: BaseException) -> None:
-        """Record what `error`, raised by the function of the step, says of it.
+        """Record that the function of the step raised `error`.
 
-        What is proven not to have been executed is as if it had never begun. Anything else leaves a
-        marked step in doubt. An idempotent step has no mark, and may simply run again; but an exit
-        or a cancellation is no judgement of what it did, and no answer is believed without its end.
+        If the step is proven not to have been executed, it counts as never begun. Otherwise a
+        marked step is in doubt. An idempotent step has no mark and may run again. But after an exit
+        or a cancellation, the handler's answer is accepted only if the step finishes later.
         """
         if is_proof(Raised(error), self.is_not_executed, self.is_spent):
             self._never_called()
@@ -167,12 +169,12 @@ class Journal:
         self.use.untold = None
 
     async def commit(self, name: str) -> None:
-        """Apply what is collected, together with the recovery point `name`; once.
+        """Apply the collected writes and messages once, together with the recovery point `name`.
 
         Raises:
-            ConditionFailed: a condition of the author's did not hold; the run may go on.
-            TransactionInvalid: DynamoDB refuses what was collected; the run may go on.
-            RunStopped: it could not be confirmed, or this attempt has lost its record.
+            ConditionFailed: a condition of the author's did not hold; the run may continue.
+            TransactionInvalid: DynamoDB refuses the transaction; the run may continue.
+            RunStopped: the write could not be confirmed, or this attempt has lost its record.
         """
         if self._reached(name, is_commit=True) is None:
             self._check_lease()
@@ -185,10 +187,10 @@ class Journal:
         self.commits_passed += 1
 
     def close(self) -> None:
-        """The handler has ended: nothing more is asked for, and nothing is left under way.
+        """The handler has ended. From now on, steps and commits are refused.
 
-        A step that another thread is still at, or that an exception left before its end was told,
-        ends the attempt: whatever the handler has returned, it cannot know what became of it.
+        If another thread still runs a step, or an exception left a step before the handler got its
+        result, the attempt stops. The handler's answer cannot take that step into account.
         """
         self.use.is_over = True
         if self._was_interrupted and self.stopped is None:
@@ -198,13 +200,13 @@ class Journal:
     def may_have_acted(self) -> bool:
         """Whether a step or commit of this operation may have taken effect.
 
-        That is by this attempt, or on record from an earlier one.
+        It may be one of this attempt, or one on record from an earlier attempt.
         """
-        # In this order: what another thread has confirmed meanwhile is on record by then.
+        # The order matters: a write that another thread confirms meanwhile is on record by then.
         return not self.is_certain or bool(self.record.steps.finished) or self.unproven_calls > 0
 
     def budget(self, max_failures: int | None = None) -> Budget:
-        """How long calls of this attempt may be tried."""
+        """The time and the number of failures that a call of this attempt may use."""
         return Budget(
             until_ms=self.until_ms, call_timeout_ms=self.call_timeout_ms, max_failures=max_failures
         )
@@ -214,11 +216,11 @@ class Journal:
         return token(self.record.operation_id, self.record.owner, next(self._commits_built))
 
     def stop_for_changed_steps(self, why: str) -> None:
-        """The attempt ends, because the code does not fit what is on record."""
+        """Stop the attempt, because the code does not fit the steps on record."""
         self.stopped = Stop(StopReason.STEPS_CHANGED, why=why)
 
     def lose_result_of(self, name: str) -> None:
-        """The attempt ends, because the result of a step that it has done cannot be kept."""
+        """Stop the attempt, because the result of a step that it has done cannot be stored."""
         self.stopped = Stop(StopReason.RESULT_LOST, why=f"step {name!r} has no result to keep")
 
     def _reached(self, name: str, *, is_commit: bool) -> FinishedStep | None:
@@ -236,7 +238,7 @@ class Journal:
             if fault is None and step is None:
                 self._check_room(name)
         except EffectMisused:
-            # It has not been begun.
+            # The step has not been begun.
             self.use.untold = None
             raise
         if fault is not None:
@@ -315,7 +317,7 @@ class Journal:
     def _about_to_write(self) -> None:
         self.is_certain = False
         if self.use.is_over:
-            # The attempt is being ended, by what was known before this.
+            # The attempt is already ending, based on the state before this write.
             self._stop(Stop(StopReason.INTERRUPTED, why="the handler has ended"))
 
     def _follow(self, transition: StepTransition, reply: Written | Refused) -> None:

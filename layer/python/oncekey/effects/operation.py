@@ -1,4 +1,4 @@
-"""The operation object: what a running handler knows of the operation it carries out."""
+"""The operation object, which a running handler gets for its operation."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ R = TypeVar("R")
 class Operation:
     """One attempt at one operation.
 
-    `operation_id` is a random UUID, the same over all attempts; derive business ids and messages
-    from it, never from the client's key: after the key's expiry the same key is a new operation.
-    `tenant` is never empty. `protected` is False where the handler runs bare (ONCEKEY_DISABLED, or
-    a method that needs no key); everything else works there as well, with ids of its own.
-    `reference` names the operation to `oncekey.settle`: give it to a provider as metadata, so that
-    its webhook can settle what has become unknown.
+    `operation_id` is a random UUID, the same in all attempts. Derive business ids and messages from
+    it and never from the client's key, because the same key is a new operation after its expiry.
+    `tenant` is never empty. `protected` is False if the handler runs bare (ONCEKEY_DISABLED, or a
+    request that needs no key); everything else works as usual, with new ids. `reference` names the
+    operation for `oncekey.settle`: give it to a provider as metadata, so that its webhook can
+    settle the operation if its outcome is unknown.
     """
 
     name: str
@@ -48,12 +48,12 @@ class Operation:
 
     @property
     def is_unused(self) -> bool:
-        """Whether a recorded operation has not been asked for anything yet."""
+        """Whether this is a recorded operation whose effects have not been used yet."""
         return self._work is not None and not self._work.use.is_used
 
     @property
     def transaction(self) -> Transaction:
-        """Collects business writes, to be applied with the operation's completion.
+        """Collects business writes, which are applied together with the operation's completion.
 
         Raises:
             ConfigurationError: the operation is not declared `effects="recorded"`.
@@ -62,7 +62,7 @@ class Operation:
 
     @property
     def outbox(self) -> Outbox:
-        """Collects messages, to be written with the operation's completion.
+        """Collects messages, which are written together with the operation's completion.
 
         Raises:
             ConfigurationError: as for `transaction`.
@@ -72,31 +72,31 @@ class Operation:
     def step(self, name: str, function: Callable[[], R], *, idempotent: bool = False) -> R:
         """Run `function`, one outside effect, once over all attempts, and record its result.
 
-        When it returns, the result is durable: an attempt that resumes gets an equal one without
-        running `function`. Results are stored as those of `idempotent_function`. When the process
-        dies in it, the step is in doubt, and nothing runs again before its resolver, or a person,
-        has settled it. With `idempotent=True` it is not marked before it runs and simply runs
-        again; say so only if the provider refuses a repeat, by `op.downstream_key(name)` or by its
-        nature.
+        When it returns, the result is durable: a resuming attempt gets an equal result without
+        running `function`. Results are stored like those of `idempotent_function`. If the process
+        dies while `function` runs, the step is in doubt. Nothing runs again before its resolver or
+        a person has settled it. With `idempotent=True`, the step is not marked before it runs, and
+        a retry runs it again. Use this only if the provider refuses a repeat, for example by
+        `op.downstream_key(name)`.
 
-        An exception passes through. `NotExecuted`, and what `not_executed=` accepts, proves that
-        the step did nothing. Any other leaves a step in doubt that is not idempotent, whatever the
-        handler makes of it. `Final` is the step's result: it ends an HTTP handler's operation, and
-        is raised again by an attempt that resumes.
+        Exceptions are passed on. `NotExecuted`, or an error that `not_executed=` accepts, proves
+        that the step did nothing. After any other exception, a step that is not idempotent is in
+        doubt, even if the handler catches the exception. `Final` is the step's result: it ends an
+        HTTP handler's operation, and a resuming attempt raises it again.
 
-        Steps run one after the other, and keep their names and their order between releases.
+        Steps run one after the other. They must keep their names and their order between releases.
 
         Args:
-            name: of the step within the operation, 1 to 64 characters.
-            function: called without arguments; a `lambda` or `functools.partial` gives it some.
-            idempotent: whether running it again is harmless.
+            name: the step's name within the operation, 1 to 64 characters.
+            function: called without arguments; use a `lambda` or `functools.partial` to pass some.
+            idempotent: whether another run is harmless.
 
         Raises:
-            RunStopped: this attempt must not go on. Let it pass.
-            EffectMisused: the step stands inside another, its name was used before, or `function`
-                is no function.
-            TypeError: the result has no form that can be stored. The step is on record as done,
-                and no attempt can resume after it.
+            RunStopped: this attempt must not continue. Do not catch it.
+            EffectMisused: the step is inside another step, its name is used twice, or `function` is
+                not a function.
+            TypeError: the result cannot be stored. The step is on record as done, and no attempt
+                can resume after it.
             ConfigurationError: as for `transaction`.
         """
         return self._recorded("step").step(name, function, is_idempotent=idempotent)
@@ -104,47 +104,46 @@ class Operation:
     async def step_async(
         self, name: str, function: Callable[[], Awaitable[R]], *, idempotent: bool = False
     ) -> R:
-        """The same for a coroutine function; calls of the store leave the event loop free.
+        """The same for a coroutine function. Calls of the store do not block the event loop.
 
-        Cancelled before `function` is called, the step is as if never begun. Cancelled in it, it is
-        in doubt. While a result is recorded, a cancellation waits.
+        A step that is cancelled before `function` is called counts as never begun. A step that is
+        cancelled while `function` runs is in doubt. A cancellation waits while a result is
+        recorded.
         """
         work = self._recorded("step_async")
         return await work.step_async(name, function, is_idempotent=idempotent)
 
     def commit(self, name: str) -> None:
-        """Apply what was collected so far, together with the recovery point `name`, and go on.
+        """Apply the collected writes and messages together with the recovery point `name`.
 
-        All of it is applied in one transaction, or nothing. An attempt that resumes does not apply
-        it again. Commits and steps share one order and their names.
+        All of them are applied in one transaction, or none. A resuming attempt does not apply them
+        again. Commits and steps share one order and one set of names.
 
         Raises:
-            ConditionFailed: a condition of yours did not hold; nothing was applied, what was
-                collected is discarded, and the run may go on.
-            Final: the same, of a write that names it as its `otherwise`.
-            TransactionInvalid: DynamoDB refuses what was collected, as above.
-            RunStopped: this attempt must not go on. Let it pass.
+            ConditionFailed: the condition of one of your writes did not hold. Nothing was applied,
+                the collected writes and messages are discarded, and the run may continue.
+            Final: the same, if that write names it as its `otherwise`.
+            TransactionInvalid: DynamoDB refuses the transaction. Otherwise the same.
+            RunStopped: this attempt must not continue. Do not catch it.
         """
         self._recorded("commit").commit(name)
 
     async def commit_async(self, name: str) -> None:
-        """The same; the event loop is free while the store is called."""
+        """The same. Calls of the store do not block the event loop."""
         await self._recorded("commit_async").commit_async(name)
 
     def discard(self) -> None:
-        """Forget what was collected since the last commit.
+        """Discard the writes and messages collected since the last commit.
 
-        Answers that are not final, and exceptions, do so by themselves.
+        An answer that is not final, or an exception, discards them as well.
         """
         self._recorded("discard").discard()
 
     def downstream_key(self, name: str) -> str:
-        """The idempotency key to send to a provider for the call `name`.
+        """The idempotency key to send to a provider with the call `name`.
 
-        It is a UUID, the same over every attempt.
-
-        Send it with every outside call, so that the provider can refuse one that arrives after its
-        owner is dead.
+        It is a UUID, the same in every attempt. Send it with every outside call. The provider can
+        then refuse a call that arrives late, after its attempt has died.
         """
         if not name:
             raise ValueError("downstream_key needs a name for the call, such as 'charge'")
@@ -161,7 +160,7 @@ class Operation:
 
 
 def downstream_key(operation_id: str, name: str) -> str:
-    """The key that the call `name` of an operation shows its provider, in every attempt."""
+    """The key that an operation sends to a provider with the call `name`, in every attempt."""
     return str(uuid.uuid5(uuid.UUID(operation_id), name))
 
 
@@ -169,7 +168,7 @@ _current: ContextVar[Operation | None] = ContextVar("oncekey_operation", default
 
 
 def current_operation() -> Operation:
-    """The operation that is being carried out, from anywhere below its handler.
+    """The running operation, from anywhere below its handler.
 
     Raises:
         LookupError: no decorated handler is running.
@@ -185,7 +184,7 @@ def current_operation() -> Operation:
 
 @contextmanager
 def running(operation: Operation) -> Generator[None]:
-    """Make `operation` the current one until the block is left."""
+    """Make `operation` the current one until the block ends."""
     token = _current.set(operation)
     try:
         yield

@@ -1,4 +1,4 @@
-"""`op.outbox`: collects messages, which are written with the operation's completion."""
+"""`op.outbox` collects messages, which are written together with the operation's completion."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
     from oncekey.effects.transaction import Collected
 
-# SQS takes messages of 256 KiB everywhere, and more since 2025; the rest is for attributes.
+# Every SQS queue accepts messages of 256 KiB. The rest is reserved for the other attributes.
 LARGEST_INLINE_PAYLOAD_BYTES = 200_000
 LONGEST_TOPIC = 256
-# Workers believe these: an author's message must not pass for an accepted request.
+# Workers trust messages of these topics, so an author's message must not look like a job's.
 _OUR_TOPICS = "oncekey."
-# DynamoDB's transactions have 100 items at the most.
+# A DynamoDB transaction has at most 100 items.
 _MOST_IN_A_COMMIT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Whose messages they are. `position` counts the commits that went before."""
+    """The operation that the messages belong to. `position` is the number of earlier commits."""
 
     operation_id: str
     operation: str
@@ -45,9 +45,9 @@ class Source:
 class Outbox:
     """Messages of one operation.
 
-    Nothing is sent when one is published. It is written to the outbox table by the transaction that
-    completes the operation, or by `op.commit`; from there a relay sends it to the queue, at least
-    once, under an id that tells repeats apart.
+    Publishing a message does not send it. The transaction that completes the operation, or
+    `op.commit`, writes it to the outbox table. A relay then sends it to the queue at least once.
+    Its id identifies repeats.
     """
 
     def __init__(self, collected: Collected, check: Callable[[str], None], source: Source) -> None:
@@ -56,15 +56,15 @@ class Outbox:
         self._source = source
 
     def publish(self, topic: str, payload: object) -> str:
-        """Collect a message about `topic` with a JSON `payload`; its id.
+        """Collect a message about `topic` with a JSON `payload`, and return its id.
 
-        The id derives from the operation and the message's place in it: the same over every
-        attempt, and of one message only.
+        The id is derived from the operation and the message's place in it. It is unique, and the
+        same in every attempt.
 
         Raises:
-            TransactionInvalid: the payload is no JSON, is nested deeper than 128, has text that is
-                none (a lone surrogate), or is too large without a bucket; the topic is none, or is
-                one of the layer's own (`oncekey.`); or there is no outbox table.
+            TransactionInvalid: the payload is not JSON, is nested deeper than 128, has a lone
+                surrogate, or is too large without a bucket; the topic is not a topic, or begins
+                with `oncekey.`; or there is no outbox table.
         """
         self._check("op.outbox.publish")
         source = self._source
@@ -104,11 +104,11 @@ class Outbox:
 
 
 def kept_apart(message_id: str, owner: str, payload: str) -> StoredRef | None:
-    """Where in the bucket a large `payload` is to be kept; None for one that its message holds."""
+    """The place in the bucket for a large `payload`; None if the message itself can hold it."""
     data = payload.encode("utf-8")
     if len(data) <= LARGEST_INLINE_PAYLOAD_BYTES:
         return None
-    # Under the owner's name, so that a stale one cannot change what another has committed.
+    # The name contains the owner, so that a stale attempt cannot overwrite a committed payload.
     name = f"outbox/{message_id}/{owner}"
     return StoredRef(place=Place.OBJECT, name=name, digest=hashlib.sha256(data).hexdigest())
 
@@ -131,7 +131,7 @@ def _check_topic(topic: str) -> None:
 
 
 def _json(topic: str, payload: object) -> str:
-    """`payload` as every queue takes it, and every worker can read it."""
+    """`payload` as JSON text that every queue accepts and every worker can read."""
     try:
         text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         text.encode("utf-8")
@@ -143,7 +143,7 @@ def _json(topic: str, payload: object) -> str:
     except RecursionError as error:
         raise _too_deep(topic) from error
     except Exception as error:
-        # Whatever the author's objects raise.
+        # The author's objects may raise anything.
         raise TransactionInvalid(
             f"the payload of the message to {topic} is no JSON ({type(error).__name__}): publish"
             " text, numbers, lists and dictionaries"

@@ -1,7 +1,7 @@
-"""Whose proof a `NotExecuted` is: it speaks of the operation that it left, not of those around it.
+"""Which operation a `NotExecuted` covers: the one that raised it, and not the calling operations.
 
-Nothing is written on the exception: an author may raise one object again and again. Each attempt
-remembers which ones have come to it out of an idempotent function below.
+The exception itself is not marked, because an author may raise the same object repeatedly. Instead,
+each attempt remembers the exceptions that came from idempotent functions below it.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, slots=True)
 class Attempting:
-    """An attempt under way, and the proofs that functions below it have given of themselves."""
+    """A running attempt, and the exceptions that came from idempotent functions below it."""
 
     thread: int = field(default_factory=threading.get_ident)
-    # By identity. What is gone cannot be raised again.
+    # By identity. A deleted exception cannot be raised again, so its entry may go.
     _heard: dict[int, weakref.ref[BaseException]] = field(default_factory=dict, repr=False)
 
     def hear(self, error: BaseException) -> None:
-        """`error` has left an idempotent function that this attempt may have called."""
+        """Note that an idempotent function, which this attempt may have called, raised `error`."""
         number, heard = id(error), self._heard
         heard[number] = weakref.ref(error, lambda _gone: heard.pop(number, None))
 
     def is_spent(self, error: BaseException) -> bool:
-        """Whether `error` speaks of a function below."""
+        """Whether `error` came from a function below, so that it proves nothing here."""
         heard = self._heard.get(id(error))
         return heard is not None and heard() is error
 
@@ -57,10 +57,10 @@ def end(attempt: Attempting, token: Token[tuple[Attempting, ...]]) -> None:
 
 
 def leaves_function(error: BaseException) -> None:
-    """`error` is raised to the caller of an idempotent function: it is no proof of theirs.
+    """Note that `error` leaves an idempotent function. It is no proof for the calling attempts.
 
-    A thread that the caller began may know nothing of it. So what leaves a function there may come
-    to any attempt in another thread.
+    In a thread that an attempt started, the attempt is not known. So an error that leaves a
+    function there is noted for every attempt in another thread.
     """
     around: tuple[Attempting, ...] = _around.get()
     if not around:
@@ -73,6 +73,6 @@ def leaves_function(error: BaseException) -> None:
 
 
 def is_spent(error: BaseException) -> bool:
-    """Whether `error` speaks of a function below the attempt at hand."""
+    """Whether `error` came from a function below the current attempt."""
     around = _around.get()
     return bool(around) and around[-1].is_spent(error)

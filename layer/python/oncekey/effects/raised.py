@@ -1,4 +1,4 @@
-"""What an exception says, alone or in a group: `asyncio.TaskGroup` raises groups."""
+"""The meaning of an exception, alone or in a group. `asyncio.TaskGroup` raises groups."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from oncekey.errors import Final, RunStopped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# They end the process, the coroutine or the generator, and say nothing about what was done.
+# They end the process, the coroutine or the generator, and do not tell what was done.
 EXITS = (KeyboardInterrupt, SystemExit, asyncio.CancelledError, GeneratorExit)
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions that `error` is made of: itself, or the members of a group, however deep."""
+    """The exception `error` itself, or all members of a group and of the groups in it."""
     groups = [error]
     while groups:
         each = groups.pop()
@@ -28,8 +28,8 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 def final_in(error: BaseException) -> Final | None:
     """The answer that `error` ends the operation with.
 
-    A group says one only if all of it says the same: beside another failure, or another answer,
-    nobody knows which one is meant.
+    A group gives an answer only if all its members give the same one. With another failure or
+    another answer in it, the answer would be ambiguous.
     """
     if isinstance(error, Final):
         return error
@@ -63,15 +63,15 @@ def ends_all(error: BaseException) -> bool:
 def passed_on(error: BaseException) -> BaseException:
     """`error` as it leaves the protected handler.
 
-    Lambda's runtime answers for any `Exception`, and knows single exits; a group of them would take
-    the sandbox with it. Such a group is left by its first member that is no `Exception`.
+    Lambda's runtime handles any `Exception` and single exits, but a group of exits would end the
+    sandbox. Such a group is replaced by its first member that is not an `Exception`.
     """
     if isinstance(error, Exception) or not isinstance(error, BaseExceptionGroup):
         return error
     others = _ending_all(error)
     if others:
         return min(others, key=_rank)
-    # Beside stops, which are answered, or stops alone.
+    # Stops are answered, so only the other members count, unless there are none.
     exceptions = error.subgroup(Exception)
     return next(leaves(error)) if exceptions is None else exceptions
 
@@ -82,7 +82,7 @@ def _ending_all(error: BaseException) -> list[BaseException]:
 
 
 def _rank(error: BaseException) -> int:
-    # The process's end before the task's, and both before what an author has made up.
+    # First the exits of the process, then those of a task, then other types.
     kinds = [isinstance(error, kind) for kind in EXITS]
     return kinds.index(True) if any(kinds) else len(EXITS)
 

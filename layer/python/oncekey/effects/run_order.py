@@ -1,7 +1,7 @@
-"""The order of an attempt's steps and recovery points, held against what is on record.
+"""The order of an attempt's steps and recovery points, compared with the record.
 
-A resumed run must meet its finished steps by the same names at the same places: otherwise the code
-has changed between the releases, and no result on record can be trusted to be the right one.
+A resumed run must reach its finished steps with the same names at the same places. Otherwise the
+code has changed between releases, and the results on record may belong to other steps.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ LONGEST_NAME = 64
 
 @dataclass(slots=True)
 class RunOrder:
-    """The names met so far, in their order; `done` are those that have come to their end."""
+    """The names reached so far, in their order. `done` are those that have ended."""
 
     _names: list[str] = field(default_factory=list)
     _done: set[str] = field(default_factory=set)
 
     def reach(self, name: str, steps: Steps, *, is_commit: bool) -> str | None:
-        """Come to the step or commit `name`; what does not fit about it, if anything.
+        """Reach the step or commit `name`. Returns why it does not fit the record, or None.
 
-        A step that has not finished may be reached again: it keeps its place.
+        A step that has not finished may be reached again and keeps its place.
 
         Raises:
-            EffectMisused: the name is none, or the step has already been done in this run.
+            EffectMisused: the name is invalid, or the step has already been done in this run.
         """
         if not _is_name(name):
             raise EffectMisused(
@@ -69,7 +69,7 @@ class RunOrder:
         return None
 
     def finish(self, name: str) -> None:
-        """The step has come to its end in this run."""
+        """The step has ended in this run."""
         self._done.add(name)
 
     def position_of(self, name: str) -> int:
@@ -77,7 +77,7 @@ class RunOrder:
         return self._names.index(name)
 
     def missed(self, steps: Steps) -> str | None:
-        """What is on record and was not met in this run, in a sentence."""
+        """A sentence that names the steps on record that this run did not reach; None if none."""
         names = [step.name for step in steps.finished if step.name not in self._names]
         if not names:
             return None
@@ -90,5 +90,5 @@ class RunOrder:
 def _is_name(name: object) -> bool:
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
         return False
-    # A lone surrogate could not be read back.
+    # A name with a lone surrogate could not be read back.
     return not any("\ud800" <= letter <= "\udfff" for letter in name)

@@ -1,4 +1,4 @@
-"""Results of steps on record: how they are kept, and how they are given again."""
+"""The results of steps on record: how they are stored and read."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Found:
     final: Final | None = field(default=None, repr=False)
 
     def given(self) -> Any:
-        """The result as the step gave it: returned, or `Final` raised."""
+        """The result as the step gave it. It is returned, or raised if it is a `Final`."""
         if self.final is not None:
             raise self.final
         return self.value
 
 
 async def found(step: FinishedStep, budget: Budget, clock: Clock) -> Found:
-    """The result of a finished step, from wherever it is kept.
+    """The result of a finished step, from the record, its companion or the bucket.
 
     Raises:
-        AnswerDamaged: it has none that could be given again.
+        AnswerDamaged: the result is missing, damaged or was never stored.
         StoreError: the store did not answer.
     """
     blob = None
@@ -54,10 +54,10 @@ async def found(step: FinishedStep, budget: Budget, clock: Clock) -> Found:
 async def kept(
     text: str | None, name: str, record: Record, budget: Budget, clock: Clock, *, has_bucket: bool
 ) -> StoredAnswer:
-    """What stands in the record for the result of step `name`, after it has been kept.
+    """What the record stores for the result of step `name`, after a large result was stored.
 
     Raises:
-        StoreError: it could not be kept.
+        StoreError: it could not be stored.
     """
     stored: StoredAnswer = NotKept("its result has no form that can be stored")
     if text is not None:
@@ -73,7 +73,7 @@ def final_text(final: Final) -> str:
     """`Final` as the result of the step that raised it.
 
     Raises:
-        TypeError: its body has no form that can be stored.
+        TypeError: its body cannot be stored.
     """
     return encode([final.status, final.body, final.headers, final.commit])
 

@@ -1,4 +1,4 @@
-"""Why an attempt at a recorded operation must not go on."""
+"""Why an attempt of a recorded operation must not continue."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class StopReason(StrEnum):
-    """What stands in the way."""
+    """The reason of a stop, as the log shows it."""
 
     LOST = "ownership-lost"  # another attempt, or a settlement, has the record
     STORE = "not-confirmed"  # the store did not confirm a checkpoint or a commit
-    INTERRUPTED = "interrupted"  # a step or commit was left before its end was told
+    INTERRUPTED = "interrupted"  # a step or commit was left before the handler got its result
     NO_TIME = "no-time-left"  # the lease is over
     STEPS_CHANGED = "steps-changed"  # the code does not fit what is on record
-    RESULT_LOST = "step-result-lost"  # a finished step has no result that could be given again
+    RESULT_LOST = "step-result-lost"  # the result of a finished step cannot be read
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Why the attempt ends. `met` is the record that refused it, `error` the store's last word."""
+    """Why the attempt ends. `met` is the record that refused a write, `error` the last failure."""
 
     reason: StopReason
     why: str = ""

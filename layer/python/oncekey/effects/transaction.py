@@ -1,4 +1,4 @@
-"""`op.transaction`: collects business writes, which are applied with the operation's completion."""
+"""`op.transaction` collects business writes, which are applied with the operation's completion."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from oncekey.record.message import Message
     from oncekey.store.dynamodb.author_writes import Condition, Values
 
-# DynamoDB takes 100 actions; the record's own is one, the item of a large answer another.
+# A DynamoDB transaction has at most 100 actions. One is the record's, one a large answer's.
 MOST_ITEMS = 98
-# The record itself, and the names of what is added.
+# The size of the record itself, and of the names of the added attributes.
 _RECORD_BYTES = 4_096
 _NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(slots=True)
 class Collected:
-    """What a run has collected since its last commit."""
+    """The writes and messages that a run has collected since its last commit."""
 
     writes: list[BusinessWrite] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
@@ -36,25 +36,25 @@ class Collected:
 
     @property
     def size_bytes(self) -> int:
-        """What the transaction holds so far."""
+        """The size of the collected writes and messages."""
         writes = sum(write.size_bytes for write in self.writes)
         return writes + sum(message.size_bytes for message in self.messages)
 
     def take(self) -> Collected:
-        """Everything collected so far; nothing is left."""
+        """Remove and return everything collected so far."""
         taken = Collected(self.writes, self.messages)
         self.writes, self.messages = [], []
         return taken
 
     def fits(self, added_bytes: int) -> bool:
-        """Whether so much more goes into the same transaction."""
+        """Whether the transaction has room for one more item of this size."""
         return self.size_bytes + added_bytes + _RECORD_BYTES <= LARGEST_TRANSACTION_BYTES
 
     def check(self, what: object, added_bytes: int) -> None:
-        """Whether one more, `what`, fits.
+        """Check that one more item, `what`, fits.
 
         Raises:
-            TransactionInvalid: it does not.
+            TransactionInvalid: it does not fit.
         """
         if len(self.writes) + len(self.messages) >= MOST_ITEMS:
             raise TransactionInvalid(
@@ -76,18 +76,18 @@ class Collected:
 
 
 class Transaction:
-    """Business writes of one operation, in tables of your own, in its account and Region.
+    """Business writes of one operation to your own tables, in the record's account and Region.
 
-    Nothing is sent when they are collected. A final answer, or `op.commit`, applies all of them in
-    one transaction together with the operation's record: either all of it happens or nothing, and
-    never twice, whatever is retried or taken over. Items, keys and values are plain Python values
-    as boto3's resource takes them (Decimal, not float). A condition is an expression or boto3's
-    `Attr(...)`; `otherwise` is the answer if it does not hold.
+    Collecting a write does not send it. A final answer, or `op.commit`, applies all collected
+    writes in one transaction together with the operation's record. Either all of them are applied
+    or none, and never twice, also after retries and takeovers. Items, keys and values are plain
+    Python values as in boto3's resource (Decimal, not float). A condition is an expression or
+    boto3's `Attr(...)`. `otherwise` is the answer if the condition does not hold.
     https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
 
-    Each raises `TransactionInvalid` for what no transaction can hold, as far as it can be seen
-    (that two puts are of one item, only DynamoDB finds), `EffectMisused` inside a step, and
-    TypeError for a value that DynamoDB has no form for.
+    Each method raises `TransactionInvalid` for a write that does not fit into the transaction,
+    `EffectMisused` inside a step, and TypeError for a value that DynamoDB cannot store. Two puts of
+    the same item are detected by DynamoDB only.
     """
 
     def __init__(self, collected: Collected, check: Callable[[str], None]) -> None:
@@ -104,7 +104,7 @@ class Transaction:
         values: Values = _NOTHING,
         otherwise: Final | None = None,
     ) -> None:
-        """Put `item`, whole, in place of what is there, if `condition` holds."""
+        """Put `item` in place of an existing item, if `condition` holds."""
         parameters = {"Item": low_level(item)}
         self._add("put", table, parameters, condition, names, values, otherwise)
 
@@ -119,7 +119,7 @@ class Transaction:
         values: Values = _NOTHING,
         otherwise: Final | None = None,
     ) -> None:
-        """Change the item of `key` by an update expression, if `condition` holds."""
+        """Change the item with `key` by an update expression, if `condition` holds."""
         parameters = {"Key": low_level(key), "UpdateExpression": expression}
         self._add("update", table, parameters, condition, names, values, otherwise)
 
@@ -133,7 +133,7 @@ class Transaction:
         values: Values = _NOTHING,
         otherwise: Final | None = None,
     ) -> None:
-        """Delete the item of `key`, if `condition` holds."""
+        """Delete the item with `key`, if `condition` holds."""
         parameters = {"Key": low_level(key)}
         self._add("delete", table, parameters, condition, names, values, otherwise)
 
@@ -147,7 +147,7 @@ class Transaction:
         values: Values = _NOTHING,
         otherwise: Final | None = None,
     ) -> None:
-        """Write nothing; let all be applied only if `condition` holds for the item of `key`."""
+        """Write nothing, but refuse the transaction unless the item with `key` fits `condition`."""
         parameters = {"Key": low_level(key)}
         self._add("check", table, parameters, condition, names, values, otherwise)
 
@@ -196,7 +196,7 @@ class Transaction:
 
 
 def _same_item(one: BusinessWrite, other: BusinessWrite) -> bool:
-    # A put names no key; that of another action on the table says which attributes are it.
+    # A put names no key. The key of another action on the table says which attributes form it.
     key = one.key or other.key
     if key is None:
         return False

@@ -1,4 +1,4 @@
-"""How the operation object is used in one run: whether at all, and what is under way."""
+"""Checks how one run uses the operation object, and tracks its running step."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from oncekey.errors import EffectMisused
 
 @dataclass(slots=True)
 class UsageGuard:
-    """What the run has asked for. `open_step` is the step or commit under way.
+    """The use of the operation object in one run. `open_step` is the running step or commit.
 
-    An exception may leave a step at any point of its way: a signal's handler raises wherever the
-    thread is. So a step counts as `untold` from its beginning, until the handler is given what
-    became of it; no code has to run for a step that was left behind to be noticed.
+    An exception may leave a step at any point, because a signal handler can raise anywhere. So a
+    step counts as `untold` from its beginning until the handler gets its result. No code needs to
+    run to detect a step that was left.
     """
 
     is_used: bool = False
     open_step: str | None = None
-    # The step or commit whose end the handler has not been given.
+    # The step or commit whose result the handler has not got.
     untold: str | None = None
-    # Whether another one was begun after one that was left untold.
+    # Whether another step or commit was begun after one that was left untold.
     was_left: bool = False
     # Whether the handler has ended.
     is_over: bool = False
-    # Two threads may ask at once. The same thread may ask again, from a signal's handler.
+    # Two threads may call at once. The same thread may call again from a signal handler.
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     @property
     def is_left(self) -> bool:
-        """Whether a step or commit was begun and never came to an end that was told."""
+        """Whether a step or commit was begun, and the handler never got its result."""
         return self.was_left or self.untold is not None or self.open_step is not None
 
     def check_outside_step(self, what: str) -> None:
-        """Whether `what` may be asked for now.
+        """Check that `what` may be used now.
 
         Raises:
-            EffectMisused: the handler has ended, or a step or commit is under way. What is asked
-                for inside a step is not asked for when the step is on record, and a second effect
-                at the same time could not be told from the first.
+            EffectMisused: the handler has ended, or a step or commit is running. A resumed run
+                skips the finished step, and so would skip `what` inside it. Of two effects at the
+                same time, the record could not say which one happened.
         """
         self.is_used = True
         if self.is_over:
@@ -55,11 +55,11 @@ class UsageGuard:
             )
 
     def note_key(self, name: str) -> None:
-        """A downstream key is asked for.
+        """Check that the downstream key of `name` may be used now.
 
         Raises:
-            EffectMisused: in a step, under another name than its own: it would be that of a second
-                effect, and the step's resolver could not look for it.
+            EffectMisused: a step with another name is running. The key would belong to a second
+                effect, which the step's resolver could not look up.
         """
         self.is_used = True
         if self.open_step is not None and name != self.open_step:
@@ -70,10 +70,10 @@ class UsageGuard:
             )
 
     def open(self, name: str, what: str) -> None:
-        """The step or commit `name` is under way, until it is told or left.
+        """Begin the step or commit `name`. It runs until `tell` or `leave`.
 
         Raises:
-            EffectMisused: as for `check_outside_step`; of two threads one is refused.
+            EffectMisused: as for `check_outside_step`. Of two threads, one is refused.
         """
         with self._lock:
             self.check_outside_step(what)
@@ -82,11 +82,11 @@ class UsageGuard:
             self.untold = name
 
     def tell(self) -> None:
-        """The handler is given what became of the step: nothing that can fail may follow."""
+        """The handler gets the step's result. No code that can fail may follow."""
         self.untold = None
         self.open_step = None
 
     def leave(self, untold: str | None) -> None:
-        """The step is left by an exception; `untold` names it where its end came and got lost."""
+        """An exception leaves the step. `untold` names it if its result was lost."""
         self.untold = untold or self.untold
         self.open_step = None

@@ -1,12 +1,12 @@
-"""Powertools' responses as the proxy answers that are stored, and back.
+"""Powertools' responses as proxy answers, which are stored, and back.
 
-What is stored is the answer as the resolver would send it, but for what the resolver adds for one
-request: CORS headers for its origin, Cache-Control, and gzip where its client accepts that. A
-replay becomes a response again before the resolver adds them, so they come out as they would on a
-first answer to the same request. `compress`, which no proxy answer has, is stored beside it.
+The stored answer is the one that the resolver sends, without the parts that depend on the request:
+CORS headers for its origin, Cache-Control, and gzip if its client accepts it. The resolver adds
+these to a replay as it does to a first answer. `compress`, which is not a part of a proxy answer,
+is stored with it.
 
-Some of what is used here is private in Powertools: nothing public gives a resolver's serializer,
-its answer to an exception, or the routes that it knows.
+This module uses some private names of Powertools, because no public name gives a resolver's
+serializer, its answer to an exception, or its routes.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
     from oncekey.http.answer import Answer
 
-# Raised below a middleware these say that the route's own answer does not fit its declared type:
-# requests are validated before any middleware runs.
+# Requests are validated before any middleware runs. So below a middleware, these exceptions mean
+# that the route's answer does not fit its declared type.
 _MISFITS = (RequestValidationError, ResponseValidationError)
 
 
 class _SentCookie(Cookie):
-    """A cookie that was written before, and is written the same again."""
+    """A cookie that is written again with its stored text."""
 
     def __init__(self, text: str) -> None:
         name, _, value = text.partition(";")[0].partition("=")
@@ -56,19 +56,19 @@ class _SentCookie(Cookie):
 
 
 def response_from(app: ApiGatewayResolver, returned: Any) -> Response[Any]:
-    """The response that `returned`, by a route or a middleware, stands for."""
+    """The response for the value `returned` by a route or a middleware."""
     response: Any = app._to_response(returned)  # noqa: SLF001 -- see the top of this module
     assert isinstance(response, Response), "an HTTP resolver makes no other responses"
     return response
 
 
 def answer_of(app: ApiGatewayResolver, response: Response[Any]) -> Answer:
-    """The answer that `response` is sent as.
+    """The answer that the resolver sends for `response`.
 
     Raises:
-        Exception: what the resolver's serializer raises.
+        Exception: any exception of the resolver's serializer.
     """
-    # A builder that knows no route adds nothing to the response.
+    # A builder without a route adds nothing to the response.
     builder: ResponseBuilder[Any] = ResponseBuilder(response, app._serializer)  # noqa: SLF001
     answer: Answer = builder.build(app.current_event)
     if response.compress is not None:
@@ -77,12 +77,12 @@ def answer_of(app: ApiGatewayResolver, response: Response[Any]) -> Answer:
 
 
 def response_of(answer: Mapping[str, Any]) -> Response[Any]:
-    """The response that is sent as `answer`, in whichever shape that was stored."""
-    # However they were sent, the resolver sends cookies as its own event wants them.
+    """The response that the resolver sends as `answer`, whose event may have had another shape."""
+    # The resolver writes cookies in the form of its own event.
     unified = with_cookies_for(dict(answer), Shape.PAYLOAD_2)
     many: dict[str, list[str]] = dict(unified.get("multiValueHeaders") or {})
     cookies = unified.get("cookies") or []
-    # A number, as of `Final(429, headers={"Retry-After": 5})`, is a line of text to a gateway.
+    # A gateway sends a number, as in `Final(429, headers={"Retry-After": 5})`, as text.
     single = {
         name: str(value)
         for name, value in (answer.get("headers") or {}).items()
@@ -98,7 +98,7 @@ def response_of(answer: Mapping[str, Any]) -> Response[Any]:
     if answer.get("isBase64Encoded"):
         content = _decoded(answer.get("body"))
         if content is None or response.is_json():
-            # Bytes of this type would be serialised as JSON once more.
+            # Otherwise the resolver would serialise these bytes as JSON again.
             response.base64_encoded = True
         else:
             response.body = content
@@ -106,10 +106,10 @@ def response_of(answer: Mapping[str, Any]) -> Response[Any]:
 
 
 def answer_to_exception(app: ApiGatewayResolver, route: Route, error: Exception) -> Answer | None:
-    """What Powertools answers where `route` raises `error`; None where it lets it through.
+    """Powertools' answer if `route` raises `error`; None if Powertools does not handle it.
 
-    None as well for a misfit between the route's answer and its declared type: the answer that
-    Powertools gives then says nothing of what was done.
+    It is also None if the route's answer does not fit its declared type: Powertools' 422 does not
+    tell what the route has done.
     """
     if isinstance(error, _MISFITS):
         return None
@@ -118,21 +118,21 @@ def answer_to_exception(app: ApiGatewayResolver, route: Route, error: Exception)
 
 
 def cause_of(error: Exception) -> BaseException:
-    """What was raised, without what `Depends()` wraps around it."""
+    """The exception without the one that `Depends()` wraps around it."""
     if isinstance(error, _WRAPPERS) and error.__cause__ is not None:
         return error.__cause__
     return error
 
 
 def matched_route(app: ApiGatewayResolver) -> Route | None:
-    """The route that the request was matched with; None for the resolver's own (404, preflight)."""
+    """The route that matches the request; None for the resolver's own routes (404, preflight)."""
     route: Route = app.context["_route"]
     known = [*app._static_routes, *app._dynamic_routes]  # noqa: SLF001
     return route if any(route is other for other in known) else None
 
 
 def _decoded(body: Any) -> bytes | None:
-    """The bytes that are sent as `body`; None if there are none that come out as it is."""
+    """The bytes whose base64 is exactly `body`; None if there are none."""
     if not isinstance(body, str):
         return None
     try:

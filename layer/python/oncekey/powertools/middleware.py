@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     Next = Callable[[ApiGatewayResolver], Any]
 
 _OPTIONS = [option.name for option in fields(idempotent) if option.name != "operation"]
-# The event that a middleware around this one protects. Its operation's name would not do: a route
-# may send another request to the same route.
+# The event that an outer middleware protects. The operation's name cannot identify it, because a
+# route may send another request to the same route.
 _protected_event: ContextVar[object] = ContextVar("oncekey_protected_event", default=None)
 
 
@@ -69,29 +69,28 @@ _protected_event: ContextVar[object] = ContextVar("oncekey_protected_event", def
 class idempotent_route(idempotent):  # noqa: N801 -- written like the decorator
     """Make routes of a Powertools resolver safe to retry: every Idempotency-Key takes effect once.
 
-    A middleware with the options and promises of `idempotent`, but for `operation`: that is the
-    route which Powertools matched, such as `POST /payments/{payment_id}`, with the prefix of its
-    router and without what `strip_prefixes` took away. It serves `APIGatewayHttpResolver`,
-    `APIGatewayRestResolver`, `ALBResolver` and `LambdaFunctionUrlResolver`, by `resolve` and by
-    `resolve_async`.
+    The middleware has the options and guarantees of `idempotent`, except `operation`. The operation
+    is the route that Powertools matched, such as `POST /payments/{payment_id}`, with the prefix of
+    its router and without the prefix that `strip_prefixes` removed. It works in
+    `APIGatewayHttpResolver`, `APIGatewayRestResolver`, `ALBResolver` and
+    `LambdaFunctionUrlResolver`, with `resolve` and `resolve_async`.
 
-    A route's own one takes the place of one for all routes (`app.use`), with its own options. Of
-    several that are left, the outermost protects, and the others let the request pass. Requests
-    that match no route, and CORS preflights, always pass. A handler that calls the resolver must
-    not be under `@idempotent` for the same operation: the key would be in use when the route asks
-    for it, and every request be refused.
+    A middleware of one route replaces one for all routes (`app.use`), with its own options. If
+    several remain, the outermost protects the request, and the others pass it on. Requests that
+    match no route, and CORS preflights, are always passed on. A handler that calls the resolver
+    must not be decorated with `@idempotent` for the same operation. Its key would already be in use
+    for the route, and every request would be refused.
 
-    Middlewares before this one run for every request, and what they change in a response is not
-    stored. Those after it, and the route, run only where the operation does. The answers that
-    `before_store`, `store_when` and `upgrade_response` see are proxy answers as the resolver sends
-    them, before CORS headers, Cache-Control and compression.
+    Middlewares before this one run for every request, and their changes to a response are not
+    stored. Middlewares after it, and the route, run only if the operation runs. `before_store`,
+    `store_when` and `upgrade_response` get proxy answers as the resolver sends them, before CORS
+    headers, Cache-Control and compression.
 
-    What Powertools answers for an exception (`BadRequestError`, or what an `exception_handler`
-    takes) is an answer of the route, judged by its status like one that was returned: a 4xx is
-    final and stored, a 5xx is not. `Final` and what proves that nothing happened (`NotExecuted`,
-    `not_executed`) come first, whatever handler there is for them. What Powertools has no answer
-    for is recorded and raised; so is an answer that does not fit the type that the route declares,
-    because the 422 it becomes is not what the route has answered.
+    If Powertools has an answer for an exception (`BadRequestError`, or an `exception_handler`), it
+    counts as the route's answer. Its status decides: a 4xx is final and stored, a 5xx is not.
+    `Final` and the proofs that nothing happened (`NotExecuted`, `not_executed`) are handled before
+    any `exception_handler`. Any other exception is recorded and raised. So is an answer that does
+    not fit the route's declared type, because Powertools' 422 is not the route's answer.
 
     Raises:
         ConfigurationError: an option is wrong; the message names every fault.
@@ -117,16 +116,16 @@ class idempotent_route(idempotent):  # noqa: N801 -- written like the decorator
 
     @property
     def __name__(self) -> str:
-        """What Powertools calls this middleware when it is asked to debug."""
+        """The name of this middleware in Powertools' debug output."""
         return "idempotent_route"
 
     def __call__(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride] -- a middleware decorates nothing
         self, app: ApiGatewayResolver, next_middleware: Next
     ) -> Response[Any]:
-        """Answer the request: by what is behind this under a lease, by replaying, or by refusing.
+        """Answer the request: run the route under a lease, replay its answer, or refuse.
 
-        Raises whatever an attempt raised that Powertools has no answer for; its record has been
-        written first.
+        Raises an attempt's exception if Powertools has no answer for it. The record has then been
+        written.
         """
         route = matched_route(app)
         event = app.current_event.raw_event
@@ -156,7 +155,7 @@ class idempotent_route(idempotent):  # noqa: N801 -- written like the decorator
 
 
 class _Attempt:
-    """Runs what is behind the middleware, once, and says what it came to."""
+    """Runs the middlewares and the route behind this one, once, and makes the answer."""
 
     def __init__(
         self, bound: HttpOperation, app: ApiGatewayResolver, route: Route, next_middleware: Next
@@ -165,11 +164,11 @@ class _Attempt:
         self._app = app
         self._route = route
         self._next_middleware = next_middleware
-        # Why an answer that the route gave has no form in which it can be sent.
+        # The error that the resolver raised when it serialised the route's answer.
         self.unsendable: Exception | None = None
 
     def run(self, event: Any, _context: Any, operation: Operation) -> Any:
-        """The answer of the route; its untouched response where it runs unprotected."""
+        """The answer of the route, or its unchanged response if it runs unprotected."""
         try:
             with _protecting(event if operation.protected else None):
                 returned = self._next_middleware(self._app)
@@ -185,23 +184,23 @@ class _Attempt:
             if answer is None:
                 raise
             if operation.records_effects:
-                # An exception applies nothing, whatever answer there is for it.
+                # After an exception, no collected write is applied, even if there is an answer.
                 operation.discard()
             return answer
         response = response_from(self._app, returned)
         if not operation.protected:
             return response
         if is_our_refusal(response.body):
-            # The route passes on what another operation answered, as a whole.
+            # The route returned the whole answer of another operation.
             return response.body
         return self._sendable(response)
 
     def _sendable(self, response: Response[Any]) -> Answer:
         try:
             return answer_of(self._app, response)
-        except Exception as error:  # noqa: BLE001 -- the work is done: its record comes first
+        except Exception as error:  # noqa: BLE001 -- the work is done, so the record is written first
             self.unsendable = error
-            # No answer of this form can be stored either, but it says that the route has ended.
+            # This answer cannot be stored either, but it records that the route has ended.
             return {"statusCode": response.status_code, "body": error}
 
 

@@ -1,4 +1,4 @@
-"""For tests, ours and yours: a store in memory, and a clock that moves when it is told to."""
+"""A store in memory and a manual clock, for the library's tests and for yours."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""For tests, ours and yours: a store in memory, and a clock that moves when it is told to."""
+"""The store in memory and the manual clock."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class MemoryStore:
-    """A store in memory: the transitions as they are defined, with nothing between.
+    """A store in memory that applies the transitions directly.
 
-    It serves one process and forgets everything at its end; it is the reference that the DynamoDB
-    store is tested against.
+    It serves one process, and its records are lost when the process ends. The DynamoDB store is
+    tested against it.
 
-    It has no tables of yours: committed business writes are listed in `writes`, in their order, and
-    published messages in `messages`. `holds` says whether the condition of a write holds; every one
-    does by default. Where your expressions matter, use moto and `DynamoDBStore`.
+    It does not have your tables. `writes` lists the committed business writes in their order, and
+    `messages` the published messages. `holds` says whether the condition of a write holds; by
+    default, every condition does. To test your expressions, use moto and `DynamoDBStore`.
     """
 
     call_timeout_ms = 0
@@ -46,7 +46,7 @@ class MemoryStore:
         self.writes: list[BusinessWrite] = []
         self.messages: list[Message] = []
         self._holds = holds
-        # A condition and its write are one step, between threads too.
+        # A condition and its write are one atomic step between threads, too.
         self._lock = threading.Lock()
         self.blobs: dict[str, bytes] = {}
         self._most_due_shards = 0
@@ -101,7 +101,7 @@ class MemoryStore:
         return self.counters.get(name)
 
     def save(self, blob: Blob) -> None:
-        """See `oncekey.store.store.Store.keep`."""
+        """See `oncekey.store.store.Store.save`."""
         self.blobs[blob.at.name] = blob.data
 
     def fetch(self, at: StoredRef) -> bytes | None:
@@ -140,9 +140,9 @@ class MemoryStore:
 
 
 class ManualClock:
-    """A clock that moves when `advance` is called or somebody pauses.
+    """A clock that moves only when `advance` or `pause` is called.
 
-    It draws owners and operation ids in sequence.
+    Its owners and operation ids are numbered in sequence.
     """
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
@@ -170,7 +170,7 @@ class ManualClock:
         return f"owner-{self._next()}"
 
     def new_operation_id(self) -> str:
-        """UUIDs that end in the number drawn."""
+        """UUIDs that end in the sequence's next number."""
         return f"00000000-0000-4000-8000-{self._next():012d}"
 
     def _next(self) -> int:

@@ -1,4 +1,4 @@
-"""Webhooks: signature first, then the event once."""
+"""Webhooks: the signature is checked first, and then each event is accepted once."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Taking an event on: its completed record and its message, in one transaction."""
+"""Accepting an event: its completed record and its message are written in one transaction."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from oncekey.store.store import Store
     from oncekey.webhooks.delivery import Publish
 
-# What is stored of the answer: every repeat gets a 200 of its own.
+# The stored answer. Every repeat gets its own 200.
 _STORED_ANSWER = '{"statusCode":200}'
 
 
 class Receipt(Enum):
-    """What became of a delivery."""
+    """The outcome of a delivery."""
 
-    TAKEN_ON = auto()
+    ACCEPTED = auto()
     REPEAT = auto()
     IGNORED = auto()
     NOT_SEEN = auto()
@@ -41,7 +41,7 @@ class Receipt(Enum):
 def completed_record(
     identity: Identity, clock: Clock, *, operation_id: str, owner: str, retention_s: int
 ) -> Record:
-    """The record of an event that is taken on now. Nothing of it is left to be done here."""
+    """The record of an event that is accepted now. It is completed: a worker does the work."""
     now_ms = clock.now_ms()
     policy = Policy(encoding=Encoding.HTTP, retention_s=retention_s)
     return Record(
@@ -52,7 +52,7 @@ def completed_record(
         operation=identity.operation,
         key=identity.key,
         operation_id=operation_id,
-        # That of a call whose key says it all: an event is told by its id alone.
+        # The fingerprint of a call without arguments: only the event's id identifies it.
         fingerprint=selected_fingerprint(None).current,
         owner=owner,
         attempt=1,
@@ -70,7 +70,7 @@ def collected(published: Publish, record: Record, store: Store) -> Collected:
     """The message of `record`'s event, checked.
 
     Raises:
-        TransactionInvalid: its payload is no JSON, or too large without a bucket.
+        TransactionInvalid: its payload is not JSON, or is too large without a bucket.
     """
     messages = Collected()
     source = Source(
@@ -87,15 +87,15 @@ def collected(published: Publish, record: Record, store: Store) -> Collected:
     return messages
 
 
-async def take_on(record: Record, messages: Collected, budget: Budget, clock: Clock) -> Receipt:
-    """Write `record` and its message, unless the event is on record already.
+async def accept(record: Record, messages: Collected, budget: Budget, clock: Clock) -> Receipt:
+    """Write `record` and its message, unless the event is already on record.
 
-    When it returns `TAKEN_ON`, both are durable, whatever answers were lost on the way, and the
-    message will be sent; a `REPEAT` has written nothing.
+    When it returns `ACCEPTED`, both are durable, and the message will be sent. When it returns
+    `REPEAT`, nothing was written.
 
     Raises:
-        StoreError: the store did not answer within `budget`, or will not take it. Both may have
-            been written, or neither; the next delivery finds out.
+        StoreError: the store did not answer within `budget`, or refused the write. Both may have
+            been written, or neither. The next delivery of the event is then a repeat, or accepted.
     """
     for blob in claimed(messages.messages):
         await retry.save(blob, budget, clock)
@@ -108,23 +108,23 @@ async def take_on(record: Record, messages: Collected, budget: Budget, clock: Cl
     match reply:
         case Written():
             telemetry.accepted(record, clock.now_ms())
-            return Receipt.TAKEN_ON
+            return Receipt.ACCEPTED
         case Refused(record=Record() as met) if met.owner == record.owner:
-            # Ours has landed, and its answer was lost.
-            return Receipt.TAKEN_ON
+            # Our own write was applied, and its reply was lost.
+            return Receipt.ACCEPTED
         case Refused(record=Record(status=Status.COMPLETED) as met):
             telemetry.replayed(met, clock.now_ms())
             return Receipt.REPEAT
         case Refused(record=Record() as met):
-            # A 2xx would lose the event: nobody has published it.
+            # A 2xx would lose the event, because its message was not written.
             webhook_telemetry.foreign_record(met.operation, met.status)
             raise StoreError("the record is no webhook's", transient=False)
         case _:
-            raise StoreError("the event cannot be taken on", transient=False)
+            raise StoreError("the event cannot be accepted", transient=False)
 
 
 async def is_on_record(identity: Identity, budget: Budget, clock: Clock) -> Receipt:
-    """`REPEAT` if the event was taken on before, else `NOT_SEEN`.
+    """`REPEAT` if the event was accepted before, else `NOT_SEEN`.
 
     Raises:
         StoreError: the store did not answer within `budget`.

@@ -1,4 +1,4 @@
-"""What a sender of webhooks is answered."""
+"""The answers to a sender of webhooks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from oncekey.http.event import HttpRequest
     from oncekey.settings import Settings
 
-_AGAIN = "The event was not taken on, or that is not confirmed. Send it again; it counts once."
-_STATUSES = {Receipt.TAKEN_ON: "accepted", Receipt.REPEAT: "repeat", Receipt.IGNORED: "ignored"}
+_AGAIN = "The event was not accepted, or this is not confirmed. Send it again; it counts once."
+_STATUSES = {Receipt.ACCEPTED: "accepted", Receipt.REPEAT: "repeat", Receipt.IGNORED: "ignored"}
 
 
 def answered(receipt: Receipt, request: HttpRequest) -> Answer:
-    """The 200 that says that the event need not be sent again, and why."""
+    """The 200 after which the event need not be sent again. Its body says why."""
     headers = {"Content-Type": "application/json"}
     if receipt is Receipt.REPEAT:
         headers["Idempotent-Replayed"] = "true"
@@ -32,7 +32,7 @@ def answered(receipt: Receipt, request: HttpRequest) -> Answer:
 def our_refusal(
     code: str, request: HttpRequest, settings: Settings, after_ms: int = RETRY_SOON_MS
 ) -> Answer:
-    """The 503 that makes the sender send the event again."""
+    """The 503 after which the sender sends the event again."""
     return problem(code, request, settings, detail=_AGAIN, retry_after_ms=after_ms)
 
 
@@ -44,7 +44,7 @@ def problem(
     detail: str,
     retry_after_ms: int | None = None,
 ) -> Answer:
-    """The answer for the problem `code`, whose status says whether to send the event again."""
+    """The answer for the problem `code`. Its status says whether to send the event again."""
     base = settings.problem_base
     answer = IETF.refusal(code, base=base, detail=detail, retry_after_ms=retry_after_ms)
     return with_headers(answer, {}, request.shape)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from oncekey.webhooks.delivery import Delivery, Publish
     from oncekey.webhooks.signatures import Scheme, SecretsSource
 
-# Stripe sends an event again for three days by itself, and for up to thirty when told to.
+# Stripe resends an event for three days by itself, and for up to thirty days on request.
 # https://docs.stripe.com/webhooks
 _RETENTION = timedelta(days=31)
 
@@ -38,39 +38,40 @@ _RETENTION = timedelta(days=31)
 )
 @dataclass(frozen=True, kw_only=True)
 class webhook:  # noqa: N801 -- written as a decorator
-    """Take every event of a provider on once, whenever and however often it is sent.
+    """Accept every event of a provider once, however often it is sent.
 
-    The function gets a `Delivery`, and returns `Publish(topic, payload)`, or None for an event that
-    is nothing to it. It is pure: it decides, and does nothing, because it is called again for every
-    repeat. What is decorated with this is a Lambda handler of HTTP events.
+    The decorated function is a Lambda handler of HTTP events. Your function gets a `Delivery`. It
+    returns `Publish(topic, payload)`, or None to ignore the event. It must be pure, because it is
+    called again for every repeat.
 
-    The signature is judged first, over the raw body; nothing is asked of the store before it holds.
-    Then one transaction writes the record of the event's id, completed, and the message to the
-    outbox, and the sender is answered 200 within four seconds. The work is done by whoever reads
-    the queue. A repeat is a 200 as well, also with another body, and publishes nothing; an event
-    that is ignored leaves no record. What is not signed well, and a signed event that the function
-    cannot read, is a 400, so that the sender keeps it and shows it. While the store is down it is a
-    503, and the sender sends again. Nothing that a sender can send raises.
+    1. The signature is checked over the raw body, before any call to the store.
+    2. One transaction writes the completed record of the event's id, and the message to the outbox.
+    3. The sender gets a 200 within four seconds. The worker that reads the queue does the work.
 
-    With ONCEKEY_DISABLED the signature is judged all the same, and the message is written without a
+    A repeat gets a 200 as well, even with another body, and publishes nothing. An ignored event
+    leaves no record. A wrong signature gets a 400, and so does a signed event that the function
+    cannot read: the sender then keeps the event and shows it. While the store is down, the sender
+    gets a 503 and sends the event again. No request of a sender can make the handler raise.
+
+    With ONCEKEY_DISABLED, the signature is still checked, and the message is written without a
     record.
 
     Args:
-        operation: the name that event ids are bound to, by convention method and route. Renaming it
-            forgets them all.
+        operation: the name that event ids are bound to, by convention method and route. After a
+            change of this name, all earlier ids are unknown.
         scheme: how the sender signs: `StripeSignature()`, `GitHubSignature()`, `ShopifySignature()`
             or `StandardWebhooks()`.
-        tenant: whose event it is: a callable of the delivery, or `single_tenant()`.
-        secrets: what the sender signs with, as bytes; a list while they rotate, the newest first;
-            or a callable that is asked at each request. By default the words of
+        tenant: the tenant of an event: a callable of the delivery, or `single_tenant()`.
+        secrets: the signing secrets as bytes: a list, the newest first, so that they can rotate; or
+            a callable that is called for each request. By default the words of
             ONCEKEY_WEBHOOK_SECRET, or of the Secrets Manager secret that ONCEKEY_WEBHOOK_SECRET_ARN
-            names. Without one the first request raises `ConfigurationError`.
-        event_id: what names the event, in place of the scheme's id: a callable of the delivery. For
-            GitHub and Shopify, whose ids are not signed, where the body has one that is.
-        retention: for how long an id is remembered, 31 days by default, whatever
-            ONCEKEY_RETENTION_S says. It must be longer than the sender sends an event again.
-        problem_base: what a problem's `type` begins with, such as your documentation's address.
-        store: where records and messages are, by default the tables of ONCEKEY_TABLE and
+            names. Without a secret, the first request raises `ConfigurationError`.
+        event_id: a callable of the delivery that returns the event's id, in place of the scheme's
+            id. Use it for GitHub and Shopify, whose ids are not signed, if the body has an id.
+        retention: how long an id is remembered: 31 days by default, independent of
+            ONCEKEY_RETENTION_S. It must be longer than the time for which the sender resends.
+        problem_base: the prefix of a problem's `type`, such as the address of your documentation.
+        store: the store of records and messages, by default the tables of ONCEKEY_TABLE and
             ONCEKEY_OUTBOX_TABLE.
         clock: the source of time and randomness, for tests.
 
@@ -106,10 +107,10 @@ class webhook:  # noqa: N801 -- written as a decorator
     def __call__(
         self, function: Callable[[Delivery], Publish | None], /
     ) -> Callable[[Any, Any], Answer]:
-        """The Lambda handler that takes on what `function` publishes.
+        """The Lambda handler that accepts events and publishes what `function` returns.
 
         Raises:
-            ConfigurationError: it is no plain function of one argument.
+            ConfigurationError: `function` is not a plain function of one argument.
         """
         faults = _function_faults(function)
         if faults:
@@ -129,7 +130,7 @@ class webhook:  # noqa: N801 -- written as a decorator
         def handler(event: Any, context: Any) -> Answer:
             return bound.answer(function, event, context)
 
-        # Callers see a handler: the delivery is ours to give.
+        # The result is a handler of event and context, and not a function of a delivery.
         del handler.__wrapped__
         faults = second_operation(self.operation, function, handler, self.store)
         if faults:
@@ -151,7 +152,7 @@ class webhook:  # noqa: N801 -- written as a decorator
         if isinstance(given, timedelta) and given <= least:
             faults.append(
                 f"retention is {self.retention}: an event is sent again for {least}, and would then"
-                " be taken on twice"
+                " be accepted twice"
             )
         return faults
 

@@ -1,4 +1,4 @@
-"""A webhook as its function sees it, and what the function makes of it."""
+"""The argument and the result of a webhook's function."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """An event whose signature holds.
+    """An event with a valid signature.
 
-    `id` is the same whenever the event is sent, `body` what was signed. What `request` has beside
-    it, such as `X-GitHub-Event`, is signed by no scheme but the id and time of Standard Webhooks.
+    `id` is the same each time the event is sent. `body` is the signed text. The rest of `request`,
+    such as `X-GitHub-Event`, is not signed, except the id and time of Standard Webhooks.
     """
 
     id: str
@@ -27,7 +27,8 @@ class Delivery:
         """The body's JSON.
 
         Raises:
-            RequestRefused: it is none. Left to pass, it is answered 400 `event-invalid`.
+            RequestRefused: the body is not JSON. If you do not catch it, the answer is 400
+                `event-invalid`.
         """
         return read_json(self.body)
 
@@ -36,7 +37,7 @@ class Delivery:
 class Publish:
     """A message about `topic` with a JSON `payload`, for the outbox.
 
-    It is kept until the queue has it: put into it what the worker needs, and no more.
+    It is stored until the queue has it. So put into it only what the worker needs.
     """
 
     topic: str

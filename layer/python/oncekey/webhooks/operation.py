@@ -1,4 +1,4 @@
-"""One webhook: from the request to the answer. Signature first, the store last."""
+"""One webhook, from the request to the answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from oncekey.store.breaker import breaker_of
 from oncekey.telemetry import requests as telemetry
 from oncekey.telemetry import webhooks as webhook_telemetry
 from oncekey.tenants import is_name
-from oncekey.webhooks.acceptance import Receipt, collected, completed_record, is_on_record, take_on
+from oncekey.webhooks.acceptance import Receipt, accept, collected, completed_record, is_on_record
 from oncekey.webhooks.answers import answered, our_refusal, problem
 from oncekey.webhooks.delivery import Delivery, Publish
 from oncekey.webhooks.schemes import checked_id
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from oncekey.store.store import Store
     from oncekey.webhooks.signatures import Scheme, SecretsSource
 
-# The least patient of the senders, Shopify, gives up after 5 s.
+# Shopify has the shortest timeout of the senders: 5 s.
 # https://shopify.dev/docs/apps/build/webhooks/subscribe/https
 ANSWER_WITHIN_MS = 4_000
 _MOST_FAILURES = 3
-# What an event in a form that the author did not expect makes of their function.
-# The last two: an amount that is no decimal number, a time beyond the calendar.
+# The exceptions that an author's function raises for an event of an unexpected form. The last two
+# are for an amount that is not a decimal number and a time beyond the calendar.
 _UNEXPECTED = (
     LookupError,
     TypeError,
@@ -59,7 +59,7 @@ _UNEXPECTED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Heard:
+class _Arrived:
     """A request that is being answered."""
 
     request: HttpRequest
@@ -83,11 +83,12 @@ class WebhookOperation:
     def answer(
         self, function: Callable[[Delivery], Publish | None], event: Any, context: Any
     ) -> Answer:
-        """Answer `event`. Nothing that a sender can send raises.
+        """Answer `event`. No request of a sender can make it raise.
 
         Raises:
             ConfigurationError: there is no secret, table or outbox.
-            TypeError: `event` is no HTTP request, or `function` made neither of its two answers.
+            TypeError: `event` is not an HTTP request, or `function` returned neither `Publish` nor
+                None.
         """
         request = read_request(event)
         settings = defaults.settings(self.given_settings)
@@ -98,12 +99,12 @@ class WebhookOperation:
             call_timeout_ms=settings.store_timeout_ms,
             max_failures=_MOST_FAILURES,
         )
-        heard = _Heard(request=request, settings=settings, budget=budget)
+        heard = _Arrived(request=request, settings=settings, budget=budget)
         try:
             keys = keys_of(self.scheme, self.secrets, self._where)
         except ConfigurationError:
             raise
-        except Exception as error:  # noqa: BLE001 -- the author's: without secrets nothing is accepted
+        except Exception as error:  # noqa: BLE001 -- raised by the author's callable
             webhook_telemetry.secrets_unavailable(self.name, error)
             return our_refusal("not-executed", request, settings)
         if until_ms <= now_ms:
@@ -136,7 +137,7 @@ class WebhookOperation:
         function: Callable[[Delivery], Publish | None],
         delivery: Delivery,
         identity: Identity,
-        heard: _Heard,
+        heard: _Arrived,
     ) -> Answer:
         try:
             published = function(delivery)
@@ -169,22 +170,22 @@ class WebhookOperation:
             return self._not_understood(error, identity, heard)
         if is_disabled(os.environ):
             return _told(self._receipt(partial(_bare, messages, record), heard), heard)
-        return _told(self._receipt(partial(take_on, record, messages), heard), heard)
+        return _told(self._receipt(partial(accept, record, messages), heard), heard)
 
-    def _not_understood(self, error: Exception, identity: Identity, heard: _Heard) -> Answer:
-        """400, but of an event that was understood when it came first: a repeat is always a 2xx."""
+    def _not_understood(self, error: Exception, identity: Identity, heard: _Arrived) -> Answer:
+        """400, unless the event is on record: a repeat of an accepted event always gets a 2xx."""
         if not is_disabled(os.environ):
             receipt = self._receipt(partial(is_on_record, identity), heard)
             if receipt is not Receipt.NOT_SEEN:
                 return _told(receipt, heard)
         webhook_telemetry.not_understood(self.name, error)
-        detail = "The event has not the form that is known here; nothing was done."
+        detail = "The event does not have the form that is known here; nothing was done."
         return problem("event-invalid", heard.request, heard.settings, detail=detail)
 
     def _receipt(
-        self, flow: Callable[[Budget, Clock], Flow[Receipt]], heard: _Heard
+        self, flow: Callable[[Budget, Clock], Flow[Receipt]], heard: _Arrived
     ) -> Receipt | Answer:
-        """What `flow` comes to, or the answer that says that the store is down."""
+        """The receipt that `flow` returns, or a 503 if the store fails."""
         store = self._store(heard)
         breaker = breaker_of(store)
         refused_for_ms = breaker.refuses_for_ms(self.clock.now_ms())
@@ -200,7 +201,7 @@ class WebhookOperation:
         breaker.succeeded()
         return receipt
 
-    def _store(self, heard: _Heard) -> Store:
+    def _store(self, heard: _Arrived) -> Store:
         return self.store or defaults.store(heard.settings.store_timeout_ms)
 
     @property
@@ -215,7 +216,7 @@ def _asked(source: Callable[[Delivery], str | None], delivery: Delivery) -> str 
         return None
 
 
-def _told(receipt: Receipt | Answer, heard: _Heard) -> Answer:
+def _told(receipt: Receipt | Answer, heard: _Arrived) -> Answer:
     return answered(receipt, heard.request) if isinstance(receipt, Receipt) else receipt
 
 
@@ -228,4 +229,4 @@ async def _bare(messages: Collected, record: Record, budget: Budget, clock: Cloc
         collected=messages,
     )
     await run.apply()
-    return Receipt.TAKEN_ON
+    return Receipt.ACCEPTED

@@ -1,6 +1,6 @@
-"""The four ways in which webhooks are signed: Stripe's, GitHub's, Shopify's, Standard Webhooks.
+"""The four signature schemes: Stripe's, GitHub's, Shopify's and Standard Webhooks.
 
-Each states what was signed and by which digests; `oncekey.webhooks.signatures` judges them.
+Each scheme reads the signed content and the digests; `oncekey.webhooks.signatures` checks them.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 _TOLERANCE = timedelta(minutes=5)
 _LONGEST_TOLERANCE = timedelta(days=1)
-# Visible ASCII. A comma is what a gateway joins repeated headers with.
+# Visible ASCII without a comma, because gateways join repeated headers with commas.
 _ID = re.compile(r"[!-+\--~]{1,255}")
 _HEX_DIGEST = re.compile(r"[0-9a-f]{64}")
 _BASE64_DIGEST = re.compile(r"[A-Za-z0-9+/]{43}=")
-# Until the year 33658; longer ones are no time.
+# Seconds until the year 33658.
 _SECONDS = re.compile(r"[0-9]{1,12}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _SignsTime:
-    """What a scheme that signs the time has: a tolerance."""
+    """The part common to schemes that sign the time: a tolerance."""
 
     tolerance: timedelta = _TOLERANCE
 
@@ -53,7 +53,7 @@ class _SignsTime:
 
 @dataclass(frozen=True, kw_only=True)
 class _SignsBodyAlone:
-    """What a scheme that signs the body and no time has: nothing to be set, a secret as it is."""
+    """The part common to schemes that sign the body only: no options, and a plain secret."""
 
     tolerance_ms = 0
 
@@ -62,16 +62,16 @@ class _SignsBodyAlone:
         return []
 
     def key(self, secret: bytes) -> bytes:
-        """The secret as it is."""
+        """The secret, unchanged."""
         return secret
 
 
 @dataclass(frozen=True, kw_only=True)
 class StripeSignature(_SignsTime):
-    """`Stripe-Signature: t=...,v1=...`; the event's id is the `id` of its body, and signed.
+    """`Stripe-Signature: t=...,v1=...`. The event's id is the signed body's `id`.
 
-    The secret is the endpoint's `whsec_...` as Stripe shows it. Stripe sends an event again for
-    three days. https://docs.stripe.com/webhooks/signature
+    The secret is the endpoint's `whsec_...` as Stripe shows it. Stripe resends an event for three
+    days. https://docs.stripe.com/webhooks/signature
 
     Args:
         tolerance: how far the signed timestamp may be from the time here, in both directions.
@@ -80,11 +80,11 @@ class StripeSignature(_SignsTime):
     sends_again_for = timedelta(days=3)
 
     def key(self, secret: bytes) -> bytes:
-        """The secret as it is: its `whsec_` is no mark of base64."""
+        """The secret, unchanged. Its `whsec_` does not mean base64 here."""
         return secret
 
     def stated(self, request: HttpRequest, body: bytes) -> Stated:
-        """See `Scheme.stated`. Signatures of other versions than `v1` are passed over."""
+        """See `Scheme.stated`. Signatures of other versions than `v1` are ignored."""
         fields = [part.partition("=") for part in header(request, "stripe-signature").split(",")]
         times = [value for name, _, value in fields if name.strip() == "t"]
         if len(times) != 1:
@@ -108,10 +108,10 @@ class StripeSignature(_SignsTime):
 
 @dataclass(frozen=True, kw_only=True)
 class GitHubSignature(_SignsBodyAlone):
-    """`X-Hub-Signature-256: sha256=...`; the event's id is `X-GitHub-Delivery`, and not signed.
+    """`X-Hub-Signature-256: sha256=...`. The event's id is `X-GitHub-Delivery`, and is not signed.
 
-    Nor does GitHub sign a time: whoever has one delivery can send it again under another id, until
-    the secret changes. It can be redelivered for three days, under its own id.
+    GitHub does not sign a time either. So an attacker who has one delivery can send it again with
+    another id, until the secret changes. GitHub can redeliver an event for three days, with its id.
     https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
     """
 
@@ -132,11 +132,11 @@ class GitHubSignature(_SignsBodyAlone):
 
 @dataclass(frozen=True, kw_only=True)
 class ShopifySignature(_SignsBodyAlone):
-    """`X-Shopify-Hmac-Sha256`; the event's id is `X-Shopify-Webhook-Id`, and not signed.
+    """`X-Shopify-Hmac-Sha256`. The event's id is `X-Shopify-Webhook-Id`, and is not signed.
 
-    The secret is the app's client secret. Nor does Shopify sign a time: whoever has one delivery
-    can send it again under another id, until the secret changes. Shopify sends an event again for
-    four hours, and used to for two days.
+    The secret is the app's client secret. Shopify does not sign a time either. So an attacker who
+    has one delivery can send it again with another id, until the secret changes. Shopify resends
+    an event for four hours (earlier, for two days).
     https://shopify.dev/docs/apps/build/webhooks/subscribe/https
     """
 
@@ -157,10 +157,10 @@ class ShopifySignature(_SignsBodyAlone):
 
 @dataclass(frozen=True, kw_only=True)
 class StandardWebhooks(_SignsTime):
-    """`webhook-id`, `webhook-timestamp` and `webhook-signature`, of which all is signed.
+    """`webhook-id`, `webhook-timestamp` and `webhook-signature`. Id and time are signed, too.
 
-    The secret is `whsec_` and base64. Signatures are symmetric (`v1`); others, such as `v1a`, are
-    passed over. The specification's example sends an event again for three days and four hours.
+    The secret is `whsec_` and base64. Only symmetric signatures (`v1`) are checked; others, such as
+    `v1a`, are ignored. The specification's example resends an event for three days and four hours.
     https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 
     Args:
@@ -170,13 +170,13 @@ class StandardWebhooks(_SignsTime):
     sends_again_for = timedelta(hours=76)
 
     def key(self, secret: bytes) -> bytes:
-        """What the base64 stands for, with or without its `whsec_`."""
+        """The decoded base64 of the secret, with or without `whsec_`."""
         try:
             key = base64.b64decode(secret.removeprefix(b"whsec_"), validate=True)
         except ValueError:
             key = b""
         if not 24 <= len(key) <= 64:
-            # Not chained: its text could show some of the secret.
+            # Not chained, because its text could contain a part of the secret.
             raise ValueError("a secret is whsec_ and 24 to 64 bytes in base64") from None
         return key
 
@@ -185,7 +185,7 @@ class StandardWebhooks(_SignsTime):
         identifier, time = header(request, "webhook-id"), header(request, "webhook-timestamp")
         versions = [word.partition(",") for word in header(request, "webhook-signature").split(" ")]
         if "." in identifier:
-            # Where the id ends and the time begins would be the sender's word alone.
+            # A full stop separates id and time in the signed text, so the id must not contain one.
             raise signature_refused("The webhook-id has no full stop.")
         return Stated(
             content=f"{identifier}.{time}.".encode("utf-8", "surrogatepass") + body,
@@ -215,10 +215,10 @@ def _id_in_header(request: HttpRequest, name: str) -> str:
 
 
 def checked_id(identifier: object) -> str:
-    """`identifier`, if it can name an event: 1 to 255 visible ASCII characters, and no comma.
+    """`identifier`, checked: 1 to 255 visible ASCII characters without a comma.
 
     Raises:
-        RequestRefused: it cannot (`event-invalid`).
+        RequestRefused: it is not a valid id (`event-invalid`).
     """
     if not isinstance(identifier, str) or not _ID.fullmatch(identifier):
         raise event_refused("The event has no id, or one that cannot be.")

@@ -1,4 +1,4 @@
-"""Who sent a webhook: its signature, judged over the raw bytes of the body."""
+"""The check of a webhook's signature over the raw bytes of its body."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Secrets = bytes | Sequence[bytes]
 SecretsSource = Secrets | Callable[[], Secrets]
 
 SECRET_VARIABLE = "ONCEKEY_WEBHOOK_SECRET"  # noqa: S105 -- the name of a variable
-# Shorter ones can be found by trying them against one delivery.
+# A shorter secret can be guessed from one delivery.
 _SHORTEST_SECRET_BYTES = 16
 _NO_SECRET = f"secrets are bytes, {_SHORTEST_SECRET_BYTES} or more each, the newest first"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
-    """What a request states about its signature, in well-formed headers.
+    """The signature in a request's headers.
 
-    `content` is what was signed, `digests` are the HMACs that it claims to have, and `sent_at_s` is
-    when it was sent, where the scheme signs that as well.
+    `content` is the signed content, `digests` are the claimed HMACs, and `sent_at_s` is the time of
+    sending, if the scheme signs it.
     """
 
     content: bytes = field(repr=False)
@@ -39,7 +39,7 @@ class Stated:
 
 
 class Scheme(Protocol):
-    """How one provider signs what it sends, and names it."""
+    """How one provider signs and identifies its events."""
 
     @property
     def tolerance_ms(self) -> int:
@@ -48,7 +48,7 @@ class Scheme(Protocol):
 
     @property
     def sends_again_for(self) -> timedelta:
-        """For how long the provider sends an event again that was not answered with a 2xx."""
+        """For how long the provider resends an event without a 2xx answer."""
         ...
 
     def faults(self) -> list[str]:
@@ -56,26 +56,26 @@ class Scheme(Protocol):
         ...
 
     def key(self, secret: bytes) -> bytes:
-        """The HMAC's key that `secret` stands for.
+        """The HMAC key made from `secret`.
 
         Raises:
-            ValueError: it has not the form that the provider gives secrets in.
+            ValueError: the secret does not have the provider's form.
         """
         ...
 
     def stated(self, request: HttpRequest, body: bytes) -> Stated:
-        """What `request` states about its signature.
+        """The signature in the headers of `request`.
 
         Raises:
-            RequestRefused: a header is missing, stands more than once or is malformed.
+            RequestRefused: a header is missing, repeated or malformed.
         """
         ...
 
     def event_id(self, request: HttpRequest, body: bytes) -> str:
-        """The id of the event, the same whenever it is sent. Asked of verified requests only.
+        """The id of the event, which is the same each time. Call it for verified requests only.
 
         Raises:
-            RequestRefused: there is none (`event-invalid`).
+            RequestRefused: the event has no id (`event-invalid`).
         """
         ...
 
@@ -83,18 +83,18 @@ class Scheme(Protocol):
 def verify(
     scheme: Scheme, request: HttpRequest, body: bytes, keys: Sequence[bytes], now_ms: int
 ) -> None:
-    """Return if `body` was signed with one of `keys`, and not too long ago or ahead of us.
+    """Return if `body` was signed with one of `keys`, and its timestamp is within the tolerance.
 
-    The timestamp counts only once its signature holds. In both directions: a sender whose clock is
-    ahead, or who signs for later, could otherwise be replayed for as long as that.
+    The timestamp is checked after the signature. It must not be too far in the future either: a
+    delivery with a future time could otherwise be replayed until then.
 
     Raises:
         RequestRefused: it was not (`signature-invalid`).
     """
     stated = scheme.stated(request, body)
-    # Once for each secret: a header can claim hundreds of digests of a body of megabytes.
+    # One HMAC for each secret, because a header can claim hundreds of digests of a large body.
     expected = [hmac.digest(key, stated.content, "sha256") for key in keys]
-    # All of them, whichever matches: the time that it takes says nothing of a secret.
+    # All are compared, so that the duration does not reveal which one matches.
     matches = [hmac.compare_digest(one, digest) for one in expected for digest in stated.digests]
     if not any(matches):
         raise signature_refused("No signature is that of this body under a secret known here.")
@@ -103,16 +103,16 @@ def verify(
 
 
 def keys_of(scheme: Scheme, source: SecretsSource | None, where: str) -> list[bytes]:
-    """The HMAC keys of this moment, the newest first; never none.
+    """The current HMAC keys, the newest first. There is at least one.
 
     Args:
-        scheme: whose secrets they are.
-        source: the secrets, or who is asked for them at each request; by default the words of
+        scheme: the scheme that makes keys from the secrets.
+        source: the secrets, or a callable that returns them; by default the words of
             ONCEKEY_WEBHOOK_SECRET, or of the secret that ONCEKEY_WEBHOOK_SECRET_ARN names.
-        where: whom a fault is told of.
+        where: the name of the webhook, for a fault.
 
     Raises:
-        ConfigurationError: there is no secret, or one that cannot be. No text repeats it.
+        ConfigurationError: there is no secret, or a malformed one. The text does not repeat it.
         StoreError: the secret cannot be read now.
     """
     if source is None:
@@ -127,7 +127,7 @@ def keys_of(scheme: Scheme, source: SecretsSource | None, where: str) -> list[by
 
 
 def secrets_faults(scheme: Scheme, secrets: object) -> list[str]:
-    """What is wrong with the secrets of a webhook; none is a fault as well."""
+    """What is wrong with the secrets of a webhook. An empty list is a fault, too."""
     listed = _listed(secrets)
     if secrets and not isinstance(secrets, bytes | list | tuple):
         return [_NO_SECRET]
@@ -158,10 +158,10 @@ def _listed(secrets: object) -> list[bytes]:
 
 
 def header(request: HttpRequest, name: str) -> str:
-    """The one line of the header `name` (in lower case).
+    """The value of the header `name` (in lower case).
 
     Raises:
-        RequestRefused: there is none, or several: which of them was signed?
+        RequestRefused: the header is missing, or is repeated, so that its signed value is unclear.
     """
     lines = request.header_lines(name)
     if len(lines) != 1:
@@ -173,7 +173,7 @@ def read_json(body: bytes) -> Any:
     """The JSON of a signed body.
 
     Raises:
-        RequestRefused: it is none (`event-invalid`).
+        RequestRefused: the body is not JSON (`event-invalid`).
     """
     try:
         return json.loads(body)
@@ -182,10 +182,10 @@ def read_json(body: bytes) -> Any:
 
 
 def signature_refused(detail: str) -> RequestRefused:
-    """The refusal of what is not signed, or not well. `detail` repeats nothing that was sent."""
+    """The refusal of a missing or wrong signature. `detail` repeats no data of the request."""
     return RequestRefused("signature-invalid", detail)
 
 
 def event_refused(detail: str) -> RequestRefused:
-    """The refusal of what is well signed, and is no event. `detail` repeats nothing of it."""
+    """The refusal of a signed request that is not an event. `detail` repeats no data of it."""
     return RequestRefused("event-invalid", detail)
