@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from oncekey.errors import StoreError
-from oncekey.reconciler.escalation import TOPIC, escalate, escalation_body
+from oncekey.reconciler.escalation import TOPIC, TellPerson, escalation_body
 from oncekey.record.record import Status
 from oncekey.record.references import reference_to
 from oncekey.store.sqs import Entry, Rejected, SqsQueue
@@ -39,6 +39,11 @@ class Queue(SqsQueue):
         """Take them, or not."""
         self.entries += entries
         return [Rejected(each.id, "TooMuch", self._is_final) for each in entries if self._rejects]
+
+
+def tell(queue: SqsQueue) -> None:
+    """Send the message to a person."""
+    TellPerson(ESCALATED.operation_id, escalation_body(ESCALATED), queue).carry_out()
 
 
 def test_the_message_says_what_a_person_needs() -> None:
@@ -93,7 +98,7 @@ def test_one_message_is_sent() -> None:
     """The queue gets one entry."""
     queue = Queue()
 
-    escalate(ESCALATED, queue)
+    tell(queue)
     assert queue.entries == [Entry(id=ESCALATED.operation_id, body=escalation_body(ESCALATED))]
 
 
@@ -101,4 +106,4 @@ def test_one_message_is_sent() -> None:
 def test_what_the_queue_does_not_take_is_not_sent(is_final: bool) -> None:
     """A message that the queue rejects is a failure, and never taken for told."""
     with pytest.raises(StoreError, match="the escalation queue: TooMuch"):
-        escalate(ESCALATED, Queue(rejects=True, is_final=is_final))
+        tell(Queue(rejects=True, is_final=is_final))

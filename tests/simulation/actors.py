@@ -14,7 +14,7 @@ from oncekey.record.record import Effects
 from tests.simulation.history import Answer
 from tests.simulation.recorded_handler import RecordedHandler, with_handler
 from tests.simulation.scenario import CALL_TIMEOUT_MS, ONE_STEP, Caller, Plan, Work
-from tests.simulation.settlers import operate, reconcile, report, resolve
+from tests.simulation.settlers import SETTLERS, Settling
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oncekey.effects.operation import Operation
     from oncekey.flow.commands import Result
     from oncekey.settings import Settings
+    from oncekey.store.due_index import OpenRecords
     from oncekey.store.store import Store
     from oncekey.testing.memory import ManualClock
 
@@ -40,12 +41,6 @@ class _Known(Identity):
 
 IDENTITY = _Known(tenant="tenant", operation="POST /simulated", key="a-key-of-sixteen")
 
-SETTLERS = {
-    "reconciler": reconcile,
-    "resolver": resolve,
-    "webhook": report,
-    "operator": operate,
-}
 AFFECTING = frozenset({Plan.SUCCEED, Plan.FAIL_AFTER, Plan.UNAVAILABLE})
 
 
@@ -100,11 +95,13 @@ class Actor:
     caller: Caller | None
     settings: Settings
     work: Work = ONE_STEP
-    # What its flow asks for is a command, a question or a call to the provider.
+    # What its flow asks for is a command, or a call to the provider.
     flow: Generator[Any, Any, Any] | None = None
     command: Any = None
     handler: RecordedHandler | None = None
     result: Answered[Answer] | Raised | None = None
+    # What a settler's flow has returned.
+    outcome: object = None
     until_ms: int | None = None
     is_over: bool = False
     trace: int = field(default=0)
@@ -114,10 +111,11 @@ class Actor:
         """The fingerprint of a caller's request."""
         return f"f1:{self.caller.body}" if self.caller is not None else ""
 
-    def open(self, store: Store) -> None:
+    def open(self, store: OpenRecords) -> None:
         """Make the flow. A caller's time begins now."""
         if self.caller is None:
-            self.flow = SETTLERS[self.name.partition("-")[0]](PK, self.clock, self.settings)
+            settling = Settling(pk=PK, clock=self.clock, settings=self.settings, store=store)
+            self.flow = SETTLERS[self.name.partition("-")[0]](settling)
             return
         claim = Claim(
             identity=IDENTITY,

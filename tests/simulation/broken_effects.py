@@ -11,13 +11,13 @@ from oncekey.engine import engine
 from oncekey.engine.recorded_interruption import Interruption
 from oncekey.engine.recorded_recorder import RecordedRecorder
 from oncekey.flow import retry
-from oncekey.flow.commands import Write
 from oncekey.record import rules as transition_rules
 from oncekey.record.outcome import Ran
 from oncekey.record.rules import applied
 from oncekey.record.transitions import (
     ClearStep,
     Complete,
+    Ending,
     ExpireLease,
     Release,
     Settle,
@@ -27,28 +27,23 @@ from oncekey.record.transitions import (
     seen,
 )
 from oncekey.settlement.resolvers import Completed
-from oncekey.settlement.settlement import Settler
+from oncekey.settlement.writes import Settled, Settling
 from oncekey.testing.memory import MemoryStore
-from tests.simulation import settlers
-from tests.simulation.broken_flows import judge_with, no_grace, over_means_take_over
+from tests.simulation.broken_flows import judge_with, over_means_take_over
 
 if TYPE_CHECKING:
     import pytest
 
-    from oncekey.clock import Clock
     from oncekey.effects.journal import Journal
     from oncekey.effects.operation import Operation
-    from oncekey.errors import StoreError
+    from oncekey.errors import NotExecuted, StoreError
     from oncekey.flow.commands import Answered, Flow, Result, Unserialisable
     from oncekey.record.commit import Commit, ConditionsFailed
     from oncekey.record.outcome import Outcome
     from oncekey.record.record import Record
     from oncekey.record.steps import FinishedStep
     from oncekey.record.transitions import Transition
-    from oncekey.settings import Settings
-    from oncekey.settlement.resolvers import Finding
     from oncekey.store.store import Refused, Written
-    from tests.simulation.settlers import Flow as Settling
 
 
 def take_over_without_rev(transition: Transition, record: Record | None) -> bool:
@@ -232,29 +227,21 @@ def key_of_the_attempt(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("oncekey.effects.operation.Operation.downstream_key", downstream_key)
 
 
-def no_grace_for_steps(patch: pytest.MonkeyPatch) -> None:
-    """A resolver is asked at the end of the lease."""
-    no_grace(patch)
-
-    def is_too_early(self: Settler, record: Record) -> bool:
-        return self.clock.now_ms() <= (record.lease_until_ms or 0)
-
-    patch.setattr(Settler, "_is_too_early", is_too_early)
-
-
 def settled_as_a_whole(patch: pytest.MonkeyPatch) -> None:
-    """A resolver completes a recorded operation by what the provider says."""
-    original = settlers._settle_step
+    """What is found out about a step completes its recorded operation."""
 
-    def settle(record: Record, found: Finding, clock: Clock, settings: Settings) -> Settling:
-        if not isinstance(found, Completed):
-            yield from original(record, found, clock, settings)
-            return
-        ending = settlers._found(record, clock, settings)
-        owner = clock.new_owner()
-        yield Write(Settle(pk=record.pk, seen_owner=record.owner, new_owner=owner, to=ending))
+    def finished(self: Settling, finding: Completed | NotExecuted, step: str) -> Settled | None:
+        if not isinstance(finding, Completed):
+            return original(self, finding, step)
+        ending = Ending(
+            response="settled as a whole",
+            completed_at_ms=self.now_ms,
+            expires_at_s=self.now_ms // 1000 + 3600,
+        )
+        return Settled(transition=self._settle(ending), what="as a whole")
 
-    patch.setattr(settlers, "_settle_step", settle)
+    original = Settling._of_step
+    patch.setattr(Settling, "_of_step", finished)
 
 
 def take_over_whatever_is_read(patch: pytest.MonkeyPatch) -> None:

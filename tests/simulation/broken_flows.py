@@ -12,6 +12,7 @@ from oncekey.engine.recorder import Recorder
 from oncekey.record import judgement
 from oncekey.record.judgement import Verdict
 from oncekey.record.record import Effects, Record, Status
+from oncekey.settlement.settlement import Settler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,9 +108,13 @@ def no_margin(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_grace(patch: pytest.MonkeyPatch) -> None:
-    """A doubt is due at the end of the lease."""
+    """A resolver is asked at the end of the lease."""
 
     def due(self: Claim, lease_until_ms: int) -> Any:
         return self.due(lease_until_ms)
 
+    def is_too_early(self: Settler, record: Record) -> bool:
+        return self.clock.now_ms() <= (record.lease_until_ms or 0)
+
     patch.setattr(Claim, "due_after_lease", due)
+    patch.setattr(Settler, "_is_too_early", is_too_early)

@@ -128,8 +128,7 @@ def heal(world: World) -> None:
         if record.due is not None:
             late_ms = record.due.at_ms + world.scenario.most_skew_ms + 1
             world.advance(max(0, late_ms - world.time.now_ms()))
-        for settler in ("reconciler", "resolver", "operator"):
-            run(world, world.add(f"{settler}-again{number}").name)
+        run(world, world.add(f"reconciler-again{number}").name)
 
 
 def run(world: World, name: str) -> None:

@@ -146,6 +146,13 @@ class Kept(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Escalated(Event):
+    """The escalation queue took a message for a person."""
+
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Told(Event):
     """A caller got its answer."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncekey.flow.commands import Fetch, Read, Save, Transact, Write
+from oncekey.reconciler.escalation import TellPerson
 from oncekey.record.record import Status
+from oncekey.settlement.asking import AskResolver
 from tests.simulation.provider import Call
 from tests.simulation.scenario import Kind, Move, Until
 
@@ -55,6 +57,11 @@ def _fails(actor: Actor, kind: Kind) -> bool:
     match actor.command:
         case Write() | Transact() | Save():
             return True
+        case AskResolver():
+            # Whoever is asked and does not say does not know, whatever the reason.
+            return kind is Kind.FAIL
+        case TellPerson():
+            return kind is not Kind.BREAK
         case Read() | Fetch():
             # A read that is late or lost is no more than one that failed.
             return kind in {Kind.FAIL, Kind.BREAK}

@@ -55,7 +55,7 @@ STALLED = Scenario(
 SHORT_LEASE = replace(STALLED, settings=Settings(max_lease_ms=2_000))
 DOUBTED = Scenario(
     callers=(Caller(name="A", plan=Plan.TIME_OUT),),
-    settlers=("resolver",),
+    settlers=("reconciler",),
     passes=(Until.DUE,),
     most_passes=1,
 )
@@ -64,6 +64,7 @@ SETTLED = Scenario(
     settlers=("reconciler", "webhook"),
     killed_in_time=False,
     faults=(),
+    passes=(Until.DUE,),
     most_passes=1,
 )
 SKEWED = Scenario(
@@ -98,7 +99,9 @@ MUTATIONS = (
     ),
     Mutation(
         name="expire-lease-without-owner-and-rev",
-        scenario=Scenario(callers=REPEATABLE[:2], settlers=("reconciler",), most_passes=1),
+        scenario=Scenario(
+            callers=REPEATABLE[:2], settlers=("reconciler",), passes=(Until.DUE,), most_passes=1
+        ),
         store=partial(BrokenStore, permitted=broken_stores.any_expire_lease),
         breaks="displaced",
     ),
@@ -206,7 +209,7 @@ MUTATIONS = (
             AGED,
             callers=(REPEATABLE[0], replace(REPEATABLE[2], body="b")),
             settlers=("reconciler",),
-            passes=(Until.LEASE, Until.RETENTION),
+            passes=(Until.DUE, Until.RETENTION),
             most_passes=2,
         ),
         patch=broken_flows.answer_of_whoever_is_there,

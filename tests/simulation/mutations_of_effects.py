@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from oncekey.record.record import Effects
-from tests.simulation import broken_effects
+from tests.simulation import broken_effects, broken_flows
 from tests.simulation.broken_stores import BrokenStore
 from tests.simulation.mutations import Mutation
 from tests.simulation.scenario import Caller, Kind, Plan, Scenario, Step, Until, Work
@@ -18,7 +18,7 @@ ALONE = Scenario(callers=(A,))
 DELAYED = replace(ALONE, faults=(Kind.DELAY,), most_faults=1)
 BROKEN = replace(ALONE, faults=(Kind.BREAK,), most_faults=1)
 CRASH = Scenario(callers=(A, B), faults=(Kind.KILL,), most_faults=1, most_passes=1)
-RECONCILED = replace(CRASH, callers=(A,), settlers=("reconciler",))
+RECONCILED = replace(CRASH, callers=(A,), settlers=("reconciler",), passes=(Until.DUE,))
 OUTLIVED = Scenario(callers=(A, B), work=KEYED, killed_in_time=False, most_passes=1)
 SKEWED = Scenario(
     callers=(A, B),
@@ -29,14 +29,14 @@ SKEWED = Scenario(
 )
 DOUBTED = Scenario(
     callers=(replace(A, plan=Plan.TIME_OUT),),
-    settlers=("resolver",),
+    settlers=("reconciler",),
     passes=(Until.DUE,),
     most_passes=1,
 )
 SETTLED_TWICE = replace(
     DOUBTED,
     callers=(replace(A, plan=Plan.FAIL_BEFORE), replace(B, plan=Plan.FAIL_AFTER)),
-    settlers=("resolver-1", "resolver-2"),
+    settlers=("reconciler", "denial"),
 )
 
 MUTATIONS_OF_EFFECTS = (
@@ -166,7 +166,7 @@ MUTATIONS_OF_EFFECTS = (
     Mutation(
         name="no-grace-for-steps",
         scenario=DOUBTED,
-        patch=broken_effects.no_grace_for_steps,
+        patch=broken_flows.no_grace,
         breaks="denied has happened",
     ),
 )

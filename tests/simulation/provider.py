@@ -5,8 +5,14 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
+from oncekey.errors import NotExecuted
+from oncekey.settlement.resolvers import Completed
 from tests.simulation.history import Affected, Recognised
+
+if TYPE_CHECKING:
+    from oncekey.record.record import Record
 
 # Hexadecimal digits halve when they are compressed: this is more than a record has room for.
 _LARGE_CHARACTERS = 3_000
@@ -21,6 +27,19 @@ class Call:
 
     effect: Affected
     is_awaited: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the provider knows of an operation, or of its step in doubt.
+
+    No call of it is sent after `calls_until_ms`, its lease.
+    """
+
+    operation_id: str
+    step: str
+    finding: Completed | NotExecuted
+    calls_until_ms: int
 
 
 @dataclass(slots=True)
@@ -49,10 +68,20 @@ class Provider:
         """The result of a call: to a repeat, that of the first."""
         return self._by_key.get(effect.key, effect).result
 
-    def result_of(self, operation_id: str, step: str) -> str | None:
-        """What became of the step of an operation; None where nothing has been done."""
+    def finding(self, operation_id: str, step: str) -> Completed | NotExecuted:
+        """What became of the step of an operation, or of all of it where `step` is empty."""
         effect = self._done.get((operation_id, step))
-        return None if effect is None else effect.result
+        if effect is None:
+            return NotExecuted()
+        if step:
+            return Completed(effect.result)
+        return Completed({"statusCode": 201, "body": f"{operation_id}/settled"})
+
+    def known_of(self, record: Record) -> Known:
+        """What it would tell of the operation on record."""
+        operation_id, step = record.operation_id, record.step_in_doubt
+        finding = self.finding(operation_id, step)
+        return Known(operation_id, step, finding, record.lease_until_ms or 0)
 
 
 @lru_cache(maxsize=1_000)

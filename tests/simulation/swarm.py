@@ -20,13 +20,13 @@ from tests.simulation.scenario import (
     Until,
     Work,
 )
+from tests.simulation.settlers import SETTLERS
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 T = TypeVar("T")
-SETTLERS = ("reconciler", "resolver", "webhook", "operator")
 _EFFECTS = (
     Effects.UNRECORDED,
     Effects.UNRECORDED,

@@ -24,6 +24,8 @@ OTHER = Caller(name="OTHER", body="b")
 PROVEN = replace(A, plan=Plan.NOT_EXECUTED)
 REPEATABLE = tuple(Caller(name=name, effects=Effects.REPEATABLE) for name in "ABC")
 FAILING = replace(REPEATABLE[0], plan=Plan.FAIL_AFTER)
+# With it, a record is due to a reconciler as soon as the lease is over.
+NO_GRACE = Settings(reconcile_grace_ms=0)
 WAITING = Settings(in_progress="wait", wait_up_to_ms=100)
 SWEPT = (Until.LEASE, Until.RETENTION)
 DUE = (Until.LEASE, Until.DUE)
@@ -44,6 +46,7 @@ SCENARIOS = {
         callers=REPEATABLE[:2],
         settlers=("reconciler",),
         killed_in_time=False,
+        passes=(Until.DUE,),
         most_passes=1,
     ),
     "outlives-its-lease": Scenario(
@@ -51,14 +54,14 @@ SCENARIOS = {
     ),
     "crash-and-settlers": Scenario(
         callers=(A,),
-        settlers=("reconciler", "resolver"),
+        settlers=("reconciler-1", "reconciler-2"),
         most_faults=1,
-        passes=DUE,
+        passes=(Until.DUE,),
         most_passes=1,
     ),
     "call-under-way-and-resolver": Scenario(
         callers=(replace(A, plan=Plan.TIME_OUT), B),
-        settlers=("resolver",),
+        settlers=("reconciler",),
         passes=DUE,
         most_passes=2,
     ),
@@ -76,6 +79,7 @@ SCENARIOS = {
     "clocks-apart-within-the-margin": Scenario(
         callers=(A, B),
         settlers=("reconciler",),
+        settings=NO_GRACE,
         passes=(Until.LEASE_EDGE,),
         most_passes=1,
         skews=(("A", -2_400), ("B", 2_400), ("reconciler", 2_400)),
@@ -83,6 +87,7 @@ SCENARIOS = {
     "clocks-apart-beyond-the-margin": Scenario(
         callers=(A, B),
         settlers=("reconciler",),
+        settings=NO_GRACE,
         passes=(Until.LEASE_EDGE,),
         most_passes=1,
         skews=(("A", -20_000), ("B", 20_000)),

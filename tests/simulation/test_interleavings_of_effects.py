@@ -79,17 +79,22 @@ SCENARIOS = {
     "crash-and-settlers": (
         Scenario(
             callers=(A,),
-            settlers=("reconciler", "resolver"),
-            passes=DUE,
+            settlers=("reconciler-1", "reconciler-2"),
+            passes=(Until.DUE,),
             faults=KILL,
             most_faults=1,
-            most_passes=2,
+            most_passes=1,
         ),
         3_000,
     ),
     "crash-and-reconciler-and-next": (
         Scenario(
-            callers=(A, B), settlers=("reconciler",), faults=KILL, most_faults=1, most_passes=1
+            callers=(A, B),
+            settlers=("reconciler",),
+            passes=(Until.DUE,),
+            faults=KILL,
+            most_faults=1,
+            most_passes=1,
         ),
         2_000,
     ),
@@ -98,6 +103,7 @@ SCENARIOS = {
             callers=(A,),
             settlers=("reconciler",),
             killed_in_time=False,
+            passes=(Until.DUE,),
             faults=DELAY,
             most_faults=1,
             most_passes=1,
@@ -105,10 +111,10 @@ SCENARIOS = {
         1_200,
     ),
     "two-settlements-and-the-next": (SETTLED_TWICE, 1_500),
-    "webhook-and-resolver": (
+    "webhook-and-reconciler": (
         Scenario(
             callers=(replace(A, plan=Plan.FAIL_AFTER), B),
-            settlers=("webhook", "resolver"),
+            settlers=("webhook", "reconciler"),
             passes=DUE,
             most_passes=1,
         ),

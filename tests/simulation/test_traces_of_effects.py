@@ -17,6 +17,8 @@ from tests.simulation.traces import (
     TO_CHECKPOINT,
     TO_COMMIT,
     TO_MARK,
+    TO_SETTLE,
+    TO_TURN,
     answer,
     applied,
     assert_safe,
@@ -44,9 +46,9 @@ TEN_MINUTES_MS = 600_000
 
 
 def settle(world: World, name: str) -> None:
-    """A resolver comes when the record is due, and a caller after it."""
+    """A reconciler comes when the record is due, and a caller after it."""
     play(world, "advance due")
-    finish(world, world.add("resolver-at-last").name, name)
+    finish(world, world.add("reconciler-at-last").name, name)
 
 
 @pytest.mark.requirement("E6")
@@ -58,9 +60,9 @@ def test_a_late_mark_is_not_released_by_who_read_the_record_before_it() -> None:
     """
     world = world_of(A, B, C)
     steps(world, "A", TO_MARK)
-    play(world, "kill A", "advance lease")
+    play(world, "kill A", "advance due")
     reconciler = world.add("reconciler").name
-    steps(world, reconciler, 2)
+    steps(world, reconciler, TO_TURN)
     steps(world, "B", 2)
 
     play(world, "land A")
@@ -158,7 +160,7 @@ def test_what_a_resolver_finds_does_not_skip_the_business_writes() -> None:
     assert stored(world).status is Status.UNKNOWN
     play(world, "advance due")
 
-    finish(world, world.add("resolver").name)
+    finish(world, world.add("reconciler").name)
 
     assert stored(world).status is Status.FAILED_RETRYABLE
     assert committed(world) == []
@@ -209,25 +211,26 @@ def test_a_late_clearing_leaves_the_next_mark() -> None:
 @pytest.mark.requirement("E6")
 @pytest.mark.parametrize("is_over", [True, False])
 def test_a_second_settlement_does_not_land_on_the_next_attempt(is_over: bool) -> None:
-    """Two resolvers found that nothing had happened; the first let the next attempt begin. What the
-    second says is of an attempt that is no longer there.
+    """Two reconcilers were told that nothing had happened, the first one in a turn before the
+    second's, and the second let the next attempt begin. What the first one says is of an attempt
+    that is no longer there.
 
     Red when SettleStep does not name the owner that was asked about (`step-settled-for-anybody`).
     """
     world = world_of(replace(A, plan=Plan.FAIL_BEFORE), replace(B, plan=Plan.FAIL_AFTER), C)
     finish(world, "A")
     play(world, "advance due")
-    first, second = (world.add(name).name for name in ("resolver-1", "resolver-2"))
-    steps(world, first, 3)
-    steps(world, second, 3)
-    finish(world, first)
+    first, second = (world.add(name).name for name in ("reconciler-1", "reconciler-2"))
+    steps(world, first, TO_SETTLE)
+    play(world, "advance due")
+    finish(world, second)
     steps(world, "B", TO_CHECKPOINT + 1)
     if is_over:
         finish(world, "B")
     before = stored(world)
     assert before.is_in_doubt
 
-    finish(world, second)
+    finish(world, first)
 
     assert stored(world) == before
     finish(world, "B")

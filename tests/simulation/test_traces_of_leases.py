@@ -140,7 +140,7 @@ def test_a_dead_unrecorded_owner_leaves_an_unknown_outcome() -> None:
     assert {refusal(world, "B"), refusal(world, "C")} == {Reason.OUTCOME_UNKNOWN}
     assert (runs(world), effects(world)) == (["A"], 1)
     play(world, "advance due")
-    finish(world, world.add("resolver").name, world.add(Caller(name="D")).name)
+    finish(world, world.add("reconciler").name, world.add(Caller(name="D")).name)
     assert isinstance(outcome(world, "D"), Replayed)
     assert effects(world) == 1
     assert_safe(world)

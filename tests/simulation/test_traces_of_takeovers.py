@@ -15,6 +15,7 @@ from tests.simulation.traces import (
     TO_CHECKPOINT,
     TO_COMMIT,
     TO_MARK,
+    TO_SETTLE,
     answer,
     applied,
     assert_safe,
@@ -121,14 +122,14 @@ def test_a_step_in_doubt_is_settled_before_anybody_goes_on(has_arrived: bool) ->
     world = world_of(A, B, C)
     steps(world, "A", TO_CALL)
     play(world, "kill A", *["land A"] * has_arrived, "advance lease")
-    resolver = world.add("resolver").name
+    reconciler = world.add("reconciler").name
 
-    finish(world, "B", resolver)
+    finish(world, "B", reconciler)
 
     assert refusal(world, "B") is Reason.OUTCOME_UNKNOWN
     assert stored(world).status is Status.UNKNOWN
     play(world, "advance due")
-    finish(world, world.add("resolver-again").name, "C")
+    finish(world, world.add("reconciler-again").name, "C")
     assert steps_begun(world) == ["A charge"] if has_arrived else ["A charge", "C charge"]
     assert (effects(world), committed(world)) == (1, ["final"])
     assert ("charge by A" in answer(world, "C")) is has_arrived
@@ -147,7 +148,7 @@ def test_a_caught_error_of_a_step_does_not_complete_the_operation() -> None:
     assert stored(world).status is Status.UNKNOWN
     assert committed(world) == []
     play(world, "advance due")
-    finish(world, world.add("resolver").name, "B")
+    finish(world, world.add("reconciler").name, "B")
     assert "charge by A" in answer(world, "B")
     assert (effects(world), committed(world)) == (1, ["final"])
     assert_safe(world)
@@ -181,7 +182,7 @@ def test_a_checkpoint_that_lands_before_its_doubt_is_marked_is_kept() -> None:
     assert (stored(world).status, stored(world).is_in_doubt) == (Status.UNKNOWN, False)
 
     play(world, "advance due")
-    finish(world, world.add("operator").name, "B")
+    finish(world, world.add("reconciler").name, "B")
 
     assert steps_begun(world) == ["A charge"]
     assert (effects(world), committed(world)) == (1, ["final"])
@@ -203,17 +204,17 @@ def test_a_clearing_that_lands_after_the_death_of_its_sender_lets_the_next_take_
 
 
 def test_a_settlement_that_lands_after_the_death_of_its_sender_counts() -> None:
-    """What a resolver found out lets the next attempt go on, though the resolver is gone."""
+    """What a reconciler found out lets the next attempt go on, though the reconciler is gone."""
     world = world_of(replace(A, plan=Plan.FAIL_AFTER), B)
     finish(world, "A")
     play(world, "advance due")
-    resolver = world.add("resolver").name
-    steps(world, resolver, 3)
-    play(world, f"kill {resolver}", f"land {resolver}")
+    reconciler = world.add("reconciler").name
+    steps(world, reconciler, TO_SETTLE)
+    play(world, f"kill {reconciler}", f"land {reconciler}")
 
     finish(world, "B")
 
-    assert applied(world, resolver) == ["SettleStep"]
+    assert applied(world, reconciler) == ["Reschedule", "SettleStep"]
     assert steps_begun(world) == ["A charge"]
     assert (effects(world), committed(world)) == (1, ["final"])
     assert_safe(world)

@@ -21,6 +21,9 @@ TO_RESERVE, TO_BEGIN, TO_RETURN, TO_COMPLETE = 1, 2, 3, 4
 # Those of a recorded one with one step that is not idempotent: it asks; its reserve; its handler
 # begins; the step's mark; its call to the provider; its checkpoint; its commit.
 TO_MARK, TO_CALL, TO_CHECKPOINT, TO_COMMIT = 3, 4, 5, 6
+# Those of a reconciler that meets a doubt: it begins; its read; its turn; its question; what it
+# settles.
+TO_TURN, TO_QUESTION, TO_SETTLE = 2, 3, 4
 
 
 def world_of(

@@ -5,33 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey.errors import StoreError
+from oncekey.errors import NotExecuted, StoreError
 from oncekey.flow.commands import Answered, Invoke, Raised, Save, Transact, Write
+from oncekey.reconciler.escalation import TellPerson
+from oncekey.settlement.resolvers import Completed
 from tests.simulation.actors import AFFECTING
 from tests.simulation.history import Affected
-from tests.simulation.provider import Call
+from tests.simulation.provider import Call, Known
 from tests.simulation.scenario import Plan
 
 if TYPE_CHECKING:
     from tests.simulation.actors import Actor
     from tests.simulation.watched_store import Stored
 
+    Sendable = Stored | Affected | TellPerson
+
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A write, or an effect on the outside world, that is under way.
+    """A write, a message, or an effect on the outside world, that is under way.
 
     `until_ms`: it arrives before then or never.
     """
 
     actor: str
-    what: Stored | Affected
+    what: Sendable
     until_ms: int
 
 
-def sent_by(actor: Actor) -> Stored | Affected | None:
-    """What the actor is sending at the moment, to the store or to the provider."""
+def sent_by(actor: Actor) -> Sendable | None:
+    """What the actor is sending at the moment: to the store, the provider or a person."""
     match actor.command:
+        case TellPerson() as message:
+            return message
         case Write(what) | Transact(what) | Save(what) | Call(what):
             return what
         case Invoke(_, None) as invoke if actor.result is None:
@@ -60,4 +66,6 @@ def digest(reply: object) -> int:
         return hash((type(reply).__name__, str(reply)))
     if isinstance(reply, Answered | Raised):
         return hash(type(reply).__name__)
+    if isinstance(reply, Completed | NotExecuted | Known):
+        return hash(repr(reply))
     return hash(reply)

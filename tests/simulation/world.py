@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
 from oncekey.flow.commands import Fetch, Invoke, Pause, Read
+from oncekey.reconciler.escalation import NotSent, TellPerson
+from oncekey.reconciler.writes import PutOff
+from oncekey.settlement.asking import AskResolver
+from oncekey.settlement.resolvers import StillUnknown
 from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.simulation.actors import AFFECTING, PK, Actor, ActorClock
 from tests.simulation.history import (
@@ -19,6 +23,7 @@ from tests.simulation.history import (
     Began,
     Circumstances,
     Died,
+    Escalated,
     Event,
     Healed,
     Held,
@@ -32,8 +37,8 @@ from tests.simulation.history import (
 from tests.simulation.moves import target_of
 from tests.simulation.provider import Call, Provider
 from tests.simulation.recorded_handler import TAKEN, Ended, Entered
-from tests.simulation.scenario import Caller, Kind, Move, Plan, Scenario, Until
-from tests.simulation.settlers import Ask
+from tests.simulation.scenario import CALL_TIMEOUT_MS, Caller, Kind, Move, Plan, Scenario, Until
+from tests.simulation.settlers import Hear
 from tests.simulation.under_way import Sent, digest, effect_of, sent_by
 from tests.simulation.watched_store import WatchedStore
 
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
     from oncekey.record.business_write import BusinessWrite
     from oncekey.record.record import Record
     from tests.simulation.recorded_handler import Telling
-    from tests.simulation.watched_store import Stored
+    from tests.simulation.under_way import Sendable
 
 
 def holds(write: BusinessWrite) -> bool:
@@ -69,6 +74,7 @@ class World:
         self.scenario = scenario
         self.time = ManualClock()
         self.store = store if store is not None else MemoryStore(holds=holds)
+        self.store.call_timeout_ms = CALL_TIMEOUT_MS
         self.provider = Provider()
         self.actors: dict[str, Actor] = {}
         self.under_way: list[Sent] = []
@@ -197,8 +203,15 @@ class World:
                 self._go_on(actor, self.store.read(pk))
             case Fetch(at):
                 self._go_on(actor, self.store.fetch(at))
-            case Ask(operation_id, step):
-                self._go_on(actor, self.provider.result_of(operation_id, step))
+            case AskResolver(question=question):
+                finding = self.provider.finding(question.operation_id, question.step)
+                self._go_on(actor, finding)
+            case Hear():
+                record = self.record
+                self._go_on(actor, None if record is None else self.provider.known_of(record))
+            case PutOff() as put_off:
+                self._order = hash((self._order, self._now, actor.name, put_off))
+                self._go_on(actor, put_off.carry_out())
             case Invoke(_, None) as invoke:
                 self._work(actor, invoke)
             case Invoke() as invoke:
@@ -245,12 +258,16 @@ class World:
             self._send(actor, what)
         if kind is Kind.KILL:
             self._kill(actor)
+        elif isinstance(actor.command, AskResolver):
+            self._go_on(actor, StillUnknown())
+        elif isinstance(actor.command, TellPerson) and kind is Kind.FAIL:
+            self._go_on(actor, NotSent("simulated: not sent", transient=True))
         elif isinstance(actor.command, Call):
             self._go_on(actor, TimeoutError(f"simulated: {kind}"))
         else:
             self._go_on(actor, StoreError(f"simulated: {kind}", transient=kind is not Kind.BREAK))
 
-    def _send(self, actor: Actor, what: Stored | Affected) -> None:
+    def _send(self, actor: Actor, what: Sendable) -> None:
         # The two assumptions about messages: an outside call arrives within the grace, a write
         # within the retention, or never.
         settings = self.scenario.settings
@@ -261,15 +278,16 @@ class World:
     def _land(self, sent: Sent) -> None:
         self._carry_out(sent.actor, sent.what, late=True)
 
-    def _carry_out(
-        self, name: str, what: Stored | Affected | None, *, late: bool = False
-    ) -> object:
+    def _carry_out(self, name: str, what: Sendable | None, *, late: bool = False) -> object:
         if what is None:
             raise AssertionError(f"Bug: nobody knows how to carry out what {name} asks for")
         if isinstance(what, Affected):
             effect = replace(what, at_ms=self._now)
             self._say(self.provider.carry_out(effect))
             return self.provider.answer_to(effect)
+        if isinstance(what, TellPerson):
+            self._say(Escalated(at_ms=self._now, actor=name, body=what.body))
+            return None
         reply, event = self._watched.carry_out(what, at_ms=self._now, actor=name, late=late)
         self._say(event)
         return reply
@@ -286,7 +304,11 @@ class World:
             raise AssertionError(f"Bug: {actor.name} was answered before it began")
         actor.trace = hash((actor.trace, self._now, digest(reply)))
         try:
-            command = flow.throw(reply) if isinstance(reply, Exception) else flow.send(reply)
+            command = (
+                flow.throw(reply)
+                if isinstance(reply, StoreError | TimeoutError)
+                else flow.send(reply)
+            )
             while isinstance(command, Pause | Entered | Ended):
                 if isinstance(command, Pause):
                     self.advance(command.duration_ms)
@@ -328,6 +350,7 @@ class World:
 
     def _end(self, actor: Actor, outcome: object) -> None:
         if actor.caller is None:
+            actor.outcome = outcome
             self.events.append(Died(at_ms=self._now, actor=actor.name))
             return
         told = Told(

@@ -13,11 +13,11 @@ import boto3
 
 from oncekey import StoreError
 from oncekey.settings import settings_from
-from oncekey.settlement.settlement import Settler
 from oncekey.store import defaults
 from tests.support.events import load, with_key
 from tests.support.forking import serve_orders
 from tests.support.killed_functions import CLOCK, HANDLERS, tripwires
+from tests.support.settling import Settling
 
 if TYPE_CHECKING:
     from oncekey.store.store import Store
@@ -64,7 +64,7 @@ def _settled(order: Order) -> str:
     record = store.read(order["pk"])
     assert record is not None
     settings = settings_from(os.environ, {})
-    return Settler(store=store, clock=CLOCK, settings=settings).settle(record).value
+    return Settling(store=store, clock=CLOCK, settings=settings).settle(record).value
 
 
 if __name__ == "__main__":

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from oncekey import resolver
 from oncekey.errors import StoreError
 from oncekey.settings import Settings
-from oncekey.settlement.settlement import Settler
 from oncekey.store.dynamodb.codec import record_from_item
 from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import items, store_on
 from tests.support.events import load
 from tests.support.protected import Answer, Protected
+from tests.support.settling import Settling
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -274,9 +274,9 @@ class TableSteps(Steps):
         return record_from_item(item)
 
 
-def settler(service: Steps, **settings: Any) -> Settler:
+def settler(service: Steps, **settings: Any) -> Settling:
     """Who settles on the service's store, by its clock."""
-    return Settler(store=service.store, clock=service.clock, settings=Settings(**settings))
+    return Settling(store=service.store, clock=service.clock, settings=Settings(**settings))
 
 
 def finds(*answers: Any) -> list[Question]:

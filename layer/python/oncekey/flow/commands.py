@@ -7,6 +7,7 @@ interleavings.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Coroutine, Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -91,6 +92,19 @@ class Invoke(Asked["Result"]):
     journal: Any = field(default=None, repr=False)
 
 
+class Outside(Asked[R]):
+    """A call of what is neither the store nor the handler, such as a resolver or a queue.
+
+    What the call raises is thrown into the flow.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def carry_out(self) -> R:
+        """Make the call; its reply."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Generic[T]):
     """The handler ended with `value`, which is stored as `stored`.
@@ -130,5 +144,5 @@ class Raised:
 
 
 Result = Answered[Any] | Unserialisable | Raised
-Command = Write | Transact | Read | ReadCounter | Save | Fetch | Pause | Invoke
+Command = Write | Transact | Read | ReadCounter | Save | Fetch | Pause | Invoke | Outside[Any]
 Flow = Coroutine[Any, Any, R]

@@ -11,6 +11,7 @@ from oncekey.flow.commands import (
     Fetch,
     Flow,
     Invoke,
+    Outside,
     Pause,
     Read,
     ReadCounter,
@@ -86,3 +87,5 @@ def perform(
             return None
         case Invoke():
             return invocation(command)
+        case Outside():
+            return command.carry_out()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
+from oncekey.flow.commands import Outside
 from oncekey.record.references import reference_to
 from oncekey.store.sqs import Entry
 
@@ -77,25 +79,30 @@ class NotSent(StoreError):  # noqa: N818 -- a statement about the message
 _NEVER_CONNECTED = frozenset({"ConnectTimeoutError", "EndpointConnectionError"})
 
 
-def escalate(record: Record, queue: SqsQueue) -> None:
-    """Send the message about `record`.
+@dataclass(frozen=True, slots=True)
+class TellPerson(Outside[None]):
+    """Send a message to a person, whose entry in the queue has this `name`.
 
-    When it returns, the queue has it.
-
-    Raises:
-        NotSent: the queue did not take it.
-        StoreError: the queue did not answer; it may be in it.
+    When it is answered, the queue has it. `NotSent` is thrown into the flow where the queue did not
+    take it; another `StoreError` where it did not answer, and may have it.
     """
-    send(record.operation_id, escalation_body(record), queue)
 
+    name: str
+    body: str = field(repr=False)
+    queue: SqsQueue = field(compare=False, repr=False)
 
-def send(name: str, body: str, queue: SqsQueue) -> None:
-    """Send a message to a person, whose entry has this `name`; as `escalate` does."""
-    try:
-        rejected = queue.send([Entry(id=name, body=body)])
-    except StoreError as error:
-        if error.is_harmless or not error.transient or error.reason in _NEVER_CONNECTED:
-            raise NotSent(f"the escalation queue: {error.reason}", transient=True) from error
-        raise
-    if rejected:
-        raise NotSent(f"the escalation queue: {rejected[0].reason}", transient=True)
+    def carry_out(self) -> None:
+        """Send it.
+
+        Raises:
+            NotSent: the queue did not take it.
+            StoreError: the queue did not answer; it may be in it.
+        """
+        try:
+            rejected = self.queue.send([Entry(id=self.name, body=self.body)])
+        except StoreError as error:
+            if error.is_harmless or not error.transient or error.reason in _NEVER_CONNECTED:
+                raise NotSent(f"the escalation queue: {error.reason}", transient=True) from error
+            raise
+        if rejected:
+            raise NotSent(f"the escalation queue: {rejected[0].reason}", transient=True)

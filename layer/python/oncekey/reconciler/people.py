@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from oncekey.reconciler import report as reconciler_report
 from oncekey.reconciler.decisions import TOLD_ONCE_IN_MS
-from oncekey.reconciler.escalation import NotSent, escalate, send, stuck_body
+from oncekey.reconciler.escalation import NotSent, TellPerson, escalation_body, stuck_body
 
 if TYPE_CHECKING:
     from oncekey.reconciler.lanes import Stuck
@@ -29,45 +29,47 @@ class People:
     turns: ReconcilerSettings
     queue: SqsQueue | None
 
-    def are_told(self, record: Record, turn: Reschedule) -> bool:
+    async def are_told(self, record: Record, turn: Reschedule) -> bool:
         """Tell a person of `record`, once a day at the most and for certain at last.
 
         The mark, which comes first, moves the record on by a day. So whoever is killed, or is not
         answered by a queue that may have the message, tells nobody again today.
         """
-        marked = self.writes.take(record, turn)
+        marked = await self.writes.take(record, turn)
         if marked is None:
             return True
         if self.queue is not None:
             try:
-                escalate(marked, self.queue)
+                await TellPerson(marked.operation_id, escalation_body(marked), self.queue)
             except NotSent:
-                self.writes.move(marked, self.writes.clock.now_ms() + _SENT_AGAIN_IN_MS)
+                await self.writes.move(marked, self.writes.clock.now_ms() + _SENT_AGAIN_IN_MS)
                 raise
         # Without a queue it is said in the log, each day.
         reconciler_report.escalated(marked, self.writes.clock.now_ms())
         self.writes.report.escalated += 1
         if self.queue is not None:
-            self.writes.move(marked, self.writes.clock.now_ms() + self.turns.escalate_again_ms)
+            await self.writes.move(
+                marked, self.writes.clock.now_ms() + self.turns.escalate_again_ms
+            )
         return True
 
-    def are_told_of(self, stuck: Stuck) -> bool:
+    async def are_told_of(self, stuck: Stuck) -> bool:
         """Tell a person of what cannot be visited, without reading it; once a day at the most."""
-        store, now_ms = self.writes.store, self.writes.clock.now_ms()
+        writes, now_ms = self.writes, self.writes.clock.now_ms()
         by_ms = now_ms + self.turns.longest_delay_ms
         tomorrow_ms = now_ms + TOLD_ONCE_IN_MS
-        store.put_off(stuck.pk, due_by_ms=by_ms, to_ms=tomorrow_ms, counts=False)
+        await writes.put_off(stuck.pk, due_by_ms=by_ms, to_ms=tomorrow_ms, counts=False)
         if self.queue is not None:
             body = stuck_body(stuck.pk, stuck.record, stuck.reason, stuck.times)
             try:
-                send(stuck.pk, body, self.queue)
+                await TellPerson(stuck.pk, body, self.queue)
             except NotSent:
                 soon_ms = now_ms + _SENT_AGAIN_IN_MS
-                store.put_off(stuck.pk, due_by_ms=tomorrow_ms, to_ms=soon_ms, counts=False)
+                await writes.put_off(stuck.pk, due_by_ms=tomorrow_ms, to_ms=soon_ms, counts=False)
                 raise
         reconciler_report.stuck(stuck.pk, stuck.reason)
         self.writes.report.escalated += 1
         if self.queue is not None:
             again_ms = self.writes.clock.now_ms() + self.turns.escalate_again_ms
-            store.put_off(stuck.pk, due_by_ms=tomorrow_ms, to_ms=again_ms, counts=False)
+            await writes.put_off(stuck.pk, due_by_ms=tomorrow_ms, to_ms=again_ms, counts=False)
         return True

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.clock import SystemClock
 from oncekey.engine.claim import remaining_ms
 from oncekey.errors import ConfigurationError, StoreError
+from oncekey.flow.driver import drive
 from oncekey.outbox.sweep import OutboxSweep
 from oncekey.reconciler.report import Report
 from oncekey.reconciler.settings import reconciler_settings_from
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from oncekey.clock import Clock
+    from oncekey.flow.commands import Flow
     from oncekey.reconciler.settings import ReconcilerSettings
     from oncekey.settings import Settings
     from oncekey.settlement.resolvers import Finding, Question
@@ -168,17 +170,20 @@ class Reconciler:
                     if not is_time_left():
                         report.is_complete = False
                         break
-                    visits.look(pk)
+                    self._carry_out(visits.look(pk), store)
                     if visits.lanes.are_waiting and self._clock.now_ms() >= look_until_ms:
                         break
             except StoreError as error:
                 fault = error
-            visits.work(until_ms, is_time_left)
-        visits.end(is_time_left)
-        visits.work(until_ms, is_time_left)
+            self._carry_out(visits.work(until_ms, is_time_left), store)
+        self._carry_out(visits.end(is_time_left), store)
+        self._carry_out(visits.work(until_ms, is_time_left), store)
         report.is_complete &= not visits.lanes.are_waiting
         if fault is not None:
             raise fault
+
+    def _carry_out(self, flow: Flow[None], store: OpenRecords) -> None:
+        drive(flow, store=store, clock=self._clock)
 
     def _sweep(self, outbox: OutboxSweep, visits: Visits, until_ms: int) -> StoreError | None:
         """Sweep for a quarter of the time at the most; the failure, if there is one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from oncekey.engine.job import Job, message_of
 from oncekey.errors import StoreError
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from oncekey.store.due_index import OpenRecords
     from oncekey.store.sqs import SqsQueue
 
-R = TypeVar("R")
-
 # Ending a dead attempt makes it unknown or half done, which is then met once more.
 _MOST_ROUNDS = 3
 _LONGEST_WISH = timedelta(days=30)
@@ -93,25 +91,25 @@ class Visits:
     not_answered: dict[str, Record | None] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
 
-    def look(self, pk: str) -> None:
+    async def look(self, pk: str) -> None:
         """Do what is due about the record under `pk` and needs the table alone; the rest waits."""
         self.report.visited += 1
         record: Record | None = None
         try:
-            record = self._writes.run(retry.read(pk, self._writes.budget(), self.clock))
+            record = await retry.read(pk, self._writes.budget(), self.clock)
             for _ in range(_MOST_ROUNDS):
                 if record is None:
                     return
                 decision = self._visitor().visit(record)
                 if not isinstance(decision, End):
-                    self._begin(record, decision)
+                    await self._begin(record, decision)
                     return
-                record = self._end(record, decision)
+                record = await self._end(record, decision)
                 self.worked.add(pk)
         except Exception as error:  # noqa: BLE001 -- one record holds no other up
-            self._failed(pk, record, error)
+            await self._failed(pk, record, error)
 
-    def work(self, until_ms: int, is_time_left: Callable[[], bool]) -> None:
+    async def work(self, until_ms: int, is_time_left: Callable[[], bool]) -> None:
         """Do what waits, for as long as there is time; what is left is due, without a turn."""
         while is_time_left():
             lane = self.lanes.next(until_ms - self.clock.now_ms())
@@ -120,31 +118,32 @@ class Visits:
             one = lane.waiting.popleft()
             began_ms, is_failure = self.clock.now_ms(), False
             try:
-                is_failure = not self._carry_out(one, until_ms)
+                is_failure = not await self._carry_out(one, until_ms)
                 if one.pk not in self.failed:
                     self.worked.add(one.pk)
             except Exception as error:  # noqa: BLE001 -- as in `look`
                 # What no waiting helps is the record's fault, or the deployment's.
                 is_failure = isinstance(error, StoreError) and error.transient
-                self._failed(one.pk, one.record if isinstance(one, Stuck) else one, error)
+                await self._failed(one.pk, one.record if isinstance(one, Stuck) else one, error)
             lane.used(self.clock.now_ms() - began_ms, is_failure=is_failure)
 
-    def end(self, is_time_left: Callable[[], bool]) -> None:
+    async def end(self, is_time_left: Callable[[], bool]) -> None:
         """Take the turn of what has failed while others were done: it is that record's own fault.
 
         In an outage nothing is done, and nobody's turns are used up.
         """
         for pk, record in self.not_answered.items():
-            is_their_own = self.worked and is_time_left()
-            if not is_their_own or not self._take_anyway(pk, record, "StoreError", is_passing=True):
+            if not self.worked or not is_time_left():
+                return
+            if not await self._take_anyway(pk, record, "StoreError", is_passing=True):
                 return
 
-    def _begin(self, record: Record, decision: Visit) -> None:
+    async def _begin(self, record: Record, decision: Visit) -> None:
         lane = self._lane(record, decision)
         if lane is None:
             # The index may lag: somebody was here, and nothing is to be done.
             if not isinstance(decision, Leave):
-                self._at_once(record, decision)
+                await self._at_once(record, decision)
                 self.worked.add(record.pk)
         elif not lane.add(record):
             self.report.is_complete = False
@@ -174,26 +173,26 @@ class Visits:
             most_failures=1,
         )
 
-    def _at_once(self, record: Record, decision: Visit) -> None:
+    async def _at_once(self, record: Record, decision: Visit) -> None:
         match decision:
             case Ask(turn=turn):
-                self._ask(record, turn, self.clock.now_ms() + 1)
+                await self._ask(record, turn, self.clock.now_ms() + 1)
             case Wait(turn=turn):
-                self.report.waiting += self._writes.take(record, turn) is not None
+                self.report.waiting += await self._writes.take(record, turn) is not None
             case _:
                 return
 
-    def _carry_out(self, one: Waiting, until_ms: int) -> bool:
+    async def _carry_out(self, one: Waiting, until_ms: int) -> bool:
         """Whether what `one` depends on has done what it was asked, or was not needed."""
         if isinstance(one, Stuck):
-            return self._people.are_told_of(one)
+            return await self._people.are_told_of(one)
         match self._visitor().visit(one):
             case Ask(turn=turn):
-                return self._ask(one, turn, until_ms)
+                return await self._ask(one, turn, until_ms)
             case HandBack(turn=turn):
-                self._hand_back(one, turn)
+                await self._hand_back(one, turn)
             case Escalate(turn=turn):
-                return self._people.are_told(one, turn)
+                return await self._people.are_told(one, turn)
             case _:
                 pass
         return True
@@ -209,8 +208,8 @@ class Visits:
             timed_out=lambda record: self.timed_out(record, self.settings, now_ms),
         )
 
-    def _end(self, record: Record, end: End) -> Record | None:
-        after = self._writes.take(record, end.transition)
+    async def _end(self, record: Record, end: End) -> Record | None:
+        after = await self._writes.take(record, end.transition)
         if after is None:
             return None
         if isinstance(end.transition, ExpireLease):
@@ -220,37 +219,38 @@ class Visits:
             self.report.timed_out += 1
         return after
 
-    def _ask(self, record: Record, turn: Reschedule, until_ms: int) -> bool:
+    async def _ask(self, record: Record, turn: Reschedule, until_ms: int) -> bool:
         """Whether somebody knew."""
-        asked = self._writes.take(record, turn)
+        asked = await self._writes.take(record, turn)
         if asked is None:
             return True
         timeout_ms = min(self.turns.resolver_timeout_ms, max(1, until_ms - self.clock.now_ms()))
         settler = Settler(
-            store=self.store,
             clock=self.clock,
             settings=self.settings,
+            call_timeout_ms=self.store.call_timeout_ms,
+            has_bucket=self.store.has_bucket,
             resolver_timeout_ms=timeout_ms,
-            keeping=self._keep,
+            saving=self._save,
         )
-        finding = settler.find_out(asked)
+        finding = await settler.find_out(asked)
         if isinstance(finding, Settlement):
             self.report.still_unknown += 1
             return True
         self.report.asked += not nothing_in_doubt(asked)
         if isinstance(finding, StillUnknown):
-            is_unknown = self._put_off(asked, finding)
+            is_unknown = await self._put_off(asked, finding)
             self.report.still_unknown += is_unknown
             return not is_unknown
         try:
-            self._write(settler, asked, finding)
+            await self._write(settler, asked, finding)
         except Exception as error:  # noqa: BLE001 -- as in `look`; whoever was asked has answered
-            self._failed(asked.pk, asked, error)
+            await self._failed(asked.pk, asked, error)
         return True
 
-    def _write(self, settler: Settler, asked: Record, finding: Finding) -> None:
+    async def _write(self, settler: Settler, asked: Record, finding: Finding) -> None:
         try:
-            settlement = settler.write(asked, finding)
+            settlement = await settler.write(asked, finding)
         except TypeError as mistake:
             # The turn is spent; the same answer would be no better the next moment.
             self.report.still_unknown += 1
@@ -264,22 +264,22 @@ class Visits:
             case Settlement.OVERTAKEN | Settlement.RUNNING | Settlement.NOT_IN_DOUBT:
                 self.report.overtaken += 1
 
-    def _keep(self, blob: Blob) -> None:
-        """Keep an answer, unless the bucket is so slow that others would wait for it."""
+    async def _save(self, blob: Blob) -> None:
+        """Save an answer, unless the bucket is so slow that others would wait for it."""
         if blob.at.place is not Place.OBJECT:
-            self._writes.run(retry.save(blob, self._writes.budget(), self.clock))
+            await retry.save(blob, self._writes.budget(), self.clock)
             return
         bucket = self.lanes.lane("bucket", run_ms=self.run_ms, assumed_ms=OBJECT_CALL_TIMEOUT_MS)
         if bucket.is_closed:
             raise StoreError("the bucket is slow; left for the next turn", transient=True)
         began_ms = self.clock.now_ms()
         try:
-            self._writes.run(retry.save(blob, self._writes.budget(), self.clock))
+            await retry.save(blob, self._writes.budget(), self.clock)
         finally:
             # Slow it is also where it works, and others wait behind this answer.
             bucket.used(self.clock.now_ms() - began_ms, is_failure=True)
 
-    def _put_off(self, asked: Record, finding: StillUnknown) -> bool:
+    async def _put_off(self, asked: Record, finding: StillUnknown) -> bool:
         """Honour a resolver's wish to be asked later than by the back-off.
 
         False if somebody has settled it meanwhile.
@@ -288,9 +288,9 @@ class Visits:
         at_ms = self.clock.now_ms() + wish_ms
         if asked.due is None or at_ms <= asked.due.at_ms:
             return True
-        return self._writes.move(asked, at_ms) is not None
+        return await self._writes.move(asked, at_ms) is not None
 
-    def _hand_back(self, record: Record, turn: Reschedule) -> None:
+    async def _hand_back(self, record: Record, turn: Reschedule) -> None:
         """Tell a worker to go on, in the transaction that takes the turn."""
         if not self.store.has_outbox:
             # The record says that it is to be completed, and this reconciler cannot.
@@ -306,7 +306,7 @@ class Visits:
             messages=(message,),
         )
         budget = self._writes.budget()
-        reply = self._writes.run(retry.commit(commit, budget, self.clock, lambda met: met == taken))
+        reply = await retry.commit(commit, budget, self.clock, lambda met: met == taken)
         if isinstance(reply, Written) or has_landed(reply, taken, budget):
             self.report.handed_back += 1
         elif isinstance(reply, Refused):
@@ -314,7 +314,7 @@ class Visits:
         else:
             raise StoreError("the message cannot be written", transient=False)
 
-    def _failed(self, pk: str, record: Record | None, error: Exception) -> None:
+    async def _failed(self, pk: str, record: Record | None, error: Exception) -> None:
         """Count what has failed, and see to it that it ends: with a turn, and at last a person."""
         self.report.failed += 1
         self.failed.add(pk)
@@ -324,9 +324,9 @@ class Visits:
         if isinstance(error, StoreError) and error.transient:
             self.not_answered[pk] = record
         else:
-            self._take_anyway(pk, record, reconciler_report.reason_of(error))
+            await self._take_anyway(pk, record, reconciler_report.reason_of(error))
 
-    def _take_anyway(
+    async def _take_anyway(
         self, pk: str, record: Record | None, reason: str, *, is_passing: bool = False
     ) -> bool:
         """Take the turn with what no visit can do anything with; whether the store has answered.
@@ -336,9 +336,9 @@ class Visits:
         try:
             if record is not None and record.status in LOOKED_AT:
                 turn = self._visitor().turn(record)
-                self._writes.run(retry.write(turn, self._writes.budget(), self.clock))
+                await retry.write(turn, self._writes.budget(), self.clock)
             else:
-                self._move_on(pk, record, reason, is_passing=is_passing)
+                await self._move_on(pk, record, reason, is_passing=is_passing)
         except StoreError as error:
             reconciler_report.turn_not_taken(pk, error)
             if not error.transient:
@@ -346,10 +346,12 @@ class Visits:
             return not error.transient
         return True
 
-    def _move_on(self, pk: str, record: Record | None, reason: str, *, is_passing: bool) -> None:
+    async def _move_on(
+        self, pk: str, record: Record | None, reason: str, *, is_passing: bool
+    ) -> None:
         now_ms = self.clock.now_ms()
         first_ms = now_ms - 1 if is_passing else now_ms + self.turns.first_delay_ms
-        times = self.store.put_off(pk, due_by_ms=now_ms, to_ms=first_ms)
+        times = await self._writes.put_off(pk, due_by_ms=now_ms, to_ms=first_ms)
         if times is None:
             return
         if times >= self.turns.max_attempts:
@@ -359,7 +361,7 @@ class Visits:
             return
         delay_ms = self.turns.delay_ms(times, self.clock.random_fraction())
         to_ms = now_ms + max(self.turns.first_delay_ms, delay_ms)
-        self.store.put_off(pk, due_by_ms=first_ms, to_ms=to_ms, counts=False)
+        await self._writes.put_off(pk, due_by_ms=first_ms, to_ms=to_ms, counts=False)
 
     @property
     def _writes(self) -> Writes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from oncekey.flow import retry
-from oncekey.flow.driver import drive
+from oncekey.flow.commands import Outside
 from oncekey.record.record import Due
 from oncekey.record.rules import applied
 from oncekey.record.transitions import ExpireLease, Reschedule, seen
@@ -14,14 +14,28 @@ from oncekey.store.store import Refused
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.flow.commands import Flow
     from oncekey.flow.retry import Budget
     from oncekey.reconciler.report import Report
     from oncekey.record.record import Record
     from oncekey.record.transitions import TimeOut
     from oncekey.store.due_index import OpenRecords
 
-R = TypeVar("R")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutOff(Outside["int | None"]):
+    """`OpenRecords.put_off`, once; a `StoreError` is thrown into the flow."""
+
+    store: OpenRecords = field(compare=False, repr=False)
+    pk: str
+    due_by_ms: int
+    to_ms: int
+    counts: bool = True
+
+    def carry_out(self) -> int | None:
+        """See `OpenRecords.put_off`."""
+        return self.store.put_off(
+            self.pk, due_by_ms=self.due_by_ms, to_ms=self.to_ms, counts=self.counts
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +47,12 @@ class Writes:
     report: Report
     had_turn: set[str]
 
-    def take(self, record: Record, transition: Reschedule | ExpireLease | TimeOut) -> Record | None:
+    async def take(
+        self, record: Record, transition: Reschedule | ExpireLease | TimeOut
+    ) -> Record | None:
         """Apply `transition`: what it leaves, or None if somebody else was faster."""
         budget = self.budget()
-        reply = self.run(retry.write(transition, budget, self.clock))
+        reply = await retry.write(transition, budget, self.clock)
         after = applied(transition, record)
         if isinstance(reply, Refused) and not has_landed(reply, after, budget):
             self.report.overtaken += 1
@@ -45,7 +61,7 @@ class Writes:
             self.had_turn.add(record.pk)
         return after
 
-    def move(self, record: Record, at_ms: int) -> Record | None:
+    async def move(self, record: Record, at_ms: int) -> Record | None:
         """Let `record` be due then, without another turn."""
         later = Reschedule(
             pk=record.pk,
@@ -53,11 +69,15 @@ class Writes:
             due=Due(shard=record.due_shard, at_ms=at_ms),
             attempts=record.reconcile_attempts,
         )
-        return self.take(record, later)
+        return await self.take(record, later)
 
-    def run(self, flow: Flow[R]) -> R:
-        """Carry out `flow` on the store."""
-        return drive(flow, store=self.store, clock=self.clock)
+    async def put_off(
+        self, pk: str, *, due_by_ms: int, to_ms: int, counts: bool = True
+    ) -> int | None:
+        """Let what is due by `due_by_ms` be due at `to_ms`, as `OpenRecords.put_off` does."""
+        return await PutOff(
+            store=self.store, pk=pk, due_by_ms=due_by_ms, to_ms=to_ms, counts=counts
+        )
 
     def budget(self) -> Budget:
         """How often a call is made."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from oncekey.errors import NotExecuted
+from oncekey.flow.commands import Outside
 from oncekey.settlement.resolvers import StillUnknown, is_finding
 from oncekey.telemetry import requests as telemetry
 
@@ -18,6 +20,21 @@ if TYPE_CHECKING:
     from oncekey.settlement.resolvers import Finding, Question
 
 _AGAIN = StillUnknown(timedelta(0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskResolver(Outside["Finding"]):
+    """Ask a resolver, as `ask` does. Answers its finding, and never throws."""
+
+    question: Question
+    resolve: Callable[[Question], Finding] = field(compare=False)
+    record: Record = field(repr=False)
+    now_ms: int
+    timeout_ms: int | None
+
+    def carry_out(self) -> Finding:
+        """See `ask`."""
+        return ask(self.resolve, self.question, self.record, self.now_ms, self.timeout_ms)
 
 
 def ask(

@@ -71,13 +71,37 @@ def settle(
     settings = defaults.settings({})
     store = store or defaults.store(settings.store_timeout_ms)
     clock = clock or SystemClock()
-    budget = retry.few_tries(clock.now_ms(), store.call_timeout_ms)
-    record = drive(retry.read(pk, budget, clock), store=store, clock=clock)
+    settler = Settler(
+        clock=clock,
+        settings=settings,
+        call_timeout_ms=store.call_timeout_ms,
+        has_bucket=store.has_bucket,
+    )
+    flow = settle_named(pk, operation_id, finding, step=step, settler=settler)
+    return drive(flow, store=store, clock=clock)
+
+
+async def settle_named(
+    pk: str,
+    operation_id: str,
+    finding: Completed | NotExecuted,
+    *,
+    step: str = "",
+    settler: Settler,
+) -> Settlement:
+    """Settle the operation under `pk` as `settle` does, unless that is another one by now.
+
+    Raises:
+        StoreError: it may or may not have been settled.
+        TypeError: the answer or result cannot be stored; nothing was written.
+        ValueError: a step is in doubt, and `step` does not say that it is about that one.
+    """
+    clock, budget = settler.clock, settler.budget()
+    record = await retry.read(pk, budget, clock)
     now_ms = clock.now_ms()
     if record is None or record.operation_id != operation_id or record.is_expired(now_ms):
         telemetry.nothing_to_settle(operation_id)
         return Settlement.NOT_IN_DOUBT
-    settler = Settler(store=store, clock=clock, settings=settings)
     settler.check_storable(record, finding, step=step)
     if record.is_lease_over(now_ms) and record.status is Status.IN_PROGRESS:
         is_recorded = record.effects is Effects.RECORDED
@@ -85,7 +109,7 @@ def settle(
             # The next request runs it, or goes on with it, anyway; in doubt it would wait for
             # somebody.
             return Settlement.NOT_IN_DOUBT
-        met = _in_doubt(record, store, clock, budget)
+        met = await _in_doubt(record, clock, budget)
         if met is None or met.operation_id != operation_id:
             return Settlement.NOT_IN_DOUBT
         record = met
@@ -94,17 +118,17 @@ def settle(
             f"{record.operation} records its effects, and one of its steps is in doubt: name the"
             " step that was found out about, as step="
         )
-    return settler.write(record, finding, step=step)
+    return await settler.write(record, finding, step=step)
 
 
-def _in_doubt(record: Record, store: Store, clock: Clock, budget: Budget) -> Record | None:
+async def _in_doubt(record: Record, clock: Clock, budget: Budget) -> Record | None:
     """What is on record once it says that nobody knows what the dead owner of `record` did."""
     now_ms = clock.now_ms()
     doubt = Doubt(
         reason="lease-expired", due=record.due or Due(shard=record.due_shard, at_ms=now_ms)
     )
     expired = ExpireLease(pk=record.pk, seen=seen(record), now_ms=now_ms, to=doubt)
-    reply = drive(retry.write(expired, budget, clock), store=store, clock=clock)
+    reply = await retry.write(expired, budget, clock)
     met = reply.record if isinstance(reply, Refused) else applied(expired, record)
     if met is not None and met.operation_id == record.operation_id:
         telemetry.lease_expired(record, now_ms)

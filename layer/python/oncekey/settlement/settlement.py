@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from oncekey.encoding.results import encode
 from oncekey.errors import NotExecuted, StoreError
 from oncekey.flow import retry
-from oncekey.flow.driver import drive
 from oncekey.record.policy import policy_of
 from oncekey.record.record import Effects, Status
-from oncekey.settlement.asking import ask
+from oncekey.settlement.asking import AskResolver
 from oncekey.settlement.resolvers import (
     Completed,
     StillUnknown,
@@ -37,9 +36,6 @@ if TYPE_CHECKING:
     from oncekey.settings import Settings
     from oncekey.settlement.resolvers import Finding
     from oncekey.settlement.writes import Settled
-    from oncekey.store.store import Store
-
-R = TypeVar("R")
 
 # Each but the first follows somebody else's write between a read and ours.
 _MOST_ROUNDS = 5
@@ -60,35 +56,26 @@ class Settlement(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settler:
-    """Settles records: where they are, by which clock, and in which environment.
+    """Settles records in flows, by this clock and in this environment.
 
-    `resolver_timeout_ms`: how long a resolver may take; None for as long as it likes. `keeping`:
-    how what stands beside the record is kept there, if not just so.
+    `call_timeout_ms` and `has_bucket` are the store's. `resolver_timeout_ms`: how long a resolver
+    may take; None for as long as it likes. `saving`: how the answer beside the record is saved, if
+    not by `retry.save` alone.
     """
 
-    store: Store
     clock: Clock
     settings: Settings
+    call_timeout_ms: int
+    has_bucket: bool
     resolver_timeout_ms: int | None = None
-    keeping: Callable[[Blob], None] | None = None
+    saving: Callable[[Blob], Flow[None]] | None = None
 
-    def settle(self, record: Record) -> Settlement:
-        """Ask the resolver of `record`, and write what it says.
+    async def find_out(self, record: Record) -> Finding | Settlement:
+        """What the resolver says of `record`, or why none is asked.
 
-        When it returns `SETTLED`, the operation is answered, or may run again, or its step is
-        finished or as if never started, and the next request resumes it: that makes the business
-        writes. Nothing is asked before the lease and the grace are over, because a call under way
-        may still take effect.
-
-        Raises:
-            StoreError: it may or may not have been settled.
-            TypeError: what the resolver gave cannot be stored.
+        None is asked before the lease and the grace are over: a call under way may still take
+        effect.
         """
-        finding = self.find_out(record)
-        return finding if isinstance(finding, Settlement) else self.write(record, finding)
-
-    def find_out(self, record: Record) -> Finding | Settlement:
-        """What the resolver says of `record`, or why none is asked."""
         if record.status is not Status.UNKNOWN or record.escalated_at_ms is not None:
             return Settlement.NOT_IN_DOUBT
         if self._is_too_early(record):
@@ -100,7 +87,13 @@ class Settler:
         if resolve is None:
             return Settlement.NO_RESOLVER
         question = question_about(record)
-        return ask(resolve, question, record, self.clock.now_ms(), self.resolver_timeout_ms)
+        return await AskResolver(
+            question=question,
+            resolve=resolve,
+            record=record,
+            now_ms=self.clock.now_ms(),
+            timeout_ms=self.resolver_timeout_ms,
+        )
 
     def check_storable(self, record: Record, finding: Finding, *, step: str = "") -> None:
         """Return if what was found out about `record` can be stored; nothing is written.
@@ -116,11 +109,13 @@ class Settler:
         else:
             answer_text(record.operation, policy_of(record, self.settings), finding.result)
 
-    def write(self, record: Record, finding: Finding, *, step: str = "") -> Settlement:
+    async def write(self, record: Record, finding: Finding, *, step: str = "") -> Settlement:
         """Write what was found out about `record`, by a resolver or by whoever knows.
 
-        Of several that settle one record, one gets `SETTLED` and the others `OVERTAKEN`, except
-        where they say the same of a record that nobody has settled yet. `NotExecuted` is not
+        When it returns `SETTLED`, the operation is answered, or may run again, or its step is
+        finished or as if never started, and the next request resumes it: that makes the business
+        writes. Of several that settle one record, one gets `SETTLED` and the others `OVERTAKEN`,
+        except where they say the same of a record that nobody has settled yet. `NotExecuted` is not
         believed before the lease and the grace are over. With a `step` it is about that one.
 
         Raises:
@@ -131,13 +126,13 @@ class Settler:
         if isinstance(finding, StillUnknown):
             return Settlement.STILL_UNKNOWN
         for _ in range(_MOST_ROUNDS):
-            written = self._write(record, finding, step)
+            written = await self._write(record, finding, step)
             if isinstance(written, Settlement):
                 return written
             record = written
         raise StoreError("others write this record all the time; say it again", transient=True)
 
-    def _write(
+    async def _write(
         self, record: Record, finding: Completed | NotExecuted, step: str
     ) -> Settlement | Record:
         """What came of one try; or the record as it is now, which may still be settled."""
@@ -157,21 +152,20 @@ class Settler:
             new_owner=self.clock.new_owner(),
             now_ms=self.clock.now_ms(),
             settings=self.settings,
-            has_bucket=self.store.has_bucket,
+            has_bucket=self.has_bucket,
         )
         if stopped and isinstance(finding, Completed):
-            return self._end_stopped(settling, finding)
+            return await self._end_stopped(settling, finding)
         settled = settling.write_of(finding, step)
-        return Settlement.NOT_IN_DOUBT if settled is None else self._send(record, settled)
+        return Settlement.NOT_IN_DOUBT if settled is None else await self._send(record, settled)
 
-    def _end_stopped(self, settling: Settling, finding: Completed) -> Settlement:
+    async def _end_stopped(self, settling: Settling, finding: Completed) -> Settlement:
         record = settling.record
         ending, blob = settling.ending(finding)
         if blob is not None:
-            self._run(retry.save(blob, self._budget(), self.clock))
-        budget = self._budget()
-        flow = end_stopped(record, settling.freeing(), ending, budget, self.clock, self.settings)
-        met = self._run(flow)
+            await retry.save(blob, self.budget(), self.clock)
+        frees, budget = settling.freeing(), self.budget()
+        met = await end_stopped(record, frees, ending, budget, self.clock, self.settings)
         if met is None:
             telemetry.settled(record, self.clock.now_ms(), "ended as it was said")
             return Settlement.SETTLED
@@ -189,12 +183,12 @@ class Settler:
         due = None if record.reconcile_attempts or was_told else record.due
         return due is not None and now_ms < due.at_ms
 
-    def _send(self, record: Record, settled: Settled) -> Settlement | Record:
-        if settled.blob is not None and self.keeping is not None:
-            self.keeping(settled.blob)
+    async def _send(self, record: Record, settled: Settled) -> Settlement | Record:
+        if settled.blob is not None and self.saving is not None:
+            await self.saving(settled.blob)
         elif settled.blob is not None:
-            self._run(retry.save(settled.blob, self._budget(), self.clock))
-        reply = self._run(retry.write(settled.transition, self._budget(), self.clock))
+            await retry.save(settled.blob, self.budget(), self.clock)
+        reply = await retry.write(settled.transition, self.budget(), self.clock)
         if isinstance(reply, Refused) and not _is_ours(reply.record, settled):
             met = reply.record
             if met is not None and met.operation_id == record.operation_id:
@@ -209,11 +203,9 @@ class Settler:
         telemetry.settled(record, self.clock.now_ms(), settled.what)
         return Settlement.SETTLED
 
-    def _run(self, flow: Flow[R]) -> R:
-        return drive(flow, store=self.store, clock=self.clock)
-
-    def _budget(self) -> Budget:
-        return retry.few_tries(self.clock.now_ms(), self.store.call_timeout_ms)
+    def budget(self) -> Budget:
+        """How often a call to the store is made."""
+        return retry.few_tries(self.clock.now_ms(), self.call_timeout_ms)
 
 
 def _is_ours(met: Record | None, settled: Settled) -> bool:
