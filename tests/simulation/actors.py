@@ -123,6 +123,7 @@ class Actor:
             effects=self.caller.effects,
             settings=self.settings,
             deadline_ms=self.clock.now_ms() + self.caller.remaining_ms,
+            request="{}" if self.caller.keeps_request else None,
         )
         self.until_ms = self.clock.now_ms() - self.clock.skew_ms + self.caller.remaining_ms
         self.flow = attempt(

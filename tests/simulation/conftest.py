@@ -38,6 +38,11 @@ def provider_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", resolvers)
 
 
+@pytest.fixture
+def nobody_can_be_asked(provider_can_be_asked: None, no_resolvers: None) -> None:
+    """No resolver is declared."""
+
+
 def _asked_by_the_world(_question: Question) -> Finding:
     raise AssertionError("Bug: a resolver was called in the simulation")
 

@@ -84,6 +84,10 @@ def target_of(world: World, until: Until) -> int | None:
                 return None
             is_edge = until is Until.LEASE_EDGE
             return record.lease_until_ms + (2 - slack_ms if is_edge else slack_ms)
+        case Until.MARGIN:
+            if record.lease_until_ms is None or record.status is not Status.IN_PROGRESS:
+                return None
+            return record.lease_until_ms - world.scenario.settings.lease_margin_ms + 2 - slack_ms
         case Until.DUE:
             return record.due.at_ms + slack_ms if record.due is not None else None
         case Until.RETENTION:

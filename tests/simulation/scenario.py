@@ -40,6 +40,7 @@ class Until(StrEnum):
 
     LEASE_EDGE = "lease-edge"  # over by the fastest clock that there may be, not by the slowest
     LEASE = "lease"  # over by every clock
+    MARGIN = "margin"  # the same, for whoever leaves out the lease's margin
     DUE = "due"
     RETENTION = "retention"
     AGE = "age"  # a day after the reservation, whatever has become of it
@@ -116,6 +117,8 @@ class Caller:
     body: str = "a"
     effects: Effects = Effects.UNRECORDED
     plan: Plan = Plan.SUCCEED
+    # So that a reconciler can hand half-done work to a worker.
+    keeps_request: bool = False
     remaining_ms: int = REMAINING_MS
 
 

@@ -7,8 +7,9 @@ import pytest
 from tests.simulation.explorer import explore
 from tests.simulation.mutations import MUTATIONS, Mutation
 from tests.simulation.mutations_of_effects import MUTATIONS_OF_EFFECTS
+from tests.simulation.mutations_of_settlement import MUTATIONS_OF_SETTLEMENT
 
-ALL = (*MUTATIONS, *MUTATIONS_OF_EFFECTS)
+ALL = (*MUTATIONS, *MUTATIONS_OF_EFFECTS, *MUTATIONS_OF_SETTLEMENT)
 
 
 @pytest.mark.parametrize("mutation", ALL, ids=lambda mutation: mutation.name)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from oncekey.engine.job import JobMessage
     from oncekey.record.message import Message
     from oncekey.record.outcome import Outcome
+    from oncekey.store.due_index import OpenRecords
     from oncekey.store.store import Store
 
 TIMED_OUT = "not started in time"
@@ -50,7 +51,7 @@ class JobActor(Actor):
 
     took: Message | None = None
 
-    def open(self, store: Store) -> None:
+    def open(self, store: OpenRecords) -> None:
         """Make the flow. A worker that finds no message has come for nothing."""
         caller = self.caller
         assert caller is not None
@@ -103,20 +104,7 @@ async def _nothing() -> Outcome:
 class JobsWorld(World):
     """A world of accepted requests."""
 
-    def add(self, who: Caller | str) -> Actor:
-        """One more client, or worker."""
-        assert isinstance(who, Caller)
-        skew_ms = self._skews.get(who.name, 0)
-        clock = self._make_clock(self.time, who.name, len(self.actors), skew_ms)
-        actor = JobActor(
-            name=who.name,
-            clock=clock,
-            caller=who,
-            settings=self.scenario.settings,
-            work=self.scenario.work,
-        )
-        self.actors[who.name] = actor
-        return actor
+    actor_type = JobActor
 
     def _go_on(self, actor: Actor, reply: object) -> None:
         if actor.command is None and isinstance(actor, JobActor) and actor.took is not None:

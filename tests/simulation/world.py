@@ -57,13 +57,15 @@ def holds(write: BusinessWrite) -> bool:
 
 
 class World:
-    """One run of a scenario.
+    """One run of a scenario. `actor_type` is what its actors are.
 
     Args:
         scenario: who takes part, and what may go wrong.
         store: what holds the records, by default a faithful one.
         make_clock: makes an actor's clock from the true one, its name, number and offset.
     """
+
+    actor_type: type[Actor] = Actor
 
     def __init__(
         self,
@@ -94,7 +96,7 @@ class World:
         """One more caller, or a settler: `webhook`, or `webhook-2` where there are several."""
         name = who.name if isinstance(who, Caller) else who
         clock = self._make_clock(self.time, name, len(self.actors), self._skews.get(name, 0))
-        actor = Actor(
+        actor = self.actor_type(
             name=name,
             clock=clock,
             caller=who if isinstance(who, Caller) else None,
