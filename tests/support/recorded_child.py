@@ -14,10 +14,10 @@ import boto3
 from oncekey import StoreError
 from oncekey.settings import settings_from
 from oncekey.store import defaults
+from tests.support.asking_settler import Settling
 from tests.support.events import load, with_key
 from tests.support.forking import serve_orders
 from tests.support.killed_functions import CLOCK, HANDLERS, tripwires
-from tests.support.settling import Settling
 
 if TYPE_CHECKING:
     from oncekey.store.store import Store

@@ -14,10 +14,10 @@ from oncekey.errors import StoreError
 from oncekey.settings import Settings
 from oncekey.store.dynamodb.codec import record_from_item
 from oncekey.testing.memory import MemoryStore
+from tests.support.asking_settler import Settling
 from tests.support.dynamodb import items, store_on
 from tests.support.events import load
 from tests.support.protected import Answer, Protected
-from tests.support.settling import Settling
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
