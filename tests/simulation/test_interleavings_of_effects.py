@@ -85,7 +85,7 @@ SCENARIOS = {
             most_faults=1,
             most_passes=1,
         ),
-        3_000,
+        1_600,
     ),
     "crash-and-reconciler-and-next": (
         Scenario(
@@ -96,7 +96,7 @@ SCENARIOS = {
             most_faults=1,
             most_passes=1,
         ),
-        2_000,
+        2_800,
     ),
     "reconciler-of-a-living-worker": (
         Scenario(
@@ -108,9 +108,9 @@ SCENARIOS = {
             most_faults=1,
             most_passes=1,
         ),
-        1_200,
+        2_300,
     ),
-    "two-settlements-and-the-next": (SETTLED_TWICE, 1_500),
+    "two-settlements-and-the-next": (SETTLED_TWICE, 4_200),
     "webhook-and-reconciler": (
         Scenario(
             callers=(replace(A, plan=Plan.FAIL_AFTER), B),
@@ -118,7 +118,7 @@ SCENARIOS = {
             passes=DUE,
             most_passes=1,
         ),
-        3_000,
+        7_800,
     ),
     "retention": (
         Scenario(
@@ -137,7 +137,7 @@ SCENARIOS = {
 LARGEST = (
     "two-workers-two-faults",
     "two-settlements-and-the-next",
-    "webhook-and-resolver",
+    "webhook-and-reconciler",
     "crash-and-reconciler-and-next",
 )
 

@@ -62,7 +62,7 @@ _ESCALATIONS, _HAND_BACKS = "escalations", "hand-backs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visits:
-    """The visits of one run. What they do is counted in `report`.
+    """The visits of one run, as flows. What they do is counted in `report`.
 
     What needs nothing but the table is done at once (`look`). What needs a resolver, the escalation
     queue or the outbox waits for its turn among those that need the same (`work`).
