@@ -13,9 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from oncekey.record.commit import Commit
+    # What bases name in quotes, ruff does not see.
+    from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable  # noqa: F401
+    from oncekey.record.counter import Counter  # noqa: F401
+    from oncekey.record.record import Record  # noqa: F401
     from oncekey.record.stored_answer import Blob, StoredRef
     from oncekey.record.transitions import Transition
+    from oncekey.store.store import Refused, Written  # noqa: F401
 
 T = TypeVar("T")
 R = TypeVar("R")
