@@ -9,11 +9,10 @@ import pytest
 
 from oncekey.record.outcome import Reason, Refusal
 from oncekey.record.transitions import (
-    ClearStep,
     Complete,
     FinishStep,
+    LateEffect,
     PendingTransition,
-    Reschedule,
     SettleStep,
     Transition,
 )
@@ -83,13 +82,12 @@ def test_the_fixed_seeds_reach_everything() -> None:
                 reasons.add(event.outcome.reason)
             kept += isinstance(event, Kept)
             recognised += isinstance(event, Recognised)
-    # Nobody here accepts requests for later, which test_interleavings_of_jobs.py has, nor looks at
-    # records by a schedule, as in test_interleavings_of_settlement.py.
-    everything = set(get_args(Transition)) - set(get_args(PendingTransition)) - {Reschedule}
+    # Nobody here accepts requests for later, which test_interleavings_of_jobs.py has.
+    everything = set(get_args(Transition)) - set(get_args(PendingTransition))
     assert everything - applied == set()
     assert everything - refused == set()
-    # That these land late and are applied is too rare: test_traces_of_takeovers.py has a trace.
-    assert everything - late <= {ClearStep, SettleStep}
+    # That these land late and are applied is too rare: test_traces_of_takeovers.py has traces.
+    assert everything - late <= {LateEffect, SettleStep}
     assert committed == {FinishStep, Complete}
     assert kept
     assert recognised

@@ -218,3 +218,20 @@ def test_a_settlement_that_lands_after_the_death_of_its_sender_counts() -> None:
     assert steps_begun(world) == ["A charge"]
     assert (effects(world), committed(world)) == (1, ["final"])
     assert_safe(world)
+
+
+def test_a_late_effect_that_lands_after_the_death_of_its_sender_counts() -> None:
+    """What a webhook tells of a failed attempt completes it, though the webhook is gone."""
+    repeatable = replace(A, effects=Effects.REPEATABLE)
+    world = world_of(replace(repeatable, plan=Plan.FAIL_AFTER), replace(repeatable, name="B"))
+    finish(world, "A")
+    assert stored(world).status is Status.FAILED_RETRYABLE
+    webhook = world.add("webhook").name
+    steps(world, webhook, 3)
+    play(world, f"kill {webhook}", f"land {webhook}")
+
+    finish(world, "B")
+
+    assert applied(world, webhook) == ["LateEffect"]
+    assert (runs(world), effects(world)) == (["A"], 1)
+    assert_safe(world)
