@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from oncekey.effects.operation import Operation
-    from oncekey.flow.commands import Result
+    from oncekey.flow.commands import Flow, Result
     from oncekey.settings import Settings
     from oncekey.store.due_index import OpenRecords
     from oncekey.store.store import Store
@@ -96,7 +96,7 @@ class Actor:
     settings: Settings
     work: Work = ONE_STEP
     # What its flow asks for is a command, or a call to the provider.
-    flow: Generator[Any, Any, Any] | None = None
+    flow: Flow[Any] | Generator[Any, Any, Any] | None = None
     command: Any = None
     handler: RecordedHandler | None = None
     result: Answered[Answer] | Raised | None = None
