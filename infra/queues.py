@@ -9,7 +9,7 @@ from aws_cdk import Duration
 from infra.names import pascal
 from infra.oncekey_cdk.safe_queue import create_queue
 from infra.oncekey_cdk.schedule import let_events_send
-from oncekey_local.described_event_faults import DEAD_LETTER_RETENTION_DAYS
+from oncekey_local.description.event_faults import DEAD_LETTER_RETENTION_DAYS
 
 if TYPE_CHECKING:
     from aws_cdk import aws_sqs as sqs

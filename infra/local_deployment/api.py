@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from infra.service import SERVICE
-from oncekey_local import http_api_response
-from oncekey_local.http_api_event import HttpRequest, Reception, event
+from oncekey_local.front import http_api_response
+from oncekey_local.front.http_api_event import HttpRequest, Reception, event
+from oncekey_local.front.routing import Router
 from oncekey_local.identifiers import new_id, now_ms
-from oncekey_local.routing import Router
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 
-from oncekey_local.environment import REGION
+from oncekey_local.functions.environment import REGION
 from oncekey_local.processes import clean_environment
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from infra.local_deployment.toolkit import ROOT
 from infra.service import SERVICE
-from oncekey_local.batch_event import change_record, message_record
+from oncekey_local.events.batch_event import change_record, message_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,8 +24,8 @@ from moto.moto_server.werkzeug_app import (
 )
 from werkzeug.serving import make_server
 
-from oncekey_local import moto_repairs
 from oncekey_local.processes import LOOPBACK
+from oncekey_local.store import moto_repairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

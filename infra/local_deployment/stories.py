@@ -20,7 +20,7 @@ from infra.local_deployment.moto import moto_cloud
 from infra.local_deployment.provider_process import ProviderProcess, provider_process
 from infra.local_deployment.toolkit import Deployed, Toolkit, synthesise
 from infra.service import SERVICE
-from oncekey_local.environment import PROVIDER_API_KEY, WEBHOOK_SECRET
+from oncekey_local.functions.environment import PROVIDER_API_KEY, WEBHOOK_SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infra.cdk_cli import cdk_command
-from oncekey_local.environment import REGION
+from oncekey_local.functions.environment import REGION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

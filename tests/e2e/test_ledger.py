@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 
-from oncekey_local.environment import REGION
+from oncekey_local.functions.environment import REGION
 from tests.support.dev_service import running
 from tests.support.payments_client import Client, new_key, until
 from tests.support.provider import sdk

@@ -8,7 +8,7 @@ import pytest
 
 from functions.refunds.models import Refund, answer_of
 from oncekey import Completed, Settlement, settle
-from oncekey_local.environment import REGION
+from oncekey_local.functions.environment import REGION
 from tests.support.dev_service import running
 from tests.support.payments_client import Client, code_of, new_key, until
 from tests.support.provider import sdk

@@ -10,7 +10,7 @@ import pytest
 from infra.service import SERVICE
 from infra.service_resources import RESPONSES
 from oncekey.settings import RETENTION_S
-from oncekey_local.described_event_faults import DEAD_LETTER_RETENTION_DAYS
+from oncekey_local.description.event_faults import DEAD_LETTER_RETENTION_DAYS
 from tests.support.sample_templates import named
 
 if TYPE_CHECKING:

@@ -164,7 +164,7 @@ def test_no_message_outlives_its_record() -> None:
     among its dead letters.
     """
     from functions.outbox_worker.handler import RETENTION
-    from oncekey_local.described_event_faults import DEAD_LETTER_RETENTION_DAYS
+    from oncekey_local.description.event_faults import DEAD_LETTER_RETENTION_DAYS
 
     (queue,) = [queue for queue in SERVICE.queues if queue.name == "payments"]
     assert SERVICE.retention_days(queue) + DEAD_LETTER_RETENTION_DAYS < RETENTION.days

@@ -13,7 +13,7 @@ from moto import mock_aws
 from infra.service_resources import IDEMPOTENCY, OUTBOX
 from oncekey import Operation, idempotent, jwt_claim
 from oncekey.clock import SystemClock
-from oncekey_local.tables import create_table_request
+from oncekey_local.store.tables import create_table_request
 from tests.support.events import load, with_body, with_header, with_tenant
 from tests.support.sample_constructs import build_service, grants, new_stack
 from tests.support.sample_templates import named

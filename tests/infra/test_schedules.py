@@ -11,10 +11,10 @@ import aiohttp
 
 from infra.names import pascal
 from infra.service import SERVICE
-from oncekey_local.event_sources import EventSources
-from oncekey_local.pumps import PumpSettings
-from oncekey_local.runtime_api import Outcome, OutcomeKind
-from oncekey_local.store_client import StoreClient
+from oncekey_local.events.event_sources import EventSources
+from oncekey_local.events.pumps import PumpSettings
+from oncekey_local.functions.runtime_api import Outcome, OutcomeKind
+from oncekey_local.store.client import StoreClient
 from tests.support.sample_templates import EVENTS, named
 
 if TYPE_CHECKING:

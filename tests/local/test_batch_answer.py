@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from oncekey_local.batch_answer import judge
-from oncekey_local.runtime_api import Outcome, OutcomeKind
+from oncekey_local.events.batch_answer import judge
+from oncekey_local.functions.runtime_api import Outcome, OutcomeKind
 
 IDS = ("a", "b", "c")
 

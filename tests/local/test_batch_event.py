@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from oncekey_local.batch_event import event_bytes, in_batches
-from oncekey_local.http_api_event import MAX_PAYLOAD_BYTES
+from oncekey_local.events.batch_event import event_bytes, in_batches
+from oncekey_local.front.http_api_event import MAX_PAYLOAD_BYTES
 
 MEGABYTE = 1024 * 1024
 

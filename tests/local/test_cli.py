@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oncekey_local import cli, tokens
+from oncekey_local import cli
+from oncekey_local.front import tokens
 from tests.support.dev_service import ROOT, SAMPLE_SERVICE
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def test_demo_takes_no_other_arguments(capsys: pytest.CaptureFixture[str]) -> No
 def test_store_refuses_a_port_that_is_none(port: str) -> None:
     """The store's port is checked as that of `oncekey dev` is."""
     ended = subprocess.run(
-        [sys.executable, "-m", "oncekey_local.store", f"--port={port}"],
+        [sys.executable, "-m", "oncekey_local.store.store", f"--port={port}"],
         capture_output=True,
         text=True,
         timeout=60,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from oncekey_local import tokens
 from oncekey_local.dev import READY
 from oncekey_local.dev_process import DevProcess
+from oncekey_local.front import tokens
 from tests.support.dev_service import ROOT, SAMPLE_SERVICE, is_alive, running, send, watched
 
 COMMAND = [sys.executable, "-m", "oncekey_local.cli", "dev", "--port", "0"]

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from oncekey_local import tokens
-from oncekey_local.http_api_event import MAX_PAYLOAD_BYTES
+from oncekey_local.front import tokens
+from oncekey_local.front.http_api_event import MAX_PAYLOAD_BYTES
 from tests.support.dev_service import Meeting, running, send, watched
 
 if TYPE_CHECKING:

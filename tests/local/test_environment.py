@@ -13,7 +13,12 @@ from oncekey_local.description import (
     Setting,
     TableName,
 )
-from oncekey_local.environment import Place, function_environment, needs_provider, webhook_path
+from oncekey_local.functions.environment import (
+    Place,
+    function_environment,
+    needs_provider,
+    webhook_path,
+)
 from tests.support.sample_service import FAILING, SERVICE
 
 if TYPE_CHECKING:

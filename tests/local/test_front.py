@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from aiohttp.test_utils import RawTestServer as Server
 
-from oncekey_local import front, tokens
 from oncekey_local.description import Function, Route, Service
-from oncekey_local.front import Front
-from oncekey_local.runtime_api import Outcome, OutcomeKind
+from oncekey_local.front import front, tokens
+from oncekey_local.front.front import Front
+from oncekey_local.functions.runtime_api import Outcome, OutcomeKind
 from tests.support.sample_service import FAILING
 
 if TYPE_CHECKING:

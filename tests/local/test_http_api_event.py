@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from oncekey_local.http_api_event import HttpRequest, Reception, event, event_bytes
+from oncekey_local.front.http_api_event import HttpRequest, Reception, event, event_bytes
 from tests.support.events import load
 
 REQUEST = HttpRequest(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncekey_local.http_api_response import HttpResponse, InvalidResponse, response
+from oncekey_local.front.http_api_response import HttpResponse, InvalidResponse, response
 
 
 def made(result: Any) -> HttpResponse:

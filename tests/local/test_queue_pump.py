@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey_local.description import Function, Queue, QueueTrigger, Service
-from oncekey_local.pumps import PumpSettings
-from oncekey_local.runtime_api import OutcomeKind
+from oncekey_local.events.pumps import PumpSettings
+from oncekey_local.functions.runtime_api import OutcomeKind
 from tests.support.sample_event_store import FAST, FORGETFUL, Events, running
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey_local.description import Function, Queue, QueueTrigger, Service
-from oncekey_local.pumps import PumpSettings
-from oncekey_local.store_client import UNANSWERED
+from oncekey_local.events.pumps import PumpSettings
+from oncekey_local.store.client import UNANSWERED
 from tests.support.sample_event_store import FAST, FORGETFUL, Events, running
 
 if TYPE_CHECKING:

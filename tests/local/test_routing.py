@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from oncekey_local.description import Function, Route, Service
-from oncekey_local.routing import Router
+from oncekey_local.front.routing import Router
 
 ROUTES = (
     "GET /payments/{payment_id}",

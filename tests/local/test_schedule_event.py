@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from oncekey_local.description import ScheduleTrigger
-from oncekey_local.runtime_api import Outcome, OutcomeKind
-from oncekey_local.schedule_event import event_bytes, failed_run
-from oncekey_local.schedule_pump import next_call_in_s
+from oncekey_local.events.schedule_event import event_bytes, failed_run
+from oncekey_local.events.schedule_pump import next_call_in_s
+from oncekey_local.functions.runtime_api import Outcome, OutcomeKind
 from tests.support.events import load
 
 SAMPLE = load("eventbridge_schedule")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey_local.description import Function, Queue, ScheduleTrigger, Service
-from oncekey_local.runtime_api import OutcomeKind
+from oncekey_local.functions.runtime_api import OutcomeKind
 from tests.support.sample_event_store import FAST, Events, running
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from oncekey_local.pumps import PumpSettings
+    from oncekey_local.events.pumps import PumpSettings
 
 TICKING = replace(FAST, schedule_s=0.01)
 BAD_ENDS = (

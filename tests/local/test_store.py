@@ -20,8 +20,8 @@ from aiohttp.test_utils import RawTestServer as TestServer
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-from oncekey_local.engines import Engines
-from oncekey_local.store import READY, Store
+from oncekey_local.store.engines import Engines
+from oncekey_local.store.store import READY, Store
 from tests.support.dev_service import ROOT, send
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ CALLERS = 32
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """A store of our own, with one table."""
-    command = [sys.executable, "-m", "oncekey_local.store", "--port", "0"]
+    command = [sys.executable, "-m", "oncekey_local.store.store", "--port", "0"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as store:
         assert store.stdout is not None
         line = store.stdout.readline()

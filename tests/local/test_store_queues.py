@@ -14,8 +14,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ConnectionClosedError
 
-from oncekey_local.store import READY
-from oncekey_local.store_client import UNANSWERED, StoreClient
+from oncekey_local.store.client import UNANSWERED, StoreClient
+from oncekey_local.store.store import READY
 from tests.support.dev_service import ROOT, send
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """A store of our own."""
-    command = [sys.executable, "-m", "oncekey_local.store", "--port", "0"]
+    command = [sys.executable, "-m", "oncekey_local.store.store", "--port", "0"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as store:
         assert store.stdout is not None
         line = store.stdout.readline()

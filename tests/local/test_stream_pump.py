@@ -16,14 +16,14 @@ from oncekey_local.description import (
     StreamTrigger,
     Table,
 )
-from oncekey_local.runtime_api import OutcomeKind
-from oncekey_local.store_client import Refused
+from oncekey_local.functions.runtime_api import OutcomeKind
+from oncekey_local.store.client import Refused
 from tests.support.sample_event_store import FAST, Events, running
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from oncekey_local.pumps import PumpSettings
+    from oncekey_local.events.pumps import PumpSettings
 
 
 def service(**trigger: Any) -> Service:

@@ -9,8 +9,8 @@ from typing import Any
 import jwt
 import pytest
 
-from oncekey_local import tokens
-from oncekey_local.tokens import Unauthorized, claims_as_strings, issue, verify
+from oncekey_local.front import tokens
+from oncekey_local.front.tokens import Unauthorized, claims_as_strings, issue, verify
 
 FAR_AWAY_S = 4_000_000_000
 CLAIMS = {"iss": tokens.ISSUER, "aud": tokens.AUDIENCE, "sub": "u", "exp": FAR_AWAY_S}

@@ -24,7 +24,7 @@ def _layer(**modules: str) -> Files:
 @pytest.mark.parametrize(
     "statement",
     [
-        "import oncekey_local.store",
+        "import oncekey_local.store.store",
         "from functions.payments import logic",
         "import infra",
         "def late():\n    from tests.support import events",

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from moto import mock_aws
 
-from oncekey_local.client_tokens import ClientTokens
-from oncekey_local.moto_repairs import check_client_tokens
+from oncekey_local.store.client_tokens import ClientTokens
+from oncekey_local.store.moto_repairs import check_client_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ import boto3
 from infra.service_resources import IDEMPOTENCY
 from oncekey import DynamoDBStore
 from oncekey.store.s3 import ResponseBucket
-from oncekey_local.tables import create_table_request
+from oncekey_local.store.tables import create_table_request
 from tests.support.aws_engine import mocked_aws
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
 
-from oncekey_local.environment import REGION
-from oncekey_local.store import READY
+from oncekey_local.functions.environment import REGION
+from oncekey_local.store.store import READY
 from tests.support.dev_service import ROOT
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def clock_file(folder: Path) -> Path:
 def running_store() -> Iterator[str]:
     """The URL of a local store, which ends with the block, or with this process."""
     command = [sys.executable, "-m", "oncekey_local.child", str(os.getpid())]
-    command += ["oncekey_local.store", "--port", "0"]
+    command += ["oncekey_local.store.store", "--port", "0"]
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

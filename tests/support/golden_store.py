@@ -14,9 +14,9 @@ import boto3
 from infra.service import SERVICE
 from infra.service_resources import OUTBOX, REQUESTED
 from oncekey.store.dynamodb.author_writes import python_values
-from oncekey_local.batch_event import change_record, message_record
-from oncekey_local.environment import queue_arn, queue_name, queue_url, table_name
-from oncekey_local.tables import create_table_request
+from oncekey_local.events.batch_event import change_record, message_record
+from oncekey_local.functions.environment import queue_arn, queue_name, queue_url, table_name
+from oncekey_local.store.tables import create_table_request
 from tests.support.forked_processes import connection
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infra.service import SERVICE
-from oncekey_local.batch_answer import judge
-from oncekey_local.batch_event import sequence_number
-from oncekey_local.environment import Place, function_environment
-from oncekey_local.runtime_api import Outcome, OutcomeKind
+from oncekey_local.events.batch_answer import judge
+from oncekey_local.events.batch_event import sequence_number
+from oncekey_local.functions.environment import Place, function_environment
+from oncekey_local.functions.runtime_api import Outcome, OutcomeKind
 from tests.support.events import load, with_body, with_key
 from tests.support.forked_processes import clock_file, running_forks, running_store
 from tests.support.golden_store import GoldenStore

@@ -17,9 +17,9 @@ import boto3
 from infra.service_resources import IDEMPOTENCY, PAYMENTS
 from oncekey.store.dynamodb.author_writes import python_values
 from oncekey_local.description import Attribute, Table
-from oncekey_local.environment import PROVIDER_API_KEY, REGION
+from oncekey_local.functions.environment import PROVIDER_API_KEY, REGION
 from oncekey_local.processes import clean_environment
-from oncekey_local.tables import create_table_request
+from oncekey_local.store.tables import create_table_request
 from tests.support.forked_processes import Forks, Run, connection, running_forks, running_store
 from tests.support.killed_functions import BUSINESS_TABLE
 from tests.support.provider import Provider, running_provider

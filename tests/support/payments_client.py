@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 from botocore.config import Config
 
-from oncekey_local.environment import REGION
+from oncekey_local.functions.environment import REGION
 from oncekey_local.identifiers import new_id
 from tests.support.dev_service import Answer, send
 from tests.support.provider import Provider

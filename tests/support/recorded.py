@@ -19,7 +19,7 @@ from oncekey import DynamoDBStore
 from oncekey.store.dynamodb.author_writes import python_values
 from oncekey.store.dynamodb.codec import record_from_item
 from oncekey.store.s3 import ResponseBucket
-from oncekey_local.tables import create_table_request
+from oncekey_local.store.tables import create_table_request
 from tests.support.aws_engine import mocked_aws
 from tests.support.dynamodb import (
     BUCKET,

@@ -13,7 +13,7 @@ from functions.shared import dynamodb, payments_table
 from infra.service import SERVICE
 from oncekey.outbox.envelope import sealed
 from oncekey.store.dynamodb.outbox import message_from_item
-from oncekey_local.tables import create_table_request
+from oncekey_local.store.tables import create_table_request
 from tests.support.aws_engine import mocked_aws
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncekey_local.queue_pump import QueuePump
+from oncekey_local.events.queue_pump import QueuePump
 from tests.support.sample_event_service import SERVICE
 
 __all__ = ["SERVICE"]

@@ -13,15 +13,15 @@ import aiohttp
 from aiohttp.test_utils import RawTestServer as Server
 
 from oncekey_local.description import Service
-from oncekey_local.engines import moto_engines
-from oncekey_local.environment import queue_url, table_name
-from oncekey_local.event_sources import EventSources
-from oncekey_local.pumps import PumpSettings
-from oncekey_local.queues import create_queues
-from oncekey_local.runtime_api import Outcome, OutcomeKind
-from oncekey_local.store import Store
-from oncekey_local.store_client import StoreClient
-from oncekey_local.tables import create_tables
+from oncekey_local.events.event_sources import EventSources
+from oncekey_local.events.pumps import PumpSettings
+from oncekey_local.functions.environment import queue_url, table_name
+from oncekey_local.functions.runtime_api import Outcome, OutcomeKind
+from oncekey_local.store.client import StoreClient
+from oncekey_local.store.engines import moto_engines
+from oncekey_local.store.queues import create_queues
+from oncekey_local.store.store import Store
+from oncekey_local.store.tables import create_tables
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -201,7 +201,7 @@ def _dev(options: argparse.Namespace) -> int:
 
 
 def _token(options: argparse.Namespace) -> int:
-    from oncekey_local import tokens  # noqa: PLC0415 - as above
+    from oncekey_local.front import tokens  # noqa: PLC0415 - as above
 
     print(
         tokens.issue(

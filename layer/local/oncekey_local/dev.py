@@ -8,10 +8,10 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
+from oncekey_local.events.pumps import PumpSettings
 from oncekey_local.local_service import LocalService, Options
 from oncekey_local.log import log, say
 from oncekey_local.processes import StartFailed
-from oncekey_local.pumps import PumpSettings
 from oncekey_local.stdin_end import at_end_of_stdin
 
 if TYPE_CHECKING:

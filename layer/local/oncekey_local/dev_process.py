@@ -13,8 +13,8 @@ import tempfile
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 
-from oncekey_local import tokens
 from oncekey_local.dev import READY
+from oncekey_local.front import tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

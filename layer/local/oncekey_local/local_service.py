@@ -15,38 +15,38 @@ from typing import TYPE_CHECKING
 import aiohttp
 from aiohttp import web
 
-from oncekey_local.buckets import create_buckets
-from oncekey_local.control import CONTROL_PREFIX, Control
 from oncekey_local.description import safe_visibility_timeout_s
-from oncekey_local.environment import (
+from oncekey_local.events.event_sources import EventSources
+from oncekey_local.events.pumps import PumpSettings
+from oncekey_local.first_steps import request_to_send
+from oncekey_local.front.control import CONTROL_PREFIX, Control
+from oncekey_local.front.front import Front
+from oncekey_local.functions.environment import (
     Place,
     function_arn,
     function_environment,
     needs_provider,
     webhook_path,
 )
-from oncekey_local.event_sources import EventSources
-from oncekey_local.first_steps import request_to_send
-from oncekey_local.front import Front
-from oncekey_local.pool import FunctionPool
+from oncekey_local.functions.pool import FunctionPool
+from oncekey_local.functions.runtime_api import RuntimeApi
+from oncekey_local.functions.sandboxes import SandboxSettings, State
 from oncekey_local.processes import LOOPBACK, StartFailed, free_port, listening_socket
 from oncekey_local.provider import READY as PROVIDER_READY
-from oncekey_local.pumps import PumpSettings
-from oncekey_local.queues import create_queues
-from oncekey_local.runtime_api import RuntimeApi
-from oncekey_local.sandboxes import SandboxSettings, State
 from oncekey_local.server_log import keep_requests_out_of_the_log
 from oncekey_local.servers import Server, process_entry
-from oncekey_local.store import READY as STORE_READY
-from oncekey_local.store_client import Refused, StoreClient
-from oncekey_local.tables import create_tables
+from oncekey_local.store.buckets import create_buckets
+from oncekey_local.store.client import Refused, StoreClient
+from oncekey_local.store.queues import create_queues
+from oncekey_local.store.store import READY as STORE_READY
+from oncekey_local.store.tables import create_tables
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
 
     from oncekey_local.description import Function, Service
-    from oncekey_local.pumps import Invoke
+    from oncekey_local.events.pumps import Invoke
 
 # Two requests can run side by side at once; the third waits for a process to start. Nobody waits
 # for the answer to a message: one is enough.
@@ -176,7 +176,7 @@ class LocalService:
 
     async def _start_servers(self, store_port: int, provider_port: int, front_url: str) -> Place:
         self.servers.append(
-            await Server.start("store", "oncekey_local.store", store_port, STORE_READY)
+            await Server.start("store", "oncekey_local.store.store", store_port, STORE_READY)
         )
         provider: Server | None = None
         if needs_provider(self._service):

@@ -10,7 +10,7 @@ from functions.outbox_worker.handler import handler
 from oncekey.outbox.relay import OutboxRelay
 from oncekey.store.dynamodb.outbox import OutboxTable
 from oncekey.store.sqs import SqsQueue
-from oncekey_local.batch_event import message_record
+from oncekey_local.events.batch_event import message_record
 from tests.support.events import load
 from tests.support.queue_events import failed
 from tests.support.reference_tables import PAYMENT_ID, physical

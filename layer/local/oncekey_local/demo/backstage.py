@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from oncekey_local.demo.log import CHARGE, REFUND, Movement
-from oncekey_local.store_client import Refused, StoreClient
+from oncekey_local.store.client import Refused, StoreClient
 
 if TYPE_CHECKING:
     import aiohttp

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from oncekey_local import described_event_faults, described_faults
-from oncekey_local.described_functions import (
+from oncekey_local.description import event_faults as described_event_faults
+from oncekey_local.description import faults as described_faults
+from oncekey_local.description.functions import (
     Function,
     QueueTrigger,
     Route,
@@ -17,7 +18,7 @@ from oncekey_local.described_functions import (
     StreamTrigger,
     safe_visibility_timeout_s,
 )
-from oncekey_local.described_resources import (
+from oncekey_local.description.resources import (
     Attribute,
     Bucket,
     BucketName,

@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from oncekey_local.described_faults import PLAIN_NAME
-from oncekey_local.described_functions import safe_visibility_timeout_s
-from oncekey_local.described_resources import QueueUrl
+from oncekey_local.description.faults import PLAIN_NAME
+from oncekey_local.description.functions import safe_visibility_timeout_s
+from oncekey_local.description.resources import QueueUrl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from oncekey_local.described_functions import (
+    from oncekey_local.description import Service
+    from oncekey_local.description.functions import (
         Function,
         QueueTrigger,
         ScheduleTrigger,
         StreamTrigger,
     )
-    from oncekey_local.described_resources import Queue
-    from oncekey_local.description import Service
+    from oncekey_local.description.resources import Queue
 
 EVENT_NAMES = ("INSERT", "MODIFY", "REMOVE")
 _QUEUE_NAME_MAX = 80

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from oncekey_local.described_resources import DUE_INDEX, BucketName, TableName
+from oncekey_local.description.resources import DUE_INDEX, BucketName, TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from oncekey_local.described_functions import Function
-    from oncekey_local.described_resources import Bucket
     from oncekey_local.description import Service
+    from oncekey_local.description.functions import Function
+    from oncekey_local.description.resources import Bucket
 
 _DUE_SHARDS = "ONCEKEY_DUE_SHARDS"
 PLAIN_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")

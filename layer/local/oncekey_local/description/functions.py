@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from oncekey_local.described_resources import EnvironmentValue
+from oncekey_local.description.resources import EnvironmentValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,12 +9,12 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncekey_local.runtime_api import OutcomeKind
+from oncekey_local.functions.runtime_api import OutcomeKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oncekey_local.runtime_api import Outcome
+    from oncekey_local.functions.runtime_api import Outcome
 
 _FAILURES, _ITEM = "batchItemFailures", "itemIdentifier"
 

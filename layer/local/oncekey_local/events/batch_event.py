@@ -6,8 +6,8 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from oncekey_local.environment import REGION
-from oncekey_local.http_api_event import MAX_PAYLOAD_BYTES
+from oncekey_local.front.http_api_event import MAX_PAYLOAD_BYTES
+from oncekey_local.functions.environment import REGION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

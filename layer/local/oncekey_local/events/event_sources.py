@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from oncekey_local.environment import function_arn, queue_arn, queue_url, rule_arn, table_name
-from oncekey_local.pumps import Target
-from oncekey_local.queue_pump import QueuePump, QueueSource
-from oncekey_local.queues import count_messages, redrive
-from oncekey_local.schedule_pump import SchedulePump, ScheduleSource
-from oncekey_local.stream_pump import StreamPump, StreamSource
+from oncekey_local.events.pumps import Target
+from oncekey_local.events.queue_pump import QueuePump, QueueSource
+from oncekey_local.events.schedule_pump import SchedulePump, ScheduleSource
+from oncekey_local.events.stream_pump import StreamPump, StreamSource
+from oncekey_local.functions.environment import (
+    function_arn,
+    queue_arn,
+    queue_url,
+    rule_arn,
+    table_name,
+)
+from oncekey_local.store.queues import count_messages, redrive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,9 +28,9 @@ if TYPE_CHECKING:
         Service,
         StreamTrigger,
     )
-    from oncekey_local.pumps import Invoke, PumpSettings
-    from oncekey_local.runtime_api import Outcome
-    from oncekey_local.store_client import StoreClient
+    from oncekey_local.events.pumps import Invoke, PumpSettings
+    from oncekey_local.functions.runtime_api import Outcome
+    from oncekey_local.store.client import StoreClient
 
 Pump = QueuePump | StreamPump | SchedulePump
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
 from oncekey_local.log import log
-from oncekey_local.store_client import UNANSWERED, Refused
+from oncekey_local.store.client import UNANSWERED, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from oncekey_local.runtime_api import Outcome
+from oncekey_local.functions.runtime_api import Outcome
 
 Invoke = Callable[[bytes], Awaitable[Outcome]]
 

@@ -6,15 +6,15 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncekey_local.batch_answer import judge
-from oncekey_local.batch_event import Record, event_bytes, in_batches, message_record
+from oncekey_local.events.batch_answer import judge
+from oncekey_local.events.batch_event import Record, event_bytes, in_batches, message_record
+from oncekey_local.events.outages import until_answered
 from oncekey_local.log import log
-from oncekey_local.outages import until_answered
 
 if TYPE_CHECKING:
     from oncekey_local.description import QueueTrigger
-    from oncekey_local.pumps import Target
-    from oncekey_local.store_client import StoreClient
+    from oncekey_local.events.pumps import Target
+    from oncekey_local.store.client import StoreClient
 
 # SQS's limits for one call.
 _AT_ONCE = 10

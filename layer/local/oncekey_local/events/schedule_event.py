@@ -6,12 +6,12 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from oncekey_local.environment import REGION
-from oncekey_local.http_api_event import ACCOUNT_ID
-from oncekey_local.runtime_api import OutcomeKind
+from oncekey_local.front.http_api_event import ACCOUNT_ID
+from oncekey_local.functions.environment import REGION
+from oncekey_local.functions.runtime_api import OutcomeKind
 
 if TYPE_CHECKING:
-    from oncekey_local.runtime_api import Outcome
+    from oncekey_local.functions.runtime_api import Outcome
 
 # More may not fit into a message with all the rest.
 _SAID_BYTES_MAX = 200_000

@@ -7,17 +7,17 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from oncekey_local.events.outages import until_answered
+from oncekey_local.events.schedule_event import event_bytes, failed_run
+from oncekey_local.functions.runtime_api import OutcomeKind
 from oncekey_local.identifiers import new_id, now_ms
 from oncekey_local.log import log
-from oncekey_local.outages import until_answered
-from oncekey_local.runtime_api import OutcomeKind
-from oncekey_local.schedule_event import event_bytes, failed_run
 
 if TYPE_CHECKING:
     from oncekey_local.description import ScheduleTrigger
-    from oncekey_local.pumps import Target
-    from oncekey_local.runtime_api import Outcome
-    from oncekey_local.store_client import StoreClient
+    from oncekey_local.events.pumps import Target
+    from oncekey_local.functions.runtime_api import Outcome
+    from oncekey_local.store.client import StoreClient
 
 _HOUR_MS = 3_600_000
 

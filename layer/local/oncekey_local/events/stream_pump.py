@@ -7,8 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from oncekey_local.batch_answer import judge
-from oncekey_local.batch_event import (
+from oncekey_local.events.batch_answer import judge
+from oncekey_local.events.batch_event import (
     Record,
     change_record,
     discarded,
@@ -16,14 +16,14 @@ from oncekey_local.batch_event import (
     in_batches,
     sequence_number,
 )
+from oncekey_local.events.outages import until_answered
 from oncekey_local.identifiers import new_id, now_ms
 from oncekey_local.log import log
-from oncekey_local.outages import until_answered
 
 if TYPE_CHECKING:
     from oncekey_local.description import StreamTrigger
-    from oncekey_local.pumps import Target
-    from oncekey_local.store_client import StoreClient
+    from oncekey_local.events.pumps import Target
+    from oncekey_local.store.client import StoreClient
 
 # The stream's limit for one call.
 _AT_ONCE = 1000

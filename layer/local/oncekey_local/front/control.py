@@ -8,12 +8,12 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
-from oncekey_local.store_client import UNANSWERED, Refused
+from oncekey_local.store.client import UNANSWERED, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from oncekey_local.event_sources import EventSources
+    from oncekey_local.events.event_sources import EventSources
 
 CONTROL_PREFIX = "/_dev/"
 _SCHEDULES = "schedules/"

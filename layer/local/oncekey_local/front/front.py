@@ -8,22 +8,27 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from oncekey_local import http_api_response, tokens
 from oncekey_local.bodies import TooLarge, Unreadable, read_body
-from oncekey_local.control import CONTROL_PREFIX
-from oncekey_local.http_api_event import MAX_PAYLOAD_BYTES, HttpRequest, Reception, event_bytes
+from oncekey_local.front import http_api_response, tokens
+from oncekey_local.front.control import CONTROL_PREFIX
+from oncekey_local.front.http_api_event import (
+    MAX_PAYLOAD_BYTES,
+    HttpRequest,
+    Reception,
+    event_bytes,
+)
+from oncekey_local.front.routing import Match, Router
+from oncekey_local.functions.runtime_api import OutcomeKind
 from oncekey_local.identifiers import new_id, new_trace_root, now_ms
 from oncekey_local.log import log
-from oncekey_local.routing import Match, Router
-from oncekey_local.runtime_api import OutcomeKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from oncekey_local.control import Control
     from oncekey_local.description import Service
-    from oncekey_local.http_api_response import HttpResponse
-    from oncekey_local.pumps import Invoke
+    from oncekey_local.events.pumps import Invoke
+    from oncekey_local.front.control import Control
+    from oncekey_local.front.http_api_response import HttpResponse
 
 # API Gateway gives up on a function after this, however long the function may run on.
 INTEGRATION_TIMEOUT_S = 30

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey_local.description import BucketName, QueueUrl, Setting, TableName
-from oncekey_local.http_api_event import ACCOUNT_ID
+from oncekey_local.front.http_api_event import ACCOUNT_ID
 from oncekey_local.processes import clean_environment
 
 if TYPE_CHECKING:

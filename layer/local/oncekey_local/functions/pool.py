@@ -6,12 +6,12 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
+from oncekey_local.functions.runtime_api import Outcome, OutcomeKind
+from oncekey_local.functions.sandboxes import Invocation, Sandbox, SandboxSettings, State
 from oncekey_local.processes import StartFailed
-from oncekey_local.runtime_api import Outcome, OutcomeKind
-from oncekey_local.sandboxes import Invocation, Sandbox, SandboxSettings, State
 
 if TYPE_CHECKING:
-    from oncekey_local.runtime_api import RuntimeApi
+    from oncekey_local.functions.runtime_api import RuntimeApi
 
 
 _MOST_LOST_IN_A_ROW = 5

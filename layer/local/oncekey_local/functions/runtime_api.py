@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from oncekey_local.bodies import TooLarge, Unreadable, read_body
-from oncekey_local.http_api_event import MAX_PAYLOAD_BYTES
+from oncekey_local.front.http_api_event import MAX_PAYLOAD_BYTES
 from oncekey_local.identifiers import new_segment_id, new_trace_root
 from oncekey_local.processes import LOOPBACK, listening_socket
 

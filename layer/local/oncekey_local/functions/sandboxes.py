@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from oncekey_local.functions.runtime_api import Assignment, Listener, Outcome, OutcomeKind
 from oncekey_local.identifiers import new_id, now_ms
 from oncekey_local.log import log
 from oncekey_local.processes import Child
-from oncekey_local.runtime_api import Assignment, Listener, Outcome, OutcomeKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from oncekey_local.runtime_api import Endpoint, RuntimeApi
+    from oncekey_local.functions.runtime_api import Endpoint, RuntimeApi
 
 # A handler that imports much on a busy machine is slow, not stuck. Lambda gives 10 s.
 _INIT_TIMEOUT_S = 60

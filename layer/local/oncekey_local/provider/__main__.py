@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from oncekey_local.arguments import port
-from oncekey_local.environment import WEBHOOK_SECRET
+from oncekey_local.functions.environment import WEBHOOK_SECRET
 from oncekey_local.processes import LOOPBACK
 from oncekey_local.provider import READY
 from oncekey_local.provider.server import create_application

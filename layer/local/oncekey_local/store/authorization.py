@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncekey_local.environment import REGION
+from oncekey_local.functions.environment import REGION
 
 
 def authorization(aws_service: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from oncekey_local.authorization import authorization
-from oncekey_local.environment import bucket_name
+from oncekey_local.functions.environment import bucket_name
 from oncekey_local.processes import StartFailed
+from oncekey_local.store.authorization import authorization
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from oncekey_local.authorization import authorization
+from oncekey_local.store.authorization import authorization
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

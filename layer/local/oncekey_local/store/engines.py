@@ -59,7 +59,7 @@ def moto_engines() -> Engines:
     """The engines of moto, with what is wrong with them repaired."""
     from moto.moto_server.werkzeug_app import create_backend_app  # noqa: PLC0415 - takes most of a second
 
-    from oncekey_local import moto_repairs  # noqa: PLC0415 - imports moto as well
+    from oncekey_local.store import moto_repairs  # noqa: PLC0415 - imports moto as well
 
     moto_repairs.repair()
     return Engines(

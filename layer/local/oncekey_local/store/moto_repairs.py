@@ -13,7 +13,7 @@ from moto.dynamodbstreams.models import ShardIterator
 from moto.sqs.exceptions import InvalidParameterValue, SQSException
 from moto.sqs.models import SQSBackend
 
-from oncekey_local.client_tokens import ClientTokens
+from oncekey_local.store.client_tokens import ClientTokens
 
 _receive_message = SQSBackend.receive_message
 _send_message_batch = SQSBackend.send_message_batch

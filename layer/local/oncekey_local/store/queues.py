@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from oncekey_local.described_event_faults import DEAD_LETTER_RETENTION_DAYS
-from oncekey_local.environment import queue_arn, queue_name, queue_url
+from oncekey_local.description.event_faults import DEAD_LETTER_RETENTION_DAYS
+from oncekey_local.functions.environment import queue_arn, queue_name, queue_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from oncekey_local.description import Queue, Service
-    from oncekey_local.store_client import StoreClient
+    from oncekey_local.store.client import StoreClient
 
 _DAY_S = 86_400
 _COUNTS = {

@@ -1,6 +1,6 @@
 """The local DynamoDB, SQS and S3: moto, behind an HTTP server that can fail the way a network does.
 
-`python -m oncekey_local.store --port S` prints one line when it answers. `POST /_faults` sets
+`python -m oncekey_local.store.store --port S` prints one line when it answers. `POST /_faults` sets
 faults, `GET` shows them.
 
 moto's conditional writes are not atomic between threads, and its transactions lose other callers'
@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from oncekey_local import long_poll, wsgi
 from oncekey_local.arguments import port
 from oncekey_local.bodies import TooLarge, Unreadable, read_body
-from oncekey_local.engines import is_of_a_queue, is_receive, is_write, moto_engines
 from oncekey_local.processes import LOOPBACK, listening_socket
 from oncekey_local.server_log import keep_requests_out_of_the_log
-from oncekey_local.store_faults import Faults
+from oncekey_local.store import long_poll, wsgi
+from oncekey_local.store.engines import is_of_a_queue, is_receive, is_write, moto_engines
+from oncekey_local.store.faults import Faults
 
 if TYPE_CHECKING:
-    from oncekey_local.engines import Engines
+    from oncekey_local.store.engines import Engines
 
 READY = "oncekey store: listening on "
 FAULTS_PATH = "/_faults"
@@ -122,7 +122,9 @@ async def serve(port: int) -> None:
 
 def main() -> int:
     """Runs the store as its own process."""
-    parser = argparse.ArgumentParser(prog="python -m oncekey_local.store", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m oncekey_local.store.store", description=__doc__
+    )
     parser.add_argument(
         "--port", type=port, default=0, help="port on 127.0.0.1; 0 (the default) takes a free one"
     )

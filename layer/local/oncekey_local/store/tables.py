@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey_local.environment import table_name
+from oncekey_local.functions.environment import table_name
 
 if TYPE_CHECKING:
     from oncekey_local.description import Attribute, Index, Service, Table
-    from oncekey_local.store_client import StoreClient
+    from oncekey_local.store.client import StoreClient
 
 
 async def create_tables(client: StoreClient, service: Service) -> None:

@@ -1,0 +1,1 @@
+"""Event sources: queues, streams and schedules that call functions, as Lambda's pollers do."""

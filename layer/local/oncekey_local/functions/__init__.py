@@ -1,0 +1,1 @@
+"""The functions as processes: sandboxes, and the Lambda Runtime API that serves them."""
