@@ -113,7 +113,15 @@ def test_an_exit_while_a_worker_begins_leaves_its_message_good(is_carried_out: b
 
 # Where the handler has been handed out: its call cannot be told from what stands around it.
 HANDED_OUT = {"run", "_result", "invoke", "drive", "perform", "<lambda>", "invocation", "running"}
-HANDED_OUT |= {"_operation", "bind_effects", "call", "__init__", "__enter__", "__getattr__"}
+HANDED_OUT |= {
+    "__await__",
+    "_operation",
+    "bind_effects",
+    "call",
+    "__init__",
+    "__enter__",
+    "__getattr__",
+}
 
 
 @pytest.mark.fault("K11.5")
@@ -149,4 +157,6 @@ def test_an_exit_at_any_point_before_the_handler_leaves_the_key_open(effects: st
 
     assert points > 100
     assert [where for where in stuck if where.split()[1] not in HANDED_OUT] == []
+    # Of all commands that are awaited, only `Invoke` hands the handler out.
+    assert sum(where.endswith("__await__") for where in stuck) <= 1
     assert len(stuck) < 40

@@ -131,7 +131,7 @@ class Actor:
             self.clock,
             call_timeout_ms=CALL_TIMEOUT_MS,
             is_not_executed=_never,
-            result_of=self._result_of,
+            raised=self._result_of,
         )
         if claim.effects is Effects.RECORDED:
             self.flow = with_handler(self.flow, lambda invoke: self._begun(invoke, store))

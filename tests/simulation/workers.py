@@ -80,7 +80,7 @@ class JobActor(Actor):
             call_timeout_ms=CALL_TIMEOUT_MS,
             is_not_executed=lambda error: isinstance(error, NotExecuted),
             reserving=reserving,
-            result_of=self._result_of,
+            raised=self._result_of,
         )
         if claim.effects is Effects.RECORDED:
             self.flow = with_handler(self.flow, lambda invoke: self._begun(invoke, store))

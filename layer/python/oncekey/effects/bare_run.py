@@ -1,7 +1,7 @@
-"""The run of a recorded handler outside any record: everything works, and nothing is remembered.
+"""The run of a handler without a record: a request that needs no key, or ONCEKEY_DISABLED.
 
-That is a request that needs no key, or ONCEKEY_DISABLED. What it collects is still applied in one
-transaction: a handler that answers 201 has written what it says.
+Steps, transaction and outbox work, and no record remembers them. What a recorded handler collects
+is applied in one transaction at its end, so that a handler that answers 201 has written its data.
 """
 
 from __future__ import annotations
@@ -9,20 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from oncekey.effects.raised import leaves
+from oncekey.effects.disposition import Disposition
+from oncekey.effects.raised import ends_all, leaves
 from oncekey.effects.run_order import RunOrder
 from oncekey.effects.transaction import Collected
 from oncekey.effects.usage_guard import UsageGuard
 from oncekey.errors import NotExecuted, StoreError
 from oncekey.flow import retry
-from oncekey.flow.commands import Pause, Transact
+from oncekey.flow.commands import Answered, Pause, Raised, Transact
 from oncekey.flow.retry import Budget
 from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
+from oncekey.record.outcome import RETRY_SOON_MS, Failed, Outcome, Reason, Refusal, Unrecorded
 from oncekey.record.steps import NO_STEPS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oncekey.clock import Clock
     from oncekey.effects.step_results import Found
+    from oncekey.flow.commands import Result
     from oncekey.store.store import Refused, Written
 
 _MOST_FAILURES = 3
@@ -30,46 +35,70 @@ _MOST_FAILURES = 3
 
 @dataclass(slots=True, kw_only=True)
 class BareRun:
-    """One run; see `oncekey.effects.journal.Journal` for what its flows are for."""
+    """The journal and the recorder of such a run.
+
+    See `oncekey.effects.journal.Journal` for what its flows are for. `raised` makes a result of an
+    exception, as for `Invoke`.
+    """
 
     operation_id: str
     clock: Clock
     until_ms: int
     call_timeout_ms: int
+    raised: Callable[[BaseException], Result] = field(default=Raised, repr=False)
     collected: Collected = field(default_factory=Collected)
     use: UsageGuard = field(default_factory=UsageGuard)
     order: RunOrder = field(default_factory=RunOrder)
     commits_passed: int = 0
     # How many steps and commits of this run may have taken effect.
     acts: int = 0
+    # No record remembers a step, so none is in doubt.
+    is_in_doubt: bool = False
 
     async def begin(self, name: str, *, is_idempotent: bool) -> Found | None:  # noqa: ARG002 -- nothing is marked
         """The step may run."""
-        await ()
         self.order.reach(name, NO_STEPS, is_commit=False)
         self.acts += 1
         return None
 
     async def finish(self, name: str, text: str | None, *, is_final: bool = False) -> None:  # noqa: ARG002 -- nothing is recorded
         """The step is done, and its name used up."""
-        await ()
         self.order.finish(name)
 
     async def fail(self, name: str, error: BaseException) -> None:  # noqa: ARG002 -- as above
         """The step may be tried again."""
-        await ()
         if all(isinstance(each, NotExecuted) for each in leaves(error)):
             self.acts -= 1
 
     async def take_back(self, name: str) -> None:  # noqa: ARG002 -- as above
         """The step was not called."""
-        await ()
 
     async def commit(self, name: str) -> None:
         """Apply what is collected."""
         self.order.reach(name, NO_STEPS, is_commit=True)
         await self.apply()
         self.order.finish(name)
+
+    def close(self) -> None:
+        """The handler has ended: its operation object can be used no longer."""
+        self.use.is_over = True
+
+    async def end(self, result: Result, disposition: Disposition) -> Outcome:
+        """Apply what is collected if `result` says so; what the caller gets.
+
+        That nothing was done is not said of a run whose steps or commits may have taken effect.
+        """
+        if isinstance(result, Raised):
+            is_proof = disposition is Disposition.NOT_EXECUTED and not self.acts
+            if not is_proof or ends_all(result.error):
+                return Failed(result.error)
+            return Refusal(reason=Reason.NOT_EXECUTED, retry_after_ms=RETRY_SOON_MS)
+        if result.commits:
+            try:
+                await self.apply()
+            except Exception as error:  # noqa: BLE001 -- it is the outcome
+                result = self.raised(error)
+        return Unrecorded(result.value) if isinstance(result, Answered) else Failed(result.error)
 
     async def apply(self) -> None:
         """Apply what is collected, in one transaction.

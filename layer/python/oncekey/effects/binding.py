@@ -10,6 +10,7 @@ from oncekey.effects.recorded_work import RecordedWork
 from oncekey.effects.transaction import Transaction
 from oncekey.flow.driver import drive, never
 from oncekey.flow.driver_async import drive_async
+from oncekey.store.late import LateStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ def bind_effects(
     operation: Operation, run: Journal | BareRun, store: Callable[[], Store], clock: Clock
 ) -> Operation:
     """`operation` with the steps, transaction and outbox of `run`; the store is made when used."""
-    late: Any = _LateStore(store)
+    late: Any = LateStore(store)
 
     def driven(flow: Flow[Any]) -> Any:
         return drive(flow, store=late, clock=clock)
@@ -58,16 +59,6 @@ def bind_effects(
         drive_async=driven_async,
     )
     return replace(operation, _work=work)
-
-
-class _LateStore:
-    """A store that is made on first use, because a bare run may never need it."""
-
-    def __init__(self, make: Callable[[], Store]) -> None:
-        self._make = make
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._make(), name)
 
 
 async def never_async(command: Invoke) -> Result:

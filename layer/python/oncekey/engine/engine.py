@@ -1,9 +1,13 @@
-"""The one flow: reserve the key, run the handler, record how it ended, answer."""
+"""The one flow: reserve the key, run the handler, record how it ended, answer.
+
+A call without a key, and a disabled one, skip the reservation. They run the handler in the same
+way, with a recorder that touches no record.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.disposition import decide, never_spent
 from oncekey.effects.journal import Journal
@@ -16,7 +20,7 @@ from oncekey.engine.replay import replay
 from oncekey.engine.reservation import ANSWER_MARGIN_MS, reserve
 from oncekey.errors import StoreError
 from oncekey.flow import retry
-from oncekey.flow.commands import Invoke, Raised
+from oncekey.flow.commands import Invoke, Raised, as_it_is
 from oncekey.flow.retry import Budget
 from oncekey.record.outcome import RETRY_SOON_MS, Outcome, Reason, Refusal, Replayed
 from oncekey.record.record import Effects, Status
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.clock import Clock
+    from oncekey.effects.bare_run import BareRun
     from oncekey.engine.claim import Claim
     from oncekey.flow.commands import Flow, Result
     from oncekey.record.outcome import Decision
@@ -53,17 +58,19 @@ async def attempt(
     is_not_executed: Callable[[BaseException], bool],
     has_bucket: bool = False,
     reserving: Reserving = reserve,
-    result_of: Callable[[BaseException], Result] = Raised,
+    returned: Callable[[Any, Operation], Result] = as_it_is,
+    raised: Callable[[BaseException], Result] = Raised,
     is_spent: Callable[[BaseException], bool] = never_spent,
 ) -> Outcome:
     """Carry out one request. The handler runs at most once, and only under a lease that is durable.
 
-    A claim with a job is accepted, and its handler does not run here; a worker takes it up by
-    `reserving` in its own way.
-    `result_of` says what an exception raised while a recorded operation is committed comes to,
-    `is_spent` which `NotExecuted` is of a function below.
-    Never raises for the store's sake: a store that fails before the handler ran is a `Refusal`, and
-    one that fails afterwards costs the record, not the answer.
+    A claim with a job is accepted, and its handler does not run here. A worker takes it up with a
+    `reserving` of its own. `returned` and `raised` are those of `Invoke`; `raised` also says what
+    an exception comes to that is raised while a recorded operation is committed. `is_spent` says
+    which `NotExecuted` came out of an idempotent function that the handler has called.
+
+    A failure of the store is never raised. Before the handler has run it is a `Refusal`. After
+    that it costs the record, and not the answer.
     """
     if claim.deadline_ms <= clock.now_ms():
         return Refusal(reason=Reason.NOT_EXECUTED, retry_after_ms=RETRY_SOON_MS)
@@ -76,13 +83,13 @@ async def attempt(
         max_failures=_MOST_RESERVE_FAILURES,
     )
     owner = clock.new_owner()
-    proofs = _Proofs(is_not_executed, is_spent)
+    endings = _Endings(is_not_executed, is_spent, returned, raised)
     begun: _Begun | Outcome | None = None
     try:
         begun = await _begun(
-            claim, owner, budget, clock, reserving=reserving, proofs=proofs, has_bucket=has_bucket
+            claim, owner, budget, clock, reserving=reserving, endings=endings, has_bucket=has_bucket
         )
-        return (await begun.run(result_of)) if isinstance(begun, _Begun) else begun
+        return (await begun.run()) if isinstance(begun, _Begun) else begun
     except GeneratorExit:
         raise
     except BaseException as interruption:
@@ -92,6 +99,22 @@ async def attempt(
         raise
 
 
+async def run_bare(
+    operation: Operation,
+    run: BareRun,
+    effects: Effects,
+    *,
+    is_not_executed: Callable[[BaseException], bool],
+    returned: Callable[[Any, Operation], Result],
+    raised: Callable[[BaseException], Result],
+    is_spent: Callable[[BaseException], bool],
+) -> Outcome:
+    """Run the handler of `operation` without a record; the arguments are those of `attempt`."""
+    endings = _Endings(is_not_executed, is_spent, returned, raised)
+    journal = run if effects is Effects.RECORDED else None
+    return await _Begun(run, operation, journal, effects, endings).run()
+
+
 async def _begun(
     claim: Claim,
     owner: str,
@@ -99,7 +122,7 @@ async def _begun(
     clock: Clock,
     *,
     reserving: Reserving,
-    proofs: _Proofs,
+    endings: _Endings,
     has_bucket: bool,
 ) -> _Begun | Outcome:
     """An attempt that holds the lease, or what its caller gets at once. No handler has run."""
@@ -130,7 +153,7 @@ async def _begun(
         return await recorder.give_back("no-time-left")
     telemetry.reserved(decision.record, clock.now_ms())
     operation = _operation(decision.record, claim)
-    return _Begun(recorder, operation, _journal(recorder, proofs), proofs)
+    return _Begun(recorder, operation, _journal(recorder, endings), claim.effects, endings)
 
 
 def _unreserved(error: StoreError, claim: Claim) -> Refusal:
@@ -170,11 +193,13 @@ async def _withdrawn(
 
 
 @dataclass(frozen=True, slots=True)
-class _Proofs:
-    """What proves that nothing happened; see `oncekey.effects.disposition.is_proof`."""
+class _Endings:
+    """What the end of a handler means; see `attempt`."""
 
     is_not_executed: Callable[[BaseException], bool] = field(repr=False)
     is_spent: Callable[[BaseException], bool] = field(repr=False)
+    returned: Callable[[Any, Operation], Result] = field(repr=False)
+    raised: Callable[[BaseException], Result] = field(repr=False)
 
 
 async def _findable(refusal: Refusal, claim: Claim, budget: Budget, clock: Clock) -> Refusal:
@@ -197,30 +222,41 @@ async def _findable(refusal: Refusal, claim: Claim, budget: Budget, clock: Clock
 
 @dataclass(slots=True)
 class _Begun:
-    """An attempt that holds the lease, and whose handler is to be run now."""
+    """An attempt whose handler is to be run now, under its lease or without a record."""
 
-    recorder: Recorder
+    recorder: Recorder | BareRun
     operation: Operation
-    journal: Journal | None
-    proofs: _Proofs
+    journal: Journal | BareRun | None
+    effects: Effects
+    endings: _Endings
     is_handed_out: bool = False
 
-    async def run(self, result_of: Callable[[BaseException], Result]) -> Outcome:
+    async def run(self) -> Outcome:
         """Run the handler, and record how that ended."""
         self.is_handed_out = True
-        result = await _result(self.operation, self.journal)
-        journal, effects = self.journal, self.recorder.claim.effects
-        accepts, is_spent = self.proofs.is_not_executed, self.proofs.is_spent
-        if journal is None:
-            disposition = decide(result, effects, accepts, is_spent=is_spent)
-            return await self.recorder.end(result, disposition)
-        journal.close()
-        doubts = journal.is_in_doubt
-        disposition = decide(result, effects, accepts, is_in_doubt=doubts, is_spent=is_spent)
-        return await recorded(self.recorder, journal, result_of).end(result, disposition)
+        endings, journal, recorder = self.endings, self.journal, self.recorder
+        try:
+            result = await Invoke(self.operation, journal, endings.returned, endings.raised)
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 -- it is recorded first, and then raised
+            # It came around the handler, which may have ended or not: nothing is proven by it.
+            result = Raised(error, has_returned=True)
+        if journal is not None:
+            journal.close()
+        disposition = decide(
+            result,
+            self.effects,
+            endings.is_not_executed,
+            is_in_doubt=journal is not None and journal.is_in_doubt,
+            is_spent=endings.is_spent,
+        )
+        if isinstance(recorder, Recorder) and isinstance(journal, Journal):
+            recorder = recorded(recorder, journal, endings.raised)
+        return await recorder.end(result, disposition)
 
 
-def _journal(recorder: Recorder, proofs: _Proofs) -> Journal | None:
+def _journal(recorder: Recorder, endings: _Endings) -> Journal | None:
     if recorder.claim.effects is not Effects.RECORDED:
         return None
     return Journal(
@@ -229,19 +265,9 @@ def _journal(recorder: Recorder, proofs: _Proofs) -> Journal | None:
         until_ms=recorder.budget.until_ms,
         call_timeout_ms=recorder.budget.call_timeout_ms,
         has_bucket=recorder.has_bucket,
-        is_not_executed=proofs.is_not_executed,
-        is_spent=proofs.is_spent,
+        is_not_executed=endings.is_not_executed,
+        is_spent=endings.is_spent,
     )
-
-
-async def _result(operation: Operation, journal: Journal | None) -> Result:
-    try:
-        return await Invoke(operation, journal)
-    except GeneratorExit:
-        raise
-    except BaseException as error:  # noqa: BLE001 -- it is recorded first, and then raised
-        # It came around the handler, which may have ended or not: nothing is proven by it.
-        return Raised(error, has_returned=True)
 
 
 def _operation(record: Record, claim: Claim) -> Operation:

@@ -8,7 +8,7 @@ interleavings.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -84,18 +84,6 @@ class Pause(Asked[None]):
     duration_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Invoke(Asked["Result"]):
-    """Run the handler. Answers a `Result`, and never throws.
-
-    `journal` is that of a recorded operation.
-    """
-
-    # `Operation` and `Journal` are of the room above, which alone looks into them.
-    operation: Any = field(repr=False)
-    journal: Any = field(default=None, repr=False)
-
-
 class Outside(Asked[R]):
     """A call of what is neither the store nor the handler, such as a resolver or a queue.
 
@@ -148,5 +136,27 @@ class Raised:
 
 
 Result = Answered[Any] | Unserialisable | Raised
+
+
+def as_it_is(value: Any, _operation: Any) -> Result:
+    """The result of a handler whose answer is passed on and not stored."""
+    return Answered(value=value, stored="", is_final=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Invoke(Asked[Result]):
+    """Run the handler. The reply is a `Result`; nothing is thrown into the flow.
+
+    `journal` is that of a recorded operation. `returned` makes a result of what the handler
+    returned, given its operation, and `raised` one of what it raised. Neither raises.
+    """
+
+    # `Operation` and `Journal` belong to the room above. Only that room uses their members.
+    operation: Any = field(repr=False)
+    journal: Any = field(default=None, repr=False)
+    returned: Callable[[Any, Any], Result] = field(default=as_it_is, repr=False)
+    raised: Callable[[BaseException], Result] = field(default=Raised, repr=False)
+
+
 Command = Write | Transact | Read | ReadCounter | Save | Fetch | Pause | Invoke | Outside[Any]
 Flow = Coroutine[Any, Any, R]

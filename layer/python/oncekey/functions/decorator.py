@@ -12,6 +12,7 @@ from oncekey import options
 from oncekey.clock import Clock, SystemClock
 from oncekey.declared import second_operation
 from oncekey.effects.handlers import is_coroutine_function, operation_faults, operation_parameter
+from oncekey.engine.execution import run, run_async
 from oncekey.errors import ConfigurationError
 from oncekey.functions.keys import KeySource, function_key
 from oncekey.functions.operation import Call, FunctionOperation
@@ -154,7 +155,7 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
             given.apply_defaults()
             return Call(given.args, given.kwargs)
 
-        def run(operation: Operation, args: Any, kwargs: Any, call: Call) -> Any:
+        def invoke(operation: Operation, args: Any, kwargs: Any, call: Call) -> Any:
             untyped: Callable[..., Any] = function
             if taken is None:
                 return untyped(*args, **kwargs)
@@ -165,14 +166,22 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
         @functools.wraps(function)
         def protected(*args: P.args, **kwargs: P.kwargs) -> R:
             call = call_of(args, kwargs)
-            result: R = bound.call(lambda operation: run(operation, args, kwargs, call), call)
+            result: R = run(
+                bound.call(call),
+                lambda operation: invoke(operation, args, kwargs, call),
+                bound.find_store,
+                bound.clock,
+            )
             return result
 
         @functools.wraps(function)
         async def protected_async(*args: P.args, **kwargs: P.kwargs) -> Any:
             call = call_of(args, kwargs)
-            return await bound.call_async(
-                lambda operation: run(operation, args, kwargs, call), call
+            return await run_async(
+                bound.call(call),
+                lambda operation: invoke(operation, args, kwargs, call),
+                bound.find_store,
+                bound.clock,
             )
 
         wrapper: Any = protected_async if is_coroutine_function(function) else protected

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from oncekey.effects import proofs
 from oncekey.effects.handlers import is_awaitable, never_awaited
-from oncekey.effects.operation import Operation, running
-from oncekey.effects.raised import is_stop, leaves, passed_on
+from oncekey.effects.operation import Operation
+from oncekey.effects.raised import is_stop, leaves
 from oncekey.encoding.our_refusal import is_our_refusal
 from oncekey.encoding.results import decode, encode
-from oncekey.engine.bare_call import BareCall
 from oncekey.engine.claim import Claim, deadline_ms, remaining_ms
-from oncekey.engine.execution import Execution, enclosing_deadline_ms
+from oncekey.engine.execution import enclosing_deadline_ms, protected, unprotected
 from oncekey.errors import (
     CallNotAnswered,
     CallUnfinished,
@@ -30,17 +29,26 @@ from oncekey.errors import (
     StoreError,
     StoreUnavailable,
 )
-from oncekey.flow.commands import Answered, Raised, Result, Unserialisable
+from oncekey.flow.commands import Answered, Raised, Result, Unserialisable, as_it_is
 from oncekey.http.fingerprint import selected_fingerprint
 from oncekey.record.identity import Identity
-from oncekey.record.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
+from oncekey.record.outcome import (
+    Failed,
+    Outcome,
+    Ran,
+    Reason,
+    Refusal,
+    Replayed,
+    Unrecorded,
+    whole_seconds,
+)
 from oncekey.settings import is_disabled
 from oncekey.store import defaults
 from oncekey.telemetry import requests as telemetry
 from oncekey.tenants import NOBODY_WHILE_DISABLED, is_name
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
     from oncekey.clock import Clock
     from oncekey.functions.keys import FunctionKey
@@ -72,13 +80,6 @@ class Call:
     kwargs: Mapping[str, Any] = field(repr=False)
 
 
-@dataclass(slots=True)
-class _Attempt:
-    """What a run of the function left behind, for its own caller."""
-
-    error: BaseException | None = field(default=None, repr=False)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionOperation:
     """The options of one function; every one has been checked."""
@@ -97,71 +98,73 @@ class FunctionOperation:
     store: Store | None
     clock: Clock
 
-    def call(self, function: Callable[[Operation], Any], call: Call) -> Any:
-        """The result of `function`: of its one run, whichever call that was.
+    async def call(self, call: Call) -> Any:
+        """The flow of one call: the result of its one run, whichever call that was.
+
+        It is `Failed` where the run, or a refusal for it, raises an exception of the author's; its
+        record has been written first.
 
         Raises:
-            CallNotAnswered: in one of its kinds; `function` did not run, or its recorded run came
+            CallNotAnswered: in one of its kinds; the function did not run, or its recorded run came
                 to no confirmed end.
-            BaseException: what the run raised; its record has been written first.
         """
+        # How the function ended: with this error, or with None if it returned.
+        endings: list[BaseException | None] = []
+
+        def returned(value: Any, operation: Operation) -> Result:
+            endings.append(None)
+            return _returned(value, operation)
+
+        def raised(error: BaseException) -> Result:
+            endings.append(error)
+            return Raised(error)
+
         if is_disabled(os.environ):
-            bare = self._bare(call)
-            operation, run = bare.begin(None)
-            with running(operation):
-                value = function(operation)
-            bare.apply(run)
-            return value
-        claim, execution = self._claimed(call)
-        attempt = _Attempt()
+            outcome = await unprotected(
+                Operation(
+                    name=self.name,
+                    operation_id=self.clock.new_operation_id(),
+                    attempt=1,
+                    tenant=self._tenant_while_disabled(call),
+                    protected=False,
+                ),
+                self.effects,
+                None,
+                self.clock,
+                is_not_executed=self.is_not_executed,
+                returned=as_it_is,
+                raised=raised,
+            )
+        else:
+            outcome = await protected(
+                self._claim(call),
+                self.find_store(),
+                self.clock,
+                is_not_executed=self.is_not_executed,
+                returned=returned,
+                raised=raised,
+            )
+        return self._result(outcome, endings[0] if endings else None)
 
-        def invocation(operation: Operation) -> Result:
-            try:
-                with running(operation):
-                    value = function(operation)
-            except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
-                attempt.error = error
-                return Raised(error)
-            if operation.is_unused:
-                telemetry.operation_unused(self.name)
-            return _returned(value)
+    def find_store(self) -> Store:
+        """The store that was given, or else the one that the environment names.
 
-        return self._result(execution.run(claim, invocation), attempt)
+        Raises:
+            ConfigurationError: it names no table.
+        """
+        return self.store or defaults.store(self._settings().store_timeout_ms)
 
-    async def call_async(self, function: Callable[[Operation], Awaitable[Any]], call: Call) -> Any:
-        """The same for a coroutine function; calls of the store leave the event loop free."""
-        if is_disabled(os.environ):
-            bare = self._bare(call)
-            operation, run = bare.begin(None)
-            with running(operation):
-                value = await function(operation)
-            await bare.apply_async(run)
-            return value
-        claim, execution = self._claimed(call)
-        attempt = _Attempt()
+    def _settings(self) -> Settings:
+        return defaults.settings(self.given_settings)
 
-        async def invocation(operation: Operation) -> Result:
-            try:
-                with running(operation):
-                    value = await function(operation)
-            except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
-                attempt.error = error
-                return Raised(error)
-            if operation.is_unused:
-                telemetry.operation_unused(self.name)
-            return _returned(value)
-
-        return self._result(await execution.run_async(claim, invocation), attempt)
-
-    def _claimed(self, call: Call) -> tuple[Claim, Execution]:
-        settings = defaults.settings(self.given_settings)
-        store = self.store or defaults.store(settings.store_timeout_ms)
+    def _claim(self, call: Call) -> Claim:
+        settings = self._settings()
         identity = Identity(
             tenant=self._tenant(call), operation=self.name, key=self.key(call.args, call.kwargs)
         )
         selected = None if self.select is None else self.select(*call.args, **call.kwargs)
         fingerprint = selected_fingerprint(selected, self._fingerprint_secrets())
-        claim = Claim(
+        return Claim(
             identity=identity,
             fingerprint=fingerprint.current,
             accepts=fingerprint.accepts,
@@ -172,8 +175,6 @@ class FunctionOperation:
             quota=self.quota,
             on_event=self.on_event,
         )
-        execution = Execution(store=store, clock=self.clock, is_not_executed=self.is_not_executed)
-        return claim, execution
 
     def _deadline_ms(self, call: Call, settings: Settings, now_ms: int) -> int:
         """By the context in the arguments, else the enclosing operation, else the default."""
@@ -217,20 +218,20 @@ class FunctionOperation:
             return NOBODY_WHILE_DISABLED
         return tenant if is_name(tenant) else NOBODY_WHILE_DISABLED
 
-    def _result(self, outcome: Outcome, attempt: _Attempt) -> Any:
+    def _result(self, outcome: Outcome, error: BaseException | None) -> Any:
         match outcome:
             case Failed():
-                raise self._leaving(passed_on(outcome.error))
-            case Ran():
+                return self._leaving(outcome.error)
+            case Ran() | Unrecorded():
                 return outcome.value
             case Replayed():
                 return self._replayed(outcome)
             case Refusal():
-                raise self._leaving(self._exception(outcome, attempt))
+                return self._leaving(self._exception(outcome, error))
 
-    def _leaving(self, error: BaseException) -> BaseException:
+    def _leaving(self, error: BaseException) -> Failed:
         proofs.leaves_function(error)
-        return error
+        return Failed(error)
 
     def _replayed(self, replayed: Replayed) -> Any:
         try:
@@ -242,15 +243,15 @@ class FunctionOperation:
                 detail=str(error),
             ) from error
 
-    def _exception(self, refusal: Refusal, attempt: _Attempt) -> BaseException:
+    def _exception(self, refusal: Refusal, raised: BaseException | None) -> BaseException:
         if refusal.reason is Reason.NOT_EXECUTED:
-            error = attempt.error or NotExecuted(f"{self.name}: no time was left to begin")
+            error = raised or NotExecuted(f"{self.name}: no time was left to begin")
             if is_stop(error):
                 return NotExecuted(f"{self.name}: this attempt was stopped; call it again")
             return error
-        if refusal.reason is Reason.UNFINISHED and _may_pass(attempt.error):
+        if refusal.reason is Reason.UNFINISHED and _may_pass(raised):
             # The author's own, which says nothing for us.
-            return attempt.error
+            return raised
         wait_ms = refusal.retry_after_ms
         error = _EXCEPTIONS[refusal.reason](
             operation=self.name,
@@ -261,24 +262,6 @@ class FunctionOperation:
         # Of its kind, but for this one: waiting does not help.
         return error.in_vain() if refusal.needs_deployment else error
 
-    def _bare(self, call: Call) -> BareCall:
-        operation = Operation(
-            name=self.name,
-            operation_id=self.clock.new_operation_id(),
-            attempt=1,
-            tenant=self._tenant_while_disabled(call),
-            protected=False,
-        )
-        return BareCall(
-            operation=operation,
-            effects=self.effects,
-            clock=self.clock,
-            store=lambda: (
-                self.store
-                or defaults.store(defaults.settings(self.given_settings).store_timeout_ms)
-            ),
-        )
-
 
 def _may_pass(error: BaseException | None) -> TypeGuard[BaseException]:
     """Whether an error of an attempt that has acted is no statement that nothing was done."""
@@ -287,9 +270,11 @@ def _may_pass(error: BaseException | None) -> TypeGuard[BaseException]:
     )
 
 
-def _returned(value: Any) -> Result:
+def _returned(value: Any, operation: Operation) -> Result:
     """The result of a function that returned `value`. Never raises: the function has run."""
     try:
+        if operation.is_unused:
+            telemetry.operation_unused(operation.name)
         if is_awaitable(value):
             return Raised(never_awaited(value), has_returned=True)
         if is_our_refusal(value):

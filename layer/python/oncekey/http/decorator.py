@@ -9,12 +9,14 @@ import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from oncekey import options
 from oncekey.clock import Clock, SystemClock
 from oncekey.declared import second_operation
 from oncekey.effects import handlers
+from oncekey.engine.execution import run, run_async
 from oncekey.errors import ConfigurationError
 from oncekey.http.answer import Answer, storing_rule
 from oncekey.http.fingerprint import LeftOut
@@ -206,11 +208,14 @@ class idempotent:  # noqa: N801 -- written as a decorator
 
         @functools.wraps(handler)
         def protected(event: Any, context: Any) -> Any:
-            return bound.answer(call, event, context)
+            handle = partial(call, event, context)
+            return run(bound.call(event, context), handle, bound.find_store, bound.clock)
 
         @functools.wraps(handler)
         async def protected_async(event: Any, context: Any) -> Any:
-            return await bound.answer_async(call, event, context)
+            handle = partial(call, event, context)
+            flow = bound.call(event, context)
+            return await run_async(flow, handle, bound.find_store, bound.clock)
 
         wrapper = protected_async if handlers.is_coroutine_function(handler) else protected
         # Callers see two arguments: the third is ours to give.

@@ -103,6 +103,20 @@ class HttpRequest:
         return _as_in(self.path, self.context.get("resourcePath"))
 
 
+def unread_request(event: Any) -> HttpRequest:
+    """What is known of an event that is passed on unread: its shape and its context."""
+    return HttpRequest(
+        shape=shape_of(event) or Shape.PAYLOAD_2,
+        method="",
+        path="",
+        raw_query="",
+        headers=(),
+        text="",
+        is_base64=False,
+        context=request_context(event),
+    )
+
+
 def _content_type(line: str) -> str:
     media_type, *parameters = _PARAMETER.findall(line) or [""]
     found: list[tuple[str, str]] = []

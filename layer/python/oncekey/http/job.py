@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from oncekey.engine.job import JobMessage
     from oncekey.http.operation import HttpOperation
-    from oncekey.record.outcome import Outcome
 
 _ATTRIBUTE = "__oncekey_job__"
 
@@ -25,14 +23,6 @@ class HttpJob:
     def name(self) -> str:
         """The operation that messages name."""
         return self.operation.policy.name
-
-    def work(self, message: JobMessage, context: Any) -> Outcome:
-        """See `HttpOperation.work`."""
-        return self.operation.work(self.handler, message, context)
-
-    async def work_async(self, message: JobMessage, context: Any) -> Outcome:
-        """See `HttpOperation.work_async`."""
-        return await self.operation.work_async(self.handler, message, context)
 
 
 def mark(wrapper: Any, job: HttpJob) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from oncekey.effects.raised import passed_on
 from oncekey.encoding.our_refusal import as_our_refusal, marked
 from oncekey.http.answer import Answer, answer_from, changed_by, with_headers
 from oncekey.http.headers import for_replay, with_cookies_for
@@ -13,7 +12,16 @@ from oncekey.http.ietf_preset import retry_after
 from oncekey.http.key import HEADER
 from oncekey.http.preset import Marks
 from oncekey.problem import STORE_NOT_SET_UP
-from oncekey.record.outcome import Failed, Outcome, Ran, Reason, Refusal, Replayed, whole_seconds
+from oncekey.record.outcome import (
+    Failed,
+    Outcome,
+    Ran,
+    Reason,
+    Refusal,
+    Replayed,
+    Unrecorded,
+    whole_seconds,
+)
 from oncekey.telemetry import requests as telemetry
 
 _OURS = frozenset({"idempotency-key", "idempotency-expires", "idempotent-replayed"})
@@ -27,11 +35,13 @@ if TYPE_CHECKING:
 
 def answer_to(
     outcome: Outcome, request: HttpRequest, policy: HttpPolicy, settings: Settings
-) -> Answer:
-    """The answer that the caller gets; what an attempt raised is raised."""
+) -> Answer | Failed:
+    """The answer that the caller gets, or what the attempt raised."""
     match outcome:
         case Failed():
-            raise passed_on(outcome.error)
+            return outcome
+        case Unrecorded():
+            return cast("Answer", outcome.value)
         case Ran():
             marks = _marks(request, outcome.record, outcome.expires_at_s, settings)
             return _marked(outcome.value, marks, request, policy)

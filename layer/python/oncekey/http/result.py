@@ -16,6 +16,7 @@ from oncekey.http.answer import (
     final_answer,
     is_final,
     stored_form,
+    with_headers,
 )
 from oncekey.http.event import Shape
 from oncekey.http.headers import for_replay
@@ -36,13 +37,28 @@ _SERVER_FAILED = 500
 def returned(value: Any, request: HttpRequest, policy: HttpPolicy, operation: Operation) -> Result:
     """The result of the handler of `operation` that returned `value`.
 
-    Never raises: the handler has run, and its record comes first.
+    Without a record, `value` is passed on as it is. Never raises: the handler has run, and its
+    record comes first.
     """
     try:
+        if not operation.protected:
+            return Answered(value=value, stored="", is_final=True, commits=_is_given(value))
         warn_of_unused(operation, value)
         return _answered(value, request, policy, is_last_word=False)
     except BaseException as mistake:  # noqa: BLE001 -- an object that ends the process when it is asked what it is
         return Unserialisable(mistake)
+
+
+def raised_bare(error: BaseException, shape: Shape) -> Result:
+    """The result of a handler that raised `error` and ran without a record."""
+    final = final_in(error)
+    if final is None:
+        return Raised(error)
+    try:
+        answer = with_headers(final_answer(final), {}, shape)
+    except BaseException as mistake:  # noqa: BLE001 -- `Final` ends the operation, whatever its body does
+        return Unserialisable(mistake, commits=final.commit)
+    return Answered(value=answer, stored="", is_final=True, commits=final.commit)
 
 
 def raised(
@@ -136,8 +152,8 @@ def _refuses(value: Any) -> bool:
     return status is not None and status >= _REFUSED
 
 
-def is_given(value: Any) -> bool:
-    """The same for a handler that runs bare, where nobody else asks whether its answer is final."""
+def _is_given(value: Any) -> bool:
+    """The same without a record, where nobody else asks whether the answer is final."""
     status = _status(value)
     return not is_our_refusal(value) and (status is None or is_final({"statusCode": status}))
 

@@ -30,6 +30,7 @@ from oncekey.effects import proofs
 from oncekey.effects.disposition import is_proof
 from oncekey.effects.raised import final_in
 from oncekey.encoding.our_refusal import is_our_refusal
+from oncekey.engine.execution import run
 from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.flow.commands import Raised
 from oncekey.http.decorator import idempotent
@@ -134,7 +135,8 @@ class idempotent_route(idempotent):  # noqa: N801 -- written like the decorator
         bound = self._bound_to(f"{route.method} {route.openapi_path}")
         attempt = _Attempt(bound, app, route, next_middleware)
         try:
-            answer = bound.answer(attempt.run, event, app.lambda_context)
+            flow = bound.call(event, app.lambda_context)
+            answer = run(flow, attempt.run, bound.find_store, bound.clock)
         except TypeError:
             if attempt.unsendable is not None:
                 raise attempt.unsendable from None
@@ -161,16 +163,17 @@ class _Attempt:
         self, bound: HttpOperation, app: ApiGatewayResolver, route: Route, next_middleware: Next
     ) -> None:
         self._is_not_executed = bound.policy.is_not_executed
+        self._event = app.current_event.raw_event
         self._app = app
         self._route = route
         self._next_middleware = next_middleware
         # The error that the resolver raised when it serialised the route's answer.
         self.unsendable: Exception | None = None
 
-    def run(self, event: Any, _context: Any, operation: Operation) -> Any:
+    def run(self, operation: Operation) -> Any:
         """The answer of the route, or its unchanged response if it runs unprotected."""
         try:
-            with _protecting(event if operation.protected else None):
+            with _protecting(self._event if operation.protected else None):
                 returned = self._next_middleware(self._app)
         except Exception as error:
             cause = cause_of(error)

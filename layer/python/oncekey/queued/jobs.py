@@ -17,10 +17,12 @@ What it raises leaves the message in the queue.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oncekey.effects.raised import passed_on
+from oncekey.engine.execution import run, run_async
 from oncekey.engine.job import TOPIC, job_message_in
+from oncekey.engine.kept_event import without_sender
 from oncekey.errors import (
     ConfigurationError,
     InProgress,
@@ -37,6 +39,7 @@ from oncekey.telemetry import jobs as job_telemetry
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from oncekey.engine.job import JobMessage
     from oncekey.errors import CallNotAnswered
     from oncekey.outbox.inbox import Delivered
     from oncekey.record.outcome import Outcome
@@ -104,24 +107,20 @@ class Jobs:
         job = self._job(message)
         if job.is_coroutine:
             raise TypeError(f"{job.name} is an async def handler: use perform_async")
-        job_message = job_message_in(message.payload, message.operation_id)
-        try:
-            outcome = job.work(job_message, context)
-        except RequestRefused as refusal:
-            raise _misfit(job, refusal) from refusal
-        _check(outcome, message)
+        found = job_message_in(message.payload, message.operation_id)
+        handle = partial(job.handler, without_sender(found.event), context)
+        flow = _work(job, found, message, context)
+        run(flow, handle, job.operation.find_store, job.operation.clock)
 
     async def perform_async(self, message: Delivered, context: Any) -> None:
         """The same for an `async def` handler; the event loop is free while the store is called."""
         job = self._job(message)
         if not job.is_coroutine:
             raise TypeError(f"{job.name} is no async def handler: use perform")
-        job_message = job_message_in(message.payload, message.operation_id)
-        try:
-            outcome = await job.work_async(job_message, context)
-        except RequestRefused as refusal:
-            raise _misfit(job, refusal) from refusal
-        _check(outcome, message)
+        found = job_message_in(message.payload, message.operation_id)
+        handle = partial(job.handler, without_sender(found.event), context)
+        flow = _work(job, found, message, context)
+        await run_async(flow, handle, job.operation.find_store, job.operation.clock)
 
     def _job(self, message: Delivered) -> HttpJob:
         if not self.takes(message):
@@ -131,18 +130,24 @@ class Jobs:
         return self._jobs[message.operation]
 
 
-def _misfit(job: HttpJob, refusal: RequestRefused) -> ValueError:
-    return ValueError(
-        f"an accepted request of {job.name!r} does not fit this release ({refusal.code}):"
-        " key, tenant and principal must be found in it as when it was accepted"
-    )
+async def _work(job: HttpJob, found: JobMessage, message: Delivered, context: Any) -> Failed | None:
+    """None if the request is answered, or the message void; `Failed` is what the handler raised."""
+    try:
+        outcome = await job.operation.work(found, context)
+    except RequestRefused as refusal:
+        raise ValueError(
+            f"an accepted request of {job.name!r} does not fit this release ({refusal.code}):"
+            " key, tenant and principal must be found in it as when it was accepted"
+        ) from refusal
+    if isinstance(outcome, Failed):
+        return outcome
+    _check(outcome, message)
+    return None
 
 
 def _check(outcome: Outcome, message: Delivered) -> None:
     """Return if the request is answered, or the message void; raise otherwise."""
     match outcome:
-        case Failed():
-            raise passed_on(outcome.error)
         case Refusal(reason=Reason.NOT_EXECUTED):
             raise NotExecuted(f"{message.operation}: this attempt did nothing; deliver it again")
         case Refusal(reason=reason) if reason in _EXCEPTIONS:

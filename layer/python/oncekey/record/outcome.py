@@ -85,10 +85,17 @@ class Failed:
     error: BaseException = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Unrecorded:
+    """The handler ran without a record, and this is what it returned."""
+
+    value: Any = field(repr=False)
+
+
 def whole_seconds(duration_ms: int) -> int:
     """`duration_ms` in seconds, rounded up so that no client retries too early."""
     return -(-duration_ms // 1000)
 
 
 Decision = Held | Replayed | Refusal
-Outcome = Replayed | Refusal | Ran | Failed
+Outcome = Replayed | Refusal | Ran | Failed | Unrecorded
