@@ -70,7 +70,7 @@ class Request:
 
     def __init__(self, claim: Claim, clock: ManualClock) -> None:
         self.flow = attempt(claim, clock, call_timeout_ms=0, is_not_executed=lambda _error: False)
-        self.command: Any = next(self.flow)
+        self.command: Any = self.flow.send(None)
         self.outcome: Outcome | None = None
         self.is_dead = False
         self.is_prepared = False

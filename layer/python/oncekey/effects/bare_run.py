@@ -70,7 +70,7 @@ class BareRun:
         if all(isinstance(each, NotExecuted) for each in leaves(error)):
             self.acts -= 1
 
-    async def take_back(self, name: str) -> None:  # noqa: ARG002 -- as above
+    async def take_back(self, name: str) -> None:
         """The step was not called."""
 
     async def commit(self, name: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    # What bases name in quotes, ruff does not see.
+    # Quoted below as types of replies, where the linter does not look.
     from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable  # noqa: F401
     from oncekey.record.counter import Counter  # noqa: F401
     from oncekey.record.record import Record  # noqa: F401
