@@ -1,4 +1,4 @@
-"""The Lambda: run daily by a schedule, or by hand with `{"start": ..., "end": ...}`."""
+"""The Lambda handler. A schedule runs it daily, or a person with `{"start": ..., "end": ...}`."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 logger = Logger()
 NAMESPACE = "oncekey"
-# The log shows a few; the report has all of them.
+# The log shows some findings; the report has all of them.
 EXAMPLES_MAX = 10
 
 
 class ComparisonIncomplete(Exception):  # noqa: N818 -- how a run ended
-    """A ledger was not compared to its end, or its report was not kept. Nobody may call it well."""
+    """A ledger was not compared to its end, or its report was not stored."""
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
-    """Compare both ledgers, each on its own; the window, and what came of each in one line.
+    """Compare both ledgers, and return the window and one line for each ledger.
 
-    It returns only if both were compared to their ends and their reports kept, whether or not they
-    agree. Findings are in the log and the metrics, and that is what an alarm is for.
+    It returns only if both were compared to their ends and their reports were stored, whether or
+    not they agree. Findings are in the log and in the metrics, which have an alarm.
 
     Raises:
-        ComparisonIncomplete: see there. What was found until then is in the log and the bucket.
+        ComparisonIncomplete: see there. The findings until then are in the log and the bucket.
         ValidationError: the event names no window; nothing was read.
-        NotConfigured: LEDGER_SETTLING_S is no number of seconds; the same.
+        NotConfigured: LEDGER_SETTLING_S is not a number of seconds; nothing was read.
     """
     settling_s = seconds("LEDGER_SETTLING_S", default=SETTLING_S)
     request = Request.model_validate(event)
@@ -80,7 +80,7 @@ def _compare(
 
 
 def _keep(lines: Report, outcome: Outcome, examples: list[str]) -> bool:
-    """Write the log's line and the report; whether the report was kept."""
+    """Write the log line and the report. Returns whether the report was stored."""
     key, failure = "", ""
     try:
         key = lines.keep(outcome)
@@ -100,7 +100,7 @@ def _keep(lines: Report, outcome: Outcome, examples: list[str]) -> bool:
 
 
 def _count(outcome: Outcome) -> None:
-    """Emit the metrics. Of a comparison that did not come to its end there are no counts."""
+    """Emit the metrics. A comparison that did not reach its end has no counts."""
     metrics = EphemeralMetrics(namespace=NAMESPACE)
     metrics.add_dimension("ledger", outcome.ledger)
     totals = outcome.totals

@@ -1,4 +1,4 @@
-"""Compare one ledger, and tell what moved money from what did not."""
+"""The comparison of one ledger, without entries that moved no money."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Findings:
-    """An iterator over the differences of one ledger that matter; `totals` are there at its end.
+    """An iterator over the relevant differences of one ledger. At its end there are `totals`.
 
-    What is on one side only and has moved no money is left out and counted as nothing: a payment
-    that is still to be charged, or one that was declined before the provider made anything of it.
+    An entry that is on one side only and has moved no money is left out and not counted. Examples
+    are a payment that is not charged yet, and one that was declined before the provider stored it.
     """
 
     def __init__(self, comparison: LedgerComparison[Entry, Entry]) -> None:
@@ -41,7 +41,7 @@ class Findings:
 
     @property
     def totals(self) -> LedgerTotals:
-        """What came of it.
+        """The totals of the whole comparison.
 
         Raises:
             LedgerUnfinished: not all differences have been read.
@@ -56,9 +56,9 @@ class Findings:
 
 @contextlib.contextmanager
 def compare(ledger: Ledger, window: Window, budget: TimeBudget) -> Iterator[Findings]:
-    """Compare a ledger over a window, for as long as the block lasts.
+    """Compare a ledger over a window, until the block ends.
 
-    The provider is read before our table, so that what is settled in between is not reported.
+    The provider is read before our table, so that an entry settled in between is not reported.
     """
     with (
         sorted_by_id(ledger.theirs(window, budget), id_of=lambda entry: entry.id) as theirs,
@@ -82,10 +82,10 @@ def _checked(entries: Iterable[Entry], budget: TimeBudget) -> Iterator[Entry]:
 
 
 def summed(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """One entry for each id, of entries in the order of their ids.
+    """One entry for each id. The entries must be in the order of their ids.
 
-    A payment may have several intents. Those that were declined count for nothing beside one that
-    was not. Two that were charged are what nobody wants: their sum is more than the payment's.
+    A payment may have several intents. Declined intents are ignored if there is another one. If two
+    intents were charged, which is an error, their sum exceeds the payment's amount.
     """
     for _, group in itertools.groupby(entries, key=lambda entry: entry.id):
         total: Entry | None = None

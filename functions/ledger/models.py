@@ -1,4 +1,4 @@
-"""What is compared, over which time, and what comes of it."""
+"""The entries of the ledgers, the window of time, and the outcome of a comparison."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, model_validator
 
 from oncekey.ledger import Different, LedgerTotals, OnlyOurs, OnlyTheirs
 
-# What is younger may still be under way: a message whose worker died is delivered again for half an
-# hour, and a row is read a moment after it was written.
+# Younger entries may still change: a message whose worker died is delivered again for half an hour,
+# and a row may be visible only a moment after it was written.
 SETTLING_S = 3600
 # A day, and an hour that two days share: EventBridge does not call to the second.
 LENGTH = timedelta(hours=25)
 
 
 class Request(BaseModel):
-    """The event: a schedule's, with its `time`, or a person's, who says from when until when."""
+    """The event: a schedule's, with its `time`, or a person's, with `start` and `end`."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -36,16 +36,16 @@ class Request(BaseModel):
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """The seconds since the epoch in which a charge or refund was made: `end_s` is not in it."""
+    """The time in which a charge or refund was made, in epoch seconds. It excludes `end_s`."""
 
     start_s: int
     end_s: int
 
     @classmethod
     def of(cls, request: Request, *, now_ms: int, settling_s: int = SETTLING_S) -> Window:
-        """The time that the event names, or 25 hours that ended `settling_s` before it was due.
+        """The time that the event names, or the 25 hours until `settling_s` before its due time.
 
-        A call that is repeated has the event of the first one, and so the same window.
+        A repeated call has the event of the first one, and so the same window.
         """
         if request.start is not None and request.end is not None:
             return cls(start_s=_seconds(request.start), end_s=_seconds(request.end))
@@ -58,7 +58,7 @@ class Window:
 
     @property
     def name(self) -> str:
-        """Its end, as it can stand in the name of an object."""
+        """Its end, in a form for the name of an object."""
         return _text(self.end_s).replace(":", "")
 
 
@@ -72,10 +72,10 @@ def _text(time_s: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A payment or a refund, as one side has it. What a side does not know of it is None.
+    """A payment or a refund on one side. A value that this side does not know is None.
 
-    `id` is the one that both know. What the provider has without an id of ours is called as the
-    provider calls it, which nothing of ours is.
+    `id` is known to both sides. An object of the provider without our id has the provider's id,
+    which equals none of ours.
     """
 
     id: str
@@ -83,7 +83,7 @@ class Entry:
     amount: int | None
     currency: str | None
     status: str | None
-    # Whether money has moved, or may have. What moved none need not be on both sides.
+    # Whether money has moved, or may have moved. Otherwise the entry need not be on both sides.
     moves_money: bool
 
 
@@ -92,9 +92,9 @@ Found = OnlyOurs[Entry] | OnlyTheirs[Entry] | Different[Entry, Entry]
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of one ledger: `totals` are there only if it was compared to its end.
+    """The outcome for one ledger. It has `totals` only if it was compared to its end.
 
-    `failure` is the error that ended it before that: its text if it is ours, else its type alone.
+    `failure` is the error that ended it before: its text if it is ours, otherwise only its type.
     """
 
     ledger: str
@@ -104,7 +104,7 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """One line, which never sounds better than it is."""
+        """The outcome in one line."""
         if self.totals is None:
             return f"INCOMPLETE ({self.failure}): what differs beyond the findings is not known"
         counts = self.totals

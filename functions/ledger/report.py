@@ -1,4 +1,4 @@
-"""The report for a person: a verdict, then one line for each finding."""
+"""The report for people: a verdict, then one line for each finding."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ PREFIX = "reports/ledger/"
 
 
 class Report:
-    """Lines that are collected in a temporary file, as many as there are."""
+    """Any number of lines, collected in a temporary file."""
 
     def __init__(self, lines: IO[bytes]) -> None:
         self._lines = lines
 
     def add(self, found: Found) -> None:
-        """Write down a finding."""
+        """Add a finding."""
         self._lines.write(f"{line(found)}\n".encode())
 
     def keep(self, outcome: Outcome) -> str:
-        """Put the report into the bucket; its key there. A complete one has a name of its own.
+        """Store the report in the bucket, and return its key. A complete one has its own name.
 
         Raises:
             NotConfigured: ONCEKEY_RESPONSE_BUCKET is not set.
-            ClientError, BotoCoreError: the bucket did not take it.
+            ClientError, BotoCoreError: the bucket did not store it.
         """
         state = "" if outcome.totals else "-incomplete"
         key = f"{PREFIX}{outcome.window.name}-{outcome.ledger}{state}.txt"
@@ -61,13 +61,13 @@ class Report:
 
 @contextlib.contextmanager
 def report() -> Iterator[Report]:
-    """A report, whose file is gone with the block."""
+    """A report, whose file is deleted at the end of the block."""
     with tempfile.TemporaryFile() as lines:
         yield Report(lines)
 
 
 def line(found: Found) -> str:
-    """A finding with all that is known of it, for the bucket."""
+    """A finding with all its values, for the bucket."""
     if isinstance(found, Different):
         unlike = ", ".join(
             f"{each.name} ours {_plain(each.ours)} theirs {_plain(each.theirs)}"
@@ -98,6 +98,6 @@ def _entry(entry: Entry) -> str:
 
 
 def _plain(value: object) -> str:
-    """The value in one line: metadata may hold any text, line breaks too."""
+    """The value in one line. Metadata may contain any text, including line breaks."""
     text = str(value)
     return text if text.isprintable() else json.dumps(text)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Row = Mapping[str, AttributeValueTypeDef]
 
 _ROWS_OF_A_PAGE = 1000
-# Stripe gives no more than that at once.
+# The largest page that Stripe returns.
 _OBJECTS_OF_A_PAGE = 100
 
 _REFUNDS_WITHOUT_MONEY = frozenset({"failed", "canceled"})
@@ -35,7 +35,7 @@ _REFUNDS_WITHOUT_MONEY = frozenset({"failed", "canceled"})
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """One kind of thing that we and the provider both keep account of."""
+    """One kind of entry that is on our side and on the provider's."""
 
     name: str
     fields: tuple[LedgerField[Entry, Entry], ...]
@@ -44,9 +44,9 @@ class Ledger:
 
 
 def _our_payments(window: Window, budget: TimeBudget) -> Iterator[Entry]:
-    """The payments that were charged then, and those of which we know no charge.
+    """The payments that were charged in the window, and those without a known charge.
 
-    The second kind is there for what the provider may have charged without our knowing.
+    The provider may have charged a payment of the second kind without our knowledge.
     """
     for row in _rows(payments_table.table_name(), "charged_at", window, budget):
         status, provider_id = _text(row, "status"), _text(row, "provider_id")
@@ -128,11 +128,11 @@ REFUNDS = Ledger(
 
 
 def _rows(table_name: str, time: str, window: Window, budget: TimeBudget) -> Iterator[Row]:
-    """The rows whose `time` is in the window, and those that have none.
+    """The rows whose `time` is in the window, and those without a `time`.
 
-    Every row of the table is read and paid for, at half a unit for 4 KB; the filter spares the
-    network. The reading is eventually consistent: what was written a second ago may be missing,
-    which nothing is that the window holds.
+    The scan reads and bills every row of the table, at half a unit for 4 KB. The filter only saves
+    network traffic. The read is eventually consistent: a row written a second ago may be missing,
+    but the window contains no rows that young.
     """
     client: DynamoDBClient = boto3.client("dynamodb", config=CALLS)
     pages = client.get_paginator("scan").paginate(
@@ -151,7 +151,7 @@ def _rows(table_name: str, time: str, window: Window, budget: TimeBudget) -> Ite
 
 
 def _own_id(made: stripe.PaymentIntent | stripe.Refund, name: str) -> str:
-    """The id that we gave it, or the provider's where it was not made by us."""
+    """The id that we gave it, or the provider's id if we did not make it."""
     metadata = made.metadata.to_dict() if made.metadata else {}
     return str(metadata.get(name) or made.id)
 
@@ -161,6 +161,6 @@ def _text(row: Row, name: str) -> str | None:
 
 
 def _number(row: Row, name: str) -> int | None:
-    """A whole number; whatever else stands there differs from every amount of the provider's."""
+    """The value if it is a whole number. None differs from every amount of the provider's."""
     number = row.get(name, {}).get("N", "")
     return int(number) if number.isdecimal() else None

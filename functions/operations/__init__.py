@@ -1,1 +1,1 @@
-"""The operations function: `GET /operations/{operation_id}`, where a 202 leads."""
+"""The operations function: `GET /operations/{operation_id}`, the status of a job."""

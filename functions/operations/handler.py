@@ -1,4 +1,4 @@
-"""The Lambda: tells a tenant what became of a request that it has sent."""
+"""The Lambda handler. It tells a tenant the status of its own requests."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The relay: sends what is written to the outbox table to the queue of payments."""
+"""The relay function: it sends the messages in the outbox table to the queue of payments."""

@@ -1,4 +1,4 @@
-"""The Lambda on the outbox table's stream."""
+"""The Lambda handler of the outbox table's stream."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The worker: charges payments, and does what was accepted for later or what events ask for."""
+"""The worker function: it charges payments, runs jobs and handles the provider's events."""

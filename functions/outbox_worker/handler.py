@@ -1,7 +1,6 @@
-"""The Lambda on the queue: one message at a time, and which of them have failed.
+"""The Lambda handler of the queue. It handles one message at a time, and reports failed ones.
 
-It charges payments, carries out the requests that were accepted for later, and does what follows
-from the provider's events.
+It charges payments, runs jobs and handles the provider's events.
 """
 
 from __future__ import annotations
@@ -24,29 +23,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 logger = Logger()
-# Longer than a message lives: 4 days in the queue and 14 among its dead letters.
+# Longer than a message lives: 4 days in the queue and 14 days in its dead-letter queue.
 RETENTION = timedelta(days=30)
 jobs = Jobs(create_report)
 
 
 class TopicUnknown(ValueError):  # noqa: N818 -- a property of what was received
-    """A message that this worker has nothing to do with."""
+    """A message with a topic that this worker does not know."""
 
 
 def work(record: SQSRecord, lambda_context: object = None) -> None:
-    """Carry out one message, once, however often it is delivered.
+    """Handle one message, once, however often it is delivered.
 
-    What it raises leaves the message in the queue, and after so many receives among the dead
-    letters; when it comes again, `oncekey.outbox` says.
+    If it raises, the message stays in the queue, and becomes a dead letter after too many receives.
+    `oncekey.outbox.Worker` decides when it is delivered again.
     """
     receives = int(record.attributes.approximate_receive_count)
     try:
         carry_out(delivered(record.body), lambda_context)
     except ResultUnavailable:
-        # It was carried out, and only its result was not kept: there is nothing left to do.
+        # It was carried out, and only its result is unavailable: there is nothing left to do.
         logger.info("message was done before", extra={"sqs_message_id": record.message_id})
     except Exception as error:
-        # Its type alone: the text of a provider's or a model's error may repeat what was sent.
+        # Only its type, because the text of a provider's or model's error may repeat the request.
         logger.warning(
             "message failed",
             extra={
@@ -66,10 +65,10 @@ handler = Worker(_work)
 
 
 def carry_out(message: Delivered, lambda_context: object) -> None:
-    """Do what the message's topic asks for.
+    """Handle the message according to its topic.
 
     Raises:
-        TopicUnknown: nobody here knows what that is.
+        TopicUnknown: the topic is unknown.
     """
     if jobs.takes(message):
         jobs.perform(message, lambda_context)
@@ -84,9 +83,9 @@ def carry_out(message: Delivered, lambda_context: object) -> None:
 
 
 def apply_event(message: Delivered) -> None:
-    """Finish a payment, or settle a refund, by what the provider tells of it.
+    """Finish a payment, or settle a refund, from an event of the provider.
 
-    Naturally idempotent, so it reserves no key: each write is on condition of what it finds.
+    It is idempotent by itself, so it reserves no key: each write is conditional.
     """
     event = models.ProviderEvent.model_validate(message.payload)
     outcome = provider_events.apply(event)
@@ -110,7 +109,7 @@ def apply_event(message: Delivered) -> None:
     retention=RETENTION,
 )
 def charge_payment(message: Delivered, context: object) -> str:
-    """Charge the payment that the message asks for, once; how that ended."""
+    """Charge the payment in the message once, and return its status."""
     del context  # the lease ends with it
     operation = current_operation()
     request = models.Charge.model_validate(message.payload)

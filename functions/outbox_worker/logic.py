@@ -1,4 +1,4 @@
-"""Charge a payment and record how that ended. Knows nothing of queues and batches."""
+"""Charging a payment and recording the outcome, without any code for queues and batches."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from functions.shared.models import Charge
     from oncekey import Operation
 
-# Stripe may forget a key after 24 h. An hour is for the last call that was made under it.
+# Stripe may forget a key after 24 h. One hour is reserved for the last call with it.
 PROVIDER_REMEMBERS_MS = 23 * 3_600_000
 _MONEY_FIRST = (Status.SUCCEEDED, Status.PENDING, Status.DECLINED)
 
 
 class PaymentMissing(LookupError):  # noqa: N818 -- an answer of the table, not an error
-    """There is no row of the payment, so nobody is charged for it."""
+    """The payment has no row, so it is not charged."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Charged:
-    """How the provider's work on a payment ended, as it is kept on record."""
+    """The outcome of a payment at the provider, as it is recorded."""
 
     status: Status
     provider_id: str | None = None
@@ -35,21 +35,21 @@ class Charged:
 
 
 def charge(request: Charge, operation: Operation, *, requested_by: str, age_ms: int) -> Charged:
-    """Charge the payment, and collect for its row how that ended.
+    """Charge the payment, and collect the outcome for its row.
 
-    The row is written with the operation's completion, so before the message is acknowledged. It
-    raises `NotExecuted` where the provider did nothing now, and the provider's error where that is
-    not known; either way the same message is tried again, under the same key.
+    The row is written with the operation's completion, which is before the message is
+    acknowledged. It raises `NotExecuted` if the provider did nothing, and the provider's error if
+    that is not known. In both cases the same message is tried again with the same key.
 
     Args:
-        request: what is to be charged.
+        request: the payment to be charged.
         operation: the attempt.
         requested_by: the id of the operation that made the payment.
-        age_ms: how long ago that was.
+        age_ms: the age of that operation.
 
     Raises:
         NotConfigured: a table or the provider is not named; nothing was sent.
-        PaymentMissing: as it says; nothing was sent.
+        PaymentMissing: the payment has no row; nothing was sent.
     """
     sdk, table_name = provider.client(), payments_table.table_name()
     row = payments_table.find(operation.tenant, request.payment_id)
@@ -60,12 +60,12 @@ def charge(request: Charge, operation: Operation, *, requested_by: str, age_ms: 
         "payment_id": request.payment_id,
         "tenant": operation.tenant,
     }
-    # An earlier attempt may have charged, and the provider forgotten its key.
+    # An earlier attempt may have charged, and the provider may have forgotten its key.
     asks_first = age_ms > PROVIDER_REMEMBERS_MS
 
     def charge_once() -> Charged:
         if row.status is not Status.PENDING or row.provider_id is not None:
-            # The provider's event came first, or the message is older than its record.
+            # The provider's event arrived first, or the record of this message has expired.
             return Charged(status=row.status, provider_id=row.provider_id)
         found = _find(sdk, request) if asks_first else None
         return found or _charge(sdk, request, metadata)
@@ -73,19 +73,19 @@ def charge(request: Charge, operation: Operation, *, requested_by: str, age_ms: 
     charged = operation.step("charge", charge_once, idempotent=True)
     now = payments_table.find(operation.tenant, request.payment_id)
     if now is not None and _says_as_much(now, charged):
-        # The provider's event was faster than this message, and is kept. Of one that comes in
-        # between, the next delivery finds the same.
+        # The provider's event arrived before this message, so its status stays. If an event arrives
+        # in between, the next delivery finds its status.
         return Charged(status=now.status, provider_id=now.provider_id)
     _collect(charged, request, operation, table_name)
     return charged
 
 
 def _says_as_much(row: payments_table.Row, charged: Charged) -> bool:
-    """Whether the row says the same of one intent, or what became of it later."""
+    """Whether the row has the same or a later status of the same intent."""
     if row.provider_id is None or charged.provider_id not in {None, row.provider_id}:
         return False
     if row.status is Status.DECLINED:
-        # An intent that was declined may have succeeded since, and not the other way round.
+        # A declined intent may succeed later; a succeeded one is never declined.
         return charged.status is not Status.SUCCEEDED
     return row.status is Status.SUCCEEDED or charged.status is Status.PENDING
 
@@ -98,7 +98,7 @@ def _charge(sdk: stripe.StripeClient, request: Charge, metadata: dict[str, str])
                 "currency": request.currency,
                 "customer": request.customer_id,
                 "confirm": True,
-                # Nobody is there to go on in a browser: a card that asks for it counts as declined.
+                # There is no browser here. A card that needs an action in one counts as declined.
                 "error_on_requires_action": True,
                 "automatic_payment_methods": {"enabled": True, "allow_redirects": "never"},
                 "metadata": metadata,
@@ -109,7 +109,7 @@ def _charge(sdk: stripe.StripeClient, request: Charge, metadata: dict[str, str])
         told = None if declined.error is None else declined.error.payment_intent
         return _declined(declined.code or "card_declined", told)
     except stripe.InvalidRequestError as refusal:
-        # It proves nothing about an earlier attempt, whose answer may have been lost.
+        # This refusal proves nothing about an earlier attempt, whose answer may have been lost.
         reason = refusal.code or refusal.param or "invalid_request"
         return _find(sdk, request) or _declined(reason, None)
     except provider.REFUSALS as refusal:
@@ -118,10 +118,10 @@ def _charge(sdk: stripe.StripeClient, request: Charge, metadata: dict[str, str])
 
 
 def _find(sdk: stripe.StripeClient, request: Charge) -> Charged | None:
-    """What an earlier attempt did, as the provider tells; its search lags by about a minute."""
+    """An earlier attempt's charge, from the provider's search, which lags by about a minute."""
     query = f"metadata['payment_id']:'{request.payment_id}'"
     found = [_ended(intent) for intent in sdk.v1.payment_intents.search({"query": query}).data]
-    # Of several the one that was charged, else the one that may be, else the newest.
+    # Of several intents: the one that was charged, else one that may be, else the newest.
     return min(found, key=lambda one: _MONEY_FIRST.index(one.status), default=None)
 
 
@@ -157,8 +157,8 @@ def _collect(charged: Charged, request: Charge, operation: Operation, table_name
         table_name,
         {"pk": payments_table.row_key(operation.tenant, request.payment_id)},
         "SET " + ", ".join(f"#{name} = :{name}" for name in known),
-        # The provider's event may come first, and say the same. A decline of the intent that has
-        # succeeded in the end is the older news.
+        # The provider's event may have written the same before. A decline of an intent that
+        # succeeded later is the older status.
         condition=f"#status = :pending OR ({same}){_declined_before(charged)}",
         names={f"#{name}": name for name in known},
         values={

@@ -1,7 +1,7 @@
-"""What follows from an event of the provider's: a payment's row is finished, a refund settled.
+"""The handling of the provider's events: it finishes a payment's row, or settles a refund.
 
-Nothing here needs a record of its own: every write is on condition, and says the same whenever and
-in whatever order the events come.
+It needs no records. Every write is conditional, and gives the same result for repeated events and
+for events in any order.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
     from functions.shared.models import ProviderEvent
 
-# Every other state of an intent is on the way to one of these.
+# The final states of an intent.
 _ENDED = {
     "succeeded": Status.SUCCEEDED,
     "requires_payment_method": Status.DECLINED,
     "canceled": Status.DECLINED,
 }
 
-# `postpone` doubles it: two such waits, 10 s and 20 s, outlast the lease of a refund, 22 s and 5 s.
+# `postpone` doubles it: two waits, 10 s and 20 s, are longer than a refund's lease (22 s + 5 s).
 _ASK_AGAIN_S = 10
 
-# Of a row that has an intent, only that intent's events count.
+# If the row has an intent, only the events of this intent count.
 _STILL_OPEN = (
     "(#status = :pending AND (attribute_not_exists(#provider_id) OR #provider_id = :provider_id))"
 )
@@ -39,12 +39,13 @@ _DECLINED_BEFORE = (
 
 
 def apply(event: ProviderEvent) -> str:
-    """Do what follows from `event`; what that was, in a word.
+    """Handle `event`, and return in a word what was done.
 
     Raises:
         NotConfigured: a table is not named.
-        InProgress: the refund's own handler may still be at it; the same message again, later.
-        StoreError, ClientError, BotoCoreError: DynamoDB did not answer; the same message again.
+        InProgress: the refund's handler may still be running; the message must be tried later.
+        StoreError, ClientError, BotoCoreError: DynamoDB did not answer; the message must be tried
+            again.
     """
     if event.type.startswith("payment_intent."):
         return _finish_payment(event)
@@ -66,8 +67,8 @@ def _finish_payment(event: ProviderEvent) -> str:
     values[":pending"] = {"S": Status.PENDING.value}
     condition = _STILL_OPEN
     if status is Status.SUCCEEDED:
-        # An intent that failed may have succeeded since, and a payment that counts as declined
-        # without an intent may have got one: in whichever order, the money counts.
+        # A failed intent may succeed later, and a payment declined without an intent may get one.
+        # The status with the money counts, in whatever order the events arrive.
         condition = f"{_STILL_OPEN} OR {_DECLINED_BEFORE}"
         values[":declined"] = {"S": Status.DECLINED.value}
     table = dynamodb.client()
@@ -82,7 +83,7 @@ def _finish_payment(event: ProviderEvent) -> str:
             ExpressionAttributeValues=values,
         )
     except table.exceptions.ConditionalCheckFailedException:
-        # Ended before, by the worker or by this event; or it is no row of ours.
+        # The worker or this event has finished the row before, or we have no such row.
         return "payment-known"
     return "payment-finished"
 
@@ -99,7 +100,7 @@ def _settle_refund(event: ProviderEvent) -> str:
     metadata = event.metadata
     reference, refund_id = metadata.get("reference"), metadata.get("refund_id")
     if refund_id is None or not _is_reference(reference):
-        # No record waits for it: it was made without one, or by somebody else.
+        # No record waits for this refund: it was made without one, or by somebody else.
         return "refund-without-record"
     status = refunds_table.write(
         refunds_table.Row(
@@ -122,7 +123,7 @@ def _settle_refund(event: ProviderEvent) -> str:
     )
     settlement = settle(reference, Completed(answer_of(refund)))
     if settlement is Settlement.RUNNING:
-        # Most events are faster than the handler is done. If it is dead, its lease says so soon.
+        # Most events arrive before the handler ends. If the handler is dead, its lease ends soon.
         raise InProgress(
             operation="POST /refunds",
             operation_id=metadata["operation_id"],

@@ -1,4 +1,4 @@
-"""The Lambda: routes, and answers made of what the logic returns."""
+"""The Lambda handler: the routes and their answers."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def handler(event: Event, context: object) -> Answer:
     operation="POST /payments", tenant=TENANT, fingerprint=PaymentRequest, effects="recorded"
 )
 def create_payment(event: Event, context: object, op: Operation) -> Answer:
-    """Take a payment on, once for each Idempotency-Key: 202, and it is charged soon."""
+    """Accept a payment once for each Idempotency-Key: 202. A worker charges it soon."""
     del context
     try:
         request = PaymentRequest.model_validate_json(body_of(event))
     except ValidationError:
-        # The decorator has refused such a body with its faults; this holds where it runs bare.
+        # The decorator refuses such a body before. Without protection, it is refused here.
         return problem(HTTPStatus.BAD_REQUEST, "request-invalid", "The body is not a payment.")
     payment = logic.accept_payment(request, op)
     logger.info(
@@ -57,7 +57,7 @@ def create_payment(event: Event, context: object, op: Operation) -> Answer:
 
 
 def read_payment(event: Event) -> Answer:
-    """Show a payment to its tenant; another tenant's looks absent."""
+    """Show a payment to its tenant. Another tenant's payment looks absent."""
     tenant = TENANT(event.get("requestContext") or {})
     if tenant is None:
         return problem(

@@ -1,4 +1,4 @@
-"""Take a payment on, and read it back. Knows nothing of events and routes."""
+"""Accepting and reading a payment, without any code for events and routes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def accept_payment(request: PaymentRequest, operation: Operation) -> PaymentAccepted:
-    """Collect the payment's row and the message that has it charged.
+    """Collect the payment's row and the message for the worker that charges it.
 
-    Both are applied with the operation's completion, in one transaction, or neither is. Nobody is
-    charged here: whoever calls the provider does so after the commit.
+    The operation's completion writes both in one transaction, or neither. Nothing is charged here:
+    the provider is called after the commit.
 
     Raises:
         NotConfigured: the table is not named; nothing was collected.
@@ -50,7 +50,7 @@ def accept_payment(request: PaymentRequest, operation: Operation) -> PaymentAcce
 
 
 def find_payment(tenant: str, payment_id: str) -> Payment | None:
-    """The payment of this id, if there is one and it is the tenant's."""
+    """The tenant's payment of this id, if there is one."""
     row = payments_table.find(tenant, payment_id)
     if row is None:
         return None

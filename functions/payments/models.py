@@ -1,4 +1,4 @@
-"""What comes in and what goes out."""
+"""The bodies of requests and answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functions.shared.payments_table import Status
 
 
 class PaymentRequest(BaseModel):
-    """The body of `POST /payments`; anything else in it is a mistake and refused."""
+    """The body of `POST /payments`. A body with other members is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -19,7 +19,7 @@ class PaymentRequest(BaseModel):
 
 
 class PaymentAccepted(BaseModel):
-    """What `POST /payments` answers: the payment is on record, and will be charged once."""
+    """The answer of `POST /payments`: the payment is on record, and will be charged once."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -1,7 +1,7 @@
-"""The Lambda: its route, and answers made of what the logic returns.
+"""The Lambda handler: its route and the answers.
 
-It calls the provider within the request, and records none of its effects: what an interrupted
-attempt did is not known until somebody has looked. `functions.payments` shows the other way.
+It calls the provider within the request, and its effects are not recorded. So the outcome of an
+interrupted attempt is unknown until it is settled. `functions.payments` shows the other way.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def handler(event: Event, context: object) -> Answer:
 
 @idempotent(operation="POST /refunds", tenant=TENANT, fingerprint=RefundRequest)
 def create_refund(event: Event, context: object, op: Operation) -> Answer:
-    """Give back once for each Idempotency-Key: 201, or a final problem if nothing was."""
+    """Refund once for each Idempotency-Key: 201, or a final problem if nothing was refunded."""
     del context
     try:
         request = RefundRequest.model_validate_json(body_of(event))
     except ValidationError:
-        # The decorator has refused such a body with its faults; this holds where it runs bare.
+        # The decorator refuses such a body before. Without protection, it is refused here.
         return problem(HTTPStatus.BAD_REQUEST, "request-invalid", "The body is not a refund.")
     try:
         refund = logic.create_refund(request, op)

@@ -1,4 +1,4 @@
-"""Give money back and store that it was. Knows nothing of events and routes."""
+"""Making and storing a refund, without any code for events and routes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from functions.refunds.models import RefundRequest
     from oncekey import Operation
 
-# Far more than the clocks of a provider and of a function ever do.
+# Far more than any difference between the clocks of the provider and of a function.
 CLOCKS_DIFFER_S = 300
-# A call that was sent before the lease was over may arrive for a minute, and as long again for what
-# nobody has seen yet.
+# A call that was sent before the lease ended may arrive up to a minute later. This is twice as
+# long, to be safe.
 ARRIVES_WITHIN_S = 120
-# So many are looked through. The list holds what the whole account gave back in that time; more is
-# no search that a turn has the time for, and a person looks faster by the operation's id.
+# The largest number of refunds to search. The list has all refunds of the account in that time. A
+# turn has no time for more, and a person finds the refund faster by the operation's id.
 REFUNDS_MAX = 2000
 _OF_A_PAGE = 100
 
@@ -36,7 +36,7 @@ class PaymentUnknown(Exception):  # noqa: N818 -- an answer, not an error
 
 
 class PaymentNotCharged(Exception):  # noqa: N818 -- an answer, not an error
-    """The payment is pending or declined: there is nothing to give back."""
+    """The payment is pending or declined: there is nothing to refund."""
 
 
 class RefundRefused(Exception):  # noqa: N818 -- an answer of the provider, not an error
@@ -44,16 +44,15 @@ class RefundRefused(Exception):  # noqa: N818 -- an answer of the provider, not 
 
 
 def create_refund(request: RefundRequest, operation: Operation) -> Refund:
-    """Give back a part of a payment and store the refund.
+    """Refund a part of a payment and store the refund.
 
-    When it returns, the provider has given the money back, and the row says so. It raises
-    `NotExecuted` where the provider provably did nothing and the same may be tried again, and
-    `PaymentUnknown`, `PaymentNotCharged` or `RefundRefused` where that is pointless. After any
-    other exception, or when it never returns, the money may have been given back, with or without
-    a row. Called again for the same operation it gives nothing back twice: the provider knows the
-    operation's key.
+    When it returns, the provider has made the refund, and the row says so. It raises `NotExecuted`
+    if the provider provably did nothing and a retry may succeed. It raises `PaymentUnknown`,
+    `PaymentNotCharged` or `RefundRefused` if a retry is pointless. After any other exception, or if
+    it never returns, the refund may have been made, with or without a row. Another call for the
+    same operation makes no second refund, because the provider gets the operation's key.
     """
-    # All before the refund: what is missing must not be found out after it.
+    # These are before the refund, so that missing settings are found before it and not after.
     sdk, _ = provider.client(), refunds_table.table_name()
     intent_id = _charged(operation.tenant, request.payment_id)
     refund_id = payments_table.identifier("ref", operation)
@@ -64,7 +63,7 @@ def create_refund(request: RefundRequest, operation: Operation) -> Refund:
 
 
 class TooManyRefunds(Exception):  # noqa: N818 -- how a search ended
-    """The account gave back so often in that time that one search cannot tell."""
+    """The account made so many refunds in that time that one search cannot find it."""
 
 
 def find_made(
@@ -72,16 +71,16 @@ def find_made(
 ) -> stripe.Refund | None:
     """The refund that the provider has made for the operation, if it has made one.
 
-    It lists what was made from the operation's beginning until the lease of its last attempt was
-    over, by either clock: unlike the provider's search, that does not lag behind.
+    It lists the refunds made from the operation's beginning until its last attempt's lease ended,
+    and allows for different clocks. Unlike the provider's search, the list is up to date.
 
     Args:
-        operation_id: the operation's.
+        operation_id: the operation's id.
         since_ms: when its first attempt began.
-        until_ms: when the lease of its last one was over; None for now.
+        until_ms: when the lease of its last attempt ended; None for now.
 
     Raises:
-        stripe.StripeError: the provider does not say.
+        stripe.StripeError: the provider did not answer.
         TooManyRefunds: there are more than `REFUNDS_MAX`, and it is not among the newest.
     """
     until_ms = SystemClock().now_ms() if until_ms is None else until_ms
@@ -103,9 +102,9 @@ def find_made(
 
 
 def restore(made: stripe.Refund) -> Refund:
-    """Store a refund of which the provider alone knows: its handler did not live to do it.
+    """Store a refund that only the provider has, because its handler died before storing it.
 
-    May be done again, and beside the handler: every writer writes the same row.
+    It may be called repeatedly and beside the handler: every writer writes the same row.
     """
     told = _told(made)
     refund = _refund(made, refund_id=told["refund_id"], payment_id=told["payment_id"])
@@ -114,12 +113,12 @@ def restore(made: stripe.Refund) -> Refund:
 
 
 def _charged(tenant: str, payment_id: str) -> str:
-    """What the provider calls the payment.
+    """The provider's id of the payment.
 
     Raises:
-        PaymentUnknown: there is none of this id, or it is not the tenant's.
+        PaymentUnknown: the tenant has no payment of this id.
         PaymentNotCharged: it is pending or declined.
-        NotExecuted: the table did not answer, and the provider was not asked.
+        NotExecuted: the table did not answer, and the provider was not called.
     """
     try:
         payment = payments_table.find(tenant, payment_id)
@@ -150,7 +149,7 @@ def _give_back(
                     "payment_id": request.payment_id,
                     "refund_id": refund_id,
                     "tenant": operation.tenant,
-                    # By this the provider's event settles the operation, if it is in doubt then.
+                    # With this, the provider's event settles the operation if it is unknown.
                     **({"reference": operation.reference} if operation.reference else {}),
                 },
             },
@@ -164,8 +163,8 @@ def _give_back(
     except provider.REFUSALS as refusal:
         raise NotExecuted(f"the provider refused ({type(refusal).__name__})") from refusal
     except provider.UNCERTAIN as uncertain:
-        # What happened is asked by sending the same again: the provider replays what it did. A
-        # refusal of the second proves nothing about the first.
+        # The same call again shows what happened, because the provider replays its answer. A
+        # refusal of the second call proves nothing about the first.
         try:
             return send()
         except (*provider.REFUSALS, *_FINAL_REFUSALS):

@@ -1,4 +1,4 @@
-"""What comes in and what goes out."""
+"""The bodies of requests and answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RefundRequest(BaseModel):
-    """The body of `POST /refunds`; anything else in it is a mistake and refused."""
+    """The body of `POST /refunds`. A body with other members is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -35,5 +35,5 @@ class Refund(BaseModel):
 
 
 def answer_of(refund: Refund) -> Answer:
-    """The answer to the request that made `refund`, by its handler or by whoever learns of it."""
+    """The answer to the request that made `refund`, for its handler, resolver and webhook."""
     return answer(HTTPStatus.CREATED, refund.model_dump())

@@ -1,4 +1,4 @@
-"""What became of a refund whose function died, or never heard the provider's answer."""
+"""The resolver of refunds with an unknown outcome: it asks the provider."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from oncekey import Completed, NotExecuted, Question, resolver
 
 @resolver("POST /refunds")
 def what_became_of(question: Question) -> Completed | NotExecuted:
-    """The answer that the client would have had, or that nothing was given back.
+    """The answer that the client would have got, or `NotExecuted` if nothing was refunded.
 
-    It asks the provider, and writes the row that the function did not. What it raises leaves the
-    refund unknown until the next turn.
+    It asks the provider, and writes the row that the function did not write. If it raises, the
+    refund stays unknown until the next turn.
     """
     made = logic.find_made(
         question.operation_id,

@@ -1,1 +1,1 @@
-"""The reports function: `POST /reports` is accepted and worked on later, `GET` reads what came."""
+"""The reports function: `POST /reports` accepts a job, and `GET` reads the report."""

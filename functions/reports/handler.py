@@ -1,7 +1,7 @@
-"""The Lambda: routes, and answers made of what the logic returns.
+"""The Lambda handler: the routes and their answers.
 
-A report may take longer than a client waits. So `POST /reports` is accepted here, and its handler
-runs in the worker of the queue (`functions.outbox_worker`).
+A report may take longer than a client waits. So `POST /reports` is accepted here as a job, and its
+handler runs in the worker of the queue (`functions.outbox_worker`).
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ def handler(event: Event, context: object) -> Answer:
     fingerprint=ReportRequest,
     effects="recorded",
     mode="queued",
-    # Longer than its message lives: 4 days in the queue and 14 among its dead letters.
+    # Longer than its message lives: 4 days in the queue and 14 days in its dead-letter queue.
     retention=timedelta(days=30),
 )
 def create_report(event: Event, context: object, op: Operation) -> Answer:
-    """Make a report, once for each Idempotency-Key: 201, for those who asked with a 202."""
+    """Make a report once for each Idempotency-Key. Its answer is 201, after the 202 of the job."""
     del context
     try:
         request = ReportRequest.model_validate_json(body_of(event))
     except ValidationError:
-        # The decorator has refused such a body with its faults; this holds where it runs bare.
+        # The decorator refuses such a body before. Without protection, it is refused here.
         return problem(HTTPStatus.BAD_REQUEST, "request-invalid", "The body is not a report's.")
     report = logic.make_report(request, op)
     logger.info(
@@ -67,7 +67,7 @@ def create_report(event: Event, context: object, op: Operation) -> Answer:
 
 
 def read_report(event: Event) -> Answer:
-    """Show a report to its tenant; another tenant's looks absent."""
+    """Show a report to its tenant. Another tenant's report looks absent."""
     tenant = TENANT(event.get("requestContext") or {})
     if tenant is None:
         return problem(

@@ -1,4 +1,4 @@
-"""Make a report and read it back. Knows nothing of events and routes."""
+"""Making and reading a report, without any code for events and routes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def make_report(request: ReportRequest, operation: Operation) -> Report:
-    """Look every payment up, and collect the report to be written with the operation's completion.
+    """Look up every payment, and collect the report, which the operation's completion writes.
 
-    Another tenant's payment counts as unknown, as one that does not exist.
+    Another tenant's payment counts as unknown, like one that does not exist.
 
     Raises:
         NotConfigured: a table is not named; nothing was collected.
@@ -51,7 +51,7 @@ def make_report(request: ReportRequest, operation: Operation) -> Report:
 
 
 def find_report(tenant: str, report_id: str) -> Report | None:
-    """The report of this id, if there is one and it is the tenant's."""
+    """The tenant's report of this id, if there is one."""
     found = dynamodb.client().get_item(
         TableName=setting("REPORTS_TABLE"),
         Key={"pk": {"S": payments_table.row_key(tenant, report_id)}},

@@ -1,4 +1,4 @@
-"""What comes in and what goes out."""
+"""The bodies of requests and answers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class ReportRequest(BaseModel):
 
 
 class Report(BaseModel):
-    """What became of the payments.
+    """The report on the payments.
 
-    `totals` has the amounts in minor units by status and currency, as `{"succeeded": {"eur": 1}}`.
+    `totals` are the amounts in minor units by status and currency: `{"succeeded": {"eur": 1}}`.
     """
 
     model_config = ConfigDict(frozen=True)

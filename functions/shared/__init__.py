@@ -1,1 +1,1 @@
-"""What the functions have in common: settings, messages, answers, tables, the provider."""
+"""The code that the functions share: settings, messages, answers, tables, the provider."""

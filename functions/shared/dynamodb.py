@@ -11,7 +11,7 @@ from botocore.config import Config
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# A call is tried twice for 1 s: the functions' timeouts count on it.
+# A call is tried twice, for 1 s each. The functions' timeouts depend on it.
 _CONFIG = Config(
     connect_timeout=0.3,
     read_timeout=0.7,
@@ -21,6 +21,6 @@ _CONFIG = Config(
 
 @cache
 def client() -> DynamoDBClient:
-    """One for each sandbox."""
+    """The one client of this sandbox."""
     made: DynamoDBClient = boto3.client("dynamodb", config=_CONFIG)
     return made

@@ -13,12 +13,12 @@ Event = dict[str, Any]
 Answer = dict[str, Any]
 
 PROBLEM_BASE = "urn:payments:problem:"
-# The same verified claim scopes the keys of writing routes and what reading ones may see.
+# The same verified claim scopes the keys of writing routes and the data of reading routes.
 TENANT = jwt_claim("tenant_id")
 
 
 def body_of(event: Event) -> bytes:
-    """The body as it was sent."""
+    """The body's bytes as they were sent."""
     body = event.get("body") or ""
     if event.get("isBase64Encoded"):
         return base64.b64decode(body)
@@ -46,7 +46,7 @@ def problem(status: HTTPStatus, code: str, detail: str, **members: str) -> Answe
 
 
 def route_unknown() -> Answer:
-    """The answer to a route that the function does not have."""
+    """The answer for a route that the function does not have."""
     return problem(HTTPStatus.NOT_FOUND, "route-unknown", "There is nothing here.")
 
 

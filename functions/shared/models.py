@@ -1,4 +1,4 @@
-"""What more than one function reads or writes."""
+"""The models that more than one function uses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-# The provider takes amounts of up to eight digits.
+# The provider accepts amounts of up to eight digits.
 AMOUNT_MAX = 99_999_999
 PAYMENT_ID_PATTERN = r"^pay_[0-9a-f]{32}$"
 
@@ -21,9 +21,9 @@ PaymentId = Annotated[str, Field(pattern=PAYMENT_ID_PATTERN)]
 
 
 class Charge(BaseModel):
-    """The payload of `payment.requested`: what is to be charged, and under which key.
+    """The payload of `payment.requested`: the amount to be charged, and the key.
 
-    A later release may add members, which an older worker leaves alone.
+    A later release may add members, which an older worker ignores.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
@@ -32,21 +32,21 @@ class Charge(BaseModel):
     customer_id: CustomerId
     amount: Amount
     currency: Currency
-    # The idempotency key that the provider is shown, of the operation that made the payment.
+    # The idempotency key for the provider, derived from the operation that made the payment.
     key: Annotated[str, Field(min_length=1, max_length=255)]
 
 
-# Within what the table's numbers and texts hold, far beyond what is ever charged.
+# A wide range that the table's numbers and texts can hold.
 EpochSecond = Annotated[int, Field(ge=0, lt=10**11)]
 ProviderId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,255}$")]
-# The provider may add one; its form stays.
+# The provider may add a status of the same form.
 ProviderStatus = Annotated[str, Field(pattern=r"^[a-z_]{1,64}$")]
 
 
 class ProviderEvent(BaseModel):
-    """The payload of `stripe.event`: how a payment or refund stands, and whose it is.
+    """The payload of `stripe.event`: the status of a payment or refund, and its metadata.
 
-    `metadata` is what this service has given the provider to keep with it. `created` is when the
+    `metadata` is the data that this service stored with it at the provider. `created` is when the
     payment or refund was made, `told_at` when the provider made the event.
     """
 
@@ -57,7 +57,7 @@ class ProviderEvent(BaseModel):
     status: ProviderStatus
     amount: Annotated[int, Field(ge=0, lt=10**12)]
     created: EpochSecond
-    # A message of an earlier release has none.
+    # Messages of earlier releases do not have it.
     told_at: EpochSecond | None = None
     reason: str | None = None
     metadata: dict[str, str]

@@ -1,4 +1,4 @@
-"""The payments table: how its rows are named, and how one is found."""
+"""The payments table: the keys of its rows, and reading a row."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 class Status(StrEnum):
-    """What is known of a payment."""
+    """The status of a payment."""
 
     PENDING = "pending"
     SUCCEEDED = "succeeded"
     DECLINED = "declined"
 
 
-# What the state of an intent means for its payment. Every other one means that the card was not
-# charged, and will not be.
+# The status of a payment for each state of its intent. In any other state, the card was not charged
+# and will not be.
 STATUS_OF_INTENT = {
     "succeeded": Status.SUCCEEDED,
     # A bank debit takes days. The provider's event says how it ended.
@@ -32,7 +32,7 @@ STATUS_OF_INTENT = {
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A payment as it stands in the table. `provider_id` is there once the provider has one."""
+    """A payment's row. `provider_id` is None until the provider has an intent."""
 
     payment_id: str
     status: Status
@@ -51,17 +51,17 @@ def table_name() -> str:
 
 
 def row_key(tenant: str, identifier: str) -> str:
-    """The key of a tenant's row. No tenant's name can reach into another's: its length is told."""
+    """The key of a tenant's row. The length of the tenant's name in it keeps keys unique."""
     return f"{len(tenant)}#{tenant}#{identifier}"
 
 
 def identifier(prefix: str, operation: Operation) -> str:
-    """The id of what the operation makes, the same over all its attempts."""
+    """The id of the object that the operation makes, the same in all its attempts."""
     return f"{prefix}_{operation.operation_id.replace('-', '')}"
 
 
 def find(tenant: str, payment_id: str) -> Row | None:
-    """The payment of this id as of now, if there is one and it is the tenant's."""
+    """The tenant's payment of this id now (a strongly consistent read), if there is one."""
     found = dynamodb.client().get_item(
         TableName=table_name(),
         Key={"pk": {"S": row_key(tenant, payment_id)}},

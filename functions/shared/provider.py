@@ -1,4 +1,4 @@
-"""The payment provider, by its own SDK, and what its errors prove."""
+"""The payment provider's SDK, and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import stripe
 
 from functions.shared.settings import secret, setting
 
-# Connecting, then waiting for the answer: 8 s at the worst. The functions' timeouts count on it.
+# Connecting and waiting for the answer: 8 s at most. The functions' timeouts depend on it.
 TIMEOUT_S = (1.0, 7.0)
 
-# The provider would not execute the request now: nothing happened, and it may work later.
+# The provider refused to execute the request now. Nothing happened, and it may work later.
 REFUSALS = (
     stripe.AuthenticationError,
     stripe.PermissionError,
     stripe.RateLimitError,
 )
-# No answer, a 5xx, or a 409 while an earlier call under the same key still runs.
+# No answer, a 5xx, or a 409 while an earlier call with the same key is still running.
 UNCERTAIN = (stripe.APIConnectionError, stripe.APIError)
 
 
-# A reader waits and asks again, which does no harm.
+# Repeating a read is harmless.
 READING_RETRIES = 2
 
 
 class _Client:
-    """The SDK's client, one for each key that a sandbox meets: a rotated one is taken up.
+    """The SDK's clients, one for each secret key, so that a rotated key is used.
 
-    It repeats nothing by itself. That would hide that there was a first try, and a refusal of the
-    second (a rate limit, say) proves nothing about the first.
+    They make no retries. A retry would hide the first attempt, and a refusal of the second attempt
+    (such as a rate limit) proves nothing about the first.
     """
 
     def __call__(self) -> stripe.StripeClient:
@@ -50,7 +50,7 @@ client = _Client()
 
 
 def reading_client() -> stripe.StripeClient:
-    """A client for whoever only reads, which asks again where the provider does not answer.
+    """A client for reading, which retries if the provider does not answer.
 
     Raises:
         NotConfigured: PROVIDER_API_KEY or PROVIDER_URL is not set.

@@ -1,4 +1,4 @@
-"""The refunds table: what a row is, and how one is written."""
+"""The refunds table: its rows, and writing a row."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from functions.shared.settings import setting
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.type_defs import AttributeValueTypeDef
 
-# How far a refund has come. A state that is not named here is open: any other may follow it. The
-# bank may still send back what has succeeded. Nothing follows the last two. So in whichever order
-# two states are told, the one that has come further is the later one.
+# The progress of a refund. A state that is not listed here is open: any other may follow it. A
+# succeeded refund may still fail, because the bank may return the money. The last two are final. So
+# of two states in any order, the one with more progress is the later one.
 # https://docs.stripe.com/refunds#failed-refunds
 _WITHOUT_MONEY = ("failed", "canceled")
 _ENDED = ("succeeded", *_WITHOUT_MONEY)
@@ -21,10 +21,10 @@ _ENDED = ("succeeded", *_WITHOUT_MONEY)
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A refund as it stands in the table. `status` is the provider's word.
+    """A refund's row. `status` is the provider's word.
 
-    `told_at` is the epoch second of the provider's event that said so. Open states follow each
-    other in any order, so between two of them the time decides.
+    `told_at` is the time of the provider's event with this status, in epoch seconds. Open states
+    follow each other in any order, so the time decides between two of them.
     """
 
     tenant: str
@@ -48,10 +48,9 @@ def table_name() -> str:
 
 
 def write(row: Row) -> str:
-    """Write `row`, unless what is there has come further; the status that then stands there.
+    """Write `row`, unless the existing row has more progress. Returns the status in the table.
 
-    The handler writes it, or whoever learns of the refund after the handler has died, in any order
-    and however often.
+    The handler, the resolver and the provider's events may write it in any order, repeatedly.
     """
     item: dict[str, AttributeValueTypeDef] = {
         "pk": {"S": payments_table.row_key(row.tenant, row.refund_id)},
@@ -79,7 +78,7 @@ def write(row: Row) -> str:
             ReturnValuesOnConditionCheckFailure="ALL_OLD",
         )
     except table.exceptions.ConditionalCheckFailedException as refused:
-        # The stubs know no member that this error alone has.
+        # The stubs do not declare the members of this error.
         response: Any = refused.response
         standing: str = response["Item"]["status"]["S"]
         return standing
@@ -89,7 +88,7 @@ def write(row: Row) -> str:
 def _has_not_come_further(
     row: Row, *, is_open: bool
 ) -> tuple[str, dict[str, str], dict[str, AttributeValueTypeDef]]:
-    """The condition that `row` may take the place of what is there, its names and its values."""
+    """The condition that `row` may replace the existing row, with its names and values."""
     stay = _WITHOUT_MONEY if row.status in _WITHOUT_MONEY else _ENDED
     condition = f"NOT #status IN ({', '.join(f':{status}' for status in stay)})"
     names = {"#status": "status"}

@@ -1,4 +1,4 @@
-"""What a function is told by its environment."""
+"""The settings of a function from its environment."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from oncekey.store.secrets_manager import secret_text
 
 
 class NotConfigured(NotExecuted):
-    """The function lacks an environment variable; found before anything was sent."""
+    """An environment variable is missing or wrong; nothing was sent."""
 
 
 class SecretUnavailable(NotExecuted):
-    """A secret cannot be read now; found before anything was sent."""
+    """A secret cannot be read now; nothing was sent."""
 
 
 def seconds(name: str, *, default: int) -> int:
-    """The environment variable `name`, a whole number of seconds, or `default` where it is not set.
+    """The environment variable `name`, a whole number of seconds, or `default` if it is not set.
 
     Raises:
-        NotConfigured: it is something else.
+        NotConfigured: it is not a whole number.
     """
     value = os.environ.get(name)
     if not value:
@@ -36,8 +36,8 @@ def seconds(name: str, *, default: int) -> int:
 def secret(name: str) -> str:
     """The secret that `<name>_ARN` names in Secrets Manager, or the environment variable `name`.
 
-    The first is how it is deployed: no configuration holds the secret, and a rotated one is known
-    within minutes. The second is for one machine.
+    A deployed service uses the first: no configuration contains the secret, and a rotated secret is
+    used within minutes. The second is for local use.
 
     Raises:
         NotConfigured: neither is set.

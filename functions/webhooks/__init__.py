@@ -1,1 +1,1 @@
-"""The webhooks function: takes on what the provider tells of payments and refunds."""
+"""The webhooks function: it accepts the provider's events about payments and refunds."""

@@ -1,6 +1,6 @@
-"""The Lambda: its route, which asks for no token. The provider's signature says who calls.
+"""The Lambda handler. Its route needs no token, because the provider signs its requests.
 
-It takes an event on, and nothing else; `functions.outbox_worker` does what follows from it.
+It only accepts events; `functions.outbox_worker` handles them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def handler(event: Event, context: object) -> Answer:
     return route_unknown()
 
 
-# All tenants' payments are made with one key of the provider's: whose an event is, the worker
-# reads from what we gave the provider to keep.
+# All tenants' payments are made with one secret key of the provider's. The worker reads an event's
+# tenant from the metadata that we stored at the provider.
 @webhook(operation="POST /webhooks/stripe", scheme=StripeSignature(), tenant=single_tenant())
 def receive_event(delivery: Delivery) -> Publish | None:
-    """Take an event on, once for each id, if it tells how a payment or refund of ours ended."""
+    """Accept an event once for each id, if it is about the end of our payment or refund."""
     return logic.message_about(delivery.json())

@@ -1,4 +1,4 @@
-"""Which events the worker is told of, and what of them. Knows nothing of requests."""
+"""The choice of the events for the worker, and their messages, without any code for requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from functions.shared.models import PROVIDER_EVENT, EpochSecond, ProviderEvent
 from oncekey.webhooks import Publish
 
-# How a payment ended, and refunds. Stripe has told of refunds under other names before.
+# The end of a payment, and refunds. Stripe used other names for events of refunds before.
 # https://docs.stripe.com/api/events/types
 _OF_PAYMENTS = frozenset(
     {
@@ -26,14 +26,14 @@ _OF_REFUNDS = frozenset(
         "charge.refund.updated",
     }
 )
-# What this service gives the provider to keep with each payment and refund.
+# The metadata that this service stores at the provider with each payment and refund.
 _OURS = ("tenant", "operation_id", "payment_id", "refund_id", "reference")
 _NEEDED = {"tenant", "operation_id", "payment_id"}
 _OPEN = "pending"
 
 
 class _Part(BaseModel):
-    """A part of an event. A member that is null is one that is not there."""
+    """A part of an event. A null member counts as absent."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
@@ -43,7 +43,7 @@ class _Fault(_Part):
 
 
 class _Thing(_Part):
-    """The payment or refund that an event tells of."""
+    """The payment or refund that an event is about."""
 
     id: str | None = None
     status: str | None = None
@@ -68,12 +68,12 @@ class _Event(_Part):
 
 
 def message_about(event: Any) -> Publish | None:
-    """The message for the worker: what the event's object is, and how it stands. No more of it.
+    """The message for the worker: only the event's object and its status.
 
-    None for what is nothing to this service: another type, or an object that it has not made.
+    None for an event of another type, or about an object that this service has not made.
 
     Raises:
-        ValueError: it is no event of this form.
+        ValueError: the event has another form.
     """
     kind = _Kind.model_validate(event).type
     if kind not in _OF_PAYMENTS | _OF_REFUNDS:
@@ -85,7 +85,7 @@ def message_about(event: Any) -> Publish | None:
     }
     if not metadata.keys() >= _NEEDED:
         return None
-    # The provider knows refunds whose state it does not tell.
+    # The provider may leave out the state of a refund.
     unsaid = _OPEN if kind in _OF_REFUNDS else None
     fault = thing.last_payment_error
     message = ProviderEvent.model_validate(

@@ -20,8 +20,8 @@ def answer(step: str, status: int, payment_id: str | None = "pay_1", **headers: 
     return _exchange(step, status, shown, headers)
 
 
-def accepted(step: str, payment_id: str = "pay_1", **headers: str) -> Exchange:
-    """An answer that takes a payment on."""
+def accepted_answer(step: str, payment_id: str = "pay_1", **headers: str) -> Exchange:
+    """An answer that accepts a payment."""
     shown = {"payment_id": payment_id, "status": "pending"}
     return _exchange(step, 202, shown, {"location": f"/payments/{payment_id}", **headers})
 

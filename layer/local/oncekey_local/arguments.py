@@ -1,4 +1,4 @@
-"""What the command lines accept: each reads one argument's text, or says what it must look like."""
+"""The arguments of the command lines. Each function reads one, or says its correct form."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def seconds(text: str) -> float:
 
 
 def interval(text: str) -> float:
-    """How often something is done."""
+    """The time between two runs or tries."""
     interval_s = _number(text)
     if 0 < interval_s <= _INTERVAL_S_MAX:
         return interval_s
@@ -65,7 +65,7 @@ def _number(text: str) -> float:
 
 
 def visibility_timeout(text: str) -> int:
-    """For how long a received message is nobody else's."""
+    """For how long the queue hides a received message."""
     if text.isdecimal() and 1 <= int(text) <= _VISIBILITY_TIMEOUT_S_MAX:
         return int(text)
     raise argparse.ArgumentTypeError(

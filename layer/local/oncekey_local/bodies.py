@@ -1,4 +1,4 @@
-"""Reads request bodies up to a limit of our own, as they came over the wire."""
+"""Reads the raw bodies of requests, up to a limit."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 class TooLarge(Exception):  # noqa: N818 - the name of the answer
-    """The body is longer than its limit. What was not read of it is lost with the connection."""
+    """The body is longer than the limit. Its rest is lost with the connection."""
 
 
 class Unreadable(Exception):  # noqa: N818 - the name of the answer
-    """The client has left in the middle of its body, or what it sent is none."""
+    """The client closed the connection in the middle of the body, or sent a malformed one."""
 
 
 async def read_body(request: web.BaseRequest, *, limit_bytes: int) -> bytes:
     """The whole body.
 
-    Raises `TooLarge` as soon as it is known to be longer than the limit, and `Unreadable` when the
-    rest of it will never come.
+    Raises `TooLarge` as soon as it is known to be longer than the limit, and `Unreadable` if its
+    rest cannot be read.
     """
     if (request.content_length or 0) > limit_bytes:
         raise TooLarge

@@ -1,7 +1,7 @@
 """Runs a module as a child of `oncekey dev` that cannot outlive it.
 
-`python -m oncekey_local.child PARENT_PID MODULE [ARGUMENT ...]` arranges the child's end, then
-becomes `python -m MODULE`.
+`python -m oncekey_local.child PARENT_PID MODULE [ARGUMENT ...]` makes sure that the child ends with
+its parent, and then becomes `python -m MODULE`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ PR_SET_PDEATHSIG = 1
 def die_with_parent(parent_pid: int) -> None:
     """Ends this process, without clean-up, as soon as its parent is gone.
 
-    Standard input must be a pipe whose other end the parent holds; it is replaced by the empty
-    device that Lambda gives. Two means, because each covers what the other cannot: the kernel's
-    signal reaches a handler that never gives up the interpreter's lock, and the pipe works where
-    the kernel has no such signal. Raises `SystemExit` when the parent has gone before this was
-    called.
+    Standard input must be a pipe whose other end the parent holds. It is replaced by the empty
+    device, as in Lambda. There are two mechanisms. The kernel's signal also ends a handler that
+    never releases the interpreter's lock. The pipe also works if the kernel has no such signal.
+    Raises `SystemExit` if the parent has ended before the call.
     """
     pipe = os.dup(0)
     with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - a descriptor, not a file
@@ -37,7 +36,7 @@ def die_with_parent(parent_pid: int) -> None:
 
 
 def die_at_end_of(pipe: int) -> None:
-    """Kills this process and its group when `pipe` ends; returns never."""
+    """Kills this process and its group when `pipe` ends. It never returns."""
     while os.read(pipe, 1):
         pass
     if os.getpgrp() == os.getpid():

@@ -27,7 +27,7 @@ _EXTRA = ("aiohttp", "awslambdaric", "flask", "jwt", "moto")
 def main(given: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit status.
 
-    2 for a command line that makes no sense, and where the command's dependencies are missing.
+    It is 2 for a wrong command line, or if the command's dependencies are missing.
     """
     try:
         options = _parser().parse_args(given)

@@ -1,4 +1,4 @@
-"""`oncekey dev` as a process of its own, for whoever plays against it: the demo and the tests."""
+"""`oncekey dev` as a separate process, for the demo and the tests."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from oncekey_local.front import tokens
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Far beyond anything that is not stuck.
+# Longer than any wait that is not stuck.
 _PATIENCE_S = 60
-# However this process ends, killed or not, the service ends as well.
+# The service ends when this process ends, even if it is killed.
 _TIED = ("--exit-with-stdin",)
 
 
 class DevProcess:
     """A running `oncekey dev`, which ends with the `with` block and leaves nothing behind.
 
-    Creating one returns when the service answers, and raises `RuntimeError`, with what it said, if
-    it ends instead.
+    Creating one returns when the service answers. If the service ends instead, it raises
+    `RuntimeError` with the service's output.
     """
 
     def __init__(
@@ -93,14 +93,14 @@ class DevProcess:
         return int(self._ask("POST", f"redrive?queue={quote(queue)}")["moved"])
 
     def schedules(self) -> dict[str, str]:
-        """When which function is called by the clock, in words."""
+        """The schedule of each scheduled function, in words."""
         schedules: dict[str, str] = self._ask("GET", "schedules")
         return schedules
 
     def call_now(self, function: str) -> dict[str, Any]:
-        """Calls a function as its schedule does; returns how the run has ended, and what it said.
+        """Calls a function as its schedule does. Returns the outcome of the run, and its answer.
 
-        The time until then is the function's own.
+        It waits for as long as the function runs.
         """
         run: dict[str, Any] = self._ask("POST", f"schedules/{quote(function)}")
         return run
@@ -141,7 +141,7 @@ class DevProcess:
             ) from None
 
     def log(self) -> str:
-        """What it has said on standard error so far."""
+        """Its standard error so far."""
         # `seek` would move the offset that the process writes at: it is the same open file.
         said, descriptor = b"", self._log.fileno()
         while piece := os.pread(descriptor, 1 << 20, len(said)):
@@ -149,7 +149,7 @@ class DevProcess:
         return said.decode("utf-8", "replace")
 
     def close(self) -> None:
-        """Gives back what is left of a process that has ended."""
+        """Closes the pipes and files of a process that has ended."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()

@@ -135,8 +135,8 @@ def test_unprotected_plays_to_its_end(unprotected: Ended) -> None:
 def test_terminal_output(unprotected: Ended) -> None:
     """On a terminal there is colour, and a countdown that ends."""
     assert f"{ESCAPE}[1m" in unprotected.output
-    assert "waiting until the dead requests' time is over:  6 s" in unprotected.output
-    assert "waiting until the dead requests' time is over: done" in text(unprotected)
+    assert "waiting until the dead requests' leases end:  6 s" in unprotected.output
+    assert "waiting until the dead requests' leases end: done" in text(unprotected)
 
 
 def test_width(protected: Ended, unprotected: Ended) -> None:

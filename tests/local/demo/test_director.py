@@ -17,7 +17,7 @@ from oncekey_local.demo.money import charged
 from oncekey_local.demo.narrator import Narrator
 from oncekey_local.demo.report import broken_by_scene, table, tell
 from oncekey_local.demo.scene import Scene
-from tests.support.demo_logs import accepted, charge, refund
+from tests.support.demo_logs import accepted_answer, charge, refund
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -106,7 +106,7 @@ async def giving_back(stage: FakeStage) -> None:
 
 async def taking_on(stage: FakeStage) -> None:
     """Takes on a payment that is charged later."""
-    exchange = accepted("call", f"pay_{len(stage.made)}")
+    exchange = accepted_answer("call", f"pay_{len(stage.made)}")
     stage.recording.exchanges.append(exchange)
     stage.on_its_way.append(exchange)
 

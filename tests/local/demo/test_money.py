@@ -17,7 +17,7 @@ from oncekey_local.demo.money import (
     refunded,
 )
 from tests.support.demo_logs import (
-    accepted,
+    accepted_answer,
     charge,
     given_back,
     log,
@@ -46,9 +46,9 @@ FAILED = "requires_payment_method"
         (ONE_CALL, log(calls=1)),
         (PLAYED, log()),
         (STRUCK, log()),
-        (CHARGED, log(accepted("call"), movements=(charge(1),), states=SUCCEEDED)),
-        (CHARGED, log(accepted("call"), movements=(charge(1, FAILED),), states=DECLINED)),
-        (CHARGED, log(replayed(accepted("call")), problem("call", 409, "x"))),
+        (CHARGED, log(accepted_answer("call"), movements=(charge(1),), states=SUCCEEDED)),
+        (CHARGED, log(accepted_answer("call"), movements=(charge(1, FAILED),), states=DECLINED)),
+        (CHARGED, log(replayed(accepted_answer("call")), problem("call", 409, "x"))),
         (GIVEN_BACK, log(given_back("call"), movements=(refund(1),))),
         (GIVEN_BACK, log(replayed(given_back("call")), problem("call", 409, "x"))),
         (ONCE, log(movements=(charge(1), charge(2), refund(1), refund(2)))),
@@ -131,8 +131,8 @@ def test_broken(promise: Promise, bad: SceneLog, seen: str) -> None:
 def test_payment_that_does_not_end_well(
     states: dict[str, str], movements: tuple[Movement, ...], seen: str
 ) -> None:
-    """A payment that was taken on ends as succeeded with one charge or as declined with none."""
-    scene = log(accepted("call"), states=states, movements=movements)
+    """An accepted payment ends as succeeded with one charge or as declined with none."""
+    scene = log(accepted_answer("call"), states=states, movements=movements)
     assert CHARGED.check(scene) == f"payment pay_1 was answered with 202, {seen}"
 
 

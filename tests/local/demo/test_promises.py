@@ -12,20 +12,20 @@ from oncekey_local.demo.money import charged
 from oncekey_local.demo.promises import (
     NOT_SEEN,
     Promise,
+    accepted,
     another_payment,
     answered,
     answered_in_all,
     broken_promises,
     ends,
     replays,
-    taken_on,
     tells_how_long_it_is_kept,
     tells_of_what_was_made,
     tells_when_to_retry,
 )
 from oncekey_local.demo.scenes import SCENES
 from tests.support.demo_logs import (
-    accepted,
+    accepted_answer,
     answer,
     charge,
     given_back,
@@ -45,7 +45,7 @@ RETRY_AFTER = tells_when_to_retry("call", 409, RUNNING, says="")
 EXPIRES = tells_how_long_it_is_kept("call", now=lambda: NOON)
 REPLAYS = replays("retry", "call", status=202, says="")
 ANOTHER = another_payment("other", "call", says="")
-TAKEN_ON = taken_on("call", says="")
+ACCEPTED = accepted("call", says="")
 TELLS = tells_of_what_was_made("call", says="")
 ENDS = ends("call", "succeeded", says="")
 
@@ -59,18 +59,31 @@ ENDS = ends("call", "succeeded", says="")
         (RACE, log(answer("call", 409), answer("call", 201), answer("call", 409))),
         (RETRY_AFTER, log(problem("call", 409, RUNNING, retry_after="5"), answer("call", 201))),
         (EXPIRES, log(answer("call", 201, idempotency_expires="Thu, 01 May 2031 12:00:01 GMT"))),
-        (REPLAYS, log(accepted("call"), replayed(accepted("retry")))),
+        (REPLAYS, log(accepted_answer("call"), replayed(accepted_answer("retry")))),
         (
             REPLAYS,
-            log(problem("call", 409, RUNNING), accepted("call"), replayed(accepted("retry"))),
+            log(
+                problem("call", 409, RUNNING),
+                accepted_answer("call"),
+                replayed(accepted_answer("retry")),
+            ),
         ),
         (
             REPLAYS,
-            SceneLog(exchanges=(replayed(accepted("retry")),), earlier=(accepted("call"),)),
+            SceneLog(
+                exchanges=(replayed(accepted_answer("retry")),), earlier=(accepted_answer("call"),)
+            ),
         ),
-        (ANOTHER, log(accepted("call"), accepted("other", "pay_2"))),
-        (TAKEN_ON, log(accepted("call"), accepted("call", "pay_2"), problem("other", 500, "x"))),
-        (ENDS, log(accepted("call"), states={"pay_1": "succeeded", "pay_2": "pending"})),
+        (ANOTHER, log(accepted_answer("call"), accepted_answer("other", "pay_2"))),
+        (
+            ACCEPTED,
+            log(
+                accepted_answer("call"),
+                accepted_answer("call", "pay_2"),
+                problem("other", 500, "x"),
+            ),
+        ),
+        (ENDS, log(accepted_answer("call"), states={"pay_1": "succeeded", "pay_2": "pending"})),
         (TELLS, log(replayed(given_back("call")), made_before=(charge(1), refund(1)))),
     ],
 )
@@ -106,41 +119,48 @@ def test_kept(promise: Promise, good: SceneLog) -> None:
             log(answer("call", 201, idempotency_expires="later")),
             "Idempotency-Expires: later",
         ),
-        (REPLAYS, log(accepted("call")), NOT_SEEN),
-        (REPLAYS, log(replayed(accepted("retry"))), "no 202 to repeat"),
-        (REPLAYS, log(replayed(accepted("call")), replayed(accepted("retry"))), "no 202 to repeat"),
+        (REPLAYS, log(accepted_answer("call")), NOT_SEEN),
+        (REPLAYS, log(replayed(accepted_answer("retry"))), "no 202 to repeat"),
         (
             REPLAYS,
-            log(accepted("call"), accepted("retry")),
+            log(replayed(accepted_answer("call")), replayed(accepted_answer("retry"))),
+            "no 202 to repeat",
+        ),
+        (
+            REPLAYS,
+            log(accepted_answer("call"), accepted_answer("retry")),
             "an answer without Idempotent-Replayed: true",
         ),
         (
             REPLAYS,
-            log(accepted("call"), replayed(accepted("retry", "pay_2"))),
+            log(accepted_answer("call"), replayed(accepted_answer("retry", "pay_2"))),
             "another answer: 202 payment pay_2… pending",
         ),
         (
             REPLAYS,
-            log(accepted("call"), replayed(accepted("retry", location="/payments/pay_2"))),
+            log(
+                accepted_answer("call"),
+                replayed(accepted_answer("retry", location="/payments/pay_2")),
+            ),
             "another Location: /payments/pay_2",
         ),
         (
             REPLAYS,
-            log(accepted("call"), replayed(replace(accepted("retry"), status=200))),
+            log(accepted_answer("call"), replayed(replace(accepted_answer("retry"), status=200))),
             "another answer: 200 payment pay_1… pending",
         ),
-        (ANOTHER, log(accepted("call")), NOT_SEEN),
-        (ANOTHER, log(accepted("call"), accepted("other")), "the same payment pay_1"),
+        (ANOTHER, log(accepted_answer("call")), NOT_SEEN),
+        (ANOTHER, log(accepted_answer("call"), accepted_answer("other")), "the same payment pay_1"),
         (
             ANOTHER,
-            log(accepted("call"), replayed(accepted("other", "pay_2"))),
+            log(accepted_answer("call"), replayed(accepted_answer("other", "pay_2"))),
             "a replay of somebody's answer",
         ),
-        (TAKEN_ON, log(), NOT_SEEN),
-        (TAKEN_ON, log(replace(accepted("call"), status=201)), "201 payment pay_1… pending"),
-        (TAKEN_ON, log(answer("call", 202)), "202 payment pay_1…"),
-        (TAKEN_ON, log(accepted("call", location="/payments")), "Location: /payments"),
-        (TAKEN_ON, log(replace(accepted("call"), headers={})), "Location: none"),
+        (ACCEPTED, log(), NOT_SEEN),
+        (ACCEPTED, log(replace(accepted_answer("call"), status=201)), "201 payment pay_1… pending"),
+        (ACCEPTED, log(answer("call", 202)), "202 payment pay_1…"),
+        (ACCEPTED, log(accepted_answer("call", location="/payments")), "Location: /payments"),
+        (ACCEPTED, log(replace(accepted_answer("call"), headers={})), "Location: none"),
         (TELLS, log(made_before=(refund(1),)), NOT_SEEN),
         (
             TELLS,
@@ -154,12 +174,20 @@ def test_kept(promise: Promise, good: SceneLog) -> None:
         ),
         (TELLS, log(problem("call", 409, "outcome-unknown")), "409 outcome-unknown"),
         (ENDS, log(states={"pay_1": "succeeded"}), NOT_SEEN),
-        (ENDS, log(accepted("call")), "the payment is not to be seen"),
-        (ENDS, log(accepted("call"), states={"pay_1": "declined"}), "the payment is declined"),
+        (ENDS, log(accepted_answer("call")), "the payment is not to be seen"),
+        (
+            ENDS,
+            log(accepted_answer("call"), states={"pay_1": "declined"}),
+            "the payment is declined",
+        ),
         (ENDS, log(answer("call", 500, None), states={"pay_1": "succeeded"}), "500"),
         (
             ENDS,
-            log(accepted("call"), accepted("call", "pay_2"), states={"pay_2": "succeeded"}),
+            log(
+                accepted_answer("call"),
+                accepted_answer("call", "pay_2"),
+                states={"pay_2": "succeeded"},
+            ),
             "the payment is not to be seen (1 of 2 answers)",
         ),
     ],
@@ -204,6 +232,6 @@ def test_state_of_a_problem() -> None:
 
 def test_only_a_first_202_takes_a_payment_on() -> None:
     """A replayed 202 takes nothing on, and neither does another status."""
-    assert accepted("call").accepts
-    assert not replayed(accepted("call")).accepts
+    assert accepted_answer("call").accepts
+    assert not replayed(accepted_answer("call")).accepts
     assert not given_back("call").accepts

@@ -14,7 +14,7 @@ from oncekey_local.demo import stage as stage_module
 from oncekey_local.demo.backstage import CannotPlay
 from oncekey_local.demo.narrator import Narrator
 from oncekey_local.demo.stage import Stage
-from tests.support.demo_logs import accepted, answer, problem, replayed
+from tests.support.demo_logs import accepted_answer, answer, problem, replayed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ class FakeStage(Stage):
 
 def look(state: str, status: int = 200) -> Exchange:
     """What a GET of the payment shows."""
-    shown = accepted("end")
+    shown = accepted_answer("end")
     body = shown.body.replace(b"pending", state.encode())
     return replace(shown, status=status, body=body)
 
@@ -65,7 +65,7 @@ def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_end_is_awaited(end: str) -> None:
     """A payment is looked at until it is final; of all looks the last is on record."""
     stage = FakeStage(look("pending"), look("pending"), look(end))
-    asyncio.run(stage.await_end(accepted("call"), "end"))
+    asyncio.run(stage.await_end(accepted_answer("call"), "end"))
     assert [each.state for each in stage.recording.exchanges] == [end]
     assert stage.recording.states == {"pay_1": end}
     assert stage.asked == ["/payments/pay_1"] * 3
@@ -74,7 +74,7 @@ def test_the_end_is_awaited(end: str) -> None:
 def test_a_failed_look_is_no_end() -> None:
     """A look that is not answered, or with an error, says nothing of the payment."""
     stage = FakeStage(answer("end", 0, None), problem("end", 503, "x"), look("succeeded"))
-    asyncio.run(stage.await_end(accepted("call"), "end"))
+    asyncio.run(stage.await_end(accepted_answer("call"), "end"))
     assert stage.recording.states == {"pay_1": "succeeded"}
 
 
@@ -82,7 +82,7 @@ def test_a_failed_look_is_no_end() -> None:
 def test_a_payment_that_stays_pending() -> None:
     """Nobody waits for ever: a payment that stays pending is on record as pending."""
     stage = FakeStage(look("pending"))
-    asyncio.run(stage.await_end(accepted("call"), "end"))
+    asyncio.run(stage.await_end(accepted_answer("call"), "end"))
     assert stage.recording.states == {"pay_1": "pending"}
 
 
@@ -95,10 +95,14 @@ def test_without_a_payment_there_is_no_look() -> None:
 
 
 def test_rest() -> None:
-    """Rest is when every payment that was taken on is final and no message is on its way."""
+    """Rest is when every accepted payment is final and no message is on its way."""
     stage = FakeStage(look("pending"), look("succeeded"), messages=3)
-    taken_on = [accepted("call"), accepted("call", "pay_2"), replayed(accepted("retry"))]
-    stage.recording.exchanges += [*taken_on, answer("other", 200, "pay_3")]
+    accepted = [
+        accepted_answer("call"),
+        accepted_answer("call", "pay_2"),
+        replayed(accepted_answer("retry")),
+    ]
+    stage.recording.exchanges += [*accepted, answer("other", 200, "pay_3")]
     asyncio.run(stage.come_to_rest())
     assert stage.recording.states == {"pay_1": "succeeded", "pay_2": "succeeded"}
     assert stage.on_their_way == -1

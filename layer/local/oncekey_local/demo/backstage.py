@@ -1,4 +1,4 @@
-"""What goes on behind the stage: faults, kills, and what provider, outbox and queue have."""
+"""The inside of the running service: faults, kills, and the provider's and the queue's contents."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from oncekey_local.dev_process import DevProcess
 
-# A call that has not reached the provider after this long never will.
+# A call that has not reached the provider by then counts as never sent.
 _HELD_WITHIN_MS = 10_000
 _RECONCILER = "reconciler"
 _OUTBOX, _QUEUE = "payments-local-outbox", "payments"
 _PROVIDER_CALM = {"hold": False, "fail": 0, "lose_answer": 0, "decline": 0, "delay_ms": 0}
 _STORE_CALM = {"down": False, "lose_answers": 0, "delay_ms": 0}
-# Faults that are used up as they strike.
+# Faults that happen a given number of times.
 _COUNTED = {"fail", "lose_answer", "decline", "lose_answers"}
 
 
@@ -28,7 +28,7 @@ class CannotPlay(Exception):  # noqa: N818 - it says what happened
 
 
 class Backstage:
-    """The running service's provider, store and processes, as nobody outside sees them."""
+    """Access to the running service's provider, store and processes."""
 
     def __init__(self, dev: DevProcess, session: aiohttp.ClientSession) -> None:
         self._dev = dev
@@ -37,17 +37,17 @@ class Backstage:
         self._store_client = StoreClient(session, self._store)
 
     async def provider(self, **faults: object) -> None:
-        """Arms or ends faults of the provider; ending a hold returns when all it held is done."""
+        """Sets or ends faults of the provider. Ending a hold waits for the held calls."""
         await self._json("POST", f"{self._provider}/_faults", faults)
 
     async def store(self, **faults: object) -> None:
-        """Arms or ends faults of the store."""
+        """Sets or ends faults of the store."""
         await self._json("POST", f"{self._store}/_faults", faults)
 
     async def send_events(self, *, copies: int) -> int:
-        """Has the provider send the events it holds, each so often, and hold those to come.
+        """Makes the provider send its held events, each `copies` times, and hold later ones.
 
-        Returns how many deliveries were taken on, when all are.
+        It returns the number of accepted deliveries, after all of them.
         """
         url = f"{self._provider}/_webhooks"
         before = (await self._json("GET", url))["delivered"]
@@ -57,7 +57,7 @@ class Backstage:
         return int(delivered) - int(before)
 
     async def call_reconciler(self) -> dict[str, Any]:
-        """Calls the reconciler, as the clock does; returns its numbers."""
+        """Calls the reconciler, as its schedule does, and returns its report."""
         try:
             run = await asyncio.to_thread(self._dev.call_now, _RECONCILER)
         except (RuntimeError, OSError) as error:
@@ -98,9 +98,9 @@ class Backstage:
         return tuple(name for name in sorted(_COUNTED) if armed.get(name))
 
     async def messages(self) -> int:
-        """How many messages are on their way to a worker, or at one."""
+        """How many messages wait for a worker, or are being worked on."""
         try:
-            # In this order: a message leaves the outbox only when the queue has it.
+            # The order matters: a message leaves the outbox only after the queue has it.
             scan = {"TableName": _OUTBOX, "Select": "COUNT", "ConsistentRead": True}
             waiting = int((await self._store_client.dynamodb("Scan", scan))["Count"])
             queue = (await asyncio.to_thread(self._dev.queues))[_QUEUE]

@@ -1,4 +1,4 @@
-"""What was seen: every request with its answer, and all money that the provider has moved."""
+"""The log of a scene: every request with its answer, and the provider's charges and refunds."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ REFUND = "refund"
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What a client wants paid, or given back. A retry sends the same order under the same key.
+    """A payment or refund that a client orders. A retry sends the same order with the same key.
 
-    `refund_of` is the payment that money is to be given back of.
+    `refund_of` is the payment to be refunded.
     """
 
     key: str
@@ -33,8 +33,8 @@ class Order:
 class Exchange:
     """One request and its answer.
 
-    `step` says which part the request has in its scene. `order` is None where nothing was to be
-    paid. A connection that ended without an answer has status 0. Header names are in lower case.
+    `step` names the part of the scene. `order` is None if the request is not an order. A connection
+    that ended without an answer has status 0. Header names are in lower case.
     """
 
     step: str
@@ -46,7 +46,7 @@ class Exchange:
 
     @property
     def replayed(self) -> bool:
-        """Whether the answer says that it was given before."""
+        """Whether the answer says that it is a replay."""
         return self.headers.get("idempotent-replayed") == "true"
 
     @property
@@ -57,7 +57,7 @@ class Exchange:
 
     @property
     def location(self) -> str | None:
-        """Where the answer says that its payment is found."""
+        """The address of the payment in the answer."""
         return self.headers.get("location")
 
     @property
@@ -72,12 +72,12 @@ class Exchange:
 
     @property
     def state(self) -> str | None:
-        """How far the payment or refund is that the answer shows."""
+        """The status of the payment or refund in the answer."""
         return self._word("status")
 
     @property
     def accepts(self) -> bool:
-        """Whether the answer takes a payment on, for the first time."""
+        """Whether the answer accepts a payment and is not a replay."""
         return self.status == 202 and not self.replayed
 
     def _word(self, name: str) -> str | None:
@@ -109,16 +109,16 @@ class Movement:
 
 @dataclass(frozen=True, kw_only=True)
 class SceneLog:
-    """What was seen in one scene.
+    """The log of one scene.
 
     Args:
-        exchanges: in the order in which the answers came; of looks at what is awaited, the last.
-        earlier: those of earlier scenes that this one goes back to.
-        states: the last that was seen of each payment that was taken on, by its id.
-        made_before: what the provider had done when the scene began.
-        movements: what the provider did during the scene, declined charges included.
-        provider_calls: how many calls reached the provider, repeated ones included.
-        faults_left: what was to go wrong and never did.
+        exchanges: in the order of their answers; of repeated status requests, only the last.
+        earlier: exchanges of earlier scenes that this scene refers to.
+        states: the last state of each accepted payment, by its id.
+        made_before: the provider's charges and refunds before the scene.
+        movements: the provider's charges and refunds during the scene, including declined ones.
+        provider_calls: how many calls reached the provider, including repeated ones.
+        faults_left: the planned faults that never happened.
         trouble: why the scene could not be played to its end.
     """
 

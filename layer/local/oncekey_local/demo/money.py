@@ -1,4 +1,4 @@
-"""What was promised about money: what the provider may have done, and what it may not."""
+"""The promises about money: which charges and refunds the provider may have made."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SUBJECTS = {CHARGE: "payment", REFUND: "refund"}
 
 
 def charged(due: int, *, surplus: str | None = None, says: str) -> Promise:
-    """The provider charged exactly so many times in this scene; `surplus` names any more."""
+    """The provider charged exactly `due` times in this scene; `surplus` names a further charge."""
     return _moved(CHARGE, due, surplus, says)
 
 
 def refunded(due: int, *, says: str) -> Promise:
-    """The provider gave money back exactly so many times in this scene."""
+    """The provider refunded money exactly `due` times in this scene."""
     return _moved(REFUND, due, None, says)
 
 
@@ -41,7 +41,7 @@ def _moved(kind: str, due: int, surplus: str | None, says: str) -> Promise:
 
 
 def called_provider(due: int, *, says: str) -> Promise:
-    """So many calls reached the provider in this scene."""
+    """Exactly `due` calls reached the provider in this scene."""
 
     def check(log: SceneLog) -> str | None:
         made = log.provider_calls
@@ -84,11 +84,11 @@ def _nothing_moves_twice(log: SceneLog) -> str | None:
     return None
 
 
-# What holds in every scene, whatever it is about.
+# The promises of every scene.
 ALWAYS = (
     Promise(expected="the scene can be played to its end", check=lambda log: log.trouble),
     Promise(
-        expected="what was to go wrong went wrong",
+        expected="every planned fault happened",
         check=lambda log: ", ".join(f"{name} never struck" for name in log.faults_left) or None,
     ),
     Promise(
@@ -109,7 +109,7 @@ ALWAYS = (
 def moved_behind_the_scenes(
     logs: Iterable[SceneLog], in_the_end: Iterable[Movement]
 ) -> list[Broken]:
-    """What the provider has moved when all is over, and had not at the end of any scene."""
+    """The provider's charges and refunds after the end of their scenes."""
     known = {movement.id for log in logs for movement in log.moved}
     late = [each for each in in_the_end if each.status == SUCCEEDED and each.id not in known]
     if not late:

@@ -1,4 +1,4 @@
-"""What is done in each scene."""
+"""The play of each scene: its requests and faults."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from oncekey_local.demo.stage import Stage
 
-# Short, so that a dead run's lease (its function's deadline and this margin) is soon over.
+# Short, so that a dead run's lease (its function's deadline and a margin) ends soon.
 TIMEOUT_S = 5
 LEASE_MARGIN_MS = 500
-# The lease ends for everybody a moment later at the latest.
+# The lease, and a moment more.
 _LEASE_S = TIMEOUT_S + LEASE_MARGIN_MS / 1000 + 0.2
-# A message is delivered again after this: later than the lease of whoever had it, so that the next
-# worker goes on instead of putting it off.
+# A message is delivered again after this time. It is longer than its last worker's lease, so that
+# the next worker need not postpone it.
 VISIBILITY_TIMEOUT_S = 6
 # Longer than any function lives.
 _LATE_MS = 10_000
@@ -69,20 +69,20 @@ async def worker_killed(stage: Stage) -> None:
     """The worker killed while its charge is held; the queue delivers the message again."""
     order = stage.order(1600)
     await stage.provider(hold=True)
-    taken_on = await stage.ask(order, "call")
+    accepted = await stage.ask(order, "call")
     await stage.wait_held()
     pid = await stage.kill_busy(_WORKER)
     stage.narrator.event(
         f"the charge is on its way: the worker, process {pid}, is killed (SIGKILL)"
     )
     await stage.provider(hold=False)
-    stage.narrator.event("the charge arrives all the same: the provider takes the money")
+    stage.narrator.event("the charge still arrives: the provider takes the money")
     await stage.ask(order, "retry", again=True)
-    await stage.look(taken_on, order.tenant, "meanwhile")
+    await stage.look(accepted, order.tenant, "meanwhile")
     await stage.narrator.countdown(
         VISIBILITY_TIMEOUT_S, "waiting until the queue delivers the message again"
     )
-    await stage.await_end(taken_on, "end")
+    await stage.await_end(accepted, "end")
 
 
 async def refunds_killed(stage: Stage) -> None:
@@ -93,8 +93,8 @@ async def refunds_killed(stage: Stage) -> None:
     await stage.wait_called()
     pid = await stage.kill_busy(_REFUNDS)
     stage.narrator.event(
-        "this refund reaches the provider, which makes nothing of it, by a fault of its own: "
-        f"process {pid}, which waits to be told so, is killed (SIGKILL)"
+        "this refund reaches the provider, which fails to make it: "
+        f"process {pid}, which waits for the answer, is killed (SIGKILL)"
     )
     stage.narrator.answers([await running])
     await stage.provider(delay_ms=0, hold=True)
@@ -106,10 +106,10 @@ async def refunds_killed(stage: Stage) -> None:
     )
     stage.narrator.answers([await running])
     await stage.provider(hold=False)
-    stage.narrator.event("it arrives all the same: the provider gives the money back")
+    stage.narrator.event("it still arrives: the provider refunds the money")
     for order in (in_vain, arriving):
         await stage.ask(order, "early", again=True)
-    await stage.narrator.countdown(_LEASE_S, "waiting until the dead requests' time is over")
+    await stage.narrator.countdown(_LEASE_S, "waiting until the dead requests' leases end")
     for order in (in_vain, arriving):
         await stage.ask_again(order, "late", 2)
     stage.keep_refunds(in_vain, arriving)
@@ -121,7 +121,7 @@ async def provider_tells(stage: Stage) -> None:
     delivered = await stage.send_events(copies=2)
     await stage.messages_done()
     stage.narrator.event(
-        "the provider's events of all scenes so far come, each of them twice: "
+        "the provider sends its events of all scenes so far, each of them twice: "
         f"{delivered} deliveries"
     )
     await stage.ask(arrived, "told", again=True)
@@ -141,11 +141,11 @@ async def lost_charge_answer(stage: Stage) -> None:
     """The provider charges and does not answer."""
     await stage.provider(lose_answer=1)
     stage.narrator.event("the provider's next answer will be lost on its way back")
-    taken_on = await stage.ask(stage.order(1700), "call")
+    accepted = await stage.ask(stage.order(1700), "call")
     await stage.narrator.countdown(
         VISIBILITY_TIMEOUT_S, "waiting until the queue delivers the message again"
     )
-    await stage.await_end(taken_on, "end")
+    await stage.await_end(accepted, "end")
 
 
 async def lost_reserve_answer(stage: Stage) -> None:

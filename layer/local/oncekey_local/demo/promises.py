@@ -1,8 +1,7 @@
-"""What was promised, as pure checks over what was seen.
+"""The promises of a scene, as pure checks of its log.
 
-A promise is kept when its check finds nothing to say; otherwise the check says what was seen in its
-place. A scene in which the awaited request never happened breaks its promises: nothing holds for
-want of evidence.
+A promise is kept if its check returns None. Otherwise the check returns what was seen instead. If
+the request that a promise is about never happened, the promise is broken.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ NOT_SEEN = "no such request was answered"
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """One thing that must hold. `check` returns None, or what was seen that should not be."""
+    """One thing that must hold. `check` returns None, or what was seen instead."""
 
     expected: str
     check: Callable[[SceneLog], str | None]
@@ -41,7 +40,7 @@ class Broken:
 
 
 def broken_promises(log: SceneLog, promises: Iterable[Promise]) -> list[Broken]:
-    """The promises that this log breaks."""
+    """The promises that are broken in this log."""
     return [
         Broken(expected=promise.expected, seen=seen)
         for promise in promises
@@ -60,7 +59,7 @@ def answered(step: str, status: int, problem: str | None = None, *, says: str) -
 
 
 def answered_in_all(step: str, statuses: Mapping[int, int], *, says: str) -> Promise:
-    """The requests of the step got these statuses, each this many times."""
+    """The requests of the step got these statuses, each with the given number of times."""
 
     def check(log: SceneLog) -> str | None:
         seen = Counter(each.status for each in log.step(step))
@@ -70,7 +69,7 @@ def answered_in_all(step: str, statuses: Mapping[int, int], *, says: str) -> Pro
 
 
 def tells_when_to_retry(step: str, status: int, problem: str, *, says: str) -> Promise:
-    """Those refused with this status have the problem's code and a `Retry-After` in seconds."""
+    """The answers with this status have the problem's code and a `Retry-After` in seconds."""
 
     def fault(each: Exchange) -> str | None:
         retry_after = each.headers.get("retry-after", "")
@@ -88,7 +87,7 @@ def tells_when_to_retry(step: str, status: int, problem: str, *, says: str) -> P
 
 
 def tells_how_long_it_is_kept(step: str, *, now: Callable[[], datetime] | None = None) -> Promise:
-    """The answer has an `Idempotency-Expires` that is a date still to come."""
+    """The answer has an `Idempotency-Expires` with a date in the future."""
 
     def fault(each: Exchange) -> str | None:
         expires = each.headers.get("idempotency-expires")
@@ -127,7 +126,7 @@ def replays(step: str, of: str, *, status: int, says: str) -> Promise:
 
 
 def tells_of_what_was_made(step: str, *, says: str) -> Promise:
-    """Every answer of the step is a replay that shows a refund which the scene found made."""
+    """Every answer of the step is a replay that shows a refund made before the scene."""
 
     def check(log: SceneLog) -> str | None:
         made = {each.concerns for each in log.made_before if each.kind == REFUND}
@@ -160,8 +159,8 @@ def another_payment(step: str, than: str, *, says: str) -> Promise:
     return Promise(expected=says, check=check)
 
 
-def taken_on(step: str, *, says: str) -> Promise:
-    """Every request of the step was answered with a payment to come, and where to ask for it."""
+def accepted(step: str, *, says: str) -> Promise:
+    """Every request of the step got a 202 with a pending payment and its Location."""
 
     def fault(each: Exchange) -> str | None:
         if (each.status, each.state) != (202, PENDING):
@@ -173,7 +172,7 @@ def taken_on(step: str, *, says: str) -> Promise:
 
 
 def ends(step: str, state: str, *, says: str) -> Promise:
-    """Every payment that the step's answers show has come to this state."""
+    """Every payment in the step's answers has reached this state."""
 
     def check(log: SceneLog) -> str | None:
         def fault(each: Exchange) -> str | None:

@@ -1,4 +1,4 @@
-"""A scene: what happens, why, and what is promised."""
+"""A scene: its play, its explanation and its promises."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """One scene. `due` is how many charges and how many refunds are right in it."""
+    """One scene. `due` are the correct numbers of charges and refunds in it."""
 
     title: str
     about: str

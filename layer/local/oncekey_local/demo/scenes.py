@@ -6,12 +6,12 @@ from oncekey_local.demo import plays
 from oncekey_local.demo.log import DECLINED, SUCCEEDED
 from oncekey_local.demo.money import called_provider, charged, refunded
 from oncekey_local.demo.promises import (
+    accepted,
     another_payment,
     answered,
     answered_in_all,
     ends,
     replays,
-    taken_on,
     tells_how_long_it_is_kept,
     tells_when_to_retry,
 )
@@ -24,13 +24,13 @@ _RUNNING = "request-in-progress"
 SCENES = (
     Scene(
         title="A first call",
-        about="A client wants a payment made. It makes up a random key for it, which it will send "
-        "with every retry of this payment and with nothing else. The payment is taken on at once, "
-        "together with a message that has it charged; a worker does that.",
+        about="A client wants to make a payment. It creates a random key, which it sends with "
+        "every retry of this payment and with no other request. The payment is accepted at once, "
+        "together with a message. A worker reads the message and charges the customer.",
         play=plays.first_call,
         due=ONE_CHARGE,
         promises=(
-            taken_on("first", says="the payment is taken on (202), and is found at its Location"),
+            accepted("first", says="the payment is accepted (202), and is found at its Location"),
             tells_how_long_it_is_kept("first"),
             ends("first", SUCCEEDED, says="soon after, it has succeeded"),
             charged(1, says="the customer is charged once"),
@@ -38,8 +38,8 @@ SCENES = (
     ),
     Scene(
         title="The same call again",
-        about="The client never saw that answer, perhaps, so it sends the same again. It gets the "
-        "first answer, out of the record: nothing runs a second time.",
+        about="The client may not have received that answer, so it sends the same request again. "
+        "It gets the first answer from the record. Nothing runs a second time.",
         play=plays.replay,
         due=NOTHING,
         promises=(
@@ -50,8 +50,8 @@ SCENES = (
     Scene(
         title="Five at once",
         about="Refunds are made within the request. An impatient client sends one refund of the "
-        "first payment five times at the same moment. One of the five gets to run; the others are "
-        "told to come back, and find its answer when they do.",
+        "first payment five times at the same moment. One of the five requests runs. The others "
+        "get a 409, and their retries get the answer of the first.",
         play=plays.five_at_once,
         due=ONE_REFUND,
         promises=(
@@ -65,8 +65,8 @@ SCENES = (
     ),
     Scene(
         title="Another payment under a used key",
-        about="A mistake in the client: the key of the first scene, but another amount. To replay "
-        "the first answer would be wrong, and so would a second charge.",
+        about="A client makes a mistake: it sends the key of the first scene with another amount. "
+        "Replaying the first answer would be wrong, and so would a second charge.",
         play=plays.another_body,
         due=NOTHING,
         promises=(
@@ -76,12 +76,12 @@ SCENES = (
     ),
     Scene(
         title="The same key, another tenant",
-        about="Keys belong to their tenant. Another one who happens to send the same key gets a "
-        "payment of its own, and neither can see the other's.",
+        about="Keys belong to their tenant. Another tenant that happens to send the same key gets "
+        "its own payment, and neither tenant can see the other's payment.",
         play=plays.another_tenant,
         due=ONE_CHARGE,
         promises=(
-            answered("other", 202, says="the other tenant's payment is taken on (202)"),
+            answered("other", 202, says="the other tenant's payment is accepted (202)"),
             another_payment("other", "first", says="it is a payment of its own"),
             ends("other", SUCCEEDED, says="it succeeds"),
             answered("own", 200, says="its owner can read it"),
@@ -92,51 +92,51 @@ SCENES = (
     Scene(
         title="The worker is killed during a charge",
         about="The worker dies while its charge is on the way to the provider. The message is "
-        "still in the queue, which delivers it again; the next worker finds on record how far the "
-        "dead one was, and goes on. It asks under the same key, so the provider repeats its answer "
-        "instead of the charge.",
+        "still in the queue, which delivers it again. The next worker resumes from the record. It "
+        "calls the provider with the same key, so the provider repeats its answer and not the "
+        "charge.",
         play=plays.worker_killed,
         due=ONE_CHARGE,
         promises=(
-            taken_on("call", says="the payment is taken on (202)"),
+            accepted("call", says="the payment is accepted (202)"),
             replays("retry", "call", status=202, says="the client's retry gets that, replayed"),
-            ends("call", SUCCEEDED, says="the payment succeeds, and nobody had to look into it"),
-            called_provider(2, says="the provider was asked twice"),
+            ends("call", SUCCEEDED, says="the payment succeeds without any intervention"),
+            called_provider(2, says="the provider was called twice"),
             charged(1, says="the customer is charged once"),
         ),
     ),
     *UNKNOWN_OUTCOMES,
     Scene(
         title="The answer to a charge is lost",
-        about="The provider takes the money, but its answer never arrives. When the queue delivers "
-        "the message again, the worker asks again under the same key, so that the provider knows "
-        "the charge and repeats its answer.",
+        about="The provider charges the customer, but its answer never arrives. The queue delivers "
+        "the message again, and the worker calls the provider with the same key. So the provider "
+        "recognises the charge and repeats its answer.",
         play=plays.lost_charge_answer,
         due=ONE_CHARGE,
         promises=(
-            taken_on("call", says="the payment is taken on (202)"),
+            accepted("call", says="the payment is accepted (202)"),
             ends("call", SUCCEEDED, says="it succeeds, and the client notices nothing"),
-            called_provider(2, says="the provider was asked twice"),
+            called_provider(2, says="the provider was called twice"),
             charged(1, says="the customer is charged once"),
         ),
     ),
     Scene(
         title="The answer to a reservation is lost",
         about="The key is reserved in the store, but the store's answer never arrives. The service "
-        "asks again, finds the key taken by its own first write, and goes on.",
+        "writes again, finds that its own first write has reserved the key, and continues.",
         play=plays.lost_reserve_answer,
         due=ONE_CHARGE,
         promises=(
-            taken_on("call", says="the payment is taken on (202), and the client notices nothing"),
+            accepted("call", says="the payment is accepted (202), and the client notices nothing"),
             ends("call", SUCCEEDED, says="it succeeds"),
-            called_provider(1, says="the provider was asked once"),
+            called_provider(1, says="the provider was called once"),
             charged(1, says="the customer is charged once"),
         ),
     ),
     Scene(
         title="The store goes away, and comes back",
-        about="Without its store the service cannot know whether a request ran before. So it does "
-        "nothing, and says so; the same key works when the store is back.",
+        about="Without its store, the service cannot know whether a request ran before. So it does "
+        "nothing and answers 503. The same key works when the store is back.",
         play=plays.store_gone,
         due=ONE_CHARGE,
         promises=(
@@ -152,20 +152,20 @@ SCENES = (
                 "store-unavailable",
                 says="the refusal says when to try again (Retry-After)",
             ),
-            taken_on("retry", says="the retry has the payment taken on (202)"),
+            accepted("retry", says="the payment of the retry is accepted (202)"),
             ends("retry", SUCCEEDED, says="it succeeds"),
-            called_provider(1, says="the provider was asked once"),
+            called_provider(1, says="the provider was called once"),
             charged(1, says="the customer is charged once"),
         ),
     ),
     Scene(
         title="The card is declined",
-        about="A no is an end too: the payment is declined, and stays so. A retry does not try the "
-        "card again behind the client's back; that takes a new key.",
+        about="A declined payment is final, too. A retry with the same key does not try the card "
+        "again. To try again, the client sends a new key.",
         play=plays.declined,
         due=NOTHING,
         promises=(
-            taken_on("first", says="the payment is taken on (202)"),
+            accepted("first", says="the payment is accepted (202)"),
             ends("first", DECLINED, says="soon after, it is declined"),
             replays("retry", "first", status=202, says="the retry gets the first answer, replayed"),
             called_provider(1, says="the card was tried once"),

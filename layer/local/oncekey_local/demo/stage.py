@@ -1,4 +1,4 @@
-"""What a scene can do: send requests as a client, and await what comes of them."""
+"""The actions of a scene: sending requests as a client, and waiting for their results."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT_S = 15
 # While the provider holds the first call; its function is killed not much later.
 _OTHERS_ANSWERED_WITHIN_S = 3.5
-# Longer than a message takes whose worker was killed, and whose second delivery came too early.
+# Longer than the time for a message whose worker was killed and whose second delivery was early.
 _FINAL_WITHIN_S = 20
-# Longer than the grace after a dead request's time.
+# Longer than the grace period after a dead request's lease.
 _SETTLED_WITHIN_S = 3
 _FINAL = {SUCCEEDED, DECLINED}
 _LOOK_EVERY_S = 0.1
 
 
 class Stage(Backstage):
-    """The running service, seen by its clients and from behind, and the record of what is seen."""
+    """The running service as its clients and its operators see it, and the log of the scene."""
 
     def __init__(self, dev: DevProcess, session: aiohttp.ClientSession, narrator: Narrator) -> None:
         super().__init__(dev, session)
@@ -43,11 +43,11 @@ class Stage(Backstage):
         self._sent: set[asyncio.Task[Exchange]] = set()
 
     def order(self, amount: int, *, refund_of: str | None = None) -> Order:
-        """A new order, under a key that nobody has used."""
+        """A new order with an unused key."""
         return Order(key=new_id(), amount=amount, refund_of=refund_of)
 
     async def ask(self, order: Order, step: str, *, again: bool = False) -> Exchange:
-        """Sends an order and tells the request and its answer."""
+        """Sends an order, and shows the request and its answer."""
         self._announce(order, "again " if again else "")
         exchange = await self.send(order, step)
         self.narrator.answers([exchange])
@@ -61,21 +61,21 @@ class Stage(Backstage):
         return tasks
 
     async def ask_again(self, order: Order, step: str, times: int) -> None:
-        """Sends an order several times, one after the other, and tells them together."""
+        """Sends an order several times, one after the other, and shows the answers together."""
         self._announce(order, f"again, {times} x ")
         self.narrator.answers([await self.send(order, step) for _ in range(times)])
 
     async def look(self, exchange: Exchange, tenant: str, step: str) -> None:
-        """Asks, as `tenant`, for the payment that an answer has shown."""
+        """Requests, as `tenant`, the payment in an answer."""
         self._announce_look(exchange, "" if tenant == exchange.tenant else f"   by tenant {tenant}")
         seen = await self._look(exchange.payment_id or "none", tenant, step)
         self.recording.exchanges.append(seen)
         self.narrator.answers([seen])
 
     async def await_end(self, exchange: Exchange, step: str) -> None:
-        """Asks for a payment that was taken on until it is pending no more; tells the last.
+        """Requests an accepted payment until it is no longer pending, and shows the last answer.
 
-        Without a payment there is nothing to ask for.
+        Without a payment in `exchange`, it does nothing.
         """
         if exchange.payment_id is None:
             return
@@ -85,7 +85,7 @@ class Stage(Backstage):
         self.narrator.answers([seen])
 
     async def send(self, order: Order, step: str) -> Exchange:
-        """Sends an order in silence."""
+        """Sends an order without showing it."""
         body: dict[str, object] = {"amount": order.amount}
         if order.refund_of is None:
             path, body = "/payments", body | {"customer_id": "cus_demo", "currency": "eur"}
@@ -96,35 +96,35 @@ class Stage(Backstage):
         return exchange
 
     def keep(self, first: Exchange) -> None:
-        """Keeps an exchange for the scenes to come."""
+        """Keeps an exchange for later scenes."""
         self._first = first
 
     def recall(self) -> tuple[Exchange, Order]:
-        """The exchange that was kept, and its order; it becomes part of this scene's log."""
+        """The exchange that was kept, and its order. This scene's log then contains it."""
         if self._first is None or self._first.order is None:
             raise CannotPlay("the first scene, which it goes back to, was not played")
         self.recording.earlier.append(self._first)
         return self._first, self._first.order
 
     def refund(self, amount: int) -> Order:
-        """A new order to give back a part of the first scene's payment."""
+        """A new order to refund a part of the first scene's payment."""
         first = self._first
         if first is None or first.payment_id is None:
             raise CannotPlay("the first scene, whose payment it gives back, was not played")
         return self.order(amount, refund_of=first.payment_id)
 
     def keep_refunds(self, in_vain: Order, arriving: Order) -> None:
-        """Keeps two refunds whose outcome is unknown for the scenes to come."""
+        """Keeps two refunds with an unknown outcome for later scenes."""
         self._refunds = (in_vain, arriving)
 
     def recall_refunds(self) -> tuple[Order, Order]:
-        """The two: one that the provider has not made, and one that it has."""
+        """The two refunds: one that the provider has not made, and one that it has made."""
         if self._refunds is None:
             raise CannotPlay("the scene of the refunds that die, which it goes back to, failed")
         return self._refunds
 
     async def wait_called(self) -> None:
-        """Returns as soon as a fault of the provider that strikes a call has struck one."""
+        """Returns as soon as a fault of the provider has affected a call."""
 
         async def has_struck() -> bool:
             return await self.failing() == 0
@@ -133,9 +133,9 @@ class Stage(Backstage):
             raise CannotPlay(f"no call reached the provider in {_FINAL_WITHIN_S} s")
 
     async def reconcile(self) -> tuple[int, int]:
-        """Calls the reconciler until it has settled something; what it asked about, and settled.
+        """Calls the reconciler until it has settled something or its time is over.
 
-        Or until it is clear that it settles nothing.
+        It returns how many operations it asked about, and how many it settled.
         """
         asked = settled = 0
 
@@ -149,9 +149,9 @@ class Stage(Backstage):
         return asked, settled
 
     async def wait_answered_or_held(self, tasks: list[asyncio.Task[Exchange]]) -> list[Exchange]:
-        """Returns the answers given, when all the others are held by the provider.
+        """Returns the answers when the provider holds all other requests, or after a while.
 
-        Or after a while, because whoever is held runs out of time.
+        It cannot wait longer, because the held request runs out of time.
         """
 
         async def is_so() -> bool:
@@ -161,7 +161,7 @@ class Stage(Backstage):
         return [task.result() for task in tasks if task.done()]
 
     async def calm(self) -> tuple[str, ...]:
-        """Ends all faults and all requests under way; returns the faults that never struck."""
+        """Ends all faults and all open requests, and returns the faults that never happened."""
         never_struck = await self.end_faults()
         if self._sent:
             await asyncio.wait(self._sent)
@@ -169,9 +169,9 @@ class Stage(Backstage):
         return never_struck
 
     async def come_to_rest(self) -> None:
-        """Returns when nothing is under way: no payment is pending, and no message on its way.
+        """Returns when no payment is pending and no message is waiting, or after a while.
 
-        A payment that stays pending is seen as that.
+        A payment that stays pending is logged as pending.
         """
         for exchange in tuple(self.recording.exchanges):
             if exchange.status == 202:
@@ -180,7 +180,7 @@ class Stage(Backstage):
         await self.messages_done()
 
     async def messages_done(self) -> None:
-        """Returns when no message is on its way."""
+        """Returns when no message is waiting."""
 
         async def is_at_rest() -> bool:
             return await self.messages() == 0

@@ -1,4 +1,4 @@
-"""The scenes of two refunds whose outcome is unknown, and of who settles them."""
+"""The scenes of two refunds with an unknown outcome, and of their settlement."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _UNKNOWN = "outcome-unknown"
 UNKNOWN_OUTCOMES = (
     Scene(
         title="Two refunds die on the way",
-        about="Refunds are not recorded step by step: when their process dies on the way, nobody "
-        "here can know whether the money will move. Two die, one of which the provider makes and "
-        "the other not; from here they look the same. First the dead requests still count as "
-        "running; when their time is over, their outcome is unknown, and nobody may try again, "
-        "however often the client asks.",
+        about="The steps of refunds are not recorded. If the process dies during a refund, the "
+        "service cannot know whether the money will move. Two refunds are interrupted. The "
+        "provider makes one of them and not the other; the service sees no difference. At first "
+        "both requests still count as running. When their leases end, their outcome is unknown, "
+        "and no retry runs.",
         play=plays.refunds_killed,
         due=ONE_REFUND,
         promises=(
@@ -37,33 +37,33 @@ UNKNOWN_OUTCOMES = (
     ),
     Scene(
         title="The provider tells of one of them",
-        about="A provider tells what it has done in events of its own, which were held up until "
-        "now. It sends them at least once, so here each comes twice, and the newest first. The one "
-        "about the refund brings back the reference that the dead process had given it: that "
-        "settles the request. Of the other refund no event tells, because there is none.",
+        about="The provider reports what it has done in events, which were held back until now. It "
+        "sends events at least once, so here each is sent twice, the newest first. The event of "
+        "the refund contains the reference that the dead process had sent: this settles the "
+        "request. There is no event for the other refund, because it was never made.",
         play=plays.provider_tells,
         due=NOTHING,
         promises=(
             tells_of_what_was_made(
-                "told", says="the client gets the answer that it never got (201, the refund made)"
+                "told", says="the client gets the answer that was lost (201, the refund made)"
             ),
             answered("untold", 409, _UNKNOWN, says=f"the other is still unknown ({_UNKNOWN})"),
-            refunded(0, says="nothing more is given back"),
+            refunded(0, says="nothing more is refunded"),
         ),
     ),
     Scene(
         title="The reconciler asks about the other",
-        about="Each minute the clock calls the reconciler, which asks the provider about whatever "
-        "is unknown; here it is called at once. The provider has no such refund, and the call of "
-        "the dead process can arrive no more: so nothing has happened, and the same key may run.",
+        about="Each minute a schedule calls the reconciler, which asks the provider about unknown "
+        "outcomes. Here it is called at once. The provider has no such refund, and the dead "
+        "process's call can no longer arrive. So nothing has happened, and the same key may run.",
         play=plays.reconciler_asks,
         due=ONE_REFUND,
         promises=(
             answered("first", 201, says="the client's next retry makes the refund (201)"),
             replays(
-                "retry", "first", status=201, says="the one after that gets the same, replayed"
+                "retry", "first", status=201, says="the retry after that gets the same, replayed"
             ),
-            refunded(1, says="it is given back once"),
+            refunded(1, says="the money is refunded once"),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Answers, amounts and numbers in words, for those who read them."""
+"""Answers, amounts and numbers as readable text."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def counted(exchanges: Iterable[Exchange]) -> str:
 
 
 def euros(amount: int) -> str:
-    """An amount of minor units for people."""
+    """An amount of minor units, in euros."""
     return f"{amount / 100:.2f} EUR"
 
 
 def times(count: int, what: str) -> str:
-    """So many of something."""
+    """A number with its noun."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -1,7 +1,7 @@
-"""What a service consists of: one typed description, read by the CDK app and by the local runtime.
+"""The typed description of a service, which the CDK app and the local runtime both read.
 
-Local and deployed cannot drift, because neither of them states a route, a timeout, a table, a queue
-or a variable of its own.
+The local and the deployed service stay the same, because all routes, timeouts, tables, queues and
+variables are in this description.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ __all__ = [
     "safe_visibility_timeout_s",
 ]
 
-# SQS's own, for a queue that triggers nothing.
+# SQS's default, for a queue without a trigger.
 _VISIBILITY_TIMEOUT_S = 30
-# SQS's own, for messages that a function works on.
+# SQS's default, for a queue that triggers a function.
 _RETENTION_DAYS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """A whole service. All faults of a description are reported at once, when it is created."""
+    """A whole service. Creating it reports all faults of the description at once."""
 
     name: str
     functions: tuple[Function, ...]
@@ -77,7 +77,7 @@ class Service:
             )
 
     def visibility_timeout_s(self, queue: Queue) -> int:
-        """For how long a message of this queue is nobody else's once it was received."""
+        """For how long this queue hides a received message."""
         if queue.visibility_timeout_s is not None:
             return queue.visibility_timeout_s
         return described_event_faults.least_visibility_timeout_s(self, queue) or (

@@ -1,4 +1,4 @@
-"""What can be wrong with the queues and triggers of a description.
+"""The faults of the queues and triggers in a description.
 
 The limits are those of SQS, of EventBridge's rules, and of Lambda's event source mappings and
 asynchronous invocations.
@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 EVENT_NAMES = ("INSERT", "MODIFY", "REMOVE")
 _QUEUE_NAME_MAX = 80
 _VISIBILITY_TIMEOUT_S_MAX = 43_200
-# Dead letters live for SQS's longest time, which counts from when they were first sent.
+# Dead letters are kept for SQS's longest time, counted from when they were first sent.
 DEAD_LETTER_RETENTION_DAYS = 14
 _BATCH_SIZE_MAX = 10_000
-# SQS hands out so many at once; a larger batch has to wait for the rest, and a FIFO queue's cannot.
+# SQS returns at most this many messages at once. A larger batch must wait for more, and a FIFO
+# queue has no such wait.
 _RECEIVED_AT_ONCE_MAX = 10
 _WINDOW_S_MAX = 300
 _CONCURRENCY_MIN, _CONCURRENCY_MAX = 2, 1000
-# Less often than once a day nobody has asked for.
+# At least once a day.
 _EVERY_MINUTES_MAX = 24 * 60
 # Lambda tries a run that has failed again after one minute, then after two, and then no more.
 _RUN_ATTEMPTS_MAX = 3
@@ -43,7 +44,7 @@ _EVERY_MINUTES_WITH_RETRIES = 5
 
 
 def faults(service: Service) -> list[str]:
-    """Everything that is wrong, one sentence each."""
+    """All faults, one sentence each."""
     return [
         *_unknown_queues(service),
         *(fault for queue in service.queues for fault in _of_queue(service, queue)),
@@ -56,7 +57,7 @@ def faults(service: Service) -> list[str]:
 
 
 def least_visibility_timeout_s(service: Service, queue: Queue) -> int:
-    """The shortest visibility timeout that is safe for whatever the queue triggers, or 0."""
+    """The shortest safe visibility timeout for the function that the queue triggers, or 0."""
     return max(
         (
             safe_visibility_timeout_s(timeout_s=function.timeout_s, window_s=trigger.window_s)

@@ -1,4 +1,4 @@
-"""What can be wrong with the functions, tables, buckets and routes of a description."""
+"""The faults of the functions, tables, buckets and routes in a description."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 
 
 def faults(service: Service) -> list[str]:
-    """Everything that is wrong, one sentence each."""
+    """All faults, one sentence each."""
     return [
         *_duplicates(service),
         *_unknown_tables(service),
@@ -83,7 +83,7 @@ def _of_expirations(bucket: Bucket) -> Iterator[str]:
         if one.after_days < 1:
             yield f"{name} expires {one.prefix!r} after {one.after_days} days: at least 1"
         if one.prefix and (not one.prefix.endswith("/") or one.prefix.startswith("/")):
-            # Otherwise it would be the beginning of other folders' names as well.
+            # Otherwise the prefix would also match the names of other folders.
             yield f"{name} expires {one.prefix!r}: say a folder, such as 'answers/', or '' for all"
         for other in bucket.expirations[:number]:
             if one.prefix.startswith(other.prefix) or other.prefix.startswith(one.prefix):
@@ -108,7 +108,7 @@ def _without_due_index(service: Service) -> list[str]:
 
 
 def _shards(service: Service) -> list[str]:
-    # What is written to a shard that the reconciler has never heard of is never found.
+    # The reconciler never finds a record in a shard that it does not know.
     faults: list[str] = []
     for one in service.functions:
         told = {

@@ -1,4 +1,4 @@
-"""What a description says of a function: what it is, what calls it, and what it may touch."""
+"""A function in a description: its code, its triggers and its permissions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _MINUTES_OF_A_DAY = 24 * 60
-# Lambda keeps no event longer for a function that is not called by a client who waits.
+# Lambda keeps the event of an asynchronous invocation no longer than this.
 _EVENT_AGE_S_MAX = 6 * 60 * 60
 
 
@@ -19,14 +19,14 @@ _EVENT_AGE_S_MAX = 6 * 60 * 60
 class Route:
     """A method and a path template as in API Gateway's HTTP API: `GET /payments/{payment_id}`.
 
-    Not `authorized`, anybody may call it: its function finds out by itself who the caller is, as a
-    webhook does by its signature.
+    Anybody may call a route that is not `authorized`. Its function must identify the caller itself,
+    as a webhook does by its signature.
     """
 
     method: str
     path: str
     authorized: bool = True
-    # A JSON body that the route accepts, for whoever tries it by hand.
+    # A JSON body that the route accepts, for trying it by hand.
     example_body: str = "{}"
 
     @property
@@ -39,10 +39,10 @@ class Route:
 class StreamTrigger:
     """Calls a function with the changes of a table, in the order in which they were made.
 
-    A batch is as many as there are after `window_s`, `batch_size` at the most. One that fails is
-    tried `max_attempts` times in all; then Lambda tells the queue `on_failure` which records they
-    were, and goes on without them. With `partial_batch_answers` the function says from which record
-    on a batch has failed.
+    A batch has the changes that exist after `window_s`, at most `batch_size`. A failed batch is
+    tried `max_attempts` times in all. Then Lambda sends the records' positions to the queue
+    `on_failure`, and skips them. With `partial_batch_answers`, the function returns the record from
+    which on the batch has failed.
     """
 
     table: str
@@ -58,9 +58,9 @@ class StreamTrigger:
 class QueueTrigger:
     """Calls a function with the messages of a queue.
 
-    A batch is as many as there are after `window_s`, `batch_size` at the most, and so many batches
-    run at once as `max_concurrency` allows. With `partial_batch_answers` the function says which
-    messages have failed; the others are deleted.
+    A batch has the messages that exist after `window_s`, at most `batch_size`. At most
+    `max_concurrency` batches run at once. With `partial_batch_answers`, the function returns the
+    messages that have failed; the others are deleted.
     """
 
     queue: str
@@ -72,11 +72,11 @@ class QueueTrigger:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleTrigger:
-    """Calls a function every so many minutes, or each day on the hour (UTC): one of the two.
+    """Calls a function either every `every_minutes`, or each day at `daily_at_hour_utc`.
 
-    EventBridge calls at least once, and does not wait for the run before: runs may overlap. A call
-    that cannot be made is given up when the next is due, and after six hours at the latest. A run
-    that fails is tried `max_attempts` times in all. Then the queue `on_failure` is told.
+    EventBridge calls at least once, and does not wait for the previous run: runs may overlap. A
+    call that cannot be made is dropped when the next is due, or after six hours. A failed run is
+    tried `max_attempts` times in all. Then the queue `on_failure` gets a message.
     """
 
     every_minutes: int | None = None
@@ -86,18 +86,18 @@ class ScheduleTrigger:
 
     @property
     def max_age_s(self) -> int:
-        """For how long it is tried to make a call."""
+        """For how long a call is tried."""
         return min(60 * (self.every_minutes or _MINUTES_OF_A_DAY), _EVENT_AGE_S_MAX)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Function:
-    """A Lambda function: what it is, what calls it, and what it is told.
+    """A Lambda function: its code, its triggers, its settings and its permissions.
 
-    `handler` is importable as `module.attribute`, from the root of the project. `reads`, `writes`,
-    `updates` and `deletes` name the tables (as the description calls them) of which the function
-    may get, put, update and delete items; `scans` those that it may read from end to end;
-    `sends_to` the queues, or their dead letters, that it may send to.
+    `handler` is importable as `module.attribute`, from the root of the project. The function may
+    get, put, update and delete items of the tables in `reads`, `writes`, `updates` and `deletes`
+    (by their names in the description). It may scan the tables in `scans`, and send to the queues
+    in `sends_to`, or to their dead-letter queues.
     """
 
     name: str
@@ -121,18 +121,18 @@ class Function:
     reconciles: str | None = None
     # The outbox table whose messages it sends on and then deletes, by its name here.
     relays_from: str | None = None
-    # The bucket for answers of theirs that no item holds, by its name here.
+    # The bucket for its handlers' answers that are too large for an item, by its name here.
     keeps_answers_in: str | None = None
-    # The same for a function that looks at answers, and gives none of its own.
+    # The same for a function that only reads answers.
     reads_answers_in: str | None = None
-    # The bucket in whose folder `reports/` it may put objects, and read none.
+    # The bucket to whose folder `reports/` it may write objects. It may not read them.
     writes_reports_in: str | None = None
-    # The ledgers whose differences it counts in its metrics, by their dimension `ledger`.
+    # The ledgers that it compares: the values of the dimension `ledger` in its metrics.
     compares: tuple[str, ...] = ()
 
 
 def safe_visibility_timeout_s(*, timeout_s: int, window_s: int) -> int:
-    """The shortest visibility timeout under which no message is handed out while it is worked on.
+    """The shortest visibility timeout with which no message is delivered while it is worked on.
 
     AWS's rule: a batch waits for its window, and a throttled invocation is tried again for a while.
     """

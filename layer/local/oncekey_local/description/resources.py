@@ -1,4 +1,4 @@
-"""What a description says of tables, buckets and queues, and of the values that name them."""
+"""The tables, buckets and queues in a description, and the values that refer to them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from enum import StrEnum
 
 
 class Setting(StrEnum):
-    """A value that only the place of deployment knows; functions read it from their environment."""
+    """A value that differs between deployments. Functions read it from their environment."""
 
     PROVIDER_URL = "provider-url"
     PROVIDER_API_KEY = "provider-api-key"
-    # What the provider signs its webhooks with; several, between white space, while they rotate.
+    # The provider's signing secrets for webhooks: several, separated by white space, on rotation.
     WEBHOOK_SECRET = "webhook-secret"  # noqa: S105 -- the setting's name
 
 
@@ -47,7 +47,7 @@ class Attribute:
     type: str = "S"
 
 
-# The index by which the records are found that somebody must look at.
+# The index of the records that somebody must look at.
 DUE_INDEX = "due"
 
 
@@ -64,7 +64,7 @@ class Index:
 class Table:
     """An on-demand table. `name` is logical: no table has a fixed physical name.
 
-    With `stream`, functions can be triggered by its changes: they see the old and the new item.
+    With `stream`, its changes can trigger functions, which get the old and the new item.
     """
 
     name: str
@@ -76,9 +76,9 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Expiration:
-    """Objects whose keys begin with `prefix`, a folder such as `answers/`, end after so many days.
+    """Objects whose keys begin with `prefix`, such as `answers/`, expire after `after_days`.
 
-    An empty prefix is every object. S3 counts whole days, and removes late rather than early.
+    An empty prefix matches every object. S3 counts whole days, and removes objects late, not early.
     """
 
     prefix: str
@@ -87,9 +87,9 @@ class Expiration:
 
 @dataclass(frozen=True, kw_only=True)
 class Bucket:
-    """A private bucket. Objects that no expiration speaks of stay for ever.
+    """A private bucket. Objects without a matching expiration stay for ever.
 
-    `name` is logical, and becomes part of the physical one: lower-case letters, digits, hyphens.
+    `name` is logical and becomes part of the physical name: lower-case letters, digits, hyphens.
     """
 
     name: str
@@ -98,13 +98,13 @@ class Bucket:
 
 @dataclass(frozen=True, kw_only=True)
 class Queue:
-    """A queue, and the queue of its own that its dead letters go to.
+    """A queue, and its own dead-letter queue.
 
     `name` is logical: lower-case letters, digits, hyphens. A message that was received
-    `max_receives` times without being deleted is a dead letter. Without `visibility_timeout_s` it
-    is the shortest that is safe for the function which the queue triggers. Without
-    `retention_days` messages are kept for 4 days, and for 14 where no function works on them: those
-    wait for a person.
+    `max_receives` times without being deleted becomes a dead letter. The default of
+    `visibility_timeout_s` is the shortest safe one for the function that the queue triggers. The
+    default of `retention_days` is 4, or 14 if the queue triggers no function, because its messages
+    then wait for a person.
     """
 
     name: str
@@ -115,5 +115,5 @@ class Queue:
 
     @property
     def dead_letters(self) -> str:
-        """The logical name of the queue of its dead letters."""
+        """The logical name of its dead-letter queue."""
         return f"{self.name}-dead-letters"

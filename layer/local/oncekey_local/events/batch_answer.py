@@ -1,6 +1,7 @@
-"""Which records of a batch have failed, by how the function ended and what it has answered.
+"""Which records of a batch have failed, according to the function's end and its answer.
 
-As Lambda's pollers see it: https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
+The rules are those of Lambda's pollers:
+https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-errorhandling.html
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ _FAILURES, _ITEM = "batchItemFailures", "itemIdentifier"
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The ids that have failed, in the order of the batch, and why if it is all of them."""
+    """The ids that have failed, in the order of the batch, and the reason if all have."""
 
     failed: tuple[str, ...]
     reason: str = ""
 
 
 def judge(outcome: Outcome, ids: Sequence[str], *, partial_answers: bool) -> Verdict:
-    """What became of the records with these ids.
+    """Which of the records with these ids have failed.
 
-    An answer that cannot be understood fails the whole batch: rather twice than not at all.
+    A malformed answer fails the whole batch, because a second run is better than none.
     """
     if outcome.kind is not OutcomeKind.RESULT:
         return Verdict(failed=tuple(ids), reason=outcome.kind.value)
@@ -46,7 +47,7 @@ def judge(outcome: Outcome, ids: Sequence[str], *, partial_answers: bool) -> Ver
 
 
 class _Misunderstood(Exception):  # noqa: N818 - it says what happened
-    """The answer is none that Lambda understands."""
+    """The answer does not have the form that Lambda requires."""
 
 
 def _named(payload: bytes) -> set[str]:

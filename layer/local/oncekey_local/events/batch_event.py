@@ -1,4 +1,4 @@
-"""The events that Lambda's pollers make of messages and of changes: pure, and 6 MB at the most."""
+"""The events that Lambda's pollers make of messages and of changes, of at most 6 MB. Pure."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def change_record(change: Mapping[str, Any], stream_arn: str) -> Record:
 
 
 def sequence_number(record: Mapping[str, Any]) -> str:
-    """Where a change stands in its stream."""
+    """The position of a change in its stream."""
     return str(record["dynamodb"]["SequenceNumber"])
 
 
@@ -95,7 +95,7 @@ def discarded(
     request_id: str,
     time_ms: int,
 ) -> dict[str, Any]:
-    """What Lambda tells the on-failure queue of a stream: which records, and not what is in them.
+    """Lambda's message to the on-failure queue of a stream. It names the records, without content.
 
     https://docs.aws.amazon.com/lambda/latest/dg/services-dynamodb-errors.html
     """

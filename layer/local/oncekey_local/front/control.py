@@ -1,4 +1,4 @@
-"""What `oncekey dev` tells of itself, and lets be done, beside the service's own paths."""
+"""The control paths of `oncekey dev`, beside the service's own paths."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Control:
 
 
 def _unknown(message: str, where: str) -> web.Response:
-    """What is said of a name that is none, and where those stand that are."""
+    """The answer for an unknown name, with the path that lists the known ones."""
     known = f"GET {CONTROL_PREFIX}{where} shows those there are"
     return _json({"message": f"{message}: {known}"}, status=404)
 

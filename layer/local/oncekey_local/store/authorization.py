@@ -1,4 +1,4 @@
-"""How the local runtime itself signs what it asks of the local store."""
+"""The signature of the local runtime's own requests to the local store."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def create_buckets(session: aiohttp.ClientSession, store_url: str, service: Service) -> None:
-    """Returns when every bucket exists, and says of itself when its objects expire.
+    """Returns when every bucket exists and has its rules of expiration.
 
     Raises `StartFailed` if the store refuses one.
     """

@@ -1,4 +1,4 @@
-"""The client tokens of transactions, which moto ignores: compared, and honoured, as DynamoDB does.
+"""The client tokens of transactions, which moto ignores. They are checked as in DynamoDB.
 
 https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
 """
@@ -17,22 +17,22 @@ _LONGEST_TOKEN = 36
 
 
 class TokenRefused(DynamodbException):
-    """The token is none, or is that of another transaction."""
+    """The token is invalid, or belongs to another transaction."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(ERROR_TYPE_PREFIX + code, message=message)
 
 
 class ClientTokens:
-    """The tokens that one engine has seen, each with what was asked under it.
+    """The tokens that one engine has seen, each with its transaction.
 
-    A token under which something else was asked is refused. DynamoDB remembers a token for ten
-    minutes; these never forget one, because no two transactions may share one at any time.
+    A token of a different transaction is refused. DynamoDB remembers a token for ten minutes. This
+    class never forgets one, because two transactions must never share a token.
 
     Args:
-        honours_repeats: whether a transaction that was applied is answered again without being
-            applied, as DynamoDB does. Otherwise it is applied again, as moto does: then its own
-            conditions must keep it from doing anything twice.
+        honours_repeats: whether a repeated transaction is answered without being applied again, as
+            in DynamoDB. Otherwise it is applied again, as in moto. Its own conditions must then
+            prevent a second effect.
     """
 
     def __init__(self, *, honours_repeats: bool = False) -> None:
@@ -41,7 +41,7 @@ class ClientTokens:
         self._applied: dict[str, Any] = {}
 
     def apply(self, body: Mapping[str, Any], transact: Callable[[], Any]) -> Any:
-        """Apply the transaction that `body` asks for, unless its token says otherwise.
+        """Apply the transaction in `body`, unless its token forbids it.
 
         Raises:
             TokenRefused: nothing was applied.
