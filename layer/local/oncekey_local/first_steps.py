@@ -1,4 +1,4 @@
-"""What a person can do with a service that has just started."""
+"""The first commands for a person who has just started a service."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def request_to_send(service: Service, url: str) -> list[str]:
-    """The lines of a `curl` command that works as it stands, in the directory we were started in.
+    """The lines of a `curl` command that works unchanged in the current directory.
 
-    Where the service shows what became of it, a second one follows, which asks for that; then what
-    can be sent to the other routes in the same way. Empty for a service that takes no POST.
+    If the service has a route for the result, a second command requests it. Then follow examples
+    for the other routes. Empty for a service without a POST route.
     """
     routes = [route for function in service.functions for route in function.routes]
     authorization = f'-H "Authorization: Bearer $({oncekey_command()} dev token --tenant acme)"'
@@ -51,14 +51,14 @@ def _request_to_look(
 
 
 def _other_bodies(first: Route, routes: Sequence[Route]) -> list[str]:
-    # Who is not asked for a token is asked for a signature, which nobody makes by hand.
+    # A route without a token needs a signature, which is too difficult to make by hand.
     others = [route for route in routes if route.method == "POST" and route.authorized]
     lines = [f"#   {other.path}  {other.example_body}" for other in others if other != first]
     return ["# in the same way, each with a key of its own:", *lines] if lines else []
 
 
 def oncekey_command() -> str:
-    """How a shell in this directory calls this installation's `oncekey`, on its path or not."""
+    """The text with which a shell in this directory calls this installation's `oncekey`."""
     python = Path(sys.executable)
     script = python.with_name("oncekey")
     if script.is_file():
@@ -68,7 +68,7 @@ def oncekey_command() -> str:
 
 def _from_here(program: Path) -> str:
     here = Path.cwd()
-    # A bare name would be looked for on the path instead.
+    # The shell would look up a bare name on its path.
     if program.is_relative_to(here) and program.parent != here:
         return str(program.relative_to(here))
     return str(program)

@@ -1,9 +1,8 @@
-"""Ids and times as the gateway, Lambda and the provider give them.
+"""Ids and times as the gateway, Lambda and the provider make them.
 
-The local runtime's own door for chance, as `oncekey.clock` is the protocol's: what those three make
-up is not the protocol's, and must not come from a clock that a test may replace. `uuid.uuid4` and
-`secrets.token_hex` are banned so that nobody takes chance in passing; this is the one place that is
-meant to take it, straight from the system.
+This is the local runtime's only source of random values, like `oncekey.clock` for the library. The
+two are separate, because a test may replace the library's clock. Elsewhere, `uuid.uuid4` and
+`secrets.token_hex` are banned.
 """
 
 from __future__ import annotations
@@ -38,5 +37,5 @@ def new_segment_id() -> str:
 
 
 def new_letters(length: int) -> str:
-    """So many random letters and digits."""
+    """A text of `length` random letters and digits."""
     return "".join(secrets.choice(_LETTERS_AND_DIGITS) for _ in range(length))

@@ -48,19 +48,19 @@ if TYPE_CHECKING:
     from oncekey_local.description import Function, Service
     from oncekey_local.events.pumps import Invoke
 
-# Two requests can run side by side at once; the third waits for a process to start. Nobody waits
-# for the answer to a message: one is enough.
+# Two requests can run at once immediately; a third waits until a process has started. One sandbox
+# is enough for a function that only handles messages.
 _WARM_SANDBOXES = 2
 _WARM_SANDBOXES_TRIGGERED = 1
-# Whatever still sends an answer when we stop has this long.
+# The time for sending open answers at the end.
 _SHUTDOWN_TIMEOUT_S = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What the command line says.
+    """The options of the command line.
 
-    A port of 0 is any free one; a timeout of None is each function's own.
+    A port of 0 means any free port. A timeout of None means each function's own timeout.
     """
 
     port: int = 0
@@ -74,7 +74,7 @@ class Options:
 
 
 def _pumps(service: Service, options: Options) -> PumpSettings:
-    """The settings of the pumps; another timeout has queues hide messages as it would on AWS."""
+    """The settings of the pumps. A given timeout changes the visibility timeouts as on AWS."""
     pumps = options.pumps
     if options.timeout_s is None or pumps.visibility_timeout_s is not None:
         return pumps
@@ -88,7 +88,7 @@ def _pumps(service: Service, options: Options) -> PumpSettings:
 class LocalService:
     """A whole service on this machine, created in a running event loop.
 
-    Whatever `start` began, `stop` ends, in whichever state it was.
+    `stop` ends everything that `start` began, also after a failed start.
     """
 
     def __init__(self, service: Service, options: Options) -> None:
@@ -108,7 +108,7 @@ class LocalService:
         Raises `StartFailed`, or `OSError` for a taken port.
         """
         keep_requests_out_of_the_log()
-        # All ports first: a taken one is found before anything runs.
+        # Ports are checked first, so that a port in use is found before anything runs.
         listener = listening_socket(self._options.port, purpose="service")
         try:
             store_port = free_port(self._options.store_port, purpose="store")
@@ -160,7 +160,7 @@ class LocalService:
         return servers + sandboxes
 
     def notes(self, url: str) -> str:
-        """What a person wants to know once everything answers."""
+        """The notes for the developer after the start."""
         lines = [f"service {self._service.name!r}: Ctrl-C stops it, and nothing is kept"]
         lines += [f"  {server.role:<10} {server.url}" for server in self.servers]
         lines += [f"  processes  {url}{CONTROL_PREFIX}processes"]
@@ -224,7 +224,7 @@ class LocalService:
             timeout_s=self._options.timeout_s or function.timeout_s,
             environment=function_environment(self._service, function, place),
         )
-        # A function that nothing calls soon starts when it is asked for.
+        # A function that is not called soon is started at its first call.
         often = function.schedule is not None and function.schedule.every_minutes is not None
         triggered = function.streams or function.queues or often
         warm = _WARM_SANDBOXES_TRIGGERED if triggered else 0

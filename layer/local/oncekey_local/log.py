@@ -1,4 +1,4 @@
-"""What the local runtime says of itself, which is never more important than what it does."""
+"""The log lines of the local runtime. A failure to write one never stops it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def log(line: str) -> None:
 
 
 def say(line: str, stream: TextIO | None) -> None:
-    """Writes a line and returns, whether or not anybody can read it: it never raises.
+    """Writes a line. It never raises, even if the line cannot be written.
 
-    A reader may have gone (`oncekey dev 2>&1 | head`) while the service goes on.
+    The reader may have ended (`oncekey dev 2>&1 | head`) while the service continues.
     """
     if stream is None:  # closed from the start; `print` would take standard output for it
         return
@@ -29,8 +29,8 @@ def say(line: str, stream: TextIO | None) -> None:
 
 
 def _silence(stream: TextIO) -> None:
-    # What is still in the stream's buffer would fail again with each line, and at the
-    # interpreter's end, where it changes the exit status.
+    # The rest of the stream's buffer would fail again with each line, and at the interpreter's end,
+    # where it changes the exit status.
     with contextlib.suppress(OSError, ValueError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, stream.fileno())

@@ -1,4 +1,4 @@
-"""Child processes: in their own session, read line by line, and gone when told to go."""
+"""Child processes in their own sessions, whose output is read line by line."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 LOOPBACK = "127.0.0.1"
-# What of the developer's environment a child may see. Everything else, AWS_* and proxies above all,
-# stays outside.
+# The developer's variables that a child gets. All others are left out, above all AWS_* and proxies.
 _INHERITED = (
     "PATH",
     "LANG",
@@ -32,7 +31,7 @@ _INHERITED = (
 
 
 def clean_environment() -> dict[str, str]:
-    """What every child starts from: enough to run Python with the project on its path."""
+    """The variables that every child needs to run Python with the project on its path."""
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     path = [os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]  # noqa: PTH109 - text, for a variable
     return kept | {
@@ -43,13 +42,13 @@ def clean_environment() -> dict[str, str]:
 
 
 class StartFailed(Exception):  # noqa: N818 - it says what happened
-    """A process that the service needs did not start; the message says which, and where to look."""
+    """A process of the service did not start. The message names it and where to look."""
 
 
 class Child:
     """A running child process.
 
-    Its output, standard and error alike, goes to standard error with a label.
+    Its standard output and standard error go to standard error, with a label.
     """
 
     def __init__(self, process: Process, label: str, on_line: Callable[[str], None] | None) -> None:
@@ -97,7 +96,7 @@ class Child:
         return status
 
     def kill(self) -> None:
-        """Sends SIGKILL to the process and to what it started. It is gone when `wait` returns."""
+        """Sends SIGKILL to the process and its children. It has ended when `wait` returns."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What calls the functions of a service on this machine: queues, streams, and the clock."""
+"""The event sources of a service on this machine: queues, streams and schedules."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class EventSources:
                 self.pumps.add(asyncio.create_task(pump.run()))
 
     async def stop(self) -> None:
-        """Returns when no pump is left; what they were about to do is not done."""
+        """Returns when no pump is left. Their unfinished work is not done."""
         for pump in self.pumps:
             pump.cancel()
         await asyncio.gather(*self.pumps, return_exceptions=True)
@@ -84,11 +84,11 @@ class EventSources:
         return await redrive(self._client, self._service, queue)
 
     def schedules(self) -> dict[str, str]:
-        """When which function is called by the clock, in words."""
+        """The schedule of each scheduled function, in words."""
         return {name: pump.told() for name, pump in self._schedules.items()}
 
     async def call_now(self, function: str) -> Outcome:
-        """Calls a function as its schedule does, and returns how that run has ended.
+        """Calls a function as its schedule does, and returns the outcome of the run.
 
         Raises `KeyError` for a function that has no schedule.
         """

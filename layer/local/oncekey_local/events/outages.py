@@ -1,4 +1,4 @@
-"""How the pumps live through a store that does not answer."""
+"""How the pumps wait for a store that does not answer."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _Answer = TypeVar("_Answer")
 async def until_answered(
     call: Callable[[], Awaitable[_Answer]], *, label: str, retry_s: float
 ) -> _Answer:
-    """The answer to a call that is sent again, for as long as it takes.
+    """The answer to a call, which is repeated until the store answers.
 
-    The log says once that there is none, and once that there is one again.
+    The beginning and the end of the outage are logged once each.
     """
     failed = False
     while True:

@@ -1,4 +1,4 @@
-"""What the pumps of queues, of streams and of schedules have in common."""
+"""The code common to the pumps of queues, streams and schedules."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ Invoke = Callable[[bytes], Awaitable[Outcome]]
 
 @dataclass(frozen=True, kw_only=True)
 class PumpSettings:
-    """How fast the pumps are.
+    """The intervals of the pumps.
 
-    A window or a visibility timeout of None is what the description says. A stream is looked at
-    every `poll_s`, as Lambda does it four times a second. `retry_s` passes before a batch of a
-    stream, or a run of a schedule, that has failed is tried again, and before a store that does not
-    answer is asked again. `schedule_s` passes between the calls of a function that the description
-    has called every so many minutes; a daily one keeps its hour.
+    A window or a visibility timeout of None means that of the description. A stream is read every
+    `poll_s`; Lambda reads four times a second. `retry_s` is the wait before a failed batch of a
+    stream, a failed run of a schedule, or a call without an answer is repeated. `schedule_s`
+    replaces the description's `every_minutes`; a daily schedule keeps its hour.
     """
 
     poll_s: float = 0.25

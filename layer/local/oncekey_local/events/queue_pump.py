@@ -25,9 +25,9 @@ _LOOK_AGAIN_S = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class QueueSource:
-    """The queue that a pump empties, and how it goes about it.
+    """The queue that a pump reads, and its settings.
 
-    So many batches run at once as `concurrency` says.
+    At most `concurrency` batches run at once.
     """
 
     url: str
@@ -41,11 +41,11 @@ class QueueSource:
 
 
 class QueuePump:
-    """Receives, invokes, and deletes what has succeeded.
+    """Receives messages, calls the function, and deletes the messages that succeeded.
 
-    What has failed is left to the queue: it is visible again after its timeout, and a dead letter
-    after so many times. Function and store may die at any moment; then a message is handled twice,
-    and never not at all.
+    A failed message stays in the queue. It is visible again after its timeout, and becomes a dead
+    letter after too many receives. If the function or the store dies, a message may be handled
+    twice, but none is lost.
     """
 
     def __init__(self, client: StoreClient, source: QueueSource, target: Target) -> None:
@@ -56,18 +56,18 @@ class QueuePump:
         self._label = f"queue {source.trigger.queue} -> {target.name}"
 
     async def run(self) -> None:
-        """Goes on until it is cancelled."""
+        """Runs until it is cancelled."""
         async with asyncio.TaskGroup() as working:
             while True:
-                # Nothing is received that would then wait, its visibility timeout running out.
+                # Receive only if a slot is free: a waiting message would use up its timeout.
                 async with self._slots:
                     messages = await self._collect()
-                await self._slots.acquire()  # free: nobody else takes one
+                await self._slots.acquire()  # does not wait: only this loop acquires slots
                 task = working.create_task(self._work_through(messages))
                 task.add_done_callback(lambda _: self._slots.release())
 
     async def _collect(self) -> list[dict[str, Any]]:
-        """At least one message; as many as there are when the batch is full or its window over."""
+        """At least one message: those received until the batch is full or its window is over."""
         loop = asyncio.get_running_loop()
         batch_size = self._source.trigger.batch_size
         messages: list[dict[str, Any]] = []
@@ -99,7 +99,7 @@ class QueuePump:
 
     async def _work_through(self, messages: list[dict[str, Any]]) -> None:
         records = [message_record(message, self._source.arn) for message in messages]
-        # One after the other: messages of a group may be in several.
+        # One after the other, because messages of one group may be in several batches.
         for batch in in_batches(records, self._source.trigger.batch_size):
             if await self._work(batch) and self._source.fifo:
                 return
@@ -119,7 +119,7 @@ class QueuePump:
 
     async def _delete(self, records: list[Record]) -> None:
         try:
-            # Later they are somebody else's, and deleting them would change nothing.
+            # Later, the messages are visible again, and deleting them would have no effect.
             async with asyncio.timeout(self._source.visibility_timeout_s):
                 for start in range(0, len(records), _AT_ONCE):
                     await self._delete_some(records[start : start + _AT_ONCE])

@@ -1,4 +1,4 @@
-"""The HTTP front: what API Gateway's HTTP API does between a client and a function."""
+"""The HTTP front: it acts like API Gateway's HTTP API between a client and a function."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from oncekey_local.front.control import Control
     from oncekey_local.front.http_api_response import HttpResponse
 
-# API Gateway gives up on a function after this, however long the function may run on.
+# API Gateway stops waiting for a function after this, even if the function is still running.
 INTEGRATION_TIMEOUT_S = 30
-# What the gateway says itself about a request, whatever the client has sent.
+# Headers that the gateway always sets itself.
 _GATEWAY_HEADERS = frozenset(
     {"x-amzn-trace-id", "x-forwarded-for", "x-forwarded-port", "x-forwarded-proto"}
 )
@@ -120,7 +120,7 @@ class Front:
 def _target(request: web.BaseRequest) -> tuple[str, str]:
     """Path and query as they were sent, in ASCII.
 
-    Bytes that should have been percent-encoded are.
+    Other bytes, which the client should have percent-encoded, are encoded here.
     """
     sent = request.raw_path.encode("utf-8", "surrogateescape")
     path, _, query = quote(sent, safe=bytes(range(0x21, 0x7F))).partition("?")

@@ -1,6 +1,6 @@
 """An HTTP request as the event that API Gateway's HTTP API makes of it: payload format 2.0.
 
-Pure: what the function sees is decided here, from values alone.
+This module is pure: it computes the event from values only.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 ACCOUNT_ID = "123456789012"
 API_ID = "local"
 STAGE = "$default"
-# What Lambda takes in one synchronous invocation, and gives back.
+# Lambda's limit for the event and for the answer of a synchronous invocation.
 MAX_PAYLOAD_BYTES = 6 * 1024 * 1024
 
-# The media types whose bodies arrive as text. Everything else, no type at all and forms included,
-# arrives as base64.
+# The media types whose bodies arrive as text. All others arrive as base64, including forms and
+# bodies without a type.
 _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/javascript"})
 
 
@@ -30,7 +30,7 @@ _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/jav
 class HttpRequest:
     """A request as it came over the wire.
 
-    Header bytes are read as Latin-1, so that any byte survives.
+    Header bytes are read as Latin-1, so that every byte is preserved.
     """
 
     method: str
@@ -44,9 +44,9 @@ class HttpRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Reception:
-    """What the gateway adds to a request: its route, its caller's claims, an id and the time.
+    """The gateway's additions to a request: its route, its caller's claims, an id and the time.
 
-    `claims` is None where the route has no authorizer: nothing is known of its caller.
+    `claims` is None if the route has no authorizer.
     """
 
     route_key: str
@@ -63,7 +63,7 @@ def event_bytes(request: HttpRequest, reception: Reception) -> bytes:
 
 
 def event(request: HttpRequest, reception: Reception) -> dict[str, Any]:
-    """The event. Members that API Gateway leaves out when they are empty are left out here."""
+    """The event. Like API Gateway, it leaves out some members if they are empty."""
     headers, cookies = _headers_and_cookies(request.headers)
     optional: dict[str, Any] = {
         "cookies": cookies,
@@ -113,7 +113,7 @@ def _request_context(
 
 
 def _headers_and_cookies(lines: Sequence[tuple[str, str]]) -> tuple[dict[str, str], list[str]]:
-    """Lower-case names, repeated lines joined by commas; cookies stand apart, one a piece."""
+    """The headers by lower-case name, repeated lines joined by commas; and the single cookies."""
     headers: dict[str, str] = {}
     cookies: list[str] = []
     for name, value in lines:
@@ -126,7 +126,7 @@ def _headers_and_cookies(lines: Sequence[tuple[str, str]]) -> tuple[dict[str, st
 
 
 def _query_parameters(raw_query: str) -> dict[str, str]:
-    """Decoded, repeated names joined by commas."""
+    """The decoded parameters. The values of repeated names are joined by commas."""
     parameters: dict[str, str] = {}
     for name, value in parse_qsl(raw_query, keep_blank_values=True):
         parameters[name] = f"{parameters[name]},{value}" if name in parameters else value
@@ -140,7 +140,7 @@ def _body(body: bytes, content_type: str) -> tuple[str, bool]:
         try:
             return body.decode("utf-8"), False
         except UnicodeDecodeError:
-            pass  # said to be text and is not: only base64 brings it over unchanged
+            pass  # declared as text, but it is not: only base64 preserves it
     return base64.b64encode(body).decode("ascii"), True
 
 

@@ -13,17 +13,14 @@ from typing import Any
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # A line feed, a carriage return or a NUL would end the header and begin another.
 _UNSAFE = re.compile(r"[\r\n\0]")
-# The gateway's own to say.
+# Headers that only the gateway may set.
 _HOP_BY_HOP = frozenset(
     {"connection", "content-length", "keep-alive", "transfer-encoding", "upgrade"}
 )
 
 
 class InvalidResponse(Exception):  # noqa: N818 - the name of the answer
-    """The function returned something that is no response.
-
-    The message says what is wrong with it.
-    """
+    """The function's result is not a valid response. The message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +33,7 @@ class HttpResponse:
 
 
 def gateway_response(status: int, message: str) -> HttpResponse:
-    """What the gateway itself answers, with its one-member body."""
+    """The gateway's own answer, with its one-member body."""
     body = json.dumps({"message": message}, separators=(",", ":")).encode()
     return HttpResponse(status=status, headers=(("content-type", "application/json"),), body=body)
 

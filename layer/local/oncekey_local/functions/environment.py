@@ -1,4 +1,4 @@
-"""A function's environment: what Lambda sets, the description says, and the developer adds."""
+"""A function's environment variables: those of Lambda, of the description and of the developer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _VERSION = "$LATEST"
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """What only this run of `oncekey dev` knows."""
+    """The values of this run of `oncekey dev`."""
 
     store_url: str
     provider_url: str | None
@@ -65,24 +65,24 @@ def function_name(service: Service, function: Function) -> str:
 
 
 def function_arn(service: Service, function: Function) -> str:
-    """The ARN that the function's context shows."""
+    """The ARN in the function's context."""
     return f"arn:aws:lambda:{REGION}:{ACCOUNT_ID}:function:{function_name(service, function)}"
 
 
 def rule_arn(service: Service, function: Function) -> str:
-    """The ARN of the rule that calls the function by the clock, here."""
+    """The ARN of the rule that calls the function on its schedule, here."""
     return f"arn:aws:events:{REGION}:{ACCOUNT_ID}:rule/{function_name(service, function)}"
 
 
 def needs_provider(service: Service) -> bool:
-    """Whether any function asks where the payment provider is."""
+    """Whether any function needs the address of the payment provider."""
     return any(
         Setting.PROVIDER_URL in function.environment.values() for function in service.functions
     )
 
 
 def webhook_path(service: Service) -> str | None:
-    """Where the provider sends its events: the first open route of a function with its secret."""
+    """The path for the provider's events: the first open route of a function with its secret."""
     paths = (
         route.path
         for function in service.functions
@@ -96,7 +96,7 @@ def webhook_path(service: Service) -> str | None:
 def function_environment(service: Service, function: Function, place: Place) -> dict[str, str]:
     """The whole environment of a function's sandboxes.
 
-    Nothing of the developer's own AWS settings is in it.
+    It contains none of the developer's own AWS settings.
     """
     described = {
         name: _resolve(service, value, place) for name, value in function.environment.items()
@@ -105,7 +105,7 @@ def function_environment(service: Service, function: Function, place: Place) -> 
         clean_environment()
         | _aws(place)
         | _lambda(service, function)
-        # What an SDK writes into its user's home must not get into the developer's.
+        # An SDK must not write into the developer's home directory.
         | {"HOME": place.home, "XDG_CONFIG_HOME": f"{place.home}/.config"}
         | described
         | dict(place.overrides)
@@ -138,7 +138,7 @@ def _aws(place: Place) -> dict[str, str]:
         "AWS_SECRET_ACCESS_KEY": "local",
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
-        # The developer's profile would be found in the home directory otherwise.
+        # Otherwise, the SDK would find the developer's profile in the home directory.
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -150,7 +150,7 @@ def _lambda(service: Service, function: Function) -> dict[str, str]:
     return {
         "AWS_EXECUTION_ENV": f"AWS_Lambda_python{sys.version_info.major}.{sys.version_info.minor}",
         "AWS_LAMBDA_FUNCTION_NAME": name,
-        # What tools go by that ask whether a function runs on a developer's machine.
+        # Tools read this variable to detect a local run.
         "AWS_SAM_LOCAL": "true",
         "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": str(function.memory_mb),
         "AWS_LAMBDA_FUNCTION_VERSION": _VERSION,

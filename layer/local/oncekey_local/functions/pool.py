@@ -1,4 +1,4 @@
-"""The sandboxes of one function, grown on demand, and the queue of what waits for one."""
+"""The sandboxes of one function, started on demand, and the queue of waiting requests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_LOST_IN_A_ROW = 5
 
 
 class FunctionPool:
-    """The sandboxes of one function, and the queue of what waits for one."""
+    """The sandboxes of one function, and the queue of its waiting requests."""
 
     def __init__(self, settings: SandboxSettings, api: RuntimeApi, *, warm: int, most: int) -> None:
         self.settings = settings
@@ -50,8 +50,8 @@ class FunctionPool:
     async def invoke(self, event: bytes) -> Outcome:
         """Runs the function once and returns how it ended.
 
-        Waits while all sandboxes are busy. A caller who is cancelled leaves the queue; a run that
-        has begun goes on.
+        It waits while all sandboxes are busy. A cancelled call leaves the queue, but a run that has
+        begun continues.
         """
         invocation = Invocation(event)
         self._waiting.append(invocation)
@@ -59,7 +59,7 @@ class FunctionPool:
         return await invocation.outcome
 
     def kill(self) -> None:
-        """Sends SIGKILL to every sandbox, and starts no more; what waits has died."""
+        """Sends SIGKILL to every sandbox, and starts no more. Waiting requests fail."""
         self._closing = True
         while self._waiting:
             self._waiting.popleft().end(Outcome(kind=OutcomeKind.DIED))
@@ -67,7 +67,7 @@ class FunctionPool:
             sandbox.kill()
 
     async def gone(self) -> None:
-        """Returns when every sandbox has gone, and whatever they ran has its outcome."""
+        """Returns when every sandbox has ended, and every run has its outcome."""
         await asyncio.gather(*self._lives)
 
     def _start_sandbox(self) -> Sandbox:
@@ -92,18 +92,18 @@ class FunctionPool:
             self._dispatch()
 
     def _may_replace(self, sandbox: Sandbox) -> bool:
-        """Whether another is started in place of one that never did, for the same request.
+        """Whether to start another sandbox for the same request, in place of one that failed.
 
-        Lambda repeats a call whose host is lost before the function has it. One that the machine
-        has no memory for is killed each time, so not for ever.
+        Lambda repeats a call whose host is lost before the function gets it. The number is limited,
+        because a machine without enough memory kills the sandbox each time.
         """
         self._lost_in_a_row = self._lost_in_a_row + 1 if sandbox.was_lost else 0
         return 0 < self._lost_in_a_row <= _MOST_LOST_IN_A_ROW
 
     def _fail_one(self) -> None:
-        """A sandbox that cannot start costs one request its answer.
+        """Fail one waiting request after a sandbox could not start.
 
-        Whatever is broken, the queue gets shorter.
+        So the queue gets shorter even if no sandbox can start.
         """
         while self._waiting:
             invocation = self._waiting.popleft()

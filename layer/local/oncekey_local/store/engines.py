@@ -1,4 +1,4 @@
-"""The engines behind the local store, and which of them a request is for."""
+"""The engines behind the local store, and the choice of the engine for a request."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-# Every request of a JSON protocol has it, and none of S3.
+# Every request of a JSON protocol has this header, and no request of S3.
 _TARGET = "X-Amz-Target"
-# A receive changes a queue, too. But whoever loses the answer of one has lost nothing: the message
-# comes again. And queues are polled all the time: of so many lost answers, no other would be one.
+# A receive also changes a queue, but it is not in this list. A lost answer to a receive does no
+# harm, because the message is delivered again. And queues are polled all the time, so that nearly
+# every lost answer would be one of a receive.
 _WRITES = frozenset(
     {
         "PutItem",
@@ -43,7 +44,7 @@ class Engines:
     s3: WSGIApplication
 
     def of(self, request: web.BaseRequest) -> WSGIApplication:
-        """The one that this request is for."""
+        """The engine for this request."""
         match _target(request).partition(".")[0]:
             case "":
                 return self.s3
@@ -56,7 +57,7 @@ class Engines:
 
 
 def moto_engines() -> Engines:
-    """The engines of moto, with what is wrong with them repaired."""
+    """The engines of moto, with the repairs of `moto_repairs`."""
     from moto.moto_server.werkzeug_app import create_backend_app  # noqa: PLC0415 - takes most of a second
 
     from oncekey_local.store import moto_repairs  # noqa: PLC0415 - imports moto as well
@@ -71,7 +72,7 @@ def moto_engines() -> Engines:
 
 
 def is_write(request: web.BaseRequest) -> bool:
-    """Whether whoever loses this request's answer cannot know what the store holds."""
+    """Whether the request changes the store, so that a lost answer leaves its outcome unknown."""
     target = _target(request)
     if not target:
         return request.method in _S3_WRITES
@@ -84,7 +85,7 @@ def is_of_a_queue(request: web.BaseRequest) -> bool:
 
 
 def is_receive(request: web.BaseRequest) -> bool:
-    """Whether the request asks for messages, and may want to wait for them."""
+    """Whether the request receives messages, and may wait for them."""
     return _target(request) == "AmazonSQS.ReceiveMessage"
 
 

@@ -1,6 +1,6 @@
-"""Waits for messages as SQS does, while the store answers everybody else.
+"""Waits for messages as SQS does, while the store answers other requests.
 
-moto's own long poll would hold the only thread.
+moto's own long poll would block the only thread.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WAIT_S_MAX = 20
 
 
 class Arrivals:
-    """Wakes whoever waits for a message when a queue has changed."""
+    """Wakes the waiting receivers when a queue has changed."""
 
     def __init__(self) -> None:
         self._next = asyncio.Event()
@@ -32,7 +32,7 @@ class Arrivals:
         self._next = asyncio.Event()
 
     async def wait(self) -> None:
-        """Returns when it is worth looking again."""
+        """Returns when there may be a message."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_AGAIN_S):
                 await self._next.wait()
@@ -44,9 +44,9 @@ async def receive(
     arrivals: Arrivals,
     is_over: Callable[[], bool],
 ) -> web.Response | None:
-    """The answer to a `ReceiveMessage`, as soon as it has a message, or its time is over.
+    """The answer to a `ReceiveMessage`, as soon as there is a message or its wait time is over.
 
-    None when the wait is over otherwise: nobody should have an answer any more.
+    None if the wait was ended for another reason, so that no answer may be sent.
     """
     request, wait_s = _without_wait(body)
     loop = asyncio.get_running_loop()
@@ -61,12 +61,12 @@ async def receive(
 
 
 def _without_wait(body: bytes) -> tuple[bytes, int]:
-    """The same request without its wait, which nobody but us may do."""
+    """The same request without its wait time, and that time in seconds. The wait is done here."""
     try:
         request = json.loads(body)
         wait_s = request.get("WaitTimeSeconds", 0)
     except (ValueError, AttributeError):
-        return body, 0  # moto says what is wrong with it
+        return body, 0  # moto reports the error
     if isinstance(wait_s, int) and 0 <= wait_s <= _WAIT_S_MAX:
         return json.dumps({**request, "WaitTimeSeconds": 0}).encode(), wait_s
     return body, 0

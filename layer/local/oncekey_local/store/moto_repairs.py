@@ -1,6 +1,7 @@
-"""What moto's streams, FIFO queues and transactions do and AWS's do not, set right in its process.
+"""Repairs of moto's streams, FIFO queues and transactions where they differ from AWS.
 
-Found in moto 5.2.5. Each repair replaces one method, and changes nothing where moto is right.
+The differences were found in moto 5.2.5. Each repair replaces one method, and keeps its correct
+behaviour.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _transact_write_items = DynamoHandler.transact_write_items
 
 
 def repair() -> None:
-    """Holds for every queue, stream and table of this process, from now on."""
+    """Repairs all queues, streams and tables of this process."""
     check_client_tokens(ClientTokens())
     ShardIterator.get = _get_records  # type: ignore[method-assign, assignment]
     SQSBackend.receive_message = _receive_in_order  # type: ignore[method-assign, assignment]
@@ -32,7 +33,7 @@ def repair() -> None:
 
 
 def check_client_tokens(tokens: ClientTokens) -> None:
-    """Have `tokens` looked at before any transaction of this process is applied."""
+    """Check `tokens` before any transaction of this process is applied."""
 
     def transact(handler: DynamoHandler) -> Any:
         return tokens.apply(handler.body, lambda: _transact_write_items(handler))
@@ -41,11 +42,11 @@ def check_client_tokens(tokens: ClientTokens) -> None:
 
 
 def _get_records(iterator: ShardIterator, limit: int = 1000) -> dict[str, Any]:
-    """What is in the stream of the table now.
+    """The records in the table's current stream.
 
-    A transaction that fails replaces the table, and its stream, by a copy that was made before it.
-    An iterator of moto's goes on reading what was replaced: it shows what was never written, and
-    nothing of what is written later.
+    A failed transaction in moto replaces the table and its stream by an earlier copy. moto's
+    iterator continues with the replaced stream: it returns changes that were never applied, and
+    none of the later ones.
     """
     backend = iterator.streams_backend
     shard: Any = backend.dynamodb.get_table(iterator.stream_shard.table.name).stream_shard
@@ -61,9 +62,9 @@ def _get_records(iterator: ShardIterator, limit: int = 1000) -> dict[str, Any]:
 def _send_what_sqs_takes(
     backend: SQSBackend, queue_name: str, entries: dict[str, dict[str, Any]]
 ) -> Any:
-    """A batch with characters, or names, that SQS does not take is refused as a whole.
+    """A batch with characters or names that SQS does not accept is refused as a whole.
 
-    moto takes all of them.
+    moto accepts all of them.
     """
     for entry in entries.values():
         if not _BODY.fullmatch(entry["MessageBody"]):
@@ -75,10 +76,10 @@ def _send_what_sqs_takes(
 
 
 def _receive_in_order(backend: SQSBackend, queue_name: str, *arguments: Any, **options: Any) -> Any:
-    """Messages of a group in their order, also when they come back.
+    """Messages of a group in their order, also after they become visible again.
 
-    moto notices that a message is visible again when it comes across it; until then the message
-    blocks its group, for those before it as well, and is then handed out ahead of them.
+    moto notices only when it reaches a message that it is visible again. Until then the message
+    blocks its group, including earlier messages, and is then delivered before them.
     """
     queue = backend.get_queue(queue_name)
     queue.pending_messages.difference_update(

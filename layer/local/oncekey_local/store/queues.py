@@ -1,4 +1,4 @@
-"""The description's queues in the local store: made, counted, and redriven."""
+"""The description's queues in the local store: creating, counting and redriving."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _COUNTS = {
     "in_flight": "ApproximateNumberOfMessagesNotVisible",
     "delayed": "ApproximateNumberOfMessagesDelayed",
 }
-# As long as moving one batch may take.
+# The longest time for moving one batch.
 _REDRIVE_VISIBILITY_TIMEOUT_S = 10
 
 
 async def create_queues(
     client: StoreClient, service: Service, visibility_timeout_s: int | None
 ) -> None:
-    """Returns when every queue exists, with the queue of its dead letters.
+    """Returns when every queue and its dead-letter queue exist.
 
-    A visibility timeout of None is each queue's own. Raises `Refused` if the store refuses one.
+    A visibility timeout of None means each queue's own. Raises `Refused` if the store refuses one.
     """
     for queue in service.queues:
         fifo = {"FifoQueue": "true"} if queue.fifo else {}
@@ -71,10 +71,10 @@ async def count_messages(client: StoreClient, service: Service) -> dict[str, dic
 
 
 async def redrive(client: StoreClient, service: Service, queue: Queue) -> int:
-    """Sends the dead letters that there are now to their queue again, and returns how many.
+    """Sends the present dead letters to their queue again, and returns their number.
 
-    Each is a new message there, as after SQS's own redrive, with its receives counted afresh. If
-    the store fails meanwhile, one may be in both queues.
+    Each becomes a new message with a new count of receives, as in SQS's own redrive. If the store
+    fails meanwhile, a message may be in both queues.
     """
     source = queue_url(service, queue.dead_letters, client.url)
     target = queue_url(service, queue.name, client.url)
