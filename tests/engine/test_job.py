@@ -161,13 +161,13 @@ def test_a_large_payload_is_kept_apart_under_its_owners_name(size_bytes: int) ->
     """Two acceptances of one operation keep theirs under different names."""
     large = job(sized(size_bytes))
 
-    claims = [
+    refs = [
         message_of(large, replace(PENDING, owner=owner, attempt=attempt), NOW_MS).payload_ref
         for owner, attempt in (("owner-1", 1), ("owner-2", 1), ("owner-1", 2))
     ]
 
-    assert all(claims)
-    assert len({payload_ref.name for payload_ref in claims if payload_ref}) == 3
+    assert all(refs)
+    assert len({payload_ref.name for payload_ref in refs if payload_ref}) == 3
 
 
 def test_a_message_says_which_acceptance_it_speaks_for() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.engine.claim import Claim
+from oncekey.engine.request import Request
 from oncekey.engine.reservation import outcome_unknown, reserve, running
 from oncekey.flow.commands import Write
 from oncekey.flow.retry import Budget
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GRACE_MS = 60_000
-CLAIM = Claim(
+REQUEST = Request(
     identity=Identity(tenant="tenant-1", operation="POST /payments", key="k" * 16),
     fingerprint="f1:asked",
     effects=Effects.UNRECORDED,
@@ -41,11 +41,11 @@ class Reserved:
     written: list[Any]
 
 
-def reserved(replies: Iterator[Any], claim: Claim = CLAIM) -> Reserved:
+def reserved(replies: Iterator[Any], request: Request = REQUEST) -> Reserved:
     """Reserve for `me`, against a store that gives these answers."""
     clock = ManualClock(NOW_MS)
-    budget = Budget(until_ms=claim.deadline_ms, call_timeout_ms=0, max_failures=3)
-    flow = reserve(claim, "me", budget, clock)
+    budget = Budget(until_ms=request.deadline_ms, call_timeout_ms=0, max_failures=3)
+    flow = reserve(request, "me", budget, clock)
     written: list[Any] = []
     try:
         command = flow.send(None)
@@ -60,7 +60,7 @@ def reserved(replies: Iterator[Any], claim: Claim = CLAIM) -> Reserved:
 def changing(times: int) -> Iterator[Refused]:
     """A record that is released by another owner each time just before it is written."""
     released = record(
-        pk=CLAIM.pk, status=Status.FAILED_RETRYABLE, expires_at_s=NOW_S + 3_600, due=None
+        pk=REQUEST.pk, status=Status.FAILED_RETRYABLE, expires_at_s=NOW_S + 3_600, due=None
     )
     for number in range(times):
         yield Refused(replace(released, owner=f"another-{number}", rev=released.rev + 2 * number))
@@ -111,13 +111,13 @@ def test_a_dead_attempt_is_looked_at_when_its_calls_can_no_longer_arrive(
 
     Red when it counts from the moment at which somebody met the record, or is left out.
     """
-    dead = record(pk=CLAIM.pk, lease_until_ms=NOW_MS - ended_ago_ms)
+    dead = record(pk=REQUEST.pk, lease_until_ms=NOW_MS - ended_ago_ms)
 
     result = reserved(iter([Refused(dead), Written()]))
 
     _, expire = result.written
     assert isinstance(expire, ExpireLease)
-    assert expire.to == Doubt(reason="lease-expired", due=CLAIM.due(NOW_MS + due_in_ms))
+    assert expire.to == Doubt(reason="lease-expired", due=REQUEST.due(NOW_MS + due_in_ms))
     assert result.decision.reason is Reason.OUTCOME_UNKNOWN
 
 
@@ -125,14 +125,14 @@ def test_a_harmless_attempt_that_died_is_taken_over_without_a_doubt() -> None:
     """Repeatable effects on both sides: the record is ours, and nobody has to look at it before our
     own lease ends.
     """
-    claim = replace(CLAIM, effects=Effects.REPEATABLE)
-    dead = record(pk=claim.pk, effects=Effects.REPEATABLE, lease_until_ms=NOW_MS - 1)
+    request = replace(REQUEST, effects=Effects.REPEATABLE)
+    dead = record(pk=request.pk, effects=Effects.REPEATABLE, lease_until_ms=NOW_MS - 1)
 
-    result = reserved(iter([Refused(dead), Written()]), claim)
+    result = reserved(iter([Refused(dead), Written()]), request)
 
     assert isinstance(result.written[1], TakeOver)
     assert isinstance(result.decision, Held)
-    assert result.decision.record.due == claim.due_after_lease(claim.lease_until_ms(NOW_MS))
+    assert result.decision.record.due == request.due_after_lease(request.lease_until_ms(NOW_MS))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_client_of_an_unknown_outcome_comes_back_when_somebody_has_looked(
     due_in_ms: int | None, retry_after_ms: int
 ) -> None:
     """At the time at which it is due, within a minute; and in a minute where that has passed."""
-    due = None if due_in_ms is None else CLAIM.due(NOW_MS + due_in_ms)
+    due = None if due_in_ms is None else REQUEST.due(NOW_MS + due_in_ms)
     met: Record = record(status=Status.UNKNOWN, due=due)
 
     assert outcome_unknown(met, NOW_MS).retry_after_ms == retry_after_ms

@@ -13,10 +13,10 @@ from oncekey.flow.commands import Transact
 from oncekey.record.record import Status
 from oncekey.settings import Settings
 from tests.support.quota_races import Race, Script, every_run
-from tests.support.quotas import claim
+from tests.support.quotas import keyed_request
 
 if TYPE_CHECKING:
-    from oncekey.engine.claim import Claim
+    from oncekey.engine.request import Request
     from oncekey.record.commit import Commit
 
 ONE = Quota(new_keys=1)
@@ -34,23 +34,23 @@ def assert_each_token_is_one_transactions(race: Race) -> None:
     assert len(set(by_token.values())) == len(by_token)
 
 
-def keys(number: int, quota: Quota, **fields: Any) -> list[Claim]:
-    """Claims under as many keys."""
-    return [claim(f"the-key-number-{key}", quota=quota, **fields) for key in range(number)]
+def keys(number: int, quota: Quota, **fields: Any) -> list[Request]:
+    """Requests under as many keys."""
+    return [keyed_request(f"the-key-number-{key}", quota=quota, **fields) for key in range(number)]
 
 
-def ends(*claims: Claim, faults: int = 0) -> Counter[tuple[str, ...]]:
+def ends(*requests: Request, faults: int = 0) -> Counter[tuple[str, ...]]:
     """What came of these requests, over every order; nothing is ever counted but what is reserved.
 
     No record is under a key that is not counted, nothing is counted without its record, and no
     handler runs twice under one key.
     """
     found: Counter[tuple[str, ...]] = Counter()
-    quota = claims[0].quota
+    quota = requests[0].quota
     assert quota is not None
 
     def run(script: Script) -> None:
-        race = Race(*claims, faults=faults)
+        race = Race(*requests, faults=faults)
         race.play(script)
         found[tuple(race.ends)] += 1
         assert_each_token_is_one_transactions(race)
@@ -71,7 +71,9 @@ def test_of_two_new_keys_at_the_last_place_exactly_one_wins(quota: Quota) -> Non
 
     Red when the place is given by what was read, and not by the write.
     """
-    one, other = (claim(key, quota=quota) for key in ("the-key-number-one", "the-key-number-two"))
+    one, other = (
+        keyed_request(key, quota=quota) for key in ("the-key-number-one", "the-key-number-two")
+    )
 
     found = ends(one, other)
 
@@ -90,7 +92,7 @@ def test_two_requests_with_one_key_take_one_place() -> None:
 
     Red when a repeat that meets the reserve is counted, or refused for a counter.
     """
-    found = ends(claim(quota=BOTH), claim(quota=BOTH))
+    found = ends(keyed_request(quota=BOTH), keyed_request(quota=BOTH))
 
     assert set(found) == {
         ("ran", "replayed"),
@@ -107,7 +109,9 @@ def test_a_fault_anywhere_counts_no_key_twice_and_none_in_vain() -> None:
 
     Red when a reserve that is sent again counts again, or is counted before it is reserved.
     """
-    one, other = (claim(key, quota=ONE) for key in ("the-key-number-one", "the-key-number-two"))
+    one, other = (
+        keyed_request(key, quota=ONE) for key in ("the-key-number-one", "the-key-number-two")
+    )
 
     found = ends(one, other, faults=1)
 
@@ -128,7 +132,7 @@ def test_a_lost_answer_does_not_cost_its_caller_the_place() -> None:
     """
 
     def run(script: Script) -> None:
-        race = Race(claim(quota=BOTH), faults=2)
+        race = Race(keyed_request(quota=BOTH), faults=2)
         race.play(script)
         (request,) = race.requests
         assert request.end in {"ran", "dead"}
@@ -176,7 +180,7 @@ def test_the_search_for_room_is_bounded() -> None:
     race.play(Script([]))
     before = len(race.sent)
 
-    race.ask(claim("one-key-too-many", quota=quota))
+    race.ask(keyed_request("one-key-too-many", quota=quota))
     reads = 0
     last = race.requests[-1]
     while not last.is_over:
@@ -210,7 +214,7 @@ def test_the_last_place_of_a_sharded_quota_goes_to_exactly_one(quota: Quota) -> 
         race = Race(*keys(limit - 1, quota))
         race.play(Script([]))
         race.lands_at_once = True
-        race.ask(*(claim(f"a-late-key-{name}", quota=quota) for name in ("one", "other")))
+        race.ask(*(keyed_request(f"a-late-key-{name}", quota=quota) for name in ("one", "other")))
         race.play(script)
         found[tuple(race.ends[-2:])] += 1
         assert len(race.store.records) == limit
@@ -240,13 +244,15 @@ def test_two_requests_that_meet_a_full_counter_empty_it_once() -> None:
         race.lands_at_once = True
         race.clock.advance(3 * HOUR // timedelta(milliseconds=1))
         late = ("one", "other", "third")
-        race.ask(*(claim(f"a-late-key-{n}", quota=quota, settings=settings) for n in late[:2]))
+        race.ask(
+            *(keyed_request(f"a-late-key-{n}", quota=quota, settings=settings) for n in late[:2])
+        )
         race.play(script)
         (counter,) = race.store.counters.values()
         admitted = race.ends[2:].count("ran")
         assert counter.count == sum(counter.buckets.values()) == admitted
         found.add(tuple(race.ends[2:]))
-        race.ask(*(claim(f"a-later-key-{n}", quota=quota, settings=settings) for n in late))
+        race.ask(*(keyed_request(f"a-later-key-{n}", quota=quota, settings=settings) for n in late))
         race.play(Script([]))
         assert race.ends[2:].count("ran") == 2
 
@@ -270,7 +276,7 @@ def test_each_transaction_that_counts_a_key_has_a_token_of_its_own() -> None:
         race = Race(*keys(2, quota))
         race.play(Script([]))
         race.faults_left, race.lands_at_once = 2, True
-        race.ask(claim("a-late-key-one", quota=quota))
+        race.ask(keyed_request("a-late-key-one", quota=quota))
         race.play(script)
         assert_each_token_is_one_transactions(race)
         tokens = [commit.token for commit in race.sent]

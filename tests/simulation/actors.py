@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.engine.claim import Claim
 from oncekey.engine.engine import attempt
+from oncekey.engine.request import Request
 from oncekey.errors import NotExecuted
 from oncekey.flow.commands import Answered, Invoke, Raised
 from oncekey.record.identity import Identity
@@ -117,23 +117,23 @@ class Actor:
             settling = Settling(pk=PK, clock=self.clock, settings=self.settings, store=store)
             self.flow = SETTLERS[self.name.partition("-")[0]](settling)
             return
-        claim = Claim(
+        request = Request(
             identity=IDENTITY,
             fingerprint=self.fingerprint,
             effects=self.caller.effects,
             settings=self.settings,
             deadline_ms=self.clock.now_ms() + self.caller.remaining_ms,
-            request="{}" if self.caller.keeps_request else None,
+            stored_event="{}" if self.caller.keeps_request else None,
         )
         self.until_ms = self.clock.now_ms() - self.clock.skew_ms + self.caller.remaining_ms
         self.flow = attempt(
-            claim,
+            request,
             self.clock,
             call_timeout_ms=CALL_TIMEOUT_MS,
             is_not_executed=_never,
             raised=self._result_of,
         )
-        if claim.effects is Effects.RECORDED:
+        if request.effects is Effects.RECORDED:
             self.flow = with_handler(self.flow, lambda invoke: self._begun(invoke, store))
 
     def handle(self, operation: Operation) -> Answered[Answer] | Raised:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.effects import disposition
 from oncekey.engine import engine, reservation
-from oncekey.engine.claim import Claim
 from oncekey.engine.recorder import Recorder
+from oncekey.engine.request import Request
 from oncekey.record import judgement
 from oncekey.record.judgement import Verdict
 from oncekey.record.record import Effects, Record, Status
@@ -101,20 +101,20 @@ def answer_of_whoever_is_there(patch: pytest.MonkeyPatch) -> None:
 def no_margin(patch: pytest.MonkeyPatch) -> None:
     """A lease ends at the deadline by its owner's clock."""
 
-    def until_ms(self: Claim, now_ms: int) -> int:
+    def until_ms(self: Request, now_ms: int) -> int:
         return self.deadline_ms
 
-    patch.setattr(Claim, "lease_until_ms", until_ms)
+    patch.setattr(Request, "lease_until_ms", until_ms)
 
 
 def no_grace(patch: pytest.MonkeyPatch) -> None:
     """A resolver is asked at the end of the lease."""
 
-    def due(self: Claim, lease_until_ms: int) -> Any:
+    def due(self: Request, lease_until_ms: int) -> Any:
         return self.due(lease_until_ms)
 
     def is_too_early(self: Settler, record: Record) -> bool:
         return self.clock.now_ms() <= (record.lease_until_ms or 0)
 
-    patch.setattr(Claim, "due_after_lease", due)
+    patch.setattr(Request, "due_after_lease", due)
     patch.setattr(Settler, "_is_too_early", is_too_early)

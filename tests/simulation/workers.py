@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from oncekey.engine.claim import Claim
 from oncekey.engine.engine import attempt
 from oncekey.engine.job import TOPIC, Job, job_message_in
 from oncekey.engine.job_begin import begin
+from oncekey.engine.request import Request
 from oncekey.engine.reservation import reserve
 from oncekey.errors import NotExecuted
 from oncekey.record.outcome import Reason, Refusal
@@ -55,7 +55,7 @@ class JobActor(Actor):
         """Make the flow. A worker that finds no message has come for nothing."""
         caller = self.caller
         assert caller is not None
-        claim = Claim(
+        request = Request(
             identity=IDENTITY,
             fingerprint=self.fingerprint,
             effects=caller.effects,
@@ -75,14 +75,14 @@ class JobActor(Actor):
             self.trace = hash((self.trace, self.took.id))
             reserving = partial(begin, task_in(self.took))
         self.flow = attempt(
-            claim,
+            request,
             self.clock,
             call_timeout_ms=CALL_TIMEOUT_MS,
             is_not_executed=lambda error: isinstance(error, NotExecuted),
             reserving=reserving,
             raised=self._result_of,
         )
-        if claim.effects is Effects.RECORDED:
+        if request.effects is Effects.RECORDED:
             self.flow = with_handler(self.flow, lambda invoke: self._begun(invoke, store))
 
 

@@ -21,7 +21,7 @@ from oncekey.testing.memory import ManualClock, MemoryStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from oncekey.engine.claim import Claim
+    from oncekey.engine.request import Request
     from oncekey.record.commit import Commit
     from oncekey.record.outcome import Outcome
 
@@ -65,11 +65,11 @@ def _next(script: Script) -> list[int] | None:
     return None
 
 
-class Request:
+class RacingRequest:
     """One request in a sandbox of its own."""
 
-    def __init__(self, claim: Claim, clock: ManualClock) -> None:
-        self.flow = attempt(claim, clock, call_timeout_ms=0, is_not_executed=lambda _error: False)
+    def __init__(self, request: Request, clock: ManualClock) -> None:
+        self.flow = attempt(request, clock, call_timeout_ms=0, is_not_executed=lambda _error: False)
         self.command: Any = self.flow.send(None)
         self.outcome: Outcome | None = None
         self.is_dead = False
@@ -103,7 +103,7 @@ class Request:
 class Race:
     """Requests against one store, whose moves a script puts in order."""
 
-    def __init__(self, *claims: Claim, faults: int = 0) -> None:
+    def __init__(self, *requests: Request, faults: int = 0) -> None:
         self.store = MemoryStore()
         self.clock = ManualClock()
         self.runs = 0
@@ -111,12 +111,12 @@ class Race:
         self.sent: list[Commit] = []
         self.faults_left = faults
         self.lands_at_once = faults > 0
-        self.requests: list[Request] = []
-        self.ask(*claims)
+        self.requests: list[RacingRequest] = []
+        self.ask(*requests)
 
-    def ask(self, *claims: Claim) -> None:
+    def ask(self, *requests: Request) -> None:
         """More requests, each in a sandbox of its own."""
-        self.requests += [Request(_claimed(claim), self.clock) for claim in claims]
+        self.requests += [RacingRequest(_remembering(request), self.clock) for request in requests]
 
     @property
     def ends(self) -> list[str]:
@@ -129,11 +129,11 @@ class Race:
             request, fault = script.choose(moves)
             self._move(request, fault)
 
-    def play_one(self, request: Request) -> None:
+    def play_one(self, request: RacingRequest) -> None:
         """The next move of `request`."""
         self._move(request, "")
 
-    def _moves(self) -> Iterator[tuple[Request, str]]:
+    def _moves(self) -> Iterator[tuple[RacingRequest, str]]:
         for request in self.requests:
             if request.is_over:
                 continue
@@ -141,7 +141,7 @@ class Race:
             if self.faults_left and isinstance(request.command, Transact):
                 yield from ((request, fault) for fault in FAULTS)
 
-    def _move(self, request: Request, fault: str) -> None:
+    def _move(self, request: RacingRequest, fault: str) -> None:
         command = request.command
         if isinstance(command, Transact) and not request.is_prepared:
             self.sent.append(command.commit)
@@ -162,7 +162,7 @@ class Race:
             request.is_prepared = False
             request.go_on(self._land(command))
 
-    def _prepare(self, request: Request) -> None:
+    def _prepare(self, request: RacingRequest) -> None:
         held = [other for other in self.requests if other.is_prepared]
         for other in held:
             if other.command.commit.transition.pk == request.command.commit.transition.pk:
@@ -181,5 +181,5 @@ class Race:
         return Answered(value={"statusCode": 201}, stored="{}", is_final=True)
 
 
-def _claimed(claim: Claim) -> Claim:
-    return replace(claim, quota_memory=QuotaMemory())
+def _remembering(request: Request) -> Request:
+    return replace(request, quota_memory=QuotaMemory())

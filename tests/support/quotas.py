@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from oncekey import Quota, jwt_claim
-from oncekey.engine.claim import Claim
+from oncekey.engine.request import Request
 from oncekey.record.identity import Identity
 from oncekey.record.record import Effects
 from oncekey.settings import Settings
@@ -63,8 +63,8 @@ def retry_after_s(answer: Mapping[str, Any]) -> int:
     return int(headers_of(dict(answer))["retry-after"])
 
 
-def claim(key: str = "a-key-of-sixteen", tenant: str = "acme", **fields: Any) -> Claim:
-    """A claim to run under a quota of one new key."""
+def keyed_request(key: str = "a-key-of-sixteen", tenant: str = "acme", **fields: Any) -> Request:
+    """A request under a quota of one new key."""
     made: dict[str, Any] = {
         "identity": Identity(tenant=tenant, operation="POST /payments", key=key),
         "fingerprint": "f1:same",
@@ -74,4 +74,4 @@ def claim(key: str = "a-key-of-sixteen", tenant: str = "acme", **fields: Any) ->
         "quota": Quota(new_keys=1),
         **fields,
     }
-    return Claim(**made)
+    return Request(**made)

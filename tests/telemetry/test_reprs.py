@@ -33,7 +33,7 @@ from tests.support.protected import Context
 from tests.support.records import record
 
 if TYPE_CHECKING:
-    from oncekey.engine.claim import Claim
+    from oncekey.engine.request import Request
 
 CANARY = "canary-7f3a9c"
 SECRET = CANARY.encode() + b"-0123456789"
@@ -115,8 +115,8 @@ def a_request() -> HttpRequest:
     return read_request(event)
 
 
-def a_claim() -> Claim:
-    """What the request claims, by a policy with a secret, a principal and hooks."""
+def a_keyed_request() -> Request:
+    """The request under its key, by a policy with a secret, a principal and hooks."""
     options = decorator(
         operation="POST /payments",
         tenant=jwt_claim("tenant_id"),
@@ -126,8 +126,8 @@ def a_claim() -> Claim:
     )
     policy, clock, request = options.bound().policy, ManualClock(), a_request()
     context = Context(clock, clock.now_ms() + 10_000)
-    claim = policy.claim(request, policy.caller(request), context, Settings(), clock)
-    return replace(claim, job=Job(event=f'{{"body": "{CANARY}"}}'), request=CANARY.encode())
+    keyed = policy.keyed_request(request, policy.caller(request), context, Settings(), clock)
+    return replace(keyed, job=Job(event=f'{{"body": "{CANARY}"}}'), stored_event=CANARY.encode())
 
 
 def keyed(secret: bytes, _given: Any) -> Any:
@@ -163,8 +163,8 @@ PRINTED: dict[str, Any] = {
         secrets=SECRET,
     ),
     "a request": a_request,
-    "a claim": a_claim,
-    "an identity": lambda: a_claim().identity,
+    "a request under its key": a_keyed_request,
+    "an identity": lambda: a_keyed_request().identity,
     "a fingerprint": lambda: fingerprints(a_request(), None, (SECRET,)),
     "a call's fingerprint": lambda: selected_fingerprint(CANARY, (SECRET,)),
     "a call": lambda: Call((CANARY,), {"card": CANARY}),
@@ -213,7 +213,7 @@ def test_the_hash_of_a_body_is_not_shown_either() -> None:
 
     plain = next(iter(found.by_algorithm.values()))
     assert plain not in repr(found)
-    assert plain not in repr(a_claim())
+    assert plain not in repr(a_keyed_request())
 
 
 def test_an_identity_still_says_what_it_is_for() -> None:
@@ -222,4 +222,4 @@ def test_an_identity_still_says_what_it_is_for() -> None:
 
     assert "acme" in repr(identity)
     assert "POST /payments" in repr(identity)
-    assert Effects.RECORDED.value in repr(replace(a_claim(), effects=Effects.RECORDED))
+    assert Effects.RECORDED.value in repr(replace(a_keyed_request(), effects=Effects.RECORDED))

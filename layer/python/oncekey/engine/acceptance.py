@@ -28,7 +28,7 @@ from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.engine.claim import Claim
+    from oncekey.engine.request import Request
     from oncekey.flow.retry import Budget
     from oncekey.record.record import Record
     from oncekey.record.transitions import Reserve
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 async def accept(
     transition: Reserve | Enqueue,
     met: Record | None,
-    claim: Claim,
+    request: Request,
     budget: Budget,
     clock: Clock,
 ) -> Written | Refused | Refusal:
@@ -48,11 +48,11 @@ async def accept(
     Raises:
         StoreError: as for `oncekey.flow.retry.commit`.
     """
-    assert claim.job is not None
+    assert request.job is not None
     record = applied(transition, met)
-    message = message_of(claim.job, record, clock.now_ms())
+    message = message_of(request.job, record, clock.now_ms())
     if message.payload_ref is not None:
-        refusal = quota_counting.known_to_be_full(transition, claim, clock.now_ms())
+        refusal = quota_counting.known_to_be_full(transition, request, clock.now_ms())
         if refusal is not None:
             # Nothing removes what is kept for a request that is not accepted.
             return refusal
@@ -63,9 +63,11 @@ async def accept(
         # One request may accept twice, under one owner.
         token=token(record.operation_id, record.owner, record.attempt),
         messages=(message,),
-        companion=pointer_to(record, claim, clock.now_ms()),
+        companion=pointer_to(record, request, clock.now_ms()),
     )
-    reply = await quota_counting.commit(whole, claim, budget, clock, lambda found: found == record)
+    reply = await quota_counting.commit(
+        whole, request, budget, clock, lambda found: found == record
+    )
     if isinstance(reply, Written):
         telemetry.accepted(record, clock.now_ms())
     if isinstance(reply, Written | Refused | Refusal):
@@ -74,44 +76,44 @@ async def accept(
     raise StoreError(f"the request cannot be accepted: {reason}", transient=False)
 
 
-def reaccept(record: Record, claim: Claim, owner: str, now_ms: int) -> Enqueue:
+def reaccept(record: Record, request: Request, owner: str, now_ms: int) -> Enqueue:
     """What accepts anew a request whose last attempt has failed; its finished steps are kept."""
-    assert claim.job is not None
+    assert request.job is not None
     waiting = Waiting(
         owner=owner,
-        due=claim.due(now_ms + claim.settings.start_within_ms),
-        effects=claim.effects,
-        request_digest=claim.job.request_digest,
-        policy=claim.policy,
+        due=request.due(now_ms + request.settings.start_within_ms),
+        effects=request.effects,
+        request_digest=request.job.request_digest,
+        policy=request.policy,
     )
     return Enqueue(pk=record.pk, seen=seen(record), waiting=waiting)
 
 
-def release_dead(record: Record, claim: Claim, now_ms: int) -> ExpireLease:
+def release_dead(record: Record, request: Request, now_ms: int) -> ExpireLease:
     """What ends a dead attempt that may run again, so that it can be accepted anew."""
-    to = _retry("lease-expired", record, claim, now_ms)
+    to = _retry("lease-expired", record, request, now_ms)
     return ExpireLease(pk=record.pk, seen=seen(record), now_ms=now_ms, to=to)
 
 
-def requeue(record: Record, claim: Claim, now_ms: int) -> Release:
+def requeue(record: Record, request: Request, now_ms: int) -> Release:
     """What ends an attempt that was begun only to be accepted anew: nothing ran in it."""
-    retry_later = _retry("not-begun-in-time", record, claim, now_ms)
+    retry_later = _retry("not-begun-in-time", record, request, now_ms)
     return Release(pk=record.pk, owner=record.owner, retry=retry_later)
 
 
-def _retry(reason: str, record: Record, claim: Claim, now_ms: int) -> Retry:
+def _retry(reason: str, record: Record, request: Request, now_ms: int) -> Retry:
     if not record.steps.finished:
-        return Retry(reason=reason, expires_at_s=claim.failure_expires_at_s(now_ms))
-    due = claim.due(now_ms + claim.settings.reconcile_grace_ms)
+        return Retry(reason=reason, expires_at_s=request.failure_expires_at_s(now_ms))
+    due = request.due(now_ms + request.settings.reconcile_grace_ms)
     return Retry(reason=reason, expires_at_s=None, due=due)
 
 
-def timed_out(record: Record, claim: Claim, now_ms: int) -> TimeOut:
+def timed_out(record: Record, request: Request, now_ms: int) -> TimeOut:
     """What ends an accepted request that no worker has begun in time."""
-    assert claim.timed_out is not None
-    policy = record.policy or claim.policy
+    assert request.timed_out is not None
+    policy = record.policy or request.policy
     ending = Ending(
-        response=claim.timed_out,
+        response=request.timed_out,
         response_version=policy.response_version,
         completed_at_ms=now_ms,
         expires_at_s=policy.expires_at_s(now_ms),

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     from oncekey.clock import Clock
     from oncekey.effects.bare_run import BareRun
-    from oncekey.engine.claim import Claim
+    from oncekey.engine.request import Request
     from oncekey.flow.commands import Flow, Result
     from oncekey.record.outcome import Decision
     from oncekey.record.record import Record
 
-    Reserving = Callable[[Claim, str, Budget, Clock], Flow[Decision]]
+    Reserving = Callable[[Request, str, Budget, Clock], Flow[Decision]]
 
 # What an author hears of a refusal.
 _KINDS = {
@@ -51,7 +51,7 @@ _MOST_RESERVE_FAILURES = 3
 
 
 async def attempt(
-    claim: Claim,
+    request: Request,
     clock: Clock,
     *,
     call_timeout_ms: int,
@@ -64,7 +64,7 @@ async def attempt(
 ) -> Outcome:
     """Carry out one request. The handler runs at most once, and only under a lease that is durable.
 
-    A claim with a job is accepted, and its handler does not run here. A worker takes it up with a
+    A request with a job is accepted, and its handler does not run here. A worker takes it up with a
     `reserving` of its own. `returned` and `raised` are those of `Invoke`; `raised` also says what
     an exception comes to that is raised while a recorded operation is committed. `is_spent` says
     which `NotExecuted` came out of an idempotent function that the handler has called.
@@ -72,13 +72,13 @@ async def attempt(
     A failure of the store is never raised. Before the handler has run it is a `Refusal`. After
     that it costs the record, and not the answer.
     """
-    if claim.deadline_ms <= clock.now_ms():
+    if request.deadline_ms <= clock.now_ms():
         return Refusal(reason=Reason.NOT_EXECUTED, retry_after_ms=RETRY_SOON_MS)
-    if claim.forgets_too_early(clock.now_ms()):
-        settings = claim.settings
-        telemetry.retention_too_short(claim.identity.operation, settings.retention_s)
+    if request.forgets_too_early(clock.now_ms()):
+        settings = request.settings
+        telemetry.retention_too_short(request.identity.operation, settings.retention_s)
     budget = Budget(
-        until_ms=claim.deadline_ms - ANSWER_MARGIN_MS,
+        until_ms=request.deadline_ms - ANSWER_MARGIN_MS,
         call_timeout_ms=call_timeout_ms,
         max_failures=_MOST_RESERVE_FAILURES,
     )
@@ -87,7 +87,13 @@ async def attempt(
     begun: _Begun | Outcome | None = None
     try:
         begun = await _begun(
-            claim, owner, budget, clock, reserving=reserving, endings=endings, has_bucket=has_bucket
+            request,
+            owner,
+            budget,
+            clock,
+            reserving=reserving,
+            endings=endings,
+            has_bucket=has_bucket,
         )
         return (await begun.run()) if isinstance(begun, _Begun) else begun
     except GeneratorExit:
@@ -95,7 +101,7 @@ async def attempt(
     except BaseException as interruption:
         if not isinstance(begun, _Begun) or not begun.is_handed_out:
             # An exit, a cancellation or a signal's exception: nothing ran, and that is known here.
-            await _withdrawn(claim, owner, interruption, clock, call_timeout_ms)
+            await _withdrawn(request, owner, interruption, clock, call_timeout_ms)
         raise
 
 
@@ -116,7 +122,7 @@ async def run_bare(
 
 
 async def _begun(
-    claim: Claim,
+    request: Request,
     owner: str,
     budget: Budget,
     clock: Clock,
@@ -127,15 +133,15 @@ async def _begun(
 ) -> _Begun | Outcome:
     """An attempt that holds the lease, or what its caller gets at once. No handler has run."""
     try:
-        decision = await reserving(claim, owner, budget, clock)
+        decision = await reserving(request, owner, budget, clock)
     except StoreError as error:
-        return _unreserved(error, claim)
+        return _unreserved(error, request)
     if isinstance(decision, Replayed | Refusal):
-        decision = limited(decision, claim, owner, clock.now_ms())
+        decision = limited(decision, request, owner, clock.now_ms())
     if isinstance(decision, Replayed):
         replayed = await replay(decision, budget, clock)
         if isinstance(replayed, Replayed):
-            tell(claim.on_event, "replay", replayed.record)
+            tell(request.on_event, "replay", replayed.record)
         return replayed
     if isinstance(decision, Refusal):
         record = decision.record
@@ -143,25 +149,25 @@ async def _begun(
         if record is not None and record.owner != owner and decision.reason != Reason.SUPERSEDED:
             telemetry.refused(decision.reason, record, clock.now_ms())
             if decision.reason in _KINDS:
-                tell(claim.on_event, _KINDS[decision.reason], record)
-        return await _findable(decision, claim, budget, clock)
+                tell(request.on_event, _KINDS[decision.reason], record)
+        return await _findable(decision, request, budget, clock)
     recorder = Recorder(
-        claim=claim, record=decision.record, clock=clock, budget=budget, has_bucket=has_bucket
+        request=request, record=decision.record, clock=clock, budget=budget, has_bucket=has_bucket
     )
-    if claim.deadline_ms <= clock.now_ms():
+    if request.deadline_ms <= clock.now_ms():
         # Reserving took all the time there was. Nothing ran, and the next attempt need not wait.
         return await recorder.give_back("no-time-left")
     telemetry.reserved(decision.record, clock.now_ms())
-    operation = _operation(decision.record, claim)
-    return _Begun(recorder, operation, _journal(recorder, endings), claim.effects, endings)
+    operation = _operation(decision.record, request)
+    return _Begun(recorder, operation, _journal(recorder, endings), request.effects, endings)
 
 
-def _unreserved(error: StoreError, claim: Claim) -> Refusal:
+def _unreserved(error: StoreError, request: Request) -> Refusal:
     """What a caller is told whose key could not be reserved."""
     if error.contention in {"conflict", "in-progress"}:
         # A transaction is writing the record: whoever owns it is at work.
         return Refusal(reason=Reason.RUNNING, retry_after_ms=RETRY_SOON_MS)
-    telemetry.store_unavailable(claim.identity.operation, error)
+    telemetry.store_unavailable(request.identity.operation, error)
     if error.needs_deployment:
         # Only a deployment helps: nobody is told to wait for it.
         return Refusal(reason=Reason.STORE_UNAVAILABLE, needs_deployment=True)
@@ -173,7 +179,7 @@ def _unreserved(error: StoreError, claim: Claim) -> Refusal:
 
 
 async def _withdrawn(
-    claim: Claim, owner: str, interruption: BaseException, clock: Clock, call_timeout_ms: int
+    request: Request, owner: str, interruption: BaseException, clock: Clock, call_timeout_ms: int
 ) -> None:
     """Give back what was reserved for `owner`, whose handler never ran.
 
@@ -182,13 +188,13 @@ async def _withdrawn(
     """
     budget = retry.few_tries(clock.now_ms(), call_timeout_ms)
     try:
-        met = await retry.read(claim.pk, budget, clock)
+        met = await retry.read(request.pk, budget, clock)
     except StoreError as error:
-        telemetry.store_unavailable(claim.identity.operation, error)
+        telemetry.store_unavailable(request.identity.operation, error)
         return
     if met is None or met.owner != owner or met.status is not Status.IN_PROGRESS:
         return
-    recorder = Recorder(claim=claim, record=met, clock=clock, budget=budget, has_bucket=False)
+    recorder = Recorder(request=request, record=met, clock=clock, budget=budget, has_bucket=False)
     await recorder.give_back(type(interruption).__name__)
 
 
@@ -202,17 +208,17 @@ class _Endings:
     raised: Callable[[BaseException], Result] = field(repr=False)
 
 
-async def _findable(refusal: Refusal, claim: Claim, budget: Budget, clock: Clock) -> Refusal:
+async def _findable(refusal: Refusal, request: Request, budget: Budget, clock: Clock) -> Refusal:
     """`refusal` with a way to find the operation by its id, where its caller is told of one."""
     record = refusal.record
     if refusal.reason is not Reason.RUNNING or record is None:
         return refusal
-    if claim.job is not None:
+    if request.job is not None:
         return replace(refusal, is_findable=True)
-    if not claim.has_status_url or claim.settings.in_progress != "accepted":
+    if not request.has_status_url or request.settings.in_progress != "accepted":
         return refusal
     try:
-        await retry.save(pointer_to(record, claim, clock.now_ms()), budget, clock)
+        await retry.save(pointer_to(record, request, clock.now_ms()), budget, clock)
     except StoreError as error:
         # Told to ask where nothing is found, the client would take it for lost.
         telemetry.store_unavailable(record.operation, error)
@@ -257,7 +263,7 @@ class _Begun:
 
 
 def _journal(recorder: Recorder, endings: _Endings) -> Journal | None:
-    if recorder.claim.effects is not Effects.RECORDED:
+    if recorder.request.effects is not Effects.RECORDED:
         return None
     return Journal(
         record=recorder.record,
@@ -270,12 +276,12 @@ def _journal(recorder: Recorder, endings: _Endings) -> Journal | None:
     )
 
 
-def _operation(record: Record, claim: Claim) -> Operation:
+def _operation(record: Record, request: Request) -> Operation:
     return Operation(
         name=record.operation,
         operation_id=record.operation_id,
         attempt=record.attempt,
-        tenant=claim.identity.tenant,
-        principal=claim.identity.principal,
+        tenant=request.identity.tenant,
+        principal=request.identity.principal,
         reference=reference_to(record),
     )

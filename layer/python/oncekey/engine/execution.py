@@ -15,8 +15,8 @@ from oncekey.effects.bare_run import BareRun
 from oncekey.effects.binding import bind_effects
 from oncekey.effects.operation import running
 from oncekey.effects.raised import passed_on
-from oncekey.engine.claim import remaining_ms
 from oncekey.engine.engine import attempt, run_bare
+from oncekey.engine.request import remaining_ms
 from oncekey.engine.reservation import reserve
 from oncekey.flow.driver import drive
 from oncekey.flow.driver_async import drive_async
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.effects.operation import Operation
     from oncekey.effects.proofs import Attempting
-    from oncekey.engine.claim import Claim
     from oncekey.engine.engine import Reserving
+    from oncekey.engine.request import Request
     from oncekey.flow.commands import Flow, Invoke, Result
     from oncekey.record.record import Effects
     from oncekey.store.store import Store
@@ -85,7 +85,7 @@ async def run_async(
 
 
 async def protected(
-    claim: Claim,
+    request: Request,
     store: Store,
     clock: Clock,
     *,
@@ -94,16 +94,16 @@ async def protected(
     raised: Callable[[BaseException], Result],
     reserving: Reserving = reserve,
 ) -> Outcome:
-    """Carry out `claim` behind the breaker; see `oncekey.engine.engine.attempt`."""
+    """Carry out `request` behind the breaker; see `oncekey.engine.engine.attempt`."""
     breaker = breaker_of(store)
     refused_for_ms = breaker.refuses_for_ms(clock.now_ms())
     if refused_for_ms:
         return Refusal(reason=Reason.STORE_UNAVAILABLE, retry_after_ms=refused_for_ms)
-    if claim.quota is not None:
-        claim = replace(claim, quota_memory=memory_of(store))
-    with _attempting(claim.deadline_ms) as mine:
+    if request.quota is not None:
+        request = replace(request, quota_memory=memory_of(store))
+    with _attempting(request.deadline_ms) as mine:
         outcome = await attempt(
-            claim,
+            request,
             clock,
             call_timeout_ms=store.call_timeout_ms,
             is_not_executed=is_not_executed,

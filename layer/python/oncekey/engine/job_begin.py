@@ -23,15 +23,15 @@ from oncekey.telemetry.operation_event import tell
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.engine.claim import Claim
     from oncekey.engine.job import JobMessage
+    from oncekey.engine.request import Request
     from oncekey.engine.reservation import Write
     from oncekey.flow.retry import Budget
     from oncekey.record.record import Record
 
 
 async def begin(
-    message: JobMessage, claim: Claim, owner: str, budget: Budget, clock: Clock
+    message: JobMessage, request: Request, owner: str, budget: Budget, clock: Clock
 ) -> Decision:
     """Take up `message` for `owner`: a read, and one write where nothing stands in the way.
 
@@ -44,9 +44,9 @@ async def begin(
     met = await retry.read(message.pk, budget, clock)
     takes_over = False
     for _ in range(MOST_ROUNDS):
-        decision = _decide(met, message, claim, owner, clock)
+        decision = _decide(met, message, request, owner, clock)
         if isinstance(decision, Held) and takes_over:
-            tell(claim.on_event, "takeover", decision.record)
+            tell(request.on_event, "takeover", decision.record)
         if isinstance(decision, Held | Replayed | Refusal):
             return decision
         takes_over = isinstance(decision, TakeOver)
@@ -56,7 +56,7 @@ async def begin(
 
 
 def _decide(
-    record: Record | None, message: JobMessage, claim: Claim, owner: str, clock: Clock
+    record: Record | None, message: JobMessage, request: Request, owner: str, clock: Clock
 ) -> Decision | Write:
     if (
         record is None
@@ -64,7 +64,7 @@ def _decide(
         or record.is_expired(clock.now_ms())
     ):
         return Refusal(reason=Reason.SUPERSEDED)
-    decision = _next(record, message, claim, owner, clock)
+    decision = _next(record, message, request, owner, clock)
     if isinstance(decision, Replayed | Refusal) or message.is_of(record):
         return decision
     # Another event than the one that is kept, or that waits; or that of an older message, whose
@@ -76,12 +76,12 @@ def _decide(
 
 
 def _next(
-    record: Record, message: JobMessage, claim: Claim, owner: str, clock: Clock
+    record: Record, message: JobMessage, request: Request, owner: str, clock: Clock
 ) -> Decision | Write:
     now_ms = clock.now_ms()
     if record.status is not Status.PENDING:
         # The event is held to the record by its digest: a release may compute another fingerprint.
-        found = replace(claim, fingerprint=record.fingerprint)
+        found = replace(request, fingerprint=record.fingerprint)
         decision = decide(record, found, owner, clock)
         # It has expired at this moment; the request of a new operation is not this one's.
         expired = isinstance(decision, Reserve)
@@ -89,8 +89,8 @@ def _next(
     if record.owner != message.owner:
         return Refusal(reason=Reason.SUPERSEDED, record=record)
     if record.is_overdue(now_ms) and not record.was_begun:
-        return timed_out(record, claim, now_ms)
-    if record.steps.finished and claim.effects is not Effects.RECORDED:
+        return timed_out(record, request, now_ms)
+    if record.steps.finished and request.effects is not Effects.RECORDED:
         # A handler that knows nothing of steps would do the finished ones again.
         return outcome_unknown(record, now_ms)
-    return Begin(pk=record.pk, seen_owner=record.owner, lease=lease(claim, owner, now_ms))
+    return Begin(pk=record.pk, seen_owner=record.owner, lease=lease(request, owner, now_ms))

@@ -11,7 +11,7 @@ from oncekey.record.policy import LONGEST_WORK_S
 from oncekey.record.stored_answer import Blob, Place, StoredRef
 
 if TYPE_CHECKING:
-    from oncekey.engine.claim import Claim
+    from oncekey.engine.request import Request
     from oncekey.record.record import Record
 
 
@@ -33,14 +33,14 @@ def pointer_place(operation_id: str) -> StoredRef:
     return StoredRef(place=Place.ITEM, name=f"op#{operation_id}", digest="")
 
 
-def pointer_to(record: Record, claim: Claim, now_ms: int) -> Blob:
-    """The pointer to `record`, made by `claim`. It outlives the work on it and its answer."""
-    identity = claim.identity
+def pointer_to(record: Record, request: Request, now_ms: int) -> Blob:
+    """The pointer to `record`, made by `request`. It outlives the work on it and its answer."""
+    identity = request.identity
     fields = {"pk": record.pk, "caller": caller_digest(identity.tenant, identity.principal)}
     return Blob(
         at=pointer_place(record.operation_id),
         data=json.dumps(fields, separators=(",", ":")).encode("ascii"),
-        expires_at_s=claim.expires_at_s(now_ms) + LONGEST_WORK_S,
+        expires_at_s=request.expires_at_s(now_ms) + LONGEST_WORK_S,
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.clock import Clock
-    from oncekey.engine.claim import Claim
+    from oncekey.engine.request import Request
     from oncekey.flow.retry import Budget
     from oncekey.quotas.quota import Quota
     from oncekey.record.record import Record
@@ -52,7 +52,7 @@ class _Line:
 
 async def commit(
     whole: Commit,
-    claim: Claim,
+    request: Request,
     budget: Budget,
     clock: Clock,
     is_landed: Callable[[Record | None], bool],
@@ -66,12 +66,12 @@ async def commit(
         StoreError: as for `oncekey.flow.retry.commit`. The key is reserved and counted, or neither.
     """
     reserve = whole.transition
-    if not isinstance(reserve, Reserve) or not claim.counts_keys:
+    if not isinstance(reserve, Reserve) or not request.counts_keys:
         return await retry.commit(whole, budget, clock, is_landed)
-    memory = claim.quota_memory or QuotaMemory()
-    lines = _lines(claim, memory, clock.now_ms())
+    memory = request.quota_memory or QuotaMemory()
+    lines = _lines(request, memory, clock.now_ms())
     for number in range(_MOST_ROUNDS):
-        refusal = _full(claim, lines, clock.now_ms())
+        refusal = _full(request, lines, clock.now_ms())
         if refusal is not None:
             return refusal
         if number and not _is_time_left(budget, clock):
@@ -89,55 +89,55 @@ async def commit(
             return reply
         for refused in reply.counts:
             await _learn(refused, lines, memory, budget, clock)
-    refusal = _full(claim, lines, clock.now_ms())
+    refusal = _full(request, lines, clock.now_ms())
     if refusal is not None:
         return refusal
-    quota_telemetry.contended(claim.identity.operation, claim.identity.tenant)
+    quota_telemetry.contended(request.identity.operation, request.identity.tenant)
     return Refusal(reason=Reason.STORE_UNAVAILABLE, retry_after_ms=RETRY_SOON_MS)
 
 
 async def reserve(
-    transition: Reserve, claim: Claim, budget: Budget, clock: Clock
+    transition: Reserve, request: Request, budget: Budget, clock: Clock
 ) -> Written | Refused | Refusal:
     """Reserve a key and count it, in one transaction; see `commit`."""
     whole = Commit(transition=transition, token="")
-    reply = await commit(whole, claim, budget, clock, lambda found: found == transition.record)
+    reply = await commit(whole, request, budget, clock, lambda found: found == transition.record)
     if isinstance(reply, ConditionsFailed | Inapplicable):
         reason = reply.reason if isinstance(reply, Inapplicable) else "a condition failed"
         raise StoreError(f"the key cannot be counted: {reason}", transient=False)
     return reply
 
 
-def known_to_be_full(transition: Transition, claim: Claim, now_ms: int) -> Refusal | None:
+def known_to_be_full(transition: Transition, request: Request, now_ms: int) -> Refusal | None:
     """The refusal of a new key, where this sandbox knows already that there is no room for it."""
-    if not isinstance(transition, Reserve) or not claim.counts_keys:
+    if not isinstance(transition, Reserve) or not request.counts_keys:
         return None
-    return _full(claim, _lines(claim, claim.quota_memory or QuotaMemory(), now_ms), now_ms)
+    return _full(request, _lines(request, request.quota_memory or QuotaMemory(), now_ms), now_ms)
 
 
 def limited(
-    decision: Replayed | Refusal, claim: Claim, owner: str, now_ms: int
+    decision: Replayed | Refusal, request: Request, owner: str, now_ms: int
 ) -> Replayed | Refusal:
     """`decision`, unless it answers a repeat, and its tenant has had as many as it may."""
-    quota, record = claim.quota, decision.record
+    quota, record = request.quota, decision.record
     if quota is None or quota.lookups is None or record is None or record.owner == owner:
         return decision
     window = quota.window_at(now_ms)
-    whose = digest(_scope(claim, quota), claim.identity.tenant, str(quota.window_ms))
-    memory = claim.quota_memory or QuotaMemory()
+    whose = digest(_scope(request, quota), request.identity.tenant, str(quota.window_ms))
+    memory = request.quota_memory or QuotaMemory()
     if memory.count_lookup(whose, window) <= quota.lookups:
         return decision
-    return _exceeded(claim, "lookups", (window + 1) * quota.window_ms - now_ms)
+    return _exceeded(request, "lookups", (window + 1) * quota.window_ms - now_ms)
 
 
-def _lines(claim: Claim, memory: QuotaMemory, now_ms: int) -> list[_Line]:
+def _lines(request: Request, memory: QuotaMemory, now_ms: int) -> list[_Line]:
     """The limits that a new key is held against, each with its counters; the key's own come first.
 
     A counter that is known to be full is not asked.
     """
-    quota = claim.quota
+    quota = request.quota
     assert quota is not None
-    first = int(claim.identity.due_shard(quota.shards))
+    first = int(request.identity.due_shard(quota.shards))
     shards = [(first + number) % quota.shards for number in range(quota.shards)]
     lines: list[_Line] = []
     for limit, keys in (("new_keys", quota.new_keys), ("active_keys", quota.active_keys)):
@@ -147,7 +147,7 @@ def _lines(claim: Claim, memory: QuotaMemory, now_ms: int) -> list[_Line]:
         for shard in shards:
             share = keys // quota.shards + (shard < keys % quota.shards)
             make = _in_window if limit == "new_keys" else _among_active
-            count = make(claim, quota, share, shard, now_ms)
+            count = make(request, quota, share, shard, now_ms)
             until_ms = memory.full_until_ms(count.name, now_ms)
             if until_ms is None:
                 line.open.append(count)
@@ -157,47 +157,47 @@ def _lines(claim: Claim, memory: QuotaMemory, now_ms: int) -> list[_Line]:
     return lines
 
 
-def _full(claim: Claim, lines: list[_Line], now_ms: int) -> Refusal | None:
+def _full(request: Request, lines: list[_Line], now_ms: int) -> Refusal | None:
     for line in lines:
         if not line.open:
-            return _exceeded(claim, line.limit, min(line.full_until_ms) - now_ms)
+            return _exceeded(request, line.limit, min(line.full_until_ms) - now_ms)
     return None
 
 
-def _in_window(claim: Claim, quota: Quota, share: int, shard: int, now_ms: int) -> Count:
+def _in_window(request: Request, quota: Quota, share: int, shard: int, now_ms: int) -> Count:
     window = quota.window_at(now_ms)
     over_s = -(-(window + 1) * quota.window_ms // 1000)
     parts = ("new", str(quota.window_ms), str(window), str(shard))
     return Count(
-        name=_name(claim, quota, *parts),
-        tenant=claim.identity.tenant,
+        name=_name(request, quota, *parts),
+        tenant=request.identity.tenant,
         limit=share,
         expires_at_s=over_s + _WINDOW_STAYS_S,
     )
 
 
-def _among_active(claim: Claim, quota: Quota, share: int, shard: int, now_ms: int) -> Count:
+def _among_active(request: Request, quota: Quota, share: int, shard: int, now_ms: int) -> Count:
     # As if it were answered now. A bucket's width follows from the retention alone, so that all
     # hosts name the same ones.
-    expires_at_s = claim.expires_at_s(now_ms)
-    width_s = max(1, -(-claim.policy.kept_s // (_BUCKETS * _HOUR_S))) * _HOUR_S
+    expires_at_s = request.expires_at_s(now_ms)
+    width_s = max(1, -(-request.policy.kept_s // (_BUCKETS * _HOUR_S))) * _HOUR_S
     runs_out_at_s = -(-expires_at_s // width_s) * width_s
     return Count(
-        name=_name(claim, quota, "active", str(shard)),
-        tenant=claim.identity.tenant,
+        name=_name(request, quota, "active", str(shard)),
+        tenant=request.identity.tenant,
         limit=share,
         expires_at_s=runs_out_at_s + _RETENTIONS_DIFFER_S,
         runs_out_at_s=runs_out_at_s,
     )
 
 
-def _name(claim: Claim, quota: Quota, *parts: str) -> str:
-    return "quota#" + digest(_scope(claim, quota), claim.identity.tenant, *parts)
+def _name(request: Request, quota: Quota, *parts: str) -> str:
+    return "quota#" + digest(_scope(request, quota), request.identity.tenant, *parts)
 
 
-def _scope(claim: Claim, quota: Quota) -> str:
+def _scope(request: Request, quota: Quota) -> str:
     # No operation has an empty name.
-    return claim.identity.operation if quota.scope == "operation" else ""
+    return request.identity.operation if quota.scope == "operation" else ""
 
 
 def _token(transition: Reserve, number: int) -> str:
@@ -252,6 +252,6 @@ def _frees_at_ms(refused: RefusedCount, now_ms: int) -> int:
     return refused.count.runs_out_at_s * 1000 if frees_at_s is None else frees_at_s * 1000
 
 
-def _exceeded(claim: Claim, limit: str, left_ms: int) -> Refusal:
-    quota_telemetry.exceeded(claim.identity.operation, claim.identity.tenant, limit)
+def _exceeded(request: Request, limit: str, left_ms: int) -> Refusal:
+    quota_telemetry.exceeded(request.identity.operation, request.identity.tenant, limit)
     return Refusal(reason=Reason.QUOTA_EXCEEDED, retry_after_ms=max(RETRY_SOON_MS, left_ms))

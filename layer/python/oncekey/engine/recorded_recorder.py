@@ -129,7 +129,7 @@ class RecordedRecorder(Interruption):
             await retry.save(blob, self._until_the_deadline(), self.clock)
         if isinstance(result, Unserialisable):
             return NotKept("answer-not-storable"), None
-        expires_at_s = self.claim.expires_at_s(self.clock.now_ms()) + KEPT_LONGER_S
+        expires_at_s = self.request.expires_at_s(self.clock.now_ms()) + KEPT_LONGER_S
         stored, kept = place_answer(
             result.stored, self.record, expires_at_s=expires_at_s, has_bucket=self.has_bucket
         )
@@ -183,7 +183,7 @@ def recorded(
 ) -> RecordedRecorder:
     """The recorder of an attempt whose handler has ended with this journal."""
     return RecordedRecorder(
-        claim=recorder.claim,
+        request=recorder.request,
         record=journal.record,
         clock=recorder.clock,
         budget=recorder.budget,

@@ -38,7 +38,7 @@ from oncekey.telemetry.operation_event import tell
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.engine.claim import Claim
+    from oncekey.engine.request import Request
     from oncekey.flow.commands import Result
     from oncekey.record.record import Record
 
@@ -50,7 +50,7 @@ KEPT_LONGER_S = 24 * 3600
 class Recorder:
     """Ends one attempt, whose lease `record` is."""
 
-    claim: Claim
+    request: Request
     record: Record
     clock: Clock
     budget: Budget
@@ -118,7 +118,7 @@ class Recorder:
         return Ran(value=answered.value, record=self.record, expires_at_s=met)
 
     async def _kept(self, text: str) -> StoredAnswer:
-        expires_at_s = self.claim.expires_at_s(self.clock.now_ms()) + KEPT_LONGER_S
+        expires_at_s = self.request.expires_at_s(self.clock.now_ms()) + KEPT_LONGER_S
         stored, blob = place_answer(
             text, self.record, expires_at_s=expires_at_s, has_bucket=self.has_bucket
         )
@@ -160,9 +160,9 @@ class Recorder:
         now_ms = self.clock.now_ms()
         ending = Ending(
             response=stored,
-            response_version=self.claim.response_version,
+            response_version=self.request.response_version,
             completed_at_ms=now_ms,
-            expires_at_s=self.claim.expires_at_s(now_ms),
+            expires_at_s=self.request.expires_at_s(now_ms),
         )
         return Complete(pk=self.record.pk, owner=self.record.owner, ending=ending)
 
@@ -195,8 +195,8 @@ class Recorder:
     def _retry(self, why: str) -> Retry:
         now_ms = self.clock.now_ms()
         if not self._is_half_done:
-            return Retry(reason=why, expires_at_s=self.claim.failure_expires_at_s(now_ms))
-        due = self.claim.due(now_ms + self.claim.settings.reconcile_grace_ms)
+            return Retry(reason=why, expires_at_s=self.request.failure_expires_at_s(now_ms))
+        due = self.request.due(now_ms + self.request.settings.reconcile_grace_ms)
         return Retry(reason=why, expires_at_s=None, due=due)
 
     @property
@@ -207,8 +207,8 @@ class Recorder:
     async def _mark_unknown(self, why: str, *, is_escalated: bool = False) -> None:
         now_ms = self.clock.now_ms()
         telemetry.outcome_unknown(self.record, now_ms, why)
-        tell(self.claim.on_event, "unknown", self.record)
-        due = self.claim.due_after_lease(self.record.lease_until_ms or now_ms)
+        tell(self.request.on_event, "unknown", self.record)
+        due = self.request.due_after_lease(self.record.lease_until_ms or now_ms)
         doubt = Doubt(reason=why, due=due, escalated_at_ms=now_ms if is_escalated else None)
         mark = MarkUnknown(pk=self.record.pk, owner=self.record.owner, doubt=doubt)
         await self._write_if_possible(mark, self.budget)

@@ -31,7 +31,7 @@ from oncekey.telemetry.operation_event import tell
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.engine.claim import Claim
+    from oncekey.engine.request import Request
     from oncekey.flow.retry import Budget
     from oncekey.record.record import Due
 
@@ -51,7 +51,7 @@ _LONGEST_RETRY_AFTER_UNKNOWN_MS = 60_000
 Write = Reserve | Resume | Enqueue | Begin | TimeOut | TakeOver | ExpireLease | Release
 
 
-async def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Decision:
+async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) -> Decision:
     """Reserve the key for `owner`, in one round trip where nothing stands in the way.
 
     When it returns `Held`, the lease is durable and ours, whatever answers were lost on the way.
@@ -61,51 +61,54 @@ async def reserve(claim: Claim, owner: str, budget: Budget, clock: Clock) -> Dec
             still be.
     """
     wait_until_ms = (
-        clock.now_ms() + claim.settings.wait_up_to_ms if claim.settings.in_progress == "wait" else 0
+        clock.now_ms() + request.settings.wait_up_to_ms
+        if request.settings.in_progress == "wait"
+        else 0
     )
     met: Record | None = None
-    is_large = claim.job is not None and claim.job.is_large
-    if claim.is_a_late_retry(clock.now_ms()) or is_large or claim.counts_keys:
+    is_large = request.job is not None and request.job.is_large
+    if request.is_a_late_retry(clock.now_ms()) or is_large or request.counts_keys:
         # What is under the key decides whether it may begin; a reserve would write over it. A
         # large payload is not kept for a repeat, and no repeat locks the counters of new keys.
-        met = await retry.read(claim.pk, budget, clock)
-    decision = decide(met, claim, owner, clock)
+        met = await retry.read(request.pk, budget, clock)
+    decision = decide(met, request, owner, clock)
     polls, is_accepted, takes_over = 0, False, False
     for _ in range(MOST_ROUNDS):
         while (
-            _is_running(decision) and (left_ms := _time_to_wait_ms(claim, wait_until_ms, clock)) > 0
+            _is_running(decision)
+            and (left_ms := _time_to_wait_ms(request, wait_until_ms, clock)) > 0
         ):
             await Pause(min(left_ms, _poll_delay_ms(polls)))
             polls += 1
-            met = await retry.read(claim.pk, budget, clock)
-            decision = decide(met, claim, owner, clock)
+            met = await retry.read(request.pk, budget, clock)
+            decision = decide(met, request, owner, clock)
         if isinstance(decision, Held | Replayed | Refusal):
             break
         if isinstance(decision, Enqueue) and met is not None and is_accepted:
             # It has failed since we accepted it: the queue's next delivery is its retry.
             return running(met, clock.now_ms())
         takes_over = isinstance(decision, TakeOver)
-        reply = await _sent(decision, met, claim, budget, clock)
+        reply = await _sent(decision, met, request, budget, clock)
         if isinstance(reply, Refusal):
             return reply
         is_accepted |= isinstance(reply, Written) and _accepts(decision)
         # What was written is judged like anything else: a lease may have ended while it was sent.
         met = reply.record if isinstance(reply, Refused) else applied(decision, met)
-        decision = decide(met, claim, owner, clock)
+        decision = decide(met, request, owner, clock)
     if isinstance(decision, Held) and takes_over:
-        tell(claim.on_event, "takeover", decision.record)
+        tell(request.on_event, "takeover", decision.record)
     if isinstance(decision, Held | Replayed | Refusal):
         return decision
     return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=SHORTEST_RETRY_AFTER_MS)
 
 
 async def _sent(
-    decision: Write, met: Record | None, claim: Claim, budget: Budget, clock: Clock
+    decision: Write, met: Record | None, request: Request, budget: Budget, clock: Clock
 ) -> Written | Refused | Refusal:
     if isinstance(decision, Enqueue | Reserve) and _accepts(decision):
-        return await accept(decision, met, claim, budget, clock)
-    if isinstance(decision, Reserve) and claim.counts_keys:
-        return await quota_counting.reserve(decision, claim, budget, clock)
+        return await accept(decision, met, request, budget, clock)
+    if isinstance(decision, Reserve) and request.counts_keys:
+        return await quota_counting.reserve(decision, request, budget, clock)
     return await retry.write(decision, budget, clock)
 
 
@@ -145,57 +148,57 @@ def _clamped(duration_ms: int, longest_ms: int) -> int:
     return max(SHORTEST_RETRY_AFTER_MS, min(duration_ms, longest_ms))
 
 
-def decide(record: Record | None, claim: Claim, owner: str, clock: Clock) -> Decision | Write:
-    """What `record` means for `claim`: the last word on it, or the write that comes next."""
+def decide(record: Record | None, request: Request, owner: str, clock: Clock) -> Decision | Write:
+    """What `record` means for `request`: the last word on it, or the write that comes next."""
     now_ms = clock.now_ms()
     if record is None:
-        return _fresh(claim, owner, clock)
+        return _fresh(request, owner, clock)
     verdict = judge(
         record,
         owner=owner,
-        fingerprint=claim.fingerprint,
-        effects=claim.effects,
+        fingerprint=request.fingerprint,
+        effects=request.effects,
         now_ms=now_ms,
-        accepts=claim.accepts,
-        gone_after_ms=claim.settings.gone_after_ms,
+        accepts=request.accepts,
+        gone_after_ms=request.settings.gone_after_ms,
     )
     match verdict:
         case Verdict.EXPIRED:
-            return _fresh(claim, owner, clock, record)
+            return _fresh(request, owner, clock, record)
         case Verdict.GONE:
             return Refusal(reason=Reason.KEY_EXPIRED, record=record)
         case Verdict.OURS:
             # Begun to be accepted anew, and not to be run here.
-            return Held(record) if claim.job is None else requeue(record, claim, now_ms)
+            return Held(record) if request.job is None else requeue(record, request, now_ms)
         case Verdict.KEY_REUSED:
             return Refusal(reason=Reason.KEY_REUSED, record=record)
         case Verdict.REPLAY:
             return Replayed(record)
         case Verdict.RESUME:
-            if claim.job is not None:
-                return reaccept(record, claim, owner, now_ms)
-            return Resume(pk=record.pk, seen=seen(record), lease=lease(claim, owner, now_ms))
+            if request.job is not None:
+                return reaccept(record, request, owner, now_ms)
+            return Resume(pk=record.pk, seen=seen(record), lease=lease(request, owner, now_ms))
         case Verdict.PENDING:
-            if claim.job is None or not record.is_overdue(now_ms):
+            if request.job is None or not record.is_overdue(now_ms):
                 return running(record, now_ms)
             if not record.was_begun:
-                return timed_out(record, claim, now_ms)
+                return timed_out(record, request, now_ms)
             # Its message is lost, or among the dead letters. What may have had an effect is not
             # timed out: it is taken up, put back, and then accepted anew.
-            begun = lease(claim, owner, now_ms)
+            begun = lease(request, owner, now_ms)
             return Begin(pk=record.pk, seen_owner=record.owner, lease=begun)
         case Verdict.RUNNING:
             return running(record, now_ms)
         case Verdict.TAKE_OVER:
             telemetry.lease_expired(record, now_ms)
-            if claim.job is not None:
-                return release_dead(record, claim, now_ms)
+            if request.job is not None:
+                return release_dead(record, request, now_ms)
             return TakeOver(
-                pk=record.pk, seen=seen(record), lease=lease(claim, owner, now_ms), now_ms=now_ms
+                pk=record.pk, seen=seen(record), lease=lease(request, owner, now_ms), now_ms=now_ms
             )
         case Verdict.LEASE_EXPIRED:
             telemetry.lease_expired(record, now_ms)
-            doubt = Doubt(reason="lease-expired", due=_due_of_dead(record, claim, now_ms))
+            doubt = Doubt(reason="lease-expired", due=_due_of_dead(record, request, now_ms))
             return ExpireLease(pk=record.pk, seen=seen(record), now_ms=now_ms, to=doubt)
         case Verdict.UNKNOWN:
             return outcome_unknown(record, now_ms)
@@ -204,41 +207,41 @@ def decide(record: Record | None, claim: Claim, owner: str, clock: Clock) -> Dec
 
 
 def _fresh(
-    claim: Claim, owner: str, clock: Clock, expired: Record | None = None
+    request: Request, owner: str, clock: Clock, expired: Record | None = None
 ) -> Reserve | Refusal:
     now_ms = clock.now_ms()
-    if claim.is_too_old_to_begin(now_ms, expired):
+    if request.is_too_old_to_begin(now_ms, expired):
         return Refusal(reason=Reason.TOO_OLD)
-    record = claim.new_record(operation_id=clock.new_operation_id(), owner=owner, now_ms=now_ms)
+    record = request.new_record(operation_id=clock.new_operation_id(), owner=owner, now_ms=now_ms)
     return Reserve(record=record, now_ms=now_ms)
 
 
-def lease(claim: Claim, owner: str, now_ms: int) -> Lease:
+def lease(request: Request, owner: str, now_ms: int) -> Lease:
     """The lease of an attempt by `owner` that begins now."""
-    until_ms = claim.lease_until_ms(now_ms)
+    until_ms = request.lease_until_ms(now_ms)
     return Lease(
         owner=owner,
         until_ms=until_ms,
-        due=claim.due_after_lease(until_ms),
-        effects=claim.effects,
-        policy=claim.policy,
+        due=request.due_after_lease(until_ms),
+        effects=request.effects,
+        policy=request.policy,
     )
 
 
-def _due_of_dead(record: Record, claim: Claim, now_ms: int) -> Due:
+def _due_of_dead(record: Record, request: Request, now_ms: int) -> Due:
     # A call that the dead owner sent may arrive until the grace has passed; nobody need look
     # before.
     lease_until_ms = record.lease_until_ms if record.lease_until_ms is not None else now_ms
-    return claim.due(max(now_ms, lease_until_ms + claim.settings.reconcile_grace_ms))
+    return request.due(max(now_ms, lease_until_ms + request.settings.reconcile_grace_ms))
 
 
 def _is_running(decision: Decision | Write) -> bool:
     return isinstance(decision, Refusal) and decision.reason is Reason.RUNNING
 
 
-def _time_to_wait_ms(claim: Claim, wait_until_ms: int, clock: Clock) -> int:
+def _time_to_wait_ms(request: Request, wait_until_ms: int, clock: Clock) -> int:
     # Whoever has waited must still have time to answer.
-    return min(wait_until_ms, claim.deadline_ms - ANSWER_MARGIN_MS) - clock.now_ms()
+    return min(wait_until_ms, request.deadline_ms - ANSWER_MARGIN_MS) - clock.now_ms()
 
 
 def _poll_delay_ms(polls: int) -> int:

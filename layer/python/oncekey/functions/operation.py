@@ -13,8 +13,8 @@ from oncekey.effects.operation import Operation
 from oncekey.effects.raised import is_stop, leaves
 from oncekey.encoding.our_refusal import is_our_refusal
 from oncekey.encoding.results import decode, encode
-from oncekey.engine.claim import Claim, deadline_ms, remaining_ms
 from oncekey.engine.execution import enclosing_deadline_ms, protected, unprotected
+from oncekey.engine.request import Request, deadline_ms, remaining_ms
 from oncekey.errors import (
     CallNotAnswered,
     CallUnfinished,
@@ -137,7 +137,7 @@ class FunctionOperation:
             )
         else:
             outcome = await protected(
-                self._claim(call),
+                self._keyed_request(call),
                 self.find_store(),
                 self.clock,
                 is_not_executed=self.is_not_executed,
@@ -157,14 +157,14 @@ class FunctionOperation:
     def _settings(self) -> Settings:
         return defaults.settings(self.given_settings)
 
-    def _claim(self, call: Call) -> Claim:
+    def _keyed_request(self, call: Call) -> Request:
         settings = self._settings()
         identity = Identity(
             tenant=self._tenant(call), operation=self.name, key=self.key(call.args, call.kwargs)
         )
         selected = None if self.select is None else self.select(*call.args, **call.kwargs)
         fingerprint = selected_fingerprint(selected, self._fingerprint_secrets())
-        return Claim(
+        return Request(
             identity=identity,
             fingerprint=fingerprint.current,
             accepts=fingerprint.accepts,

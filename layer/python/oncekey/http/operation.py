@@ -25,9 +25,9 @@ from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
-    from oncekey.engine.claim import Claim
     from oncekey.engine.engine import Reserving
     from oncekey.engine.job import JobMessage
+    from oncekey.engine.request import Request
     from oncekey.flow.commands import Result
     from oncekey.http.answer import Answer
     from oncekey.http.event import HttpRequest
@@ -68,12 +68,12 @@ class HttpOperation:
             if not policy.needs_key(request):
                 return await self._unprotected(request, caller, context)
             settings, store = self._settings(), self.find_store()
-            claim = policy.claim(request, caller, context, settings, self.clock)
+            keyed = policy.keyed_request(request, caller, context, settings, self.clock)
             if policy.is_queued:
-                claim = replace(claim, job=self._job(event, request, caller, store))
+                keyed = replace(keyed, job=self._job(event, request, caller, store))
             if policy.completes_abandoned:
                 sender = policy.unnamed(caller, event)
-                claim = replace(claim, request=kept_request(event, policy.name, sender))
+                keyed = replace(keyed, stored_event=kept_request(event, policy.name, sender))
         except RequestRefused as error:
             return refused(
                 error.code,
@@ -83,7 +83,7 @@ class HttpOperation:
                 detail=error.detail,
                 retry_after_ms=error.retry_after_ms,
             )
-        outcome = await self._protected(claim, request, store)
+        outcome = await self._protected(keyed, request, store)
         return answer_to(outcome, request, policy, settings)
 
     async def work(self, message: JobMessage, context: Any) -> Outcome:
@@ -94,13 +94,13 @@ class HttpOperation:
         """
         request = read_request(message.event)
         caller = self.policy.sender(message.event, request)
-        claim = self.policy.claim(
+        keyed = self.policy.keyed_request(
             request, caller, context, self._settings(), self.clock, is_accepted=True
         )
-        if claim.pk != message.pk:
+        if keyed.pk != message.pk:
             detail = "Key, tenant or principal are not those that it was accepted for."
             raise RequestRefused("request-invalid", detail)
-        return await self._protected(claim, request, self.find_store(), partial(begin, message))
+        return await self._protected(keyed, request, self.find_store(), partial(begin, message))
 
     def find_store(self) -> Store:
         """The store that was given, or else the one that the environment names.
@@ -115,14 +115,14 @@ class HttpOperation:
 
     async def _protected(
         self,
-        claim: Claim,
+        keyed: Request,
         request: HttpRequest,
         store: Store,
         reserving: Reserving = reserve,
     ) -> Outcome:
-        policy, base = self.policy, claim.settings.problem_base
+        policy, base = self.policy, keyed.settings.problem_base
         return await protected(
-            claim,
+            keyed,
             store,
             self.clock,
             is_not_executed=policy.is_not_executed,

@@ -1,12 +1,12 @@
-"""The options of one protected HTTP operation, and the claim that a request makes under them."""
+"""The options of one protected HTTP operation, and the request under its key that they make."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.engine.claim import Claim, deadline_ms
 from oncekey.engine.kept_event import kept_event, sender_of
+from oncekey.engine.request import Request, deadline_ms
 from oncekey.errors import RequestRefused, StoreError
 from oncekey.http.answer import stored_form
 from oncekey.http.event import request_context
@@ -118,7 +118,7 @@ class HttpPolicy:
             return self.caller(request)
         return Caller(tenant=noted[0], principal=noted[1] if self.principal else "")
 
-    def claim(
+    def keyed_request(
         self,
         request: HttpRequest,
         caller: Caller,
@@ -127,7 +127,7 @@ class HttpPolicy:
         clock: Clock,
         *,
         is_accepted: bool = False,
-    ) -> Claim:
+    ) -> Request:
         """What `request` of `caller` asks for, as the engine needs it.
 
         `is_accepted`: its record holds the request to what it was, and it was not too old.
@@ -145,7 +145,7 @@ class HttpPolicy:
                 request.header_lines(HEADER), 1 if is_accepted else self.min_key_length
             ),
         )
-        claim = Claim(
+        keyed = Request(
             identity=identity,
             fingerprint="",
             effects=self.effects,
@@ -160,10 +160,10 @@ class HttpPolicy:
             timed_out=self._timed_out(request, settings) if self.is_queued else None,
         )
         if is_accepted:
-            return claim
+            return keyed
         fingerprint = fingerprints(request, self.select, self._secrets(), self.left_out)
         return replace(
-            claim,
+            keyed,
             fingerprint=fingerprint.current,
             accepts=fingerprint.accepts,
             quota=self.quota,

@@ -14,7 +14,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from oncekey.clock import SystemClock
-from oncekey.engine.claim import remaining_ms
+from oncekey.engine.request import remaining_ms
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.outbox.relay_order import in_order
 from oncekey.outbox.relay_turn import Turn

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey.clock import SystemClock
-from oncekey.engine.claim import remaining_ms
+from oncekey.engine.request import remaining_ms
 from oncekey.errors import (
     ConfigurationError,
     InProgress,

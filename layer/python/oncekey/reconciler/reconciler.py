@@ -17,7 +17,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from oncekey.clock import SystemClock
-from oncekey.engine.claim import remaining_ms
+from oncekey.engine.request import remaining_ms
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.flow.driver import drive
 from oncekey.outbox.sweep import OutboxSweep

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.bare_run import BareRun
-from oncekey.engine.claim import deadline_ms
+from oncekey.engine.request import deadline_ms
 from oncekey.engine.reservation import ANSWER_MARGIN_MS
 from oncekey.errors import ConfigurationError, RequestRefused, StoreError, TransactionInvalid
 from oncekey.flow.driver import drive

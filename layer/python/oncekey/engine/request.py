@@ -1,4 +1,4 @@
-"""A request's claim to run: who asks, for what, under which settings, and until when."""
+"""A request under its key: who asks, for what, under which settings, and until when."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _A_MOMENT_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class Request:
     """Everything that the engine needs to know of one request.
 
     `deadline_ms` is when this invocation is killed.
@@ -45,10 +45,10 @@ class Claim:
     # When the client first sent the request, if it says so.
     first_sent_ms: int | None = None
     stores_raw_key: bool = True
-    # What is left for a worker; None where the request is carried out by whoever claims it.
+    # What is left for a worker; None where the request is carried out at once.
     job: Job | None = None
     # The event, where the operation is to be completed without its client.
-    request: str | bytes | None = field(default=None, repr=False)
+    stored_event: str | bytes | None = field(default=None, repr=False)
     # The stored answer to an accepted request that no worker begins in time.
     timed_out: str | None = field(default=None, repr=False)
     # Whether the caller can be told where to ask after the operation.
@@ -148,7 +148,7 @@ class Claim:
             attempt=1,
             effects=self.effects,
             created_at_ms=now_ms,
-            request=self.request,
+            request=self.stored_event,
             request_digest=None if self.job is None else self.job.request_digest,
             policy=self.policy,
             lease_until_ms=until_ms,

@@ -1,4 +1,4 @@
-"""A claim to run: until when its lease lasts, and when somebody must look."""
+"""A request under its key: until when its lease lasts, and when somebody must look."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oncekey import idempotent, single_tenant
-from oncekey.engine.claim import Claim, remaining_ms
+from oncekey.engine.request import Request, remaining_ms
 from oncekey.record.identity import Identity
 from oncekey.record.policy import Encoding, Policy
 from oncekey.record.record import Due, Effects, Record, Status
@@ -22,7 +22,7 @@ IDENTITY = Identity(tenant="tenant-1", operation="POST /payments", key="k" * 16,
 SETTINGS = Settings(
     lease_margin_ms=5_000, reconcile_grace_ms=60_000, retention_s=3_600, due_shards=16
 )
-CLAIM = Claim(
+REQUEST = Request(
     identity=IDENTITY,
     fingerprint="f1:asked",
     effects=Effects.UNRECORDED,
@@ -44,20 +44,22 @@ class Context:
 
 def test_a_lease_is_the_deadline_and_the_margin() -> None:
     """A lease never ends before the Lambda's own deadline and the clocks' difference."""
-    assert CLAIM.lease_until_ms(NOW_MS) == NOW_MS + 30_000 + 5_000
+    assert REQUEST.lease_until_ms(NOW_MS) == NOW_MS + 30_000 + 5_000
 
 
 @pytest.mark.parametrize(("longest_ms", "lasts_ms"), [(10_000, 10_000), (35_001, 35_000)])
 def test_a_longest_lease_shortens_it_only(longest_ms: int, lasts_ms: int) -> None:
     """`max_lease_ms` counts from now, and lengthens nothing."""
-    claim = replace(CLAIM, settings=replace(SETTINGS, max_lease_ms=longest_ms))
+    request = replace(REQUEST, settings=replace(SETTINGS, max_lease_ms=longest_ms))
 
-    assert claim.lease_until_ms(NOW_MS) == NOW_MS + lasts_ms
+    assert request.lease_until_ms(NOW_MS) == NOW_MS + lasts_ms
 
 
 def test_somebody_looks_after_the_lease_and_the_grace() -> None:
     """A call of a dead owner may arrive until the grace is over; nobody looks before that."""
-    assert CLAIM.due_after_lease(NOW_MS) == Due(shard=IDENTITY.due_shard(16), at_ms=NOW_MS + 60_000)
+    assert REQUEST.due_after_lease(NOW_MS) == Due(
+        shard=IDENTITY.due_shard(16), at_ms=NOW_MS + 60_000
+    )
 
 
 @pytest.mark.fault("K6.7")
@@ -67,10 +69,10 @@ def test_an_expiry_is_counted_in_seconds_from_now_and_rounded_up() -> None:
     Red when the time of the completion is rounded down.
     """
     now_ms = 1_700_000_000_000
-    assert CLAIM.expires_at_s(now_ms) == 1_700_000_000 + 3_600
-    assert CLAIM.expires_at_s(now_ms + 1) == 1_700_000_001 + 3_600
-    assert CLAIM.expires_at_s(now_ms + 999) == 1_700_000_001 + 3_600
-    assert CLAIM.expires_at_s(now_ms + 86_400_000) == 1_700_000_000 + 3_600 + 86_400
+    assert REQUEST.expires_at_s(now_ms) == 1_700_000_000 + 3_600
+    assert REQUEST.expires_at_s(now_ms + 1) == 1_700_000_001 + 3_600
+    assert REQUEST.expires_at_s(now_ms + 999) == 1_700_000_001 + 3_600
+    assert REQUEST.expires_at_s(now_ms + 86_400_000) == 1_700_000_000 + 3_600 + 86_400
 
 
 @pytest.mark.case(3)
@@ -79,7 +81,7 @@ def test_a_new_record_has_a_lease_and_no_expiry() -> None:
 
     Red when `new_record` leaves out the lease, or gives it an expiry.
     """
-    record = CLAIM.new_record(operation_id="id-1", owner="owner-1", now_ms=NOW_MS)
+    record = REQUEST.new_record(operation_id="id-1", owner="owner-1", now_ms=NOW_MS)
 
     assert record == Record(
         pk=IDENTITY.partition_key(),
