@@ -33,7 +33,7 @@ def undecorated(event, context):
     return "ran"
 
 assert undecorated({}, None) == "ran"
-heavy = ("boto3", "botocore", "pydantic", "aws_lambda_powertools")
+heavy = ("boto3", "botocore", "pydantic", "aws_lambda_powertools", "asyncio")
 print([name for name in heavy if name in sys.modules])
 event = {
     "rawPath": "/payments",

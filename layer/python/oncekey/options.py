@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from oncekey import tenants
 from oncekey.effects.handlers import is_coroutine_function
-from oncekey.effects.raised import EXITS
+from oncekey.effects.raised import exits
 from oncekey.errors import ConfigurationError
 from oncekey.record.record import Effects
 from oncekey.settings import MAX_KEY_LENGTH, settings_from
@@ -38,10 +38,10 @@ def predicate(
     """
     if isinstance(rule, type | tuple):
         kinds = rule if isinstance(rule, tuple) else (rule,)
-        of_exits = tuple(kind for kind in kinds if issubclass(kind, EXITS))
-        return lambda error: isinstance(error, of_exits if isinstance(error, EXITS) else kinds)
+        of_exits = tuple(kind for kind in kinds if issubclass(kind, exits()))
+        return lambda error: isinstance(error, of_exits if isinstance(error, exits()) else kinds)
 
-    return lambda error: not isinstance(error, EXITS) and _verdict(operation, rule, error)
+    return lambda error: not isinstance(error, exits()) and _verdict(operation, rule, error)
 
 
 def _verdict(operation: str, rule: Callable[[BaseException], bool], error: BaseException) -> bool:

@@ -9,7 +9,6 @@ from oncekey.effects.outbox import Outbox, Source
 from oncekey.effects.recorded_work import RecordedWork
 from oncekey.effects.transaction import Transaction
 from oncekey.flow.driver import drive, never
-from oncekey.flow.driver_async import drive_async
 from oncekey.store.late import LateStore
 
 if TYPE_CHECKING:
@@ -33,6 +32,9 @@ def bind_effects(
         return drive(flow, store=late, clock=clock)
 
     async def driven_async(flow: Flow[Any]) -> Any:
+        # Only coroutines need asyncio, which takes a fifth of all imports.
+        from oncekey.flow.driver_async import drive_async  # noqa: PLC0415
+
         return await drive_async(
             flow, store=late, clock=clock, invocation=never_async, has_begun=True
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import sys
 from typing import TYPE_CHECKING
 
 from oncekey.errors import Final, RunStopped
@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # They end the process, the coroutine or the generator, and do not tell what was done.
-EXITS = (KeyboardInterrupt, SystemExit, asyncio.CancelledError, GeneratorExit)
+_EXITS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+def exits() -> tuple[type[BaseException], ...]:
+    """The exits, and asyncio's cancellation once somebody has loaded asyncio."""
+    cancelled = getattr(sys.modules.get("asyncio.exceptions"), "CancelledError", None)
+    return _EXITS if cancelled is None else (*_EXITS[:2], cancelled, *_EXITS[2:])
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
@@ -44,7 +50,7 @@ def final_in(error: BaseException) -> Final | None:
 
 def is_exit(error: BaseException) -> bool:
     """Whether an exit or a cancellation is in `error`."""
-    return any(isinstance(each, EXITS) for each in leaves(error))
+    return any(isinstance(each, exits()) for each in leaves(error))
 
 
 def is_stop(error: BaseException) -> bool:
@@ -83,8 +89,8 @@ def _ending_all(error: BaseException) -> list[BaseException]:
 
 def _rank(error: BaseException) -> int:
     # First the exits of the process, then those of a task, then other types.
-    kinds = [isinstance(error, kind) for kind in EXITS]
-    return kinds.index(True) if any(kinds) else len(EXITS)
+    kinds = [isinstance(error, kind) for kind in exits()]
+    return kinds.index(True) if any(kinds) else len(kinds)
 
 
 def _says(final: Final) -> tuple[object, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -160,6 +159,8 @@ class RecordedWork:
     async def _step_async(
         self, name: str, function: Callable[[], Awaitable[Any]], *, is_idempotent: bool
     ) -> Any:
+        import asyncio  # noqa: PLC0415 -- coroutines alone need it
+
         try:
             begins = self.run.begin(name, is_idempotent=is_idempotent)
             found: Found | None = await self.drive_async(begins)

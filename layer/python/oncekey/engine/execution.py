@@ -19,7 +19,6 @@ from oncekey.engine.engine import attempt, run_bare
 from oncekey.engine.request import remaining_ms
 from oncekey.engine.reservation import reserve
 from oncekey.flow.driver import drive
-from oncekey.flow.driver_async import drive_async
 from oncekey.quotas.memory import memory_of
 from oncekey.record.outcome import Failed, Outcome, Reason, Refusal
 from oncekey.settings import DEFAULT_LEASE_MS, STORE_TIMEOUT_MS
@@ -70,6 +69,9 @@ async def run_async(
     clock: Clock,
 ) -> Any:
     """The same for a coroutine function; calls of the store leave the event loop free."""
+    # Only coroutines need asyncio, which takes a fifth of all imports.
+    from oncekey.flow.driver_async import drive_async  # noqa: PLC0415
+
     late: Any = LateStore(store)
 
     async def invocation(command: Invoke) -> Result:
