@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -53,6 +54,13 @@ def made_up_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+
+
+@pytest.fixture
+def garbage_collected() -> Iterator[None]:
+    """What a test leaves behind is collected under its own filter of warnings, and no other's."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from oncekey import Operation
 
 # An exception between making a flow and driving it leaves a coroutine that nobody awaits.
-pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
+    pytest.mark.usefixtures("garbage_collected"),
+]
 
 
 @pytest.mark.fault("K2.1")

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # An exception between making a flow and driving it leaves a coroutine that nobody awaits.
-pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
+    pytest.mark.usefixtures("garbage_collected"),
+]
 
 EFFECTS = [effects.value for effects in Effects]
 EXITS = [KeyboardInterrupt, SystemExit]

@@ -124,7 +124,10 @@ LEAST_RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", with_largest_in_proof(SCENARIOS, "repeatable-outlives-its-lease"))
+@pytest.mark.parametrize(
+    "name",
+    with_largest_in_proof(SCENARIOS, "repeatable-outlives-its-lease", "two-callers-two-faults"),
+)
 def test_every_interleaving_is_safe_and_answered_at_last(
     name: str, record_property: Callable[[str, object], None]
 ) -> None:

@@ -210,6 +210,7 @@ def test_a_person_who_is_told_without_the_mark_is_found(monkeypatch: pytest.Monk
         ends(Told, LATE_OWNER)
 
 
+@pytest.mark.proof
 @pytest.mark.usefixtures("nobody_can_be_asked")
 def test_nobody_is_told_twice_in_a_day_whatever_happens_to_a_reconciler() -> None:
     """The mark comes first, then the message: killed or unanswered anywhere, two reconcilers that

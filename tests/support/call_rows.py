@@ -180,7 +180,7 @@ ROWS = [
     Row(("DynamoDBStore.commit",), committed),
     doing("DynamoDBStore.read", lambda world: world.store.read(PK), got(PK)),
     doing("DynamoDBStore.counter", lambda world: world.store.counter("q1#c"), got("q1#c")),
-    Row(("DynamoDBStore.keep",), kept),
+    Row(("DynamoDBStore.save",), kept),
     Row(("DynamoDBStore.fetch",), fetched),
     doing("DynamoDBStore.due", lambda world: world.store.due("3", NOW), ("Query", QUERY)),
     doing(

@@ -100,6 +100,7 @@ def test_two_unknown_refunds_are_settled_by_two_ways(protected: Ended) -> None:
     assert re.findall(r"← (\d\d\d)", by_question) == ["201", "201"]
 
 
+@pytest.mark.proof
 def test_unprotected_breaks(unprotected: Ended) -> None:
     """Without protection the demo ends with status 1, for money that the provider has moved."""
     assert unprotected.status == 1
