@@ -119,6 +119,7 @@ def test_unprotected_breaks(unprotected: Ended) -> None:
     ("number", "kind"),
     [(2, CHARGE), (3, REFUND), (4, CHARGE), (6, CHARGE), (7, REFUND), (8, REFUND), (9, REFUND)],
 )
+@pytest.mark.proof
 def test_unprotected_names_the_double_payments(unprotected: Ended, number: int, kind: str) -> None:
     """Each double charge and refund is in the list of broken promises, with its scene."""
     listed = text(unprotected).rpartition("promises were broken")[2]
@@ -127,12 +128,14 @@ def test_unprotected_names_the_double_payments(unprotected: Ended, number: int, 
     )
 
 
+@pytest.mark.proof
 def test_unprotected_plays_to_its_end(unprotected: Ended) -> None:
     """Without protection every scene is played, and nothing moves after the end of its scene."""
     assert "the scene can be played to its end" not in text(unprotected)
     assert NOTHING_LATE not in text(unprotected)
 
 
+@pytest.mark.proof
 def test_terminal_output(unprotected: Ended) -> None:
     """On a terminal there is colour, and a countdown that ends."""
     assert f"{ESCAPE}[1m" in unprotected.output
@@ -140,12 +143,14 @@ def test_terminal_output(unprotected: Ended) -> None:
     assert "waiting until the dead requests' leases end: done" in text(unprotected)
 
 
+@pytest.mark.proof
 def test_width(protected: Ended, unprotected: Ended) -> None:
     """No line is longer than 100 columns."""
     for ended in (protected, unprotected):
         assert [line for line in text(ended).splitlines() if len(line) > 100] == []
 
 
+@pytest.mark.proof
 def test_nothing_is_left_behind(protected: Ended, unprotected: Ended) -> None:
     """Every process that a demo has started is gone when it ends, killed ones included."""
     for ended in (protected, unprotected):
