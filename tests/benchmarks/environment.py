@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from tests.benchmarks.cases import TABLE
+from tests.benchmarks.cases import OUTBOX, TABLE
 
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
@@ -34,6 +34,7 @@ ENVIRONMENT = {
     "_X_AMZN_TRACE_ID": "Root=1-6748a1f0-5e1b4b3a7c2d4e6f8091a2b3;Sampled=0",
     # What the function's author sets.
     "ONCEKEY_TABLE": TABLE,
+    "ONCEKEY_OUTBOX_TABLE": OUTBOX,
     "POWERTOOLS_SERVICE_NAME": "payments",
     # This machine's files and metadata service stay out of it.
     "AWS_EC2_METADATA_DISABLED": "true",

@@ -19,17 +19,8 @@ if TYPE_CHECKING:
     import cProfile
     from collections.abc import Mapping, Sequence
 
-    from tests.benchmarks.contenders import Handler
-    from tests.benchmarks.recording import Call
-    from tests.benchmarks.transport import Player
-
-
-@dataclass(frozen=True)
-class Bout:
-    """One contender in one case: its handler, and the calls that it plays."""
-
-    handler: Handler
-    calls: Sequence[Call]
+    from tests.benchmarks.bouts import Bout
+    from tests.benchmarks.transport import Source
 
 
 @dataclass(frozen=True)
@@ -48,7 +39,7 @@ class Times:
         return median(ratios), low, high
 
 
-def measured(bouts: Mapping[str, Bout], player: Player, rounds: int) -> Times:
+def measured(bouts: Mapping[str, Bout], source: Source, rounds: int) -> Times:
     """The times of `rounds` rounds, after one that is not counted."""
     names = list(bouts)
     cpu: dict[str, list[float]] = {name: [] for name in names}
@@ -59,20 +50,21 @@ def measured(bouts: Mapping[str, Bout], player: Player, rounds: int) -> Times:
     for number in range(rounds + 1):
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
-            cpu_us, wall_us = timed(bouts[name], player)
+            cpu_us, wall_us = timed(bouts[name], source)
             if number:
                 cpu[name].append(cpu_us)
                 wall[name].append(wall_us)
+    gc.unfreeze()
     return Times(cpu, wall)
 
 
 def timed(
-    bout: Bout, player: Player, profiler: cProfile.Profile | None = None
+    bout: Bout, source: Source, profiler: cProfile.Profile | None = None
 ) -> tuple[float, float]:
     """Microseconds of CPU and wall a call, over one block of the bout's calls."""
     handler, context = bout.handler, Context()
     events = [call.event for call in bout.calls]
-    player.put_in([reply for call in bout.calls for reply in call.replies])
+    source.put_in([reply for call in bout.calls for reply in call.replies])
     gc.collect()
     if profiler is not None:
         profiler.enable()
@@ -82,5 +74,5 @@ def timed(
     cpu, wall = time.process_time_ns() - cpu, time.perf_counter_ns() - wall
     if profiler is not None:
         profiler.disable()
-    assert player.is_played()
+    assert source.is_played()
     return cpu / len(events) / 1000, wall / len(events) / 1000

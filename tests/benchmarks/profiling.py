@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 from tests.benchmarks.measuring import timed
 
 if TYPE_CHECKING:
-    from tests.benchmarks.measuring import Bout
-    from tests.benchmarks.transport import Player
+    from tests.benchmarks.bouts import Bout
+    from tests.benchmarks.transport import Source
 
 _BLOCKS = 25
 _PACKAGES = ("oncekey", "botocore", "boto3", "urllib3", "tests")
 
 
-def profile(bout: Bout, player: Player, functions: int = 45) -> str:
+def profile(bout: Bout, source: Source, functions: int = 45) -> str:
     """The functions with most own time, and the own time of each package, a call."""
-    timed(bout, player)
+    timed(bout, source)
     profiler = cProfile.Profile()
     for _ in range(_BLOCKS):
-        timed(bout, player, profiler)
+        timed(bout, source, profiler)
     text = io.StringIO()
     stats = pstats.Stats(profiler, stream=text)
     stats.sort_stats("tottime").print_stats(functions)

@@ -5,18 +5,22 @@ A process of its own does it: moto stays in the clients of the process that load
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
-from tests.benchmarks import contenders
-from tests.benchmarks.cases import TABLE, Case, Context
+from tests.benchmarks import contenders, units
+from tests.benchmarks.cases import OUTBOX, PAYMENTS, TABLE, Case, Context
 from tests.benchmarks.environment import use_environment
 from tests.benchmarks.transport import Player, Reply, Request, request_of, sending_by
+from tests.benchmarks.units import Units
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
@@ -25,51 +29,56 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a handler, with what it sends and what is answered."""
+    """One call of a handler: what it sends, what is answered, and what that costs."""
 
     event: Event
     requests: tuple[Request, ...]
     replies: tuple[Reply, ...]
+    units: Units
+
+    @property
+    def sent_bytes(self) -> int:
+        """The bytes of its requests."""
+        return sum(request.sent_bytes for request in self.requests)
+
+    @property
+    def received_bytes(self) -> int:
+        """The bytes of the replies."""
+        return sum(reply.received_bytes() for reply in self.replies)
 
 
-@dataclass(frozen=True, slots=True)
-class Tape:
-    """The recorded calls of one contender in one case."""
-
-    contender: str
-    calls: tuple[Call, ...]
+Tapes = dict[tuple[str, str], tuple[Call, ...]]
 
 
-def recorded(cases: Sequence[Case], count: int) -> dict[tuple[str, str], Tape]:
-    """The tapes of `count` calls by the names of case and contender."""
-    names = ("oncekey", "powertools")
+def recorded(cases: Sequence[Case], count: int) -> Tapes:
+    """`count` calls of each library in each case, by the names of both."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context, initializer=use_environment) as process:
         jobs = {
-            (case.name, name): process.submit(_record, case, name, count)
+            (case.name, name): process.submit(record, case, name, count)
             for case in cases
-            for name in names
+            for name in ("oncekey", "powertools")
         }
         return {names: job.result() for names, job in jobs.items()}
 
 
-def _record(case: Case, contender: str, count: int) -> Tape:
+def record(case: Case, contender: str, count: int) -> tuple[Call, ...]:
+    """The calls of one contender in one case."""
     from moto.dynamodb.models import dynamodb_backends
 
     dynamodb_backends.reset()
-    moto = _Moto()
+    moto = Moto()
     calls: list[Call] = []
     nested: list[Event] = []
 
-    def work(event: Event) -> dict[str, Any]:
+    def on_run(event: Event) -> None:
         # The second call begins while the first one runs.
         if nested:
             calls.append(moto.call(handler, nested.pop()))
-        return case.work(event)
 
     with sending_by(moto.send):
-        _create_table(contender)
-        handler = getattr(contenders, contender)(case, work)
+        moto.create_tables("pk" if contender == "oncekey" else "id")
+        handler = getattr(contenders, contender)(case, on_run)
         for event in case.events(count):
             if case.before == "running":
                 nested.append(event)
@@ -77,33 +86,48 @@ def _record(case: Case, contender: str, count: int) -> Tape:
                 handler(event, Context())
             if case.before != "running":
                 calls.append(moto.call(handler, event))
-    return Tape(contender, tuple(calls))
+    return tuple(calls)
 
 
-def _create_table(contender: str) -> None:
-    import boto3
-
-    from infra.service_resources import IDEMPOTENCY
-    from oncekey_local.store.tables import create_table_request
-
-    request = create_table_request(TABLE, IDEMPOTENCY)
-    if contender == "powertools":
-        key = {"AttributeName": "id"}
-        request = {
-            "TableName": TABLE,
-            "BillingMode": "PAY_PER_REQUEST",
-            "KeySchema": [{**key, "KeyType": "HASH"}],
-            "AttributeDefinitions": [{**key, "AttributeType": "S"}],
-        }
-    boto3.client("dynamodb").create_table(**request)
-
-
-class _Moto:
-    """Answers requests by moto, and notes both."""
+class Moto:
+    """Answers requests by moto, and notes both and, for the first call, what they cost."""
 
     def __init__(self) -> None:
         self._player = Player()
         self._exchanges: list[tuple[Request, Reply]] = []
+        self._units: Units | None = None
+        self._keys = {OUTBOX: "id", PAYMENTS: "pk"}
+        self._client: Any = None
+
+    def create_tables(self, key: str) -> None:
+        """The idempotency table with this key, and the tables of the work."""
+        import boto3
+
+        from infra.service_resources import IDEMPOTENCY
+        from oncekey_local.store.tables import create_table_request
+
+        self._client = boto3.client("dynamodb")
+        self._keys[TABLE] = key
+        for table, name in self._keys.items():
+            request = {
+                "TableName": table,
+                "BillingMode": "PAY_PER_REQUEST",
+                "KeySchema": [{"AttributeName": name, "KeyType": "HASH"}],
+                "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"}],
+            }
+            if table == TABLE and key == "pk":
+                request = create_table_request(TABLE, IDEMPOTENCY)
+            self._client.create_table(**request)
+
+    def call(self, handler: Callable[[Event, Any], Any], event: Event) -> Call:
+        """One call of `handler`, with all that it exchanges."""
+        self._exchanges = []
+        is_first = self._units is None
+        with sending_by(self._send_and_price if is_first else self.send):
+            handler(event, Context())
+        requests, replies = zip(*self._exchanges, strict=True)
+        assert self._units is not None
+        return Call(event, requests, replies, self._units)
 
     def send(self, prepared: AWSPreparedRequest) -> AWSResponse:
         """In place of `URLLib3Session.send`."""
@@ -117,9 +141,38 @@ class _Moto:
         self._player.put_in([reply])
         return self._player.send(prepared)
 
-    def call(self, handler: contenders.Handler, event: Event) -> Call:
-        """One call of `handler`, with all that it exchanges."""
-        self._exchanges = []
-        handler(event, Context())
-        requests, replies = zip(*self._exchanges, strict=True)
-        return Call(event, requests, replies)
+    def _send_and_price(self, prepared: AWSPreparedRequest) -> AWSResponse:
+        operation, keys = _touched(request_of(prepared), self._keys)
+        before = [self._item(table, key) for table, key in keys]
+        answer = self.send(prepared)
+        after = [self._item(table, key) for table, key in keys]
+        times = 2 if operation == "TransactWriteItems" else 1
+        costs = [
+            units.read(old) if operation == "GetItem" else units.written(old, new, times=times)
+            for old, new in zip(before, after, strict=True)
+        ]
+        self._units = reduce(add, costs, self._units or Units())
+        return answer
+
+    def _item(self, table: str, key: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        with sending_by(self.send):
+            answer = self._client.get_item(TableName=table, Key=key)
+        # Looking is no part of the call.
+        self._exchanges.pop()
+        item: Mapping[str, Any] | None = answer.get("Item")
+        return item
+
+
+def _touched(
+    request: Request, keys: Mapping[str, str]
+) -> tuple[str, list[tuple[str, Mapping[str, Any]]]]:
+    """The operation, and the table and the key of each item that it reads or writes."""
+    asked = json.loads(request.body)
+    each_one = [asked]
+    if request.operation == "TransactWriteItems":
+        each_one = [next(iter(each.values())) for each in asked["TransactItems"]]
+    touched: list[tuple[str, Mapping[str, Any]]] = []
+    for each in each_one:
+        name = keys[each["TableName"]]
+        touched.append((each["TableName"], {name: (each.get("Key") or each["Item"])[name]}))
+    return request.operation, touched

@@ -10,7 +10,7 @@ import contextlib
 import threading
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from botocore.awsrequest import AWSResponse
 from botocore.httpsession import URLLib3Session
@@ -54,6 +54,16 @@ class Reply:
         """The bytes of the answer on the wire."""
         lines = sum(len(name) + len(value) + 4 for name, value in self.headers().items())
         return len(f"HTTP/1.1 {self.status} OK\r\n") + lines + 2 + len(self.body)
+
+
+class Source(Protocol):
+    """Where replies come from, in the order in which they were put in."""
+
+    def put_in(self, replies: Iterable[Reply], /) -> None:
+        """The next replies. What was left of the last ones is forgotten."""
+
+    def is_played(self) -> bool:
+        """Whether every reply was asked for."""
 
 
 class _Raw:
