@@ -9,7 +9,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from oncekey import Operation, current_operation
-from oncekey.effects.operation import running
+from oncekey.effects.running import RunningAttempt
 
 OPERATION = Operation(
     name="POST /payments",
@@ -69,7 +69,7 @@ def test_the_current_operation_is_found_from_anywhere_below() -> None:
     def deep_below() -> Operation:
         return current_operation()
 
-    with running(OPERATION):
+    with RunningAttempt(OPERATION, 0):
         assert deep_below() is OPERATION
 
     with pytest.raises(LookupError, match="call this below a handler decorated with @idempotent"):
@@ -80,8 +80,8 @@ def test_an_inner_operation_ends_with_its_block() -> None:
     """Handlers that call each other find their own operation, also after an exception."""
     inner = replace(OPERATION, attempt=2)
 
-    with running(OPERATION):
-        with pytest.raises(RuntimeError), running(inner):
+    with RunningAttempt(OPERATION, 0):
+        with pytest.raises(RuntimeError), RunningAttempt(inner, 0):
             raise_after(inner)
         assert current_operation() is OPERATION
 
@@ -94,7 +94,7 @@ def raise_after(expected: Operation) -> None:
 
 def test_another_thread_has_no_operation() -> None:
     """An operation belongs to the flow of its handler, and leaks into no other."""
-    with running(OPERATION), ThreadPoolExecutor(1) as threads:
+    with RunningAttempt(OPERATION, 0), ThreadPoolExecutor(1) as threads:
         found = threads.submit(current_operation)
 
         assert isinstance(found.exception(), LookupError)

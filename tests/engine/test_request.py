@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from oncekey import idempotent, single_tenant
+from oncekey.engine.operation_options import OperationOptions
 from oncekey.engine.request import Request, remaining_ms
 from oncekey.record.identity import Identity
 from oncekey.record.policy import Encoding, Policy
@@ -25,8 +26,7 @@ SETTINGS = Settings(
 REQUEST = Request(
     identity=IDENTITY,
     fingerprint="f1:asked",
-    effects=Effects.UNRECORDED,
-    settings=SETTINGS,
+    options=OperationOptions(effects=Effects.UNRECORDED, settings=SETTINGS),
     deadline_ms=NOW_MS + 30_000,
 )
 
@@ -50,7 +50,10 @@ def test_a_lease_is_the_deadline_and_the_margin() -> None:
 @pytest.mark.parametrize(("longest_ms", "lasts_ms"), [(10_000, 10_000), (35_001, 35_000)])
 def test_a_longest_lease_shortens_it_only(longest_ms: int, lasts_ms: int) -> None:
     """`max_lease_ms` counts from now, and lengthens nothing."""
-    request = replace(REQUEST, settings=replace(SETTINGS, max_lease_ms=longest_ms))
+    request = replace(
+        REQUEST,
+        options=replace(REQUEST.options, settings=replace(SETTINGS, max_lease_ms=longest_ms)),
+    )
 
     assert request.lease_until_ms(NOW_MS) == NOW_MS + lasts_ms
 
@@ -84,7 +87,7 @@ def test_a_new_record_has_a_lease_and_no_expiry() -> None:
     record = REQUEST.new_record(operation_id="id-1", owner="owner-1", now_ms=NOW_MS)
 
     assert record == Record(
-        pk=IDENTITY.partition_key(),
+        pk=IDENTITY.pk,
         status=Status.IN_PROGRESS,
         rev=1,
         tenant="tenant-1",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oncekey.engine.operation_options import OperationOptions
 from oncekey.engine.request import Request
 from oncekey.engine.reservation import outcome_unknown, reserve, running
 from oncekey.flow.commands import Write
@@ -27,8 +28,9 @@ GRACE_MS = 60_000
 REQUEST = Request(
     identity=Identity(tenant="tenant-1", operation="POST /payments", key="k" * 16),
     fingerprint="f1:asked",
-    effects=Effects.UNRECORDED,
-    settings=Settings(reconcile_grace_ms=GRACE_MS),
+    options=OperationOptions(
+        effects=Effects.UNRECORDED, settings=Settings(reconcile_grace_ms=GRACE_MS)
+    ),
     deadline_ms=NOW_MS + 30_000,
 )
 
@@ -125,7 +127,7 @@ def test_a_harmless_attempt_that_died_is_taken_over_without_a_doubt() -> None:
     """Repeatable effects on both sides: the record is ours, and nobody has to look at it before our
     own lease ends.
     """
-    request = replace(REQUEST, effects=Effects.REPEATABLE)
+    request = replace(REQUEST, options=replace(REQUEST.options, effects=Effects.REPEATABLE))
     dead = record(pk=request.pk, effects=Effects.REPEATABLE, lease_until_ms=NOW_MS - 1)
 
     result = reserved(iter([Refused(dead), Written()]), request)

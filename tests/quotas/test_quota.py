@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from oncekey import ConfigurationError, Quota, idempotent, idempotent_function, single_tenant
-from oncekey.quotas.memory import MOST_REMEMBERED, QuotaMemory, memory_of
+from oncekey.engine.sandbox import sandbox_of
+from oncekey.quotas.memory import MOST_REMEMBERED, QuotaMemory
 from oncekey.record.counter import Count, Counter, RefusedCount, after_refusal, counted
 from oncekey.testing.memory import MemoryStore
 
@@ -150,5 +151,5 @@ def test_the_memory_belongs_to_its_store() -> None:
     """All operations on one store share what is remembered; another store has its own."""
     store = MemoryStore()
 
-    assert memory_of(store) is memory_of(store)
-    assert memory_of(store) is not memory_of(MemoryStore())
+    assert sandbox_of(store).quota_memory is sandbox_of(store).quota_memory
+    assert sandbox_of(store).quota_memory is not sandbox_of(MemoryStore()).quota_memory

@@ -12,7 +12,7 @@ from oncekey.record.identity import Identity
 from oncekey.record.references import read_reference, reference_to
 from tests.support.records import record
 
-PK = Identity(tenant="acme", operation="POST /payments", key="k" * 255).partition_key()
+PK = Identity(tenant="acme", operation="POST /payments", key="k" * 255).pk
 
 
 def test_a_reference_leads_back_to_its_record() -> None:

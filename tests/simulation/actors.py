@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine.engine import attempt
+from oncekey.engine.operation_options import OperationOptions
 from oncekey.engine.request import Request
+from oncekey.engine.sandbox import Sandbox
 from oncekey.errors import NotExecuted
 from oncekey.flow.commands import Answered, Invoke, Raised
 from oncekey.record.identity import Identity
@@ -26,20 +28,8 @@ if TYPE_CHECKING:
     from oncekey.store.store import Store
     from oncekey.testing.memory import ManualClock
 
-PK = "v1#simulated"
-
-
-class _Known(Identity):
-    """An identity that is not hashed again in each of a million steps."""
-
-    def partition_key(self) -> str:
-        return PK
-
-    def due_shard(self, shards: int) -> str:
-        return str(PK.count("#") % shards)
-
-
-IDENTITY = _Known(tenant="tenant", operation="POST /simulated", key="a-key-of-sixteen")
+IDENTITY = Identity(tenant="tenant", operation="POST /simulated", key="a-key-of-sixteen")
+PK = IDENTITY.pk
 
 AFFECTING = frozenset({Plan.SUCCEED, Plan.FAIL_AFTER, Plan.UNAVAILABLE})
 
@@ -120,8 +110,8 @@ class Actor:
         request = Request(
             identity=IDENTITY,
             fingerprint=self.fingerprint,
-            effects=self.caller.effects,
-            settings=self.settings,
+            options=OperationOptions(effects=self.caller.effects, settings=self.settings),
+            sandbox=Sandbox(call_timeout_ms=CALL_TIMEOUT_MS),
             deadline_ms=self.clock.now_ms() + self.caller.remaining_ms,
             stored_event="{}" if self.caller.keeps_request else None,
         )
@@ -129,11 +119,9 @@ class Actor:
         self.flow = attempt(
             request,
             self.clock,
-            call_timeout_ms=CALL_TIMEOUT_MS,
-            is_not_executed=_never,
             raised=self._result_of,
         )
-        if request.effects is Effects.RECORDED:
+        if request.options.effects is Effects.RECORDED:
             self.flow = with_handler(self.flow, lambda invoke: self._begun(invoke, store))
 
     def handle(self, operation: Operation) -> Answered[Answer] | Raised:
@@ -161,7 +149,3 @@ class Actor:
 
     def _result_of(self, error: BaseException) -> Result:
         return Raised(error) if self.handler is None else self.handler.result_of(error)
-
-
-def _never(error: BaseException) -> bool:
-    return False

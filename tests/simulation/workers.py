@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 from oncekey.engine.engine import attempt
 from oncekey.engine.job import TOPIC, Job, job_message_in
 from oncekey.engine.job_begin import begin
+from oncekey.engine.operation_options import OperationOptions
 from oncekey.engine.request import Request
 from oncekey.engine.reservation import reserve
+from oncekey.engine.sandbox import Sandbox
 from oncekey.errors import NotExecuted
 from oncekey.record.outcome import Reason, Refusal
 from oncekey.record.record import Effects, Status
@@ -58,8 +60,13 @@ class JobActor(Actor):
         request = Request(
             identity=IDENTITY,
             fingerprint=self.fingerprint,
-            effects=caller.effects,
-            settings=self.settings,
+            options=OperationOptions(
+                effects=caller.effects,
+                settings=self.settings,
+                is_not_executed=lambda error: isinstance(error, NotExecuted),
+                is_queued=True,
+            ),
+            sandbox=Sandbox(call_timeout_ms=CALL_TIMEOUT_MS),
             deadline_ms=self.clock.now_ms() + caller.remaining_ms,
             job=None if isinstance(caller, Worker) else Job(event="{}"),
             timed_out=TIMED_OUT,
@@ -77,12 +84,10 @@ class JobActor(Actor):
         self.flow = attempt(
             request,
             self.clock,
-            call_timeout_ms=CALL_TIMEOUT_MS,
-            is_not_executed=lambda error: isinstance(error, NotExecuted),
             reserving=reserving,
             raised=self._result_of,
         )
-        if request.effects is Effects.RECORDED:
+        if request.options.effects is Effects.RECORDED:
             self.flow = with_handler(self.flow, lambda invoke: self._begun(invoke, store))
 
 

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import oncekey
-from oncekey.effects.operation import _current
-from oncekey.effects.proofs import _around
-from oncekey.engine.execution import enclosing_deadline_ms
+from oncekey.effects.running import _around
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -41,8 +39,6 @@ class Interrupting:
     def __exit__(self, *_: object) -> None:
         sys.settrace(self._before)
         # What is interrupted while it tidies up leaves what it said of the call that is over.
-        enclosing_deadline_ms.set(None)
-        _current.set(None)
         _around.set(())
 
     def _entered(self, frame: FrameType, _event: str, _arg: Any) -> Any:

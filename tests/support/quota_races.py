@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine.engine import attempt
+from oncekey.engine.sandbox import Sandbox
 from oncekey.errors import StoreError
 from oncekey.flow.commands import Answered, Invoke, Pause, Transact
 from oncekey.flow.driver import perform
-from oncekey.quotas.memory import QuotaMemory
 from oncekey.record.outcome import Ran, Refusal
 from oncekey.testing.memory import ManualClock, MemoryStore
 
@@ -69,7 +69,7 @@ class RacingRequest:
     """One request in a sandbox of its own."""
 
     def __init__(self, request: Request, clock: ManualClock) -> None:
-        self.flow = attempt(request, clock, call_timeout_ms=0, is_not_executed=lambda _error: False)
+        self.flow = attempt(request, clock)
         self.command: Any = self.flow.send(None)
         self.outcome: Outcome | None = None
         self.is_dead = False
@@ -182,4 +182,4 @@ class Race:
 
 
 def _remembering(request: Request) -> Request:
-    return replace(request, quota_memory=QuotaMemory())
+    return replace(request, sandbox=Sandbox(call_timeout_ms=0))

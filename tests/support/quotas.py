@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from oncekey import Quota, jwt_claim
+from oncekey.engine.operation_options import OperationOptions
 from oncekey.engine.request import Request
 from oncekey.record.identity import Identity
 from oncekey.record.record import Effects
-from oncekey.settings import Settings
 from tests.support.events import load, with_key, with_tenant
 from tests.support.protected import Answer, Protected, headers_of
 
@@ -63,15 +63,18 @@ def retry_after_s(answer: Mapping[str, Any]) -> int:
     return int(headers_of(dict(answer))["retry-after"])
 
 
-def keyed_request(key: str = "a-key-of-sixteen", tenant: str = "acme", **fields: Any) -> Request:
+def keyed_request(
+    key: str = "a-key-of-sixteen",
+    tenant: str = "acme",
+    quota: Quota = Quota(new_keys=1),  # noqa: B008 -- it is immutable
+    **fields: Any,
+) -> Request:
     """A request under a quota of one new key."""
     made: dict[str, Any] = {
         "identity": Identity(tenant=tenant, operation="POST /payments", key=key),
         "fingerprint": "f1:same",
-        "effects": Effects.UNRECORDED,
-        "settings": Settings(),
+        "options": OperationOptions(effects=Effects.UNRECORDED, quota=quota),
         "deadline_ms": FAR_MS,
-        "quota": Quota(new_keys=1),
         **fields,
     }
     return Request(**made)

@@ -14,6 +14,7 @@ import pytest
 import oncekey
 from oncekey import Completed, Final, idempotent, idempotent_function, jwt_claim
 from oncekey.engine.job import Job, JobMessage
+from oncekey.engine.sandbox import Deployed
 from oncekey.flow.commands import Answered, Raised, Unserialisable
 from oncekey.functions.operation import Call
 from oncekey.http.decorator import idempotent as decorator
@@ -26,7 +27,7 @@ from oncekey.record.outcome import Failed, Ran, Replayed
 from oncekey.record.record import Effects
 from oncekey.record.stored_answer import Blob, Place, StoredRef
 from oncekey.settings import Settings
-from oncekey.testing.memory import ManualClock
+from oncekey.testing.memory import ManualClock, MemoryStore
 from oncekey.webhooks import Delivery, Publish, StripeSignature, webhook
 from tests.support.events import load, with_body, with_header, with_key
 from tests.support.protected import Context
@@ -126,7 +127,8 @@ def a_keyed_request() -> Request:
     )
     policy, clock, request = options.bound().policy, ManualClock(), a_request()
     context = Context(clock, clock.now_ms() + 10_000)
-    keyed = policy.keyed_request(request, policy.caller(request), context, Settings(), clock)
+    deployed = Deployed(policy.options(Settings()), MemoryStore())
+    keyed = policy.keyed_request(request, policy.caller(request), context, deployed, clock)
     return replace(keyed, job=Job(event=f'{{"body": "{CANARY}"}}'), stored_event=CANARY.encode())
 
 
@@ -222,4 +224,5 @@ def test_an_identity_still_says_what_it_is_for() -> None:
 
     assert "acme" in repr(identity)
     assert "POST /payments" in repr(identity)
-    assert Effects.RECORDED.value in repr(replace(a_keyed_request(), effects=Effects.RECORDED))
+    options = replace(a_keyed_request().options, effects=Effects.RECORDED)
+    assert Effects.RECORDED.value in repr(replace(a_keyed_request(), options=options))

@@ -10,6 +10,8 @@ from oncekey import lazy
 if TYPE_CHECKING:
     from oncekey.effects.operation import (
         Operation,
+    )
+    from oncekey.effects.running import (
         current_operation,
     )
     from oncekey.errors import (
@@ -129,10 +131,8 @@ __all__ = [
 __getattr__, __dir__ = lazy.names(
     __name__,
     {
-        "oncekey.effects.operation": (
-            "Operation",
-            "current_operation",
-        ),
+        "oncekey.effects.operation": ("Operation",),
+        "oncekey.effects.running": ("current_operation",),
         "oncekey.errors": (
             "CallNotAnswered",
             "CallUnfinished",

@@ -7,25 +7,29 @@ is applied in one transaction at its end, so that a handler that answers 201 has
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from oncekey.effects.disposition import Disposition
+from oncekey.effects.disposition import Disposition, decide
 from oncekey.effects.raised import ends_all, leaves
 from oncekey.effects.run_order import RunOrder
+from oncekey.effects.running import RunningAttempt, handled
 from oncekey.effects.transaction import Collected
 from oncekey.effects.usage_guard import UsageGuard
 from oncekey.errors import NotExecuted, StoreError
 from oncekey.flow import retry
-from oncekey.flow.commands import Answered, Pause, Raised, Transact
+from oncekey.flow.commands import Answered, Invoke, Pause, Raised, Transact
 from oncekey.flow.retry import Budget
 from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable, claimed, error_of, token
 from oncekey.record.outcome import RETRY_SOON_MS, Failed, Outcome, Reason, Refusal, Unrecorded
+from oncekey.record.record import Effects
 from oncekey.record.steps import NO_STEPS
+from oncekey.settings import STORE_TIMEOUT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.clock import Clock
+    from oncekey.effects.operation import Operation
     from oncekey.effects.step_results import Found
     from oncekey.flow.commands import Result
     from oncekey.store.store import Refused, Written
@@ -144,3 +148,32 @@ class BareRun:
                 if not error.contention or not budget.allows(self.clock.now_ms() + delay_ms):
                     raise
             await Pause(delay_ms)
+
+
+async def run_bare(
+    operation: Operation,
+    effects: Effects,
+    until_ms: int,
+    clock: Clock,
+    *,
+    returned: Callable[[Any, Operation], Result],
+    raised: Callable[[BaseException], Result],
+    is_not_executed: Callable[[BaseException], bool],
+) -> Outcome:
+    """Run the handler of `operation` without a record; its invocation ends at `until_ms`.
+
+    The store is asked for nothing, unless the handler has collected something to be applied.
+    """
+    bare = BareRun(
+        operation_id=operation.operation_id,
+        clock=clock,
+        until_ms=until_ms,
+        call_timeout_ms=STORE_TIMEOUT_MS,
+        raised=raised,
+    )
+    journal = bare if effects is Effects.RECORDED else None
+    running = RunningAttempt(operation, until_ms)
+    invoke = Invoke(operation, journal, running, returned, raised)
+    result = await handled(invoke)
+    disposition = decide(result, effects, is_not_executed, is_spent=running.is_spent)
+    return await bare.end(result, disposition)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from oncekey.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
+    from collections.abc import Awaitable, Callable
 
     from oncekey.effects.outbox import Outbox
     from oncekey.effects.recorded_work import RecordedWork
@@ -162,31 +160,3 @@ class Operation:
 def downstream_key(operation_id: str, name: str) -> str:
     """The key that an operation sends to a provider with the call `name`, in every attempt."""
     return str(uuid.uuid5(uuid.UUID(operation_id), name))
-
-
-_current: ContextVar[Operation | None] = ContextVar("oncekey_operation", default=None)
-
-
-def current_operation() -> Operation:
-    """The running operation, from anywhere below its handler.
-
-    Raises:
-        LookupError: no decorated handler is running.
-    """
-    operation = _current.get()
-    if operation is None:
-        raise LookupError(
-            "no oncekey operation is running here:"
-            " call this below a handler decorated with @idempotent"
-        )
-    return operation
-
-
-@contextmanager
-def running(operation: Operation) -> Generator[None]:
-    """Make `operation` the current one until the block ends."""
-    token = _current.set(operation)
-    try:
-        yield
-    finally:
-        _current.reset(token)

@@ -81,10 +81,10 @@ def reaccept(record: Record, request: Request, owner: str, now_ms: int) -> Enque
     assert request.job is not None
     waiting = Waiting(
         owner=owner,
-        due=request.due(now_ms + request.settings.start_within_ms),
-        effects=request.effects,
+        due=request.due(now_ms + request.options.settings.start_within_ms),
+        effects=request.options.effects,
         request_digest=request.job.request_digest,
-        policy=request.policy,
+        policy=request.options.policy,
     )
     return Enqueue(pk=record.pk, seen=seen(record), waiting=waiting)
 
@@ -104,14 +104,14 @@ def requeue(record: Record, request: Request, now_ms: int) -> Release:
 def _retry(reason: str, record: Record, request: Request, now_ms: int) -> Retry:
     if not record.steps.finished:
         return Retry(reason=reason, expires_at_s=request.failure_expires_at_s(now_ms))
-    due = request.due(now_ms + request.settings.reconcile_grace_ms)
+    due = request.due(now_ms + request.options.settings.reconcile_grace_ms)
     return Retry(reason=reason, expires_at_s=None, due=due)
 
 
 def timed_out(record: Record, request: Request, now_ms: int) -> TimeOut:
     """What ends an accepted request that no worker has begun in time."""
     assert request.timed_out is not None
-    policy = record.policy or request.policy
+    policy = record.policy or request.options.policy
     ending = Ending(
         response=request.timed_out,
         response_version=policy.response_version,

@@ -1,20 +1,13 @@
-"""The one flow: reserve the key, run the handler, record how it ended, answer.
-
-A call without a key, and a disabled one, skip the reservation. They run the handler in the same
-way, with a recorder that touches no record.
-"""
+"""The one flow: reserve the key, run the handler, record how it ended, answer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.effects.disposition import decide, never_spent
-from oncekey.effects.journal import Journal
+from oncekey.effects.disposition import decide
 from oncekey.effects.operation import Operation
-from oncekey.engine.operation_pointer import pointer_to
-from oncekey.engine.quota_counting import limited
-from oncekey.engine.recorded_recorder import recorded
+from oncekey.effects.running import RunningAttempt, handled
 from oncekey.engine.recorder import Recorder
 from oncekey.engine.replay import replay
 from oncekey.engine.reservation import ANSWER_MARGIN_MS, reserve
@@ -22,7 +15,7 @@ from oncekey.errors import StoreError
 from oncekey.flow import retry
 from oncekey.flow.commands import Invoke, Raised, as_it_is
 from oncekey.flow.retry import Budget
-from oncekey.record.outcome import RETRY_SOON_MS, Outcome, Reason, Refusal, Replayed
+from oncekey.record.outcome import RETRY_SOON_MS, Held, Outcome, Reason, Refusal, Replayed
 from oncekey.record.record import Effects, Status
 from oncekey.record.references import reference_to
 from oncekey.telemetry import requests as telemetry
@@ -32,11 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.clock import Clock
-    from oncekey.effects.bare_run import BareRun
     from oncekey.engine.request import Request
     from oncekey.flow.commands import Flow, Result
     from oncekey.record.outcome import Decision
-    from oncekey.record.record import Record
 
     Reserving = Callable[[Request, str, Budget, Clock], Flow[Decision]]
 
@@ -54,112 +45,148 @@ async def attempt(
     request: Request,
     clock: Clock,
     *,
-    call_timeout_ms: int,
-    is_not_executed: Callable[[BaseException], bool],
-    has_bucket: bool = False,
     reserving: Reserving = reserve,
     returned: Callable[[Any, Operation], Result] = as_it_is,
     raised: Callable[[BaseException], Result] = Raised,
-    is_spent: Callable[[BaseException], bool] = never_spent,
 ) -> Outcome:
     """Carry out one request. The handler runs at most once, and only under a lease that is durable.
 
     A request with a job is accepted, and its handler does not run here. A worker takes it up with a
     `reserving` of its own. `returned` and `raised` are those of `Invoke`; `raised` also says what
-    an exception comes to that is raised while a recorded operation is committed. `is_spent` says
-    which `NotExecuted` came out of an idempotent function that the handler has called.
+    an exception comes to that is raised while a recorded operation is committed.
 
     A failure of the store is never raised. Before the handler has run it is a `Refusal`. After
     that it costs the record, and not the answer.
     """
-    if request.deadline_ms <= clock.now_ms():
+    now_ms, breaker = clock.now_ms(), request.sandbox.breaker
+    refused_for_ms = breaker.refuses_for_ms(now_ms)
+    if refused_for_ms:
+        return Refusal(reason=Reason.STORE_UNAVAILABLE, retry_after_ms=refused_for_ms)
+    if request.deadline_ms <= now_ms:
         return Refusal(reason=Reason.NOT_EXECUTED, retry_after_ms=RETRY_SOON_MS)
-    if request.forgets_too_early(clock.now_ms()):
-        settings = request.settings
-        telemetry.retention_too_short(request.identity.operation, settings.retention_s)
-    budget = Budget(
-        until_ms=request.deadline_ms - ANSWER_MARGIN_MS,
-        call_timeout_ms=call_timeout_ms,
-        max_failures=_MOST_RESERVE_FAILURES,
-    )
-    owner = clock.new_owner()
-    endings = _Endings(is_not_executed, is_spent, returned, raised)
-    begun: _Begun | Outcome | None = None
+    if request.forgets_too_early(now_ms):
+        retention_s = request.options.settings.retention_s
+        telemetry.retention_too_short(request.identity.operation, retention_s)
+    owner, is_handed_out = clock.new_owner(), False
     try:
-        begun = await _begun(
-            request,
-            owner,
-            budget,
-            clock,
-            reserving=reserving,
-            endings=endings,
-            has_bucket=has_bucket,
-        )
-        return (await begun.run()) if isinstance(begun, _Begun) else begun
+        outcome = await _begun(request, owner, clock, reserving)
+        if isinstance(outcome, Recorder):
+            invoke = _invocation(outcome, returned, raised)
+            is_handed_out = True
+            outcome = await _carried_out(outcome, invoke)
     except GeneratorExit:
         raise
     except BaseException as interruption:
-        if not isinstance(begun, _Begun) or not begun.is_handed_out:
+        if not is_handed_out:
             # An exit, a cancellation or a signal's exception: nothing ran, and that is known here.
-            await _withdrawn(request, owner, interruption, clock, call_timeout_ms)
+            await _withdrawn(request, owner, interruption, clock)
         raise
-
-
-async def run_bare(
-    operation: Operation,
-    run: BareRun,
-    effects: Effects,
-    *,
-    is_not_executed: Callable[[BaseException], bool],
-    returned: Callable[[Any, Operation], Result],
-    raised: Callable[[BaseException], Result],
-    is_spent: Callable[[BaseException], bool],
-) -> Outcome:
-    """Run the handler of `operation` without a record; the arguments are those of `attempt`."""
-    endings = _Endings(is_not_executed, is_spent, returned, raised)
-    journal = run if effects is Effects.RECORDED else None
-    return await _Begun(run, operation, journal, effects, endings).run()
+    if isinstance(outcome, Refusal) and outcome.is_outage:
+        breaker.failed(clock.now_ms())
+    else:
+        breaker.succeeded()
+    return outcome
 
 
 async def _begun(
-    request: Request,
-    owner: str,
-    budget: Budget,
-    clock: Clock,
-    *,
-    reserving: Reserving,
-    endings: _Endings,
-    has_bucket: bool,
-) -> _Begun | Outcome:
-    """An attempt that holds the lease, or what its caller gets at once. No handler has run."""
+    request: Request, owner: str, clock: Clock, reserving: Reserving
+) -> Recorder | Outcome:
+    """The recorder of an attempt that holds the lease, or what its caller gets at once.
+
+    No handler has run.
+    """
+    budget = Budget(
+        until_ms=request.deadline_ms - ANSWER_MARGIN_MS,
+        call_timeout_ms=request.sandbox.call_timeout_ms,
+        max_failures=_MOST_RESERVE_FAILURES,
+    )
     try:
         decision = await reserving(request, owner, budget, clock)
     except StoreError as error:
         return _unreserved(error, request)
-    if isinstance(decision, Replayed | Refusal):
+    if not isinstance(decision, Held):
+        return await _answered(decision, request, owner, budget, clock)
+    record, now_ms = decision.record, clock.now_ms()
+    recorder = Recorder(request=request, record=record, clock=clock, budget=budget)
+    if request.deadline_ms <= now_ms:
+        # Reserving took all the time there was. Nothing ran, and the next attempt need not wait.
+        return await recorder.give_back("no-time-left")
+    telemetry.reserved(record, now_ms)
+    return recorder
+
+
+async def _answered(
+    decision: Replayed | Refusal, request: Request, owner: str, budget: Budget, clock: Clock
+) -> Replayed | Refusal:
+    """What the caller of a request gets that did not get the lease."""
+    options = request.options
+    if options.quota is not None:
+        # Only quotas need this module.
+        from oncekey.engine.quota_counting import limited  # noqa: PLC0415
+
         decision = limited(decision, request, owner, clock.now_ms())
     if isinstance(decision, Replayed):
         replayed = await replay(decision, budget, clock)
         if isinstance(replayed, Replayed):
-            tell(request.on_event, "replay", replayed.record)
+            tell(options.on_event, "replay", replayed.record)
         return replayed
-    if isinstance(decision, Refusal):
-        record = decision.record
-        # What waits under our own owner is what we have just accepted.
-        if record is not None and record.owner != owner and decision.reason != Reason.SUPERSEDED:
-            telemetry.refused(decision.reason, record, clock.now_ms())
-            if decision.reason in _KINDS:
-                tell(request.on_event, _KINDS[decision.reason], record)
-        return await _findable(decision, request, budget, clock)
-    recorder = Recorder(
-        request=request, record=decision.record, clock=clock, budget=budget, has_bucket=has_bucket
+    record = decision.record
+    # What waits under our own owner is what we have just accepted.
+    if record is not None and record.owner != owner and decision.reason is not Reason.SUPERSEDED:
+        telemetry.refused(decision.reason, record, clock.now_ms())
+        if decision.reason in _KINDS:
+            tell(options.on_event, _KINDS[decision.reason], record)
+    return await _findable(decision, request, budget, clock)
+
+
+def _invocation(
+    recorder: Recorder,
+    returned: Callable[[Any, Operation], Result],
+    raised: Callable[[BaseException], Result],
+) -> Invoke:
+    request, record = recorder.request, recorder.record
+    operation = Operation(
+        name=record.operation,
+        operation_id=record.operation_id,
+        attempt=record.attempt,
+        tenant=request.identity.tenant,
+        principal=request.identity.principal,
+        reference=reference_to(record),
     )
-    if request.deadline_ms <= clock.now_ms():
-        # Reserving took all the time there was. Nothing ran, and the next attempt need not wait.
-        return await recorder.give_back("no-time-left")
-    telemetry.reserved(decision.record, clock.now_ms())
-    operation = _operation(decision.record, request)
-    return _Begun(recorder, operation, _journal(recorder, endings), request.effects, endings)
+    running = RunningAttempt(operation, request.deadline_ms)
+    if request.options.effects is not Effects.RECORDED:
+        return Invoke(operation, None, running, returned, raised)
+    # Only recorded effects need this module.
+    from oncekey.effects.journal import Journal  # noqa: PLC0415
+
+    journal = Journal(
+        record=record,
+        clock=recorder.clock,
+        until_ms=recorder.budget.until_ms,
+        call_timeout_ms=recorder.budget.call_timeout_ms,
+        has_bucket=request.sandbox.has_bucket,
+        is_not_executed=request.options.is_not_executed,
+        is_spent=running.is_spent,
+    )
+    return Invoke(operation, journal, running, returned, raised)
+
+
+async def _carried_out(recorder: Recorder, invoke: Invoke) -> Outcome:
+    """Run the handler under its lease, and record how that ended."""
+    result, journal = await handled(invoke), invoke.journal
+    disposition = decide(
+        result,
+        recorder.request.options.effects,
+        recorder.request.options.is_not_executed,
+        is_in_doubt=journal is not None and journal.is_in_doubt,
+        is_spent=invoke.running.is_spent,
+    )
+    if journal is not None:
+        # Only recorded effects need this module.
+        from oncekey.engine.recorded_recorder import recorded  # noqa: PLC0415
+
+        recorder = recorded(recorder, journal, invoke.raised)
+    return await recorder.end(result, disposition)
 
 
 def _unreserved(error: StoreError, request: Request) -> Refusal:
@@ -179,14 +206,14 @@ def _unreserved(error: StoreError, request: Request) -> Refusal:
 
 
 async def _withdrawn(
-    request: Request, owner: str, interruption: BaseException, clock: Clock, call_timeout_ms: int
+    request: Request, owner: str, interruption: BaseException, clock: Clock
 ) -> None:
     """Give back what was reserved for `owner`, whose handler never ran.
 
     What stands there is read first, because it says what is done already. If the store does not
     answer, the lease runs out.
     """
-    budget = retry.few_tries(clock.now_ms(), call_timeout_ms)
+    budget = retry.few_tries(clock.now_ms(), request.sandbox.call_timeout_ms)
     try:
         met = await retry.read(request.pk, budget, clock)
     except StoreError as error:
@@ -194,18 +221,8 @@ async def _withdrawn(
         return
     if met is None or met.owner != owner or met.status is not Status.IN_PROGRESS:
         return
-    recorder = Recorder(request=request, record=met, clock=clock, budget=budget, has_bucket=False)
+    recorder = Recorder(request=request, record=met, clock=clock, budget=budget)
     await recorder.give_back(type(interruption).__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Endings:
-    """What the end of a handler means; see `attempt`."""
-
-    is_not_executed: Callable[[BaseException], bool] = field(repr=False)
-    is_spent: Callable[[BaseException], bool] = field(repr=False)
-    returned: Callable[[Any, Operation], Result] = field(repr=False)
-    raised: Callable[[BaseException], Result] = field(repr=False)
 
 
 async def _findable(refusal: Refusal, request: Request, budget: Budget, clock: Clock) -> Refusal:
@@ -215,8 +232,11 @@ async def _findable(refusal: Refusal, request: Request, budget: Budget, clock: C
         return refusal
     if request.job is not None:
         return replace(refusal, is_findable=True)
-    if not request.has_status_url or request.settings.in_progress != "accepted":
+    if not request.options.has_status_url or request.options.settings.in_progress != "accepted":
         return refusal
+    # Only a status URL needs this module.
+    from oncekey.engine.operation_pointer import pointer_to  # noqa: PLC0415
+
     try:
         await retry.save(pointer_to(record, request, clock.now_ms()), budget, clock)
     except StoreError as error:
@@ -224,64 +244,3 @@ async def _findable(refusal: Refusal, request: Request, budget: Budget, clock: C
         telemetry.store_unavailable(record.operation, error)
         return refusal
     return replace(refusal, is_findable=True)
-
-
-@dataclass(slots=True)
-class _Begun:
-    """An attempt whose handler is to be run now, under its lease or without a record."""
-
-    recorder: Recorder | BareRun
-    operation: Operation
-    journal: Journal | BareRun | None
-    effects: Effects
-    endings: _Endings
-    is_handed_out: bool = False
-
-    async def run(self) -> Outcome:
-        """Run the handler, and record how that ended."""
-        self.is_handed_out = True
-        endings, journal, recorder = self.endings, self.journal, self.recorder
-        try:
-            result = await Invoke(self.operation, journal, endings.returned, endings.raised)
-        except GeneratorExit:
-            raise
-        except BaseException as error:  # noqa: BLE001 -- it is recorded first, and then raised
-            # It came around the handler, which may have ended or not: nothing is proven by it.
-            result = Raised(error, has_returned=True)
-        if journal is not None:
-            journal.close()
-        disposition = decide(
-            result,
-            self.effects,
-            endings.is_not_executed,
-            is_in_doubt=journal is not None and journal.is_in_doubt,
-            is_spent=endings.is_spent,
-        )
-        if isinstance(recorder, Recorder) and isinstance(journal, Journal):
-            recorder = recorded(recorder, journal, endings.raised)
-        return await recorder.end(result, disposition)
-
-
-def _journal(recorder: Recorder, endings: _Endings) -> Journal | None:
-    if recorder.request.effects is not Effects.RECORDED:
-        return None
-    return Journal(
-        record=recorder.record,
-        clock=recorder.clock,
-        until_ms=recorder.budget.until_ms,
-        call_timeout_ms=recorder.budget.call_timeout_ms,
-        has_bucket=recorder.has_bucket,
-        is_not_executed=endings.is_not_executed,
-        is_spent=endings.is_spent,
-    )
-
-
-def _operation(record: Record, request: Request) -> Operation:
-    return Operation(
-        name=record.operation,
-        operation_id=record.operation_id,
-        attempt=record.attempt,
-        tenant=request.identity.tenant,
-        principal=request.identity.principal,
-        reference=reference_to(record),
-    )

@@ -46,7 +46,7 @@ async def begin(
     for _ in range(MOST_ROUNDS):
         decision = _decide(met, message, request, owner, clock)
         if isinstance(decision, Held) and takes_over:
-            tell(request.on_event, "takeover", decision.record)
+            tell(request.options.on_event, "takeover", decision.record)
         if isinstance(decision, Held | Replayed | Refusal):
             return decision
         takes_over = isinstance(decision, TakeOver)
@@ -90,7 +90,7 @@ def _next(
         return Refusal(reason=Reason.SUPERSEDED, record=record)
     if record.is_overdue(now_ms) and not record.was_begun:
         return timed_out(record, request, now_ms)
-    if record.steps.finished and request.effects is not Effects.RECORDED:
+    if record.steps.finished and request.options.effects is not Effects.RECORDED:
         # A handler that knows nothing of steps would do the finished ones again.
         return outcome_unknown(record, now_ms)
     return Begin(pk=record.pk, seen_owner=record.owner, lease=lease(request, owner, now_ms))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
 from oncekey.flow import retry
-from oncekey.quotas.memory import QuotaMemory
 from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
 from oncekey.record.counter import Count, RefusedCount, after_refusal
 from oncekey.record.identity import digest
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.engine.request import Request
     from oncekey.flow.retry import Budget
+    from oncekey.quotas.memory import QuotaMemory
     from oncekey.quotas.quota import Quota
     from oncekey.record.record import Record
     from oncekey.record.transitions import Transition
@@ -66,9 +66,9 @@ async def commit(
         StoreError: as for `oncekey.flow.retry.commit`. The key is reserved and counted, or neither.
     """
     reserve = whole.transition
-    if not isinstance(reserve, Reserve) or not request.counts_keys:
+    if not isinstance(reserve, Reserve) or not request.options.counts_keys:
         return await retry.commit(whole, budget, clock, is_landed)
-    memory = request.quota_memory or QuotaMemory()
+    memory = request.sandbox.quota_memory
     lines = _lines(request, memory, clock.now_ms())
     for number in range(_MOST_ROUNDS):
         refusal = _full(request, lines, clock.now_ms())
@@ -110,21 +110,21 @@ async def reserve(
 
 def known_to_be_full(transition: Transition, request: Request, now_ms: int) -> Refusal | None:
     """The refusal of a new key, where this sandbox knows already that there is no room for it."""
-    if not isinstance(transition, Reserve) or not request.counts_keys:
+    if not isinstance(transition, Reserve) or not request.options.counts_keys:
         return None
-    return _full(request, _lines(request, request.quota_memory or QuotaMemory(), now_ms), now_ms)
+    return _full(request, _lines(request, request.sandbox.quota_memory, now_ms), now_ms)
 
 
 def limited(
     decision: Replayed | Refusal, request: Request, owner: str, now_ms: int
 ) -> Replayed | Refusal:
     """`decision`, unless it answers a repeat, and its tenant has had as many as it may."""
-    quota, record = request.quota, decision.record
+    quota, record = request.options.quota, decision.record
     if quota is None or quota.lookups is None or record is None or record.owner == owner:
         return decision
     window = quota.window_at(now_ms)
     whose = digest(_scope(request, quota), request.identity.tenant, str(quota.window_ms))
-    memory = request.quota_memory or QuotaMemory()
+    memory = request.sandbox.quota_memory
     if memory.count_lookup(whose, window) <= quota.lookups:
         return decision
     return _exceeded(request, "lookups", (window + 1) * quota.window_ms - now_ms)
@@ -135,7 +135,7 @@ def _lines(request: Request, memory: QuotaMemory, now_ms: int) -> list[_Line]:
 
     A counter that is known to be full is not asked.
     """
-    quota = request.quota
+    quota = request.options.quota
     assert quota is not None
     first = int(request.identity.due_shard(quota.shards))
     shards = [(first + number) % quota.shards for number in range(quota.shards)]
@@ -180,7 +180,7 @@ def _among_active(request: Request, quota: Quota, share: int, shard: int, now_ms
     # As if it were answered now. A bucket's width follows from the retention alone, so that all
     # hosts name the same ones.
     expires_at_s = request.expires_at_s(now_ms)
-    width_s = max(1, -(-request.policy.kept_s // (_BUCKETS * _HOUR_S))) * _HOUR_S
+    width_s = max(1, -(-request.options.policy.kept_s // (_BUCKETS * _HOUR_S))) * _HOUR_S
     runs_out_at_s = -(-expires_at_s // width_s) * width_s
     return Count(
         name=_name(request, quota, "active", str(shard)),

@@ -131,7 +131,10 @@ class RecordedRecorder(Interruption):
             return NotKept("answer-not-storable"), None
         expires_at_s = self.request.expires_at_s(self.clock.now_ms()) + KEPT_LONGER_S
         stored, kept = place_answer(
-            result.stored, self.record, expires_at_s=expires_at_s, has_bucket=self.has_bucket
+            result.stored,
+            self.record,
+            expires_at_s=expires_at_s,
+            has_bucket=self.request.sandbox.has_bucket,
         )
         if kept is None:
             pass
@@ -187,7 +190,6 @@ def recorded(
         record=journal.record,
         clock=recorder.clock,
         budget=recorder.budget,
-        has_bucket=recorder.has_bucket,
         journal=journal,
         result_of=result_of,
     )

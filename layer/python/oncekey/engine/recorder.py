@@ -54,7 +54,6 @@ class Recorder:
     record: Record
     clock: Clock
     budget: Budget
-    has_bucket: bool
 
     async def end(self, result: Result, disposition: Disposition) -> Outcome:
         """Record `result` as `disposition` says. When it returns, everything was done that can be.
@@ -120,7 +119,7 @@ class Recorder:
     async def _kept(self, text: str) -> StoredAnswer:
         expires_at_s = self.request.expires_at_s(self.clock.now_ms()) + KEPT_LONGER_S
         stored, blob = place_answer(
-            text, self.record, expires_at_s=expires_at_s, has_bucket=self.has_bucket
+            text, self.record, expires_at_s=expires_at_s, has_bucket=self.request.sandbox.has_bucket
         )
         if blob is None:
             return stored
@@ -160,7 +159,7 @@ class Recorder:
         now_ms = self.clock.now_ms()
         ending = Ending(
             response=stored,
-            response_version=self.request.response_version,
+            response_version=self.request.options.response_version,
             completed_at_ms=now_ms,
             expires_at_s=self.request.expires_at_s(now_ms),
         )
@@ -196,7 +195,7 @@ class Recorder:
         now_ms = self.clock.now_ms()
         if not self._is_half_done:
             return Retry(reason=why, expires_at_s=self.request.failure_expires_at_s(now_ms))
-        due = self.request.due(now_ms + self.request.settings.reconcile_grace_ms)
+        due = self.request.due(now_ms + self.request.options.settings.reconcile_grace_ms)
         return Retry(reason=why, expires_at_s=None, due=due)
 
     @property
@@ -207,7 +206,7 @@ class Recorder:
     async def _mark_unknown(self, why: str, *, is_escalated: bool = False) -> None:
         now_ms = self.clock.now_ms()
         telemetry.outcome_unknown(self.record, now_ms, why)
-        tell(self.request.on_event, "unknown", self.record)
+        tell(self.request.options.on_event, "unknown", self.record)
         due = self.request.due_after_lease(self.record.lease_until_ms or now_ms)
         doubt = Doubt(reason=why, due=due, escalated_at_ms=now_ms if is_escalated else None)
         mark = MarkUnknown(pk=self.record.pk, owner=self.record.owner, doubt=doubt)

@@ -6,18 +6,16 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.record.policy import IETF_NAME, Encoding, Policy
-from oncekey.record.record import Due, Effects, Record, Status
+from oncekey.engine.sandbox import Sandbox
+from oncekey.record.record import Due, Record, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.engine.job import Job
-    from oncekey.quotas.memory import QuotaMemory
-    from oncekey.quotas.quota import Quota
+    from oncekey.engine.operation_options import OperationOptions
     from oncekey.record.identity import Identity
     from oncekey.settings import Settings
-    from oncekey.telemetry.operation_event import OnEvent
 
 
 # A first request arrives within it, whatever the network does.
@@ -33,49 +31,32 @@ class Request:
 
     identity: Identity
     fingerprint: str = field(repr=False)
-    effects: Effects
-    settings: Settings
+    options: OperationOptions
     deadline_ms: int
-    encoding: Encoding = Encoding.RESULT
-    response_version: int = 1
-    # The name of the preset, where its words may be needed without the handler.
-    preset: str = IETF_NAME
+    sandbox: Sandbox = field(default_factory=Sandbox, repr=False)
     # Whether a fingerprint that differs is that of this request, by an older algorithm or secret.
     accepts: Callable[[str], bool] | None = field(default=None, repr=False)
     # When the client first sent the request, if it says so.
     first_sent_ms: int | None = None
-    stores_raw_key: bool = True
     # What is left for a worker; None where the request is carried out at once.
     job: Job | None = None
     # The event, where the operation is to be completed without its client.
     stored_event: str | bytes | None = field(default=None, repr=False)
     # The stored answer to an accepted request that no worker begins in time.
     timed_out: str | None = field(default=None, repr=False)
-    # Whether the caller can be told where to ask after the operation.
-    has_status_url: bool = False
-    # What the tenant may use, and what this sandbox remembers of it.
-    quota: Quota | None = None
-    quota_memory: QuotaMemory | None = None
-    # The author's, who hears of replays and the like.
-    on_event: OnEvent | None = field(default=None, repr=False)
 
     @property
     def pk(self) -> str:
         """The record's partition key."""
-        return self.identity.partition_key()
-
-    @property
-    def counts_keys(self) -> bool:
-        """Whether a new key is counted as it is reserved."""
-        return self.quota is not None and self.quota.counts_keys
+        return self.identity.pk
 
     def lease_until_ms(self, now_ms: int) -> int:
         """The end of a lease taken now.
 
         The real deadline and the margin for clocks that differ, or `max_lease_ms`.
         """
-        until_ms = self.deadline_ms + self.settings.lease_margin_ms
-        longest_ms = self.settings.max_lease_ms
+        until_ms = self.deadline_ms + self.options.settings.lease_margin_ms
+        longest_ms = self.options.settings.max_lease_ms
         return until_ms if longest_ms is None else min(until_ms, now_ms + longest_ms)
 
     def is_a_late_retry(self, now_ms: int) -> bool:
@@ -93,43 +74,31 @@ class Request:
             return False
         ended_ms = expired.completed_at_ms if expired is not None else None
         is_before = ended_ms is not None and sent_ms <= ended_ms
-        return is_before or sent_ms + self.settings.retention_ms < now_ms
+        return is_before or sent_ms + self.options.settings.retention_ms < now_ms
 
     def forgets_too_early(self, now_ms: int) -> bool:
         """Whether an answer is forgotten before the lease of an attempt that begins now can end."""
-        remembered_ms = self.settings.retention_ms + 1000 * self.settings.gone_for_s
+        remembered_ms = self.options.settings.retention_ms + 1000 * self.options.settings.gone_for_s
         return remembered_ms <= self.lease_until_ms(now_ms) - now_ms
 
     def due(self, at_ms: int) -> Due:
         """The index entry that makes somebody look at the record at `at_ms`."""
-        return Due(shard=self.identity.due_shard(self.settings.due_shards), at_ms=at_ms)
+        return Due(shard=self.identity.due_shard(self.options.settings.due_shards), at_ms=at_ms)
 
     def due_after_lease(self, lease_until_ms: int) -> Due:
         """When to look at an attempt that may be dead.
 
         After its lease, and after calls of its that are still under way.
         """
-        return self.due(lease_until_ms + self.settings.reconcile_grace_ms)
-
-    @property
-    def policy(self) -> Policy:
-        """How the answer is kept, whoever gives it."""
-        return Policy(
-            encoding=self.encoding,
-            retention_s=self.settings.retention_s,
-            gone_for_s=self.settings.gone_for_s,
-            response_version=self.response_version,
-            preset=self.preset,
-            is_queued=self.timed_out is not None,
-        )
+        return self.due(lease_until_ms + self.options.settings.reconcile_grace_ms)
 
     def expires_at_s(self, now_ms: int) -> int:
         """When a record settled now expires."""
-        return self.policy.expires_at_s(now_ms)
+        return self.options.policy.expires_at_s(now_ms)
 
     def failure_expires_at_s(self, now_ms: int) -> int:
         """When a record expires that has failed now, and may run again."""
-        return self.policy.failure_expires_at_s(now_ms)
+        return self.options.policy.failure_expires_at_s(now_ms)
 
     def new_record(self, *, operation_id: str, owner: str, now_ms: int) -> Record:
         """The record of a first attempt: one that begins now, or waits for a worker."""
@@ -139,20 +108,20 @@ class Request:
             status=Status.IN_PROGRESS if self.job is None else Status.PENDING,
             rev=1,
             tenant=self.identity.tenant,
-            principal=self.identity.principal if self.stores_raw_key else "",
+            principal=self.identity.principal if self.options.stores_raw_key else "",
             operation=self.identity.operation,
-            key=self.identity.key if self.stores_raw_key else "",
+            key=self.identity.key if self.options.stores_raw_key else "",
             operation_id=operation_id,
             fingerprint=self.fingerprint,
             owner=owner,
             attempt=1,
-            effects=self.effects,
+            effects=self.options.effects,
             created_at_ms=now_ms,
             request=self.stored_event,
             request_digest=None if self.job is None else self.job.request_digest,
-            policy=self.policy,
+            policy=self.options.policy,
             lease_until_ms=until_ms,
-            due=self.due(now_ms + self.settings.start_within_ms)
+            due=self.due(now_ms + self.options.settings.start_within_ms)
             if until_ms is None
             else self.due_after_lease(until_ms),
         )

@@ -61,13 +61,13 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
             still be.
     """
     wait_until_ms = (
-        clock.now_ms() + request.settings.wait_up_to_ms
-        if request.settings.in_progress == "wait"
+        clock.now_ms() + request.options.settings.wait_up_to_ms
+        if request.options.settings.in_progress == "wait"
         else 0
     )
     met: Record | None = None
     is_large = request.job is not None and request.job.is_large
-    if request.is_a_late_retry(clock.now_ms()) or is_large or request.counts_keys:
+    if request.is_a_late_retry(clock.now_ms()) or is_large or request.options.counts_keys:
         # What is under the key decides whether it may begin; a reserve would write over it. A
         # large payload is not kept for a repeat, and no repeat locks the counters of new keys.
         met = await retry.read(request.pk, budget, clock)
@@ -96,7 +96,7 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
         met = reply.record if isinstance(reply, Refused) else applied(decision, met)
         decision = decide(met, request, owner, clock)
     if isinstance(decision, Held) and takes_over:
-        tell(request.on_event, "takeover", decision.record)
+        tell(request.options.on_event, "takeover", decision.record)
     if isinstance(decision, Held | Replayed | Refusal):
         return decision
     return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=SHORTEST_RETRY_AFTER_MS)
@@ -107,7 +107,7 @@ async def _sent(
 ) -> Written | Refused | Refusal:
     if isinstance(decision, Enqueue | Reserve) and _accepts(decision):
         return await accept(decision, met, request, budget, clock)
-    if isinstance(decision, Reserve) and request.counts_keys:
+    if isinstance(decision, Reserve) and request.options.counts_keys:
         return await quota_counting.reserve(decision, request, budget, clock)
     return await retry.write(decision, budget, clock)
 
@@ -157,10 +157,10 @@ def decide(record: Record | None, request: Request, owner: str, clock: Clock) ->
         record,
         owner=owner,
         fingerprint=request.fingerprint,
-        effects=request.effects,
+        effects=request.options.effects,
         now_ms=now_ms,
         accepts=request.accepts,
-        gone_after_ms=request.settings.gone_after_ms,
+        gone_after_ms=request.options.settings.gone_after_ms,
     )
     match verdict:
         case Verdict.EXPIRED:
@@ -223,8 +223,8 @@ def lease(request: Request, owner: str, now_ms: int) -> Lease:
         owner=owner,
         until_ms=until_ms,
         due=request.due_after_lease(until_ms),
-        effects=request.effects,
-        policy=request.policy,
+        effects=request.options.effects,
+        policy=request.options.policy,
     )
 
 
@@ -232,7 +232,7 @@ def _due_of_dead(record: Record, request: Request, now_ms: int) -> Due:
     # A call that the dead owner sent may arrive until the grace has passed; nobody need look
     # before.
     lease_until_ms = record.lease_until_ms if record.lease_until_ms is not None else now_ms
-    return request.due(max(now_ms, lease_until_ms + request.settings.reconcile_grace_ms))
+    return request.due(max(now_ms, lease_until_ms + request.options.settings.reconcile_grace_ms))
 
 
 def _is_running(decision: Decision | Write) -> bool:

@@ -147,13 +147,15 @@ def as_it_is(value: Any, _operation: Any) -> Result:
 class Invoke(Asked[Result]):
     """Run the handler. The reply is a `Result`; nothing is thrown into the flow.
 
-    `journal` is that of a recorded operation. `returned` makes a result of what the handler
-    returned, given its operation, and `raised` one of what it raised. Neither raises.
+    `journal` is that of a recorded operation. `running` is the attempt, whose block the handler
+    runs in. `returned` makes a result of what the handler returned, given its operation, and
+    `raised` one of what it raised. Neither raises; both are called within that block.
     """
 
-    # `Operation` and `Journal` belong to the room above. Only that room uses their members.
+    # These belong to the room above. Only that room uses their members.
     operation: Any = field(repr=False)
     journal: Any = field(default=None, repr=False)
+    running: Any = field(default=None, repr=False)
     returned: Callable[[Any, Any], Result] = field(default=as_it_is, repr=False)
     raised: Callable[[BaseException], Result] = field(default=Raised, repr=False)
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import inspect
-import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from oncekey.effects import proofs
+from oncekey.effects.bare_run import run_bare
 from oncekey.effects.handlers import is_awaitable, never_awaited
 from oncekey.effects.operation import Operation
 from oncekey.effects.raised import is_stop, leaves
+from oncekey.effects.running import enclosing_deadline_ms, leaves_function
 from oncekey.encoding.our_refusal import is_our_refusal
 from oncekey.encoding.results import decode, encode
-from oncekey.engine.execution import enclosing_deadline_ms, protected, unprotected
+from oncekey.engine.engine import attempt
+from oncekey.engine.operation_options import OperationOptions
 from oncekey.engine.request import Request, deadline_ms, remaining_ms
+from oncekey.engine.sandbox import Deployed
+from oncekey.environment import OncePerEnvironment, environment
 from oncekey.errors import (
     CallNotAnswered,
     CallUnfinished,
@@ -42,7 +45,7 @@ from oncekey.record.outcome import (
     Unrecorded,
     whole_seconds,
 )
-from oncekey.settings import is_disabled
+from oncekey.settings import DEFAULT_LEASE_MS, is_disabled
 from oncekey.store import defaults
 from oncekey.telemetry import requests as telemetry
 from oncekey.tenants import NOBODY_WHILE_DISABLED, is_name
@@ -97,6 +100,11 @@ class FunctionOperation:
     given_settings: Mapping[str, int | str]
     store: Store | None
     clock: Clock
+    _deployed: OncePerEnvironment[Deployed] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Prepare for the environment, which is not read yet."""
+        object.__setattr__(self, "_deployed", OncePerEnvironment(self._made))
 
     async def call(self, call: Call) -> Any:
         """The flow of one call: the result of its one run, whichever call that was.
@@ -119,8 +127,8 @@ class FunctionOperation:
             endings.append(error)
             return Raised(error)
 
-        if is_disabled(os.environ):
-            outcome = await unprotected(
+        if is_disabled(environment().variables):
+            outcome = await run_bare(
                 Operation(
                     name=self.name,
                     operation_id=self.clock.new_operation_id(),
@@ -129,21 +137,15 @@ class FunctionOperation:
                     protected=False,
                 ),
                 self.effects,
-                None,
+                self.clock.now_ms() + DEFAULT_LEASE_MS,
                 self.clock,
                 is_not_executed=self.is_not_executed,
                 returned=as_it_is,
                 raised=raised,
             )
         else:
-            outcome = await protected(
-                self._keyed_request(call),
-                self.find_store(),
-                self.clock,
-                is_not_executed=self.is_not_executed,
-                returned=returned,
-                raised=raised,
-            )
+            keyed = self._keyed_request(call, self._deployed())
+            outcome = await attempt(keyed, self.clock, returned=returned, raised=raised)
         return self._result(outcome, endings[0] if endings else None)
 
     def find_store(self) -> Store:
@@ -157,23 +159,31 @@ class FunctionOperation:
     def _settings(self) -> Settings:
         return defaults.settings(self.given_settings)
 
-    def _keyed_request(self, call: Call) -> Request:
-        settings = self._settings()
+    def _made(self) -> Deployed:
+        options = OperationOptions(
+            effects=self.effects,
+            settings=self._settings(),
+            is_not_executed=self.is_not_executed,
+            stores_raw_key=self.stores_raw_key,
+            quota=self.quota,
+            on_event=self.on_event,
+        )
+        return Deployed(options, self.find_store())
+
+    def _keyed_request(self, call: Call, deployed: Deployed) -> Request:
         identity = Identity(
             tenant=self._tenant(call), operation=self.name, key=self.key(call.args, call.kwargs)
         )
         selected = None if self.select is None else self.select(*call.args, **call.kwargs)
         fingerprint = selected_fingerprint(selected, self._fingerprint_secrets())
+        settings = deployed.options.settings
         return Request(
             identity=identity,
             fingerprint=fingerprint.current,
-            accepts=fingerprint.accepts,
-            effects=self.effects,
-            settings=settings,
+            options=deployed.options,
             deadline_ms=self._deadline_ms(call, settings, self.clock.now_ms()),
-            stores_raw_key=self.stores_raw_key,
-            quota=self.quota,
-            on_event=self.on_event,
+            sandbox=deployed.sandbox,
+            accepts=fingerprint.accepts,
         )
 
     def _deadline_ms(self, call: Call, settings: Settings, now_ms: int) -> int:
@@ -181,11 +191,11 @@ class FunctionOperation:
         left_ms = _left_ms(call)
         if left_ms is not None:
             return now_ms + left_ms
-        enclosing_ms = enclosing_deadline_ms.get()
+        enclosing_ms = enclosing_deadline_ms()
         # Who is still alive after that was not bound by it: a task that outlived its handler, say.
         if enclosing_ms is not None and enclosing_ms > now_ms:
             return enclosing_ms
-        if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+        if "AWS_LAMBDA_FUNCTION_NAME" in environment().variables:
             telemetry.lease_without_context(self.name, settings.default_lease_ms)
         return deadline_ms(None, settings, now_ms)
 
@@ -230,7 +240,7 @@ class FunctionOperation:
                 return self._leaving(self._exception(outcome, error))
 
     def _leaving(self, error: BaseException) -> Failed:
-        proofs.leaves_function(error)
+        leaves_function(error)
         return Failed(error)
 
     def _replayed(self, replayed: Replayed) -> Any:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from oncekey.effects.bare_run import run_bare
 from oncekey.effects.operation import Operation
-from oncekey.engine.execution import protected, unprotected
+from oncekey.engine.engine import attempt
 from oncekey.engine.job import Job, check_depth, event_text, kept_request
 from oncekey.engine.job_begin import begin
+from oncekey.engine.operation_options import nothing_proves_it
+from oncekey.engine.request import remaining_ms
 from oncekey.engine.reservation import reserve
+from oncekey.engine.sandbox import Deployed
+from oncekey.environment import OncePerEnvironment, environment
 from oncekey.errors import ConfigurationError, RequestRefused
 from oncekey.http.answer import with_headers
 from oncekey.http.event import read_request, request_context, unread_request
@@ -19,7 +23,7 @@ from oncekey.http.fingerprint import may_be_json
 from oncekey.http.outcome import answer_to, refused
 from oncekey.http.result import raised, raised_bare, returned
 from oncekey.record.outcome import Failed, Unrecorded
-from oncekey.settings import is_disabled
+from oncekey.settings import DEFAULT_LEASE_MS, is_disabled
 from oncekey.store import defaults
 from oncekey.telemetry import requests as telemetry
 
@@ -28,26 +32,31 @@ if TYPE_CHECKING:
     from oncekey.engine.engine import Reserving
     from oncekey.engine.job import JobMessage
     from oncekey.engine.request import Request
-    from oncekey.flow.commands import Result
+    from oncekey.flow.commands import Flow
     from oncekey.http.answer import Answer
     from oncekey.http.event import HttpRequest
     from oncekey.http.policy import HttpPolicy
     from oncekey.record.outcome import Outcome
-    from oncekey.settings import Settings
     from oncekey.store.store import Store
     from oncekey.tenants import Caller
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpOperation:
     """A policy, where its records are, and the clock they are judged by.
 
     `call` and `work` are flows. `oncekey.engine.execution` runs them with the handler.
     """
 
-    policy: HttpPolicy
-    store: Store | None
-    clock: Clock
+    def __init__(self, *, policy: HttpPolicy, store: Store | None, clock: Clock) -> None:
+        self.policy = policy
+        self.store = store
+        self.clock = clock
+        self._settings = OncePerEnvironment(lambda: defaults.settings(policy.given_settings))
+        self._deployed = OncePerEnvironment(self._made)
+
+    def __repr__(self) -> str:
+        """The policy, which contains no secret."""
+        return f"HttpOperation({self.policy!r})"
 
     async def call(self, event: Any, context: Any) -> Any:
         """The answer to `event`: the handler's, a replay or a refusal.
@@ -56,7 +65,7 @@ class HttpOperation:
         record has been written first.
         """
         policy = self.policy
-        if is_disabled(os.environ):
+        if is_disabled(environment().variables):
             caller = policy.caller_while_disabled(request_context(event))
             return await self._unprotected(unread_request(event), caller, context)
         request = read_request(event)
@@ -67,10 +76,10 @@ class HttpOperation:
                 return self._method_refused(request)
             if not policy.needs_key(request):
                 return await self._unprotected(request, caller, context)
-            settings, store = self._settings(), self.find_store()
-            keyed = policy.keyed_request(request, caller, context, settings, self.clock)
+            deployed = self._deployed()
+            keyed = policy.keyed_request(request, caller, context, deployed, self.clock)
             if policy.is_queued:
-                keyed = replace(keyed, job=self._job(event, request, caller, store))
+                keyed = replace(keyed, job=self._job(event, request, caller, deployed.store))
             if policy.completes_abandoned:
                 sender = policy.unnamed(caller, event)
                 keyed = replace(keyed, stored_event=kept_request(event, policy.name, sender))
@@ -83,8 +92,8 @@ class HttpOperation:
                 detail=error.detail,
                 retry_after_ms=error.retry_after_ms,
             )
-        outcome = await self._protected(keyed, request, store)
-        return answer_to(outcome, request, policy, settings)
+        outcome = await self._attempt(keyed, request, reserve)
+        return answer_to(outcome, request, policy, deployed.options.settings)
 
     async def work(self, message: JobMessage, context: Any) -> Outcome:
         """What becomes of an accepted request in a worker.
@@ -94,13 +103,12 @@ class HttpOperation:
         """
         request = read_request(message.event)
         caller = self.policy.sender(message.event, request)
-        keyed = self.policy.keyed_request(
-            request, caller, context, self._settings(), self.clock, is_accepted=True
-        )
+        deployed = self._deployed()
+        keyed = self.policy.accepted_request(request, caller, context, deployed, self.clock)
         if keyed.pk != message.pk:
             detail = "Key, tenant or principal are not those that it was accepted for."
             raise RequestRefused("request-invalid", detail)
-        return await self._protected(keyed, request, self.find_store(), partial(begin, message))
+        return await self._attempt(keyed, request, partial(begin, message))
 
     def find_store(self) -> Store:
         """The store that was given, or else the one that the environment names.
@@ -110,29 +118,21 @@ class HttpOperation:
         """
         return self.store or defaults.store(self._settings().store_timeout_ms)
 
-    def _settings(self) -> Settings:
-        return defaults.settings(self.policy.given_settings)
+    def _made(self) -> Deployed:
+        return Deployed(self.policy.options(self._settings()), self.find_store())
 
-    async def _protected(
-        self,
-        keyed: Request,
-        request: HttpRequest,
-        store: Store,
-        reserving: Reserving = reserve,
-    ) -> Outcome:
-        policy, base = self.policy, keyed.settings.problem_base
-        return await protected(
+    def _attempt(self, keyed: Request, request: HttpRequest, reserving: Reserving) -> Flow[Outcome]:
+        policy, base = self.policy, keyed.options.settings.problem_base
+        return attempt(
             keyed,
-            store,
             self.clock,
-            is_not_executed=policy.is_not_executed,
+            reserving=reserving,
             returned=lambda value, operation: returned(value, request, policy, operation),
             raised=lambda error: raised(error, request, policy, base),
-            reserving=reserving,
         )
 
     async def _unprotected(self, request: HttpRequest, caller: Caller, context: Any) -> Any:
-        policy = self.policy
+        policy, now_ms = self.policy, self.clock.now_ms()
         operation = Operation(
             name=policy.name,
             operation_id=self.clock.new_operation_id(),
@@ -141,18 +141,16 @@ class HttpOperation:
             principal=caller.principal,
             protected=False,
         )
-
-        def bare(error: BaseException) -> Result:
-            return raised_bare(error, request.shape)
-
-        outcome = await unprotected(
+        left_ms = remaining_ms(context)
+        outcome = await run_bare(
             operation,
             policy.effects,
-            context,
+            now_ms + (DEFAULT_LEASE_MS if left_ms is None else left_ms),
             self.clock,
-            is_not_executed=_never,
+            # Without a record only `NotExecuted` itself is answered; anything else is raised.
+            is_not_executed=nothing_proves_it,
             returned=lambda value, operation: returned(value, request, policy, operation),
-            raised=bare,
+            raised=lambda error: raised_bare(error, request.shape),
         )
         # No settings are read for what is passed on: a disabled call needs no environment.
         if isinstance(outcome, Unrecorded):
@@ -179,8 +177,3 @@ class HttpOperation:
         check_depth(event, request.body if is_json else b"")
         sender = self.policy.unnamed(caller, event)
         return Job(event=event_text(event, has_bucket=store.has_bucket, sender=sender))
-
-
-def _never(_error: BaseException) -> bool:
-    """Without a record only `NotExecuted` itself is answered; anything else is raised."""
-    return False

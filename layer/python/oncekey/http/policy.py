@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine.kept_event import kept_event, sender_of
+from oncekey.engine.operation_options import OperationOptions
 from oncekey.engine.request import Request, deadline_ms
 from oncekey.errors import RequestRefused, StoreError
 from oncekey.http.answer import stored_form
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from oncekey.clock import Clock
+    from oncekey.engine.sandbox import Deployed
     from oncekey.http.answer import Answer
     from oncekey.http.event import HttpRequest
     from oncekey.http.methods import Methods
@@ -118,56 +120,81 @@ class HttpPolicy:
             return self.caller(request)
         return Caller(tenant=noted[0], principal=noted[1] if self.principal else "")
 
+    def options(self, settings: Settings) -> OperationOptions:
+        """What all requests of this operation have in common under `settings`."""
+        return OperationOptions(
+            effects=self.effects,
+            settings=settings,
+            is_not_executed=self.is_not_executed,
+            encoding=Encoding.HTTP,
+            response_version=self.response_version,
+            preset=self.preset.name,
+            is_queued=self.is_queued,
+            stores_raw_key=self.stores_raw_key,
+            has_status_url=True,
+            quota=self.quota,
+            on_event=self.on_event,
+        )
+
     def keyed_request(
         self,
         request: HttpRequest,
         caller: Caller,
         context: Any,
-        settings: Settings,
+        deployed: Deployed,
         clock: Clock,
-        *,
-        is_accepted: bool = False,
     ) -> Request:
         """What `request` of `caller` asks for, as the engine needs it.
-
-        `is_accepted`: its record holds the request to what it was, and it was not too old.
 
         Raises:
             RequestRefused: the key is missing or malformed, or the request does not have the form
                 that it must have.
         """
-        identity = Identity(
-            tenant=caller.tenant,
-            principal=caller.principal,
-            operation=self.name,
-            # What was accepted had a key that was long enough then.
-            key=idempotency_key(
-                request.header_lines(HEADER), 1 if is_accepted else self.min_key_length
-            ),
-        )
-        keyed = Request(
-            identity=identity,
-            fingerprint="",
-            effects=self.effects,
-            settings=settings,
-            deadline_ms=deadline_ms(context, settings, clock.now_ms()),
-            encoding=Encoding.HTTP,
-            response_version=self.response_version,
-            preset=self.preset.name,
-            stores_raw_key=self.stores_raw_key,
-            has_status_url=True,
-            on_event=self.on_event,
+        settings = deployed.options.settings
+        key = idempotency_key(request.header_lines(HEADER), self.min_key_length)
+        deadline = deadline_ms(context, settings, clock.now_ms())
+        fingerprint = fingerprints(request, self.select, self._secrets(), self.left_out)
+        return Request(
+            identity=self._identity(caller, key),
+            fingerprint=fingerprint.current,
+            options=deployed.options,
+            deadline_ms=deadline,
+            sandbox=deployed.sandbox,
+            accepts=fingerprint.accepts,
+            first_sent_ms=first_sent_ms(request.header_lines(FIRST_SENT)),
             timed_out=self._timed_out(request, settings) if self.is_queued else None,
         )
-        if is_accepted:
-            return keyed
-        fingerprint = fingerprints(request, self.select, self._secrets(), self.left_out)
-        return replace(
-            keyed,
-            fingerprint=fingerprint.current,
-            accepts=fingerprint.accepts,
-            quota=self.quota,
-            first_sent_ms=first_sent_ms(request.header_lines(FIRST_SENT)),
+
+    def accepted_request(
+        self,
+        request: HttpRequest,
+        caller: Caller,
+        context: Any,
+        deployed: Deployed,
+        clock: Clock,
+    ) -> Request:
+        """The same of a request that was accepted before, and that a worker carries out.
+
+        Its record holds it to what it was, and it was not too old then. No new key is counted.
+
+        Raises:
+            RequestRefused: as for `keyed_request`.
+        """
+        settings = deployed.options.settings
+        # What was accepted had a key that was long enough then.
+        key = idempotency_key(request.header_lines(HEADER), 1)
+        return Request(
+            identity=self._identity(caller, key),
+            fingerprint="",
+            options=replace(deployed.options, quota=None),
+            deadline_ms=deadline_ms(context, settings, clock.now_ms()),
+            sandbox=deployed.sandbox,
+            timed_out=self._timed_out(request, settings) if self.is_queued else None,
+        )
+
+    def _identity(self, caller: Caller, key: str) -> Identity:
+        return Identity(
+            tenant=caller.tenant, principal=caller.principal, operation=self.name, key=key
         )
 
     def _secrets(self) -> tuple[bytes, ...]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey.effects import proofs
 from oncekey.effects.disposition import is_proof
 from oncekey.effects.handlers import is_awaitable, never_awaited
 from oncekey.effects.raised import final_in
+from oncekey.effects.running import is_spent
 from oncekey.encoding.our_refusal import is_our_refusal
 from oncekey.flow.commands import Answered, Raised, Unserialisable
 from oncekey.http.answer import (
@@ -75,7 +75,7 @@ def raised(
     if not policy.stores_failures or not isinstance(error, Exception):
         return Raised(error)
     # Asked once: a rule that changed its mind would free the key and call the outcome unknown.
-    if is_proof(Raised(error), policy.is_not_executed, proofs.is_spent):
+    if is_proof(Raised(error), policy.is_not_executed, is_spent):
         return Raised(error, is_proof=True)
     telemetry.failure_stored(policy.name, error)
     failure = policy.preset.refusal("request-failed", base=problem_base)

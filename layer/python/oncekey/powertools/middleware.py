@@ -26,9 +26,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from oncekey.effects import proofs
 from oncekey.effects.disposition import is_proof
 from oncekey.effects.raised import final_in
+from oncekey.effects.running import is_spent
 from oncekey.encoding.our_refusal import is_our_refusal
 from oncekey.engine.execution import run
 from oncekey.errors import ConfigurationError, NotExecuted
@@ -181,7 +181,7 @@ class _Attempt:
                 raise cause from None
             if not operation.protected:
                 raise
-            if is_proof(Raised(cause), self._is_not_executed, proofs.is_spent):
+            if is_proof(Raised(cause), self._is_not_executed, is_spent):
                 raise cause from None
             answer = answer_to_exception(self._app, self._route, error)
             if answer is None:

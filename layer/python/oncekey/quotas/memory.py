@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from weakref import WeakKeyDictionary
 
 # About 100 bytes each.
 MOST_REMEMBERED = 2_000
@@ -52,11 +51,3 @@ def _remember(memory: OrderedDict[str, tuple[int, int]], name: str, value: tuple
     memory.move_to_end(name)
     if len(memory) > MOST_REMEMBERED:
         memory.popitem(last=False)
-
-
-_memories: WeakKeyDictionary[object, QuotaMemory] = WeakKeyDictionary()
-
-
-def memory_of(store: object) -> QuotaMemory:
-    """The memory of the quotas whose counters are in `store`."""
-    return _memories.setdefault(store, QuotaMemory())

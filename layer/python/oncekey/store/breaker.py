@@ -6,8 +6,6 @@ occupy a sandbox for that time. After several failures in a row, requests are re
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
-
 # One failure can be a single bad connection. This many failed requests in a row, each with its
 # retries, are an outage. A wrong guess only costs time.
 FAILURES_TO_OPEN = 3
@@ -42,11 +40,3 @@ class Breaker:
     def succeeded(self) -> None:
         """The store answered."""
         self._failures = 0
-
-
-_breakers: WeakKeyDictionary[object, Breaker] = WeakKeyDictionary()
-
-
-def breaker_of(store: object) -> Breaker:
-    """The breaker in front of `store`, shared by all operations of this sandbox that use it."""
-    return _breakers.setdefault(store, Breaker())

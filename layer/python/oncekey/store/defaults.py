@@ -7,6 +7,7 @@ import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from oncekey.environment import Environment, environment
 from oncekey.settings import Settings, settings_from, table_name
 from oncekey.store.dynamodb.store import DynamoDBStore
 from oncekey.store.s3 import ResponseBucket
@@ -37,9 +38,7 @@ def settings(given: Mapping[str, int | str]) -> Settings:
     Raises:
         ConfigurationError: with every fault found.
     """
-    # The prefix also matches misspelt names, such as ONCE_KEY_TABLE.
-    ours = tuple(item for item in sorted(os.environ.items()) if item[0][:4].upper() == "ONCE")
-    return _settings(ours, tuple(sorted(given.items())))
+    return _settings(environment(), tuple(sorted(given.items())))
 
 
 def store(call_timeout_ms: int) -> Store:
@@ -78,10 +77,10 @@ def open_records(call_timeout_ms: int) -> OpenRecords:
 
 
 @lru_cache(maxsize=64)
-def _settings(
-    environment: tuple[tuple[str, str], ...], given: tuple[tuple[str, int | str], ...]
-) -> Settings:
-    return settings_from(dict(environment), dict(given))
+def _settings(now: Environment, given: tuple[tuple[str, int | str], ...]) -> Settings:
+    # The prefix also matches misspelt names, such as ONCE_KEY_TABLE.
+    ours = {name: text for name, text in now.variables.items() if name[:4].upper() == "ONCE"}
+    return settings_from(ours, dict(given))
 
 
 @lru_cache(maxsize=16)

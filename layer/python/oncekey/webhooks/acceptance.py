@@ -45,7 +45,7 @@ def completed_record(
     now_ms = clock.now_ms()
     policy = Policy(encoding=Encoding.HTTP, retention_s=retention_s)
     return Record(
-        pk=identity.partition_key(),
+        pk=identity.pk,
         status=Status.COMPLETED,
         rev=1,
         tenant=identity.tenant,
@@ -129,7 +129,7 @@ async def is_on_record(identity: Identity, budget: Budget, clock: Clock) -> Rece
     Raises:
         StoreError: the store did not answer within `budget`.
     """
-    met = await retry.read(identity.partition_key(), budget, clock)
+    met = await retry.read(identity.pk, budget, clock)
     if met is None or met.status is not Status.COMPLETED or met.is_expired(clock.now_ms()):
         return Receipt.NOT_SEEN
     return Receipt.REPEAT

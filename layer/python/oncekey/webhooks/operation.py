@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, replace
 from decimal import InvalidOperation
 from functools import partial
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from oncekey.effects.bare_run import BareRun
 from oncekey.engine.request import deadline_ms
 from oncekey.engine.reservation import ANSWER_MARGIN_MS
+from oncekey.engine.sandbox import sandbox_of
+from oncekey.environment import environment
 from oncekey.errors import ConfigurationError, RequestRefused, StoreError, TransactionInvalid
 from oncekey.flow.driver import drive
 from oncekey.flow.retry import Budget
@@ -18,7 +19,6 @@ from oncekey.http.event import read_request
 from oncekey.record.identity import Identity
 from oncekey.settings import is_disabled
 from oncekey.store import defaults
-from oncekey.store.breaker import breaker_of
 from oncekey.telemetry import requests as telemetry
 from oncekey.telemetry import webhooks as webhook_telemetry
 from oncekey.tenants import is_name
@@ -168,13 +168,13 @@ class WebhookOperation:
             messages = collected(published, record, store)
         except TransactionInvalid as error:
             return self._not_understood(error, identity, heard)
-        if is_disabled(os.environ):
+        if is_disabled(environment().variables):
             return _told(self._receipt(partial(_bare, messages, record), heard), heard)
         return _told(self._receipt(partial(accept, record, messages), heard), heard)
 
     def _not_understood(self, error: Exception, identity: Identity, heard: _Arrived) -> Answer:
         """400, unless the event is on record: a repeat of an accepted event always gets a 2xx."""
-        if not is_disabled(os.environ):
+        if not is_disabled(environment().variables):
             receipt = self._receipt(partial(is_on_record, identity), heard)
             if receipt is not Receipt.NOT_SEEN:
                 return _told(receipt, heard)
@@ -187,7 +187,7 @@ class WebhookOperation:
     ) -> Receipt | Answer:
         """The receipt that `flow` returns, or a 503 if the store fails."""
         store = self._store(heard)
-        breaker = breaker_of(store)
+        breaker = sandbox_of(store).breaker
         refused_for_ms = breaker.refuses_for_ms(self.clock.now_ms())
         if refused_for_ms:
             return our_refusal("store-unavailable", heard.request, heard.settings, refused_for_ms)

@@ -1,0 +1,122 @@
+"""The attempts whose handlers are running: whose operation, until when, and what proves nothing.
+
+A `NotExecuted` covers the operation that raised it, and not the calling operations. The exception
+itself is not marked, because an author may raise the same object repeatedly. Instead, each attempt
+remembers the exceptions that came from idempotent functions below it.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING
+
+from oncekey.effects.raised import leaves
+from oncekey.errors import NotExecuted
+from oncekey.flow.commands import Raised
+
+if TYPE_CHECKING:
+    from oncekey.effects.operation import Operation
+    from oncekey.flow.commands import Invoke, Result
+
+
+class RunningAttempt:
+    """One attempt. Within `with`, its handler is running, and knows it as the current one.
+
+    `deadline_ms` is when its invocation ends: what the handler calls has no more time.
+    """
+
+    __slots__ = ("__weakref__", "_heard", "_token", "deadline_ms", "operation", "thread")
+
+    def __init__(self, operation: Operation, deadline_ms: int) -> None:
+        self.operation = operation
+        self.deadline_ms = deadline_ms
+        self.thread = 0
+        self._token: Token[tuple[RunningAttempt, ...]] | None = None
+        # By identity. A deleted exception cannot be raised again, so its entry may go.
+        self._heard: dict[int, weakref.ref[BaseException]] = {}
+
+    def __enter__(self) -> None:
+        """The handler begins, in this thread and this context."""
+        self.thread = threading.get_ident()
+        self._token = _around.set((*_around.get(), self))
+        _under_way.add(self)
+
+    def __exit__(self, *_: object) -> None:
+        """The handler has ended."""
+        _under_way.discard(self)
+        if self._token is not None:
+            _around.reset(self._token)
+            self._token = None
+
+    def hear(self, error: BaseException) -> None:
+        """Note that an idempotent function, which this attempt may have called, raised `error`."""
+        number, heard = id(error), self._heard
+        heard[number] = weakref.ref(error, lambda _gone: heard.pop(number, None))
+
+    def is_spent(self, error: BaseException) -> bool:
+        """Whether `error` came from a function below, so that it proves nothing here."""
+        heard = self._heard.get(id(error))
+        return heard is not None and heard() is error
+
+
+_around: ContextVar[tuple[RunningAttempt, ...]] = ContextVar("oncekey_attempts", default=())
+_under_way: set[RunningAttempt] = set()
+
+
+def current_operation() -> Operation:
+    """The running operation, from anywhere below its handler.
+
+    Raises:
+        LookupError: no decorated handler is running.
+    """
+    around = _around.get()
+    if not around:
+        raise LookupError(
+            "no oncekey operation is running here:"
+            " call this below a handler decorated with @idempotent"
+        )
+    return around[-1].operation
+
+
+def enclosing_deadline_ms() -> int | None:
+    """When the invocation of the running handler ends; None if no handler is running here."""
+    around = _around.get()
+    return around[-1].deadline_ms if around else None
+
+
+def leaves_function(error: BaseException) -> None:
+    """Note that `error` leaves an idempotent function. It is no proof for the calling attempts.
+
+    In a thread that an attempt started, the attempt is not known. So an error that leaves a
+    function there is noted for every attempt in another thread.
+    """
+    around: tuple[RunningAttempt, ...] = _around.get()
+    if not around:
+        here = threading.get_ident()
+        around = tuple(attempt for attempt in tuple(_under_way) if attempt.thread != here)
+    for each in leaves(error):
+        if isinstance(each, NotExecuted):
+            for attempt in around:
+                attempt.hear(each)
+
+
+def is_spent(error: BaseException) -> bool:
+    """Whether `error` came from a function below the current attempt."""
+    around = _around.get()
+    return bool(around) and around[-1].is_spent(error)
+
+
+async def handled(invoke: Invoke) -> Result:
+    """How the handler ended. Its operation object can then be used no longer."""
+    try:
+        result = await invoke
+    except GeneratorExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 -- it is recorded first, and then raised
+        # It came around the handler, which may have ended or not: nothing is proven by it.
+        result = Raised(error, has_returned=True)
+    if invoke.journal is not None:
+        invoke.journal.close()
+    return result

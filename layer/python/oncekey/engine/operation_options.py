@@ -1,0 +1,71 @@
+"""What all requests of one operation have in common: its author's options and its settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from oncekey.record.policy import IETF_NAME, Encoding, Policy
+from oncekey.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey.quotas.quota import Quota
+    from oncekey.record.record import Effects
+    from oncekey.telemetry.operation_event import OnEvent
+
+
+def nothing_proves_it(_error: BaseException) -> bool:
+    """The rule of an author who names no exceptions: only `NotExecuted` itself is a proof."""
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationOptions:
+    """The options as the engine needs them. They are made once for each environment.
+
+    Args:
+        effects: what the author declares about the handler's effects.
+        settings: the operation's settings.
+        is_not_executed: whether an exception proves that nothing happened.
+        encoding: the form of the stored answer.
+        response_version: the version of the answers that this release gives.
+        preset: the name of the preset, where its words may be needed without the handler.
+        is_queued: whether a worker runs the handler.
+        stores_raw_key: whether key and principal may be stored.
+        has_status_url: whether a caller can be told where to ask after the operation.
+        quota: what a tenant may use.
+        on_event: the author's hook.
+    """
+
+    effects: Effects
+    settings: Settings = field(default_factory=Settings)
+    is_not_executed: Callable[[BaseException], bool] = field(default=nothing_proves_it, repr=False)
+    encoding: Encoding = Encoding.RESULT
+    response_version: int = 1
+    preset: str = IETF_NAME
+    is_queued: bool = False
+    stores_raw_key: bool = True
+    has_status_url: bool = False
+    quota: Quota | None = None
+    on_event: OnEvent | None = field(default=None, repr=False)
+    # How the answer is kept, whoever gives it.
+    policy: Policy = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the policy that the records of the operation carry."""
+        policy = Policy(
+            encoding=self.encoding,
+            retention_s=self.settings.retention_s,
+            gone_for_s=self.settings.gone_for_s,
+            response_version=self.response_version,
+            preset=self.preset,
+            is_queued=self.is_queued,
+        )
+        object.__setattr__(self, "policy", policy)
+
+    @property
+    def counts_keys(self) -> bool:
+        """Whether a new key is counted as it is reserved."""
+        return self.quota is not None and self.quota.counts_keys
