@@ -83,7 +83,7 @@ def test_cookies_are_no_header_lines() -> None:
     before = read_request(event)
     event["cookies"] = ["idempotency-key=1"]
 
-    assert read_request(event) == before
+    assert read_request(event).headers == before.headers
 
 
 @every_shape

@@ -24,12 +24,18 @@ _LONGEST_NUMBER = 64
 # number is so small or so large that doubles are less dense there.
 _EXACT_DIGITS = 15
 _LEAST_EXACT, _LARGEST_EXACT = 1e-290, 1e290
-_MAY_BE_BEYOND = re.compile(rb"[0-9]{16}")
 # A string, or a number that Python writes differently from ECMAScript, in Python's JSON.
 _TEXT_OR_SMALL_NUMBER = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9.]+e-0[0-9]')
 # ECMAScript writes these zeros in place of e-05 and e-06. From e-07 on, only the exponent differs.
 _ZEROS = {"5": "0.0000", "6": "0.00000"}
 _CONTAINERS = (dict, list)
+
+_WHITE_SPACE = " \t\n\r"
+_DIGITS_AS_ZEROS = bytes(ord("0") if chr(byte).isdecimal() else ord(" ") for byte in range(256))
+_SIXTEEN_ZEROS = b"0" * 16
+# For the depth of a document: an array counts as an object, and all but brackets and quotes goes.
+_ARRAYS_AS_OBJECTS = bytes.maketrans(b"[]", b"{}")
+_NO_BRACKETS_OR_QUOTES = bytes(byte for byte in range(256) if byte not in b'[]{}"')
 
 
 class NotCanonical(ValueError):  # noqa: N818 -- a property of a document, not an error of the program
@@ -47,12 +53,61 @@ def canonical_json(document: bytes, *, only: frozenset[str] | None = None) -> by
             not hold exactly as written; NaN and infinities; lone surrogates; nesting beyond
             `MAX_DEPTH`.
     """
+    form = plain_form(document, only)
+    return general_form(document, only) if form is None else form
+
+
+def plain_form(document: bytes, only: frozenset[str] | None = None) -> bytes | None:
+    """The canonical form, where the parser and the writer in C give it; None where they may not.
+
+    They read and sort no slower for knowing nothing of I-JSON. Three checks of the texts, which
+    take little time, make up for that:
+
+    - A duplicate name is lost, and with it its colon. Nothing else changes the number of colons,
+      unless one was written as an escape.
+    - The writer sorts by code points. UTF-16 code units have the same order, unless a character
+      beyond U+FFFF takes two of them.
+    - The writer has no limit of depth, so brackets are counted.
+    """
+    try:
+        text = document.decode("utf-8").strip(_WHITE_SPACE)
+        may_be_beyond = _SIXTEEN_ZEROS in document.translate(_DIGITS_AS_ZEROS)
+        value, end = (_BOUNDED if may_be_beyond else _PLAIN).raw_decode(text)
+        form = _WRITER.encode(value)
+        has_lost_names = form.count(":") != text.count(":")
+        is_beyond_bmp = not form.isascii() and len(form.encode("utf-16-le")) != 2 * len(form)
+    except (ValueError, RecursionError):
+        return None
+    if end != len(text) or has_lost_names or is_beyond_bmp or not _is_known_shallow(document):
+        return None
+    if "\\" in text and ("\\u003a" in text or "\\u003A" in text):
+        return None
+    if only is not None and isinstance(value, dict):
+        form = _WRITER.encode({name: item for name, item in value.items() if name in only})
+    return _with_small_numbers(form).encode("utf-8")
+
+
+def _is_known_shallow(document: bytes) -> bool:
+    """Whether the nesting of a JSON document is surely within `MAX_DEPTH`."""
+    if document.count(b"[") + document.count(b"{") <= MAX_DEPTH:
+        return True
+    if b"\\" in document:
+        return False
+    # Strings without a bracket are pairs of quotes now. Where one has a bracket, a quote is left.
+    nesting = document.translate(_ARRAYS_AS_OBJECTS, _NO_BRACKETS_OR_QUOTES).replace(b'""', b"")
+    depth = 0
+    while nesting and depth < MAX_DEPTH:
+        nesting, depth = nesting.replace(b"{}", b""), depth + 1
+    return not nesting
+
+
+def general_form(document: bytes, only: frozenset[str] | None = None) -> bytes:
+    """The canonical form of any document that has one; see `canonical_json`."""
     try:
         value = json.loads(
             document.decode("utf-8"),
             object_pairs_hook=_object,
-            # Python's own parser is much faster, and shorter integers are all within the limit.
-            parse_int=_integer if _MAY_BE_BEYOND.search(document) else None,
+            parse_int=_integer,
             parse_float=_number,
             parse_constant=_constant,
         )
@@ -60,7 +115,7 @@ def canonical_json(document: bytes, *, only: frozenset[str] | None = None) -> by
             _check_depth(value)
         if only is not None and isinstance(value, dict):
             value = {name: item for name, item in value.items() if name in only}
-        return _serialise(value).encode("utf-8")
+        return _with_small_numbers(_dumps(value)).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise NotCanonical(str(error)) from None
 
@@ -136,10 +191,9 @@ def _check_depth(value: Any) -> None:
         ]
 
 
-def _serialise(value: Any) -> str:
+def _with_small_numbers(text: str) -> str:
     # Python and ECMAScript write a double alike unless it is smaller than 1e-4. A string may look
     # like such a number, so strings are skipped.
-    text = _dumps(value)
     return _TEXT_OR_SMALL_NUMBER.sub(_respelled, text) if "e-0" in text else text
 
 
@@ -156,3 +210,14 @@ def _respelled(found: re.Match[str]) -> str:
 
 def _dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+_PLAIN = json.JSONDecoder(parse_float=_number, parse_constant=_constant)
+_BOUNDED = json.JSONDecoder(parse_int=_integer, parse_float=_number, parse_constant=_constant)
+_WRITER = json.JSONEncoder(
+    ensure_ascii=False,
+    check_circular=False,
+    allow_nan=False,
+    sort_keys=True,
+    separators=(",", ":"),
+)

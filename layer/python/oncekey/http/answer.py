@@ -23,6 +23,9 @@ Answer = dict[str, Any]
 # RFC 6585 section 4.
 # Of a handler. The 408 of a request that no worker began is ours, and is stored as it is.
 _NOT_FINAL = frozenset({408, 425, 429})
+_WRITER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+# A store takes UTF-8, which has no lone surrogates; escaped they are plain ASCII.
+_ASCII_WRITER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
 
 def stored_form(returned: Any, shape: Shape) -> str:
@@ -47,13 +50,10 @@ def stored_form(returned: Any, shape: Shape) -> str:
     except Exception as error:
         raise _no_json(error) from error
     try:
-        stored = json.dumps(answer, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        stored = _WRITER.encode(answer)
     except Exception as error:
         raise _no_json(error) from error
-    if _has_lone_surrogate(stored):
-        # A store takes UTF-8, which has none; escaped they are plain ASCII.
-        return json.dumps(answer, allow_nan=False, separators=(",", ":"))
-    return stored
+    return _ASCII_WRITER.encode(answer) if _has_lone_surrogate(stored) else stored
 
 
 def final_answer(final: Final) -> Answer:
@@ -133,7 +133,12 @@ def storing_rule(store_when: str | Callable[[Answer], bool]) -> Callable[[Answer
     """Which answers of a handler are stored: the `final` ones, any (`begun`), or by a rule."""
     if callable(store_when):
         return store_when
-    return is_final if store_when == "final" else (lambda _answer: True)
+    return is_final if store_when == "final" else is_any
+
+
+def is_any(_answer: Mapping[str, Any]) -> bool:
+    """True: every answer is stored."""
+    return True
 
 
 def with_headers(
@@ -147,32 +152,30 @@ def with_headers(
 
     They stand where `shape` wants them. The names in `without` (lower case) are removed.
     """
-    multi_value = shape is Shape.LOAD_BALANCER_MULTI_VALUE
-    names = {name.lower() for name in added} | without
+    names = {*map(str.lower, added), *without}
     copy = dict(answer)
-    for field in ("headers", "multiValueHeaders"):
-        if copy.get(field):
-            copy[field] = {
-                name: value for name, value in copy[field].items() if name.lower() not in names
-            }
-    if multi_value:
-        # A load balancer with multi-value headers switched on reads these only, and a copy of the
-        # others with them.
-        many = copy.get("multiValueHeaders") or {}
-        taken = {name.lower() for name, values in many.items() if values}
-        plain = {
-            name: [str(value)]
-            for name, value in (copy.pop("headers", None) or {}).items()
-            if value is not None and name.lower() not in taken
-        }
-        copy["multiValueHeaders"] = {
-            **plain,
-            **many,
-            **{name: [value] for name, value in added.items()},
-        }
-    else:
-        copy["headers"] = {**(copy.get("headers") or {}), **added}
+    if single := copy.get("headers"):
+        copy["headers"] = {n: value for n, value in single.items() if n.lower() not in names}
+    if many := copy.get("multiValueHeaders"):
+        copy["multiValueHeaders"] = {n: v for n, v in many.items() if n.lower() not in names}
+    if shape is Shape.LOAD_BALANCER_MULTI_VALUE:
+        return _with_lines_only(copy, added)
+    copy["headers"] = {**(copy.get("headers") or {}), **added}
     return copy
+
+
+def _with_lines_only(answer: Answer, added: Mapping[str, str]) -> Answer:
+    # A load balancer with multi-value headers switched on reads these only, and a copy of the
+    # others with them.
+    many = answer.get("multiValueHeaders") or {}
+    taken = {name.lower() for name, values in many.items() if values}
+    plain = {
+        name: [str(value)]
+        for name, value in (answer.pop("headers", None) or {}).items()
+        if value is not None and name.lower() not in taken
+    }
+    lines = {name: [value] for name, value in added.items()}
+    return {**answer, "multiValueHeaders": {**plain, **many, **lines}}
 
 
 def _explicit(returned: Any, shape: Shape) -> Answer:
@@ -214,6 +217,8 @@ def _check_body(answer: Mapping[str, Any]) -> None:
 
 
 def _has_lone_surrogate(text: str) -> bool:
+    if text.isascii():
+        return False
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -11,11 +11,8 @@ from __future__ import annotations
 import base64
 import json
 import re
-from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from oncekey.errors import RequestRefused
 
@@ -26,6 +23,7 @@ if TYPE_CHECKING:
 # A piece up to the next semicolon that stands in no quotes.
 _PARAMETER = re.compile(r';?(?:[^;"]|"(?:[^"\\]|\\.)*"?)+|;')
 _ESCAPE = re.compile(r"\\(.)")
+_JSON = "application/json"
 
 
 class Shape(StrEnum):
@@ -37,23 +35,58 @@ class Shape(StrEnum):
     LOAD_BALANCER_MULTI_VALUE = "alb-multi-value"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """A request, read once, before the handler can touch the event.
+    """A request, read once, before the handler can touch the event. Nobody changes it.
 
-    `path` is concrete, `raw_query` still percent-encoded, `headers` are pairs in lower case with
-    one entry a line, `context` is the event's request context: what the gateway and its authorizer
-    state about the caller.
+    `path` is concrete, `raw_query` still percent-encoded, `context` is the event's request context:
+    what the gateway and its authorizer state about the caller.
     """
 
-    shape: Shape
-    method: str
-    path: str
-    raw_query: str = field(repr=False)
-    headers: tuple[tuple[str, str], ...] = field(repr=False)
-    text: str = field(repr=False)
-    is_base64: bool
-    context: Mapping[str, Any] = field(repr=False)
+    __slots__ = ("_lines", "context", "is_base64", "method", "path", "raw_query", "shape", "text")
+
+    def __init__(
+        self,
+        *,
+        shape: Shape,
+        method: str,
+        path: str,
+        raw_query: str,
+        lines: Mapping[str, list[str]],
+        text: str,
+        is_base64: bool,
+        context: Mapping[str, Any],
+    ) -> None:
+        self.shape = shape
+        self.method = method
+        self.path = path
+        self.raw_query = raw_query
+        self.text = text
+        self.is_base64 = is_base64
+        self.context = context
+        # By the header's name in lower case.
+        self._lines = lines
+
+    def __repr__(self) -> str:
+        """What the request is about, without anything that a client can write a secret into."""
+        return f"HttpRequest({self.shape.value}: {self.method} {self.path})"
+
+    def at(self, path: str, raw_query: str) -> HttpRequest:
+        """The same request, sent to another address."""
+        return HttpRequest(
+            shape=self.shape,
+            method=self.method,
+            path=path,
+            raw_query=raw_query,
+            lines=self._lines,
+            text=self.text,
+            is_base64=self.is_base64,
+            context=self.context,
+        )
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """The headers as pairs in lower case, with one entry a line."""
+        return tuple((name, line) for name, lines in self._lines.items() for line in lines)
 
     @property
     def body(self) -> bytes:
@@ -75,12 +108,13 @@ class HttpRequest:
 
         There is one for each line, as far as the gateway tells lines apart.
         """
-        return [value for header, value in self.headers if header == name]
+        return [*self._lines.get(name, ())]
 
     @property
     def media_type(self) -> str:
         """The body's media type without parameters, in lower case; empty if it is not stated."""
-        return next(iter(self.header_lines("content-type")), "").partition(";")[0].strip().lower()
+        lines = self.header_lines("content-type")
+        return lines[0].partition(";")[0].strip().lower() if lines else ""
 
     @property
     def content_type(self) -> str:
@@ -88,8 +122,10 @@ class HttpRequest:
 
         Names are in lower case and sorted, values without quotes. Lines that differ are all there.
         """
-        lines = dict.fromkeys(_content_type(line) for line in self.header_lines("content-type"))
-        return ", ".join(lines)
+        lines = self.header_lines("content-type")
+        if lines == [_JSON]:
+            return _JSON
+        return ", ".join(dict.fromkeys(map(_content_type, lines)))
 
     @property
     def served_path(self) -> str:
@@ -110,7 +146,7 @@ def unread_request(event: Any) -> HttpRequest:
         method="",
         path="",
         raw_query="",
-        headers=(),
+        lines={},
         text="",
         is_base64=False,
         context=request_context(event),
@@ -177,13 +213,10 @@ def read_request(event: Mapping[str, Any]) -> HttpRequest:
             "oncekey: the event is no HTTP request of API Gateway (HTTP or REST API),"
             " an Application Load Balancer or a Function URL"
         )
-    context: Mapping[str, Any] = event.get("requestContext") or {}
+    context: Mapping[str, Any] = event["requestContext"]
     if shape is Shape.PAYLOAD_2:
-        method, path, raw_query = (
-            context["http"]["method"],
-            event["rawPath"],
-            event.get("rawQueryString") or "",
-        )
+        method, path = context["http"]["method"], event["rawPath"]
+        raw_query = event.get("rawQueryString") or ""
     else:
         method, path, raw_query = event["httpMethod"], event["path"], _raw_query(event, shape)
     return HttpRequest(
@@ -191,7 +224,7 @@ def read_request(event: Mapping[str, Any]) -> HttpRequest:
         method=str(method).upper(),
         path=str(path),
         raw_query=raw_query,
-        headers=tuple(_headers(event)),
+        lines=_header_lines(event),
         text=str(event.get("body") or ""),
         is_base64=bool(event.get("isBase64Encoded")),
         context=context,
@@ -219,14 +252,23 @@ def shape_of(event: object) -> Shape | None:
     return Shape.LOAD_BALANCER_MULTI_VALUE if multi_value else Shape.LOAD_BALANCER
 
 
-def _headers(event: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+def _header_lines(event: Mapping[str, Any]) -> Mapping[str, list[str]]:
     many: Mapping[str, Any] | None = event.get("multiValueHeaders")
     if many is not None:
-        return [
-            (name.lower(), str(value)) for name, values in many.items() for value in values or []
-        ]
+        return _joined((name, values or ()) for name, values in many.items())
     single: Mapping[str, Any] = event.get("headers") or {}
-    return [(name.lower(), str(value)) for name, value in single.items() if value is not None]
+    lines = {name.lower(): [str(value)] for name, value in single.items() if value is not None}
+    if len(lines) == len(single):
+        return lines
+    # Something is left out: a header without a value, or one whose name is there in two cases.
+    return _joined((name, [value]) for name, value in single.items() if value is not None)
+
+
+def _joined(headers: Iterable[tuple[str, Iterable[Any]]]) -> Mapping[str, list[str]]:
+    joined: dict[str, list[str]] = {}
+    for name, values in headers:
+        joined.setdefault(name.lower(), []).extend(map(str, values))
+    return joined
 
 
 def _raw_query(event: Mapping[str, Any], shape: Shape) -> str:
@@ -237,6 +279,12 @@ def _raw_query(event: Mapping[str, Any], shape: Shape) -> str:
         if many is not None
         else list(single.items())
     )
-    # A REST API decodes the query; a load balancer hands it on as it came.
-    encode = partial(quote, errors="surrogatepass") if shape is Shape.REST else str
-    return "&".join(f"{encode(name)}={encode(value or '')}" for name, value in pairs)
+    if pairs and shape is Shape.REST:
+        from urllib.parse import quote  # noqa: PLC0415 -- few requests have a query to encode
+
+        # A REST API decodes the query; a load balancer hands it on as it came.
+        pairs = [
+            (quote(name, errors="surrogatepass"), quote(value or "", errors="surrogatepass"))
+            for name, value in pairs
+        ]
+    return "&".join(f"{name}={value or ''}" for name, value in pairs)

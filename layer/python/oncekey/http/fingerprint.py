@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import base64
 import functools
-import hmac
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote_to_bytes
 
 from oncekey.encoding.canonical import NotCanonical, canonical_json, canonical_value
 from oncekey.encoding.key_values import is_json, json_value, spelled
@@ -29,28 +26,27 @@ VERSION = "f1:"
 # Of these kinds of content the media type says more than that it is JSON.
 _OF_THE_BODY = frozenset({"json", "model", "model bytes"})
 _PLAIN = frozenset({"", "application/json"})
+_NO_QUERY = digest()
 
 
 # What part of a request counts: a JSON value that a callable takes from it, or a model of the body.
 Selection = Callable[["HttpRequest"], Any] | type[Model]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
     """The fingerprint of one request, and those that it has under older algorithms and secrets.
 
     `by_algorithm` holds the plain hash of each algorithm, the newest first; `secrets`, the newest
-    first, make them HMACs.
+    first, make them HMACs. `current` is what is stored with a new record.
     """
 
-    by_algorithm: dict[str, str] = field(repr=False)
-    secrets: tuple[bytes, ...] = field(default=(), repr=False)
+    __slots__ = ("by_algorithm", "current", "secrets")
 
-    @property
-    def current(self) -> str:
-        """What is stored with a new record."""
-        version, plain = next(iter(self.by_algorithm.items()))
-        return version + (_keyed(self.secrets[0], plain) if self.secrets else plain)
+    def __init__(self, by_algorithm: dict[str, str], secrets: tuple[bytes, ...] = ()) -> None:
+        version, plain = next(iter(by_algorithm.items()))
+        self.by_algorithm = by_algorithm
+        self.secrets = secrets
+        self.current = version + (_keyed(secrets[0], plain) if secrets else plain)
 
     def accepts(self, recorded: str) -> bool:
         """Whether a stored fingerprint is that of this request, by what was current then.
@@ -61,33 +57,42 @@ class Fingerprint:
         plain = self.by_algorithm.get(version)
         if plain is None:
             return False
+        if not self.secrets:
+            # It hides nothing: whoever has its request can compute it.
+            return recorded == version + plain
+        import hmac  # noqa: PLC0415 -- secrets alone need it
+
         known = [plain, *(_keyed(secret, plain) for secret in self.secrets)]
         return any(
             hmac.compare_digest((version + text).encode(), recorded.encode()) for text in known
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
     """What of a request does not count: members of its query, and what its path begins with.
 
     A name that ends with `*` stands for all that begin like it.
     """
 
-    query: frozenset[str] = frozenset()
-    base_path: str = ""
+    __slots__ = ("base_path", "query")
+
+    def __init__(self, *, query: frozenset[str] = frozenset(), base_path: str = "") -> None:
+        self.query = query
+        self.base_path = base_path
 
     def of(self, request: HttpRequest) -> HttpRequest:
-        """`request` as it counts."""
-        pieces = [each for each in request.raw_query.split("&") if not self._has(each)]
-        path = request.served_path
+        """`request` as it counts; itself, if all of it does."""
+        path, raw_query = request.served_path, request.raw_query
         if self.base_path:
             path = without_prefix(path, self.base_path)
-        return replace(request, raw_query="&".join(pieces), path=path)
+        if self.query:
+            pieces = [each for each in raw_query.split("&") if not self._has(each)]
+            raw_query = "&".join(pieces)
+        if path == request.path and raw_query == request.raw_query:
+            return request
+        return request.at(path, raw_query)
 
     def _has(self, piece: str) -> bool:
-        if not self.query:
-            return False
         name = _decoded(piece.partition("=")[0]).decode("utf-8", "surrogateescape")
         return any(
             name.startswith(each[:-1]) if each.endswith("*") else name == each
@@ -109,9 +114,10 @@ def fingerprints(
     Raises:
         RequestRefused: as for `fingerprint`.
     """
-    counted, selecting = left_out.of(request), _seeing(request, select)
+    counted = left_out.of(request)
+    selecting = select if counted is request else _seeing(request, select)
     hashes = {version: compute(counted, selecting) for version, compute in ALGORITHMS.items()}
-    return Fingerprint(by_algorithm=hashes, secrets=secrets)
+    return Fingerprint(hashes, secrets)
 
 
 def selected_fingerprint(selected: Any, secrets: tuple[bytes, ...] = ()) -> Fingerprint:
@@ -121,12 +127,12 @@ def selected_fingerprint(selected: Any, secrets: tuple[bytes, ...] = ()) -> Fing
         ConfigurationError: a part of what was selected has a type that no fingerprint takes; the
             message names it by its path. See `oncekey.encoding.key_values`.
     """
-    return Fingerprint(
-        by_algorithm={VERSION: digest("call", *_canonical(selected))}, secrets=secrets
-    )
+    return Fingerprint({VERSION: digest("call", *_canonical(selected))}, secrets)
 
 
 def _keyed(secret: bytes, plain: str) -> str:
+    import hmac  # noqa: PLC0415 -- as above
+
     code = hmac.digest(secret, plain.encode("ascii"), "sha256")
     return base64.urlsafe_b64encode(code).rstrip(b"=").decode("ascii")
 
@@ -161,9 +167,9 @@ def fingerprint(
 
 def _f1(request: HttpRequest, select: Selection | None) -> str:
     kind, body = _body(request) if select is None else _selected(request, select)
-    if kind in _OF_THE_BODY and request.content_type not in _PLAIN:
-        kind = f"{kind} {request.content_type}"
-    query = digest(*_flat(query_pairs(request)))
+    if kind in _OF_THE_BODY and (content_type := request.content_type) not in _PLAIN:
+        kind = f"{kind} {content_type}"
+    query = digest(*_flat(query_pairs(request))) if request.raw_query else _NO_QUERY
     return digest(request.method, request.path, query, kind, body)
 
 
@@ -236,7 +242,12 @@ def query_pairs(request: HttpRequest) -> Sequence[tuple[bytes, bytes]]:
 
 
 def _decoded(text: str) -> bytes:
-    return unquote_to_bytes(text.replace("+", " ").encode("utf-8", "surrogatepass"))
+    raw = text.replace("+", " ").encode("utf-8", "surrogatepass")
+    if b"%" not in raw:
+        return raw
+    from urllib.parse import unquote_to_bytes  # noqa: PLC0415 -- few queries have an escape
+
+    return unquote_to_bytes(raw)
 
 
 def _flat(pairs: Sequence[tuple[bytes, bytes]]) -> list[bytes]:

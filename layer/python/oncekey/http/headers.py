@@ -7,12 +7,13 @@ untrue, or another's, in the next.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from oncekey.http.event import Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from oncekey.http.answer import Answer
 
@@ -22,6 +23,8 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _PLACES = ("headers", "multiValueHeaders")
 _COOKIE = "set-cookie"
+# Handlers answer with the same few names again and again.
+_NAMES_REMEMBERED = 256
 
 # What belonged to the exchange that an answer was first given in.
 _OF_THE_EXCHANGE = frozenset(
@@ -96,7 +99,12 @@ def check_headers(answer: Mapping[str, Any]) -> None:
 
 def is_header_name(name: object) -> bool:
     """Whether `name` can be that of a header."""
-    return isinstance(name, str) and _TOKEN.fullmatch(name) is not None
+    return isinstance(name, str) and _is_token(name)
+
+
+@lru_cache(_NAMES_REMEMBERED)
+def _is_token(name: str) -> bool:
+    return _TOKEN.fullmatch(name) is not None
 
 
 def _check_value(name: str, value: object) -> None:
@@ -107,6 +115,8 @@ def _check_value(name: str, value: object) -> None:
         raise TypeError(
             f"oncekey: {name} in the handler's answer is text, not {type(value).__name__}"
         )
+    if value.isascii() and value.isprintable():
+        return
     if _VALUE.fullmatch(value) is None:
         raise TypeError(
             f"oncekey: {name} in the handler's answer has a character that no header can have:"
@@ -119,7 +129,8 @@ def for_replay(answer: Answer, chosen: Mapping[str, bool]) -> Answer:
 
     `chosen` says of headers (in lower case) whether they are repeated, whatever the rule is.
     """
-    dropped = {name for _, name in _names(answer) if not _is_repeated(name, chosen)}
+    names = [name for place in _PLACES for name in answer.get(place) or ()]
+    dropped = {name for name in names if not _is_repeated(name, chosen)}
     has_cookies = bool(answer.get("cookies")) and not _is_repeated(_COOKIE, chosen)
     if not dropped and not has_cookies:
         return answer
@@ -131,13 +142,17 @@ def for_replay(answer: Answer, chosen: Mapping[str, bool]) -> Answer:
 
 
 def _is_repeated(name: str, chosen: Mapping[str, bool]) -> bool:
+    return chosen.get(name.lower(), not _is_of_exchange(name))
+
+
+@lru_cache(_NAMES_REMEMBERED)
+def _is_of_exchange(name: str) -> bool:
     lower = name.lower()
-    is_of_exchange = (
+    return (
         lower in _OF_THE_EXCHANGE
         or lower.startswith(_PREFIXES_OF_THE_EXCHANGE)
         or _OF_THE_EXCHANGE_BY_FORM.fullmatch(lower) is not None
     )
-    return chosen.get(lower, not is_of_exchange)
 
 
 def with_cookies_for(answer: Answer, shape: Shape) -> Answer:
@@ -145,6 +160,8 @@ def with_cookies_for(answer: Answer, shape: Shape) -> Answer:
 
     A load balancer without multi-value headers sends one: the last.
     """
+    if not answer.get("cookies") and not answer.get("multiValueHeaders"):
+        return answer
     match shape:
         case Shape.PAYLOAD_2:
             rest, moved = _taken(answer, "multiValueHeaders")
@@ -177,9 +194,3 @@ def _with_lines(answer: Answer, cookies: list[Any]) -> Answer:
     rest, already = _taken(answer, "multiValueHeaders")
     many = rest.get("multiValueHeaders") or {}
     return {**rest, "multiValueHeaders": {**many, "Set-Cookie": [*already, *cookies]}}
-
-
-def _names(answer: Answer) -> Iterator[tuple[str, str]]:
-    for place in _PLACES:
-        for name in answer.get(place) or {}:
-            yield place, name

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from email.utils import formatdate
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from oncekey.problem import PROBLEMS
@@ -13,6 +14,14 @@ from oncekey.record.policy import IETF_NAME
 if TYPE_CHECKING:
     from oncekey.http.answer import Answer
     from oncekey.http.preset import Marks
+
+
+# By name, in any locale.
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = (
+    *("Jan", "Feb", "Mar", "Apr", "May", "Jun"),
+    *("Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+)
 
 
 class IetfPreset:
@@ -54,11 +63,10 @@ class IetfPreset:
 
     def headers(self, marks: Marks) -> dict[str, str]:
         """The key, until when it is kept, and whether this is a replay."""
-        return {
-            "Idempotency-Key": marks.key,
-            **expires(marks.expires_at_s),
-            **({"Idempotent-Replayed": "true"} if marks.is_replay else {}),
-        }
+        headers = {"Idempotency-Key": marks.key, **expires(marks.expires_at_s)}
+        if marks.is_replay:
+            headers["Idempotent-Replayed"] = "true"
+        return headers
 
 
 def retry_after(duration_ms: int | None) -> dict[str, str]:
@@ -68,11 +76,16 @@ def retry_after(duration_ms: int | None) -> dict[str, str]:
 
 def expires(expires_at_s: int | None) -> dict[str, str]:
     """The header that says when the key expires, as IMF-fixdate (RFC 9110, section 5.6.7)."""
-    return (
-        {}
-        if expires_at_s is None
-        else {"Idempotency-Expires": formatdate(expires_at_s, usegmt=True)}
-    )
+    return {} if expires_at_s is None else {"Idempotency-Expires": http_date(expires_at_s)}
+
+
+@lru_cache(8)
+def http_date(at_s: int) -> str:
+    """An instant, in seconds since the epoch, as IMF-fixdate (RFC 9110, section 5.6.7)."""
+    at = datetime.fromtimestamp(at_s, UTC)
+    day, month = _DAYS[at.weekday()], _MONTHS[at.month - 1]
+    time = f"{at.hour:02}:{at.minute:02}:{at.second:02}"
+    return f"{day}, {at.day:02} {month} {at.year:04} {time} GMT"
 
 
 IETF = IetfPreset()

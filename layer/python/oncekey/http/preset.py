@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from oncekey.http.answer import Answer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
     """What the headers of an answer are made of.
 
@@ -17,11 +15,22 @@ class Marks:
     `request_id` is the gateway's id of this request, if it gave one.
     """
 
-    key: str = field(repr=False)
-    operation_id: str
-    is_replay: bool
-    expires_at_s: int | None
-    request_id: str | None
+    __slots__ = ("expires_at_s", "is_replay", "key", "operation_id", "request_id")
+
+    def __init__(
+        self,
+        *,
+        key: str,
+        operation_id: str,
+        is_replay: bool,
+        expires_at_s: int | None,
+        request_id: str | None,
+    ) -> None:
+        self.key = key
+        self.operation_id = operation_id
+        self.is_replay = is_replay
+        self.expires_at_s = expires_at_s
+        self.request_id = request_id
 
 
 class Preset(Protocol):

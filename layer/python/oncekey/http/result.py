@@ -14,7 +14,9 @@ from oncekey.http.answer import (
     answer_from,
     changed_by,
     final_answer,
+    is_any,
     is_final,
+    status_code,
     stored_form,
     with_headers,
 )
@@ -25,6 +27,7 @@ from oncekey.telemetry import requests as telemetry
 if TYPE_CHECKING:
     from oncekey.effects.operation import Operation
     from oncekey.flow.commands import Result
+    from oncekey.http.answer import Answer
     from oncekey.http.event import HttpRequest
     from oncekey.http.policy import HttpPolicy
 
@@ -91,7 +94,7 @@ def _answered(
     commits: bool | None = None,
 ) -> Result:
     try:
-        if is_awaitable(value):
+        if type(value) is not dict and is_awaitable(value):
             return Raised(never_awaited(value), has_returned=True)
         text = stored_form(value, request.shape)
         answer = answer_from(text)
@@ -99,11 +102,13 @@ def _answered(
         if not is_last_word and not _seems_final(value, request.shape, policy):
             return Raised(mistake, has_returned=True)
         return Unserialisable(mistake, commits=commits_with(value) if commits is None else commits)
-    given = commits_with(answer) if commits is None else commits
+    status = status_code(answer)
+    is_failure = status >= _SERVER_FAILED
+    given = not is_failure if commits is None else commits
     # An operation that calls another one and passes on its "not now" has not ended either.
     passed_on = is_our_refusal(value)
     try:
-        final = is_last_word or (policy.is_final(answer_from(text)) and not passed_on)
+        final = is_last_word or (_is_final(answer, text, policy) and not passed_on)
     except Exception as mistake:  # noqa: BLE001 -- of the author's rule: nobody knows how it ended
         return Raised(mistake, has_returned=True)
     stored = text
@@ -125,15 +130,23 @@ def _answered(
         stored=stored,
         is_final=final,
         commits=given,
-        is_failure=not commits_with(answer),
-        is_refusal=_refuses(answer),
+        is_failure=is_failure,
+        is_refusal=status >= _REFUSED,
     )
+
+
+def _is_final(answer: Answer, text: str, policy: HttpPolicy) -> bool:
+    # A rule of the author's gets an answer of its own, which it may change.
+    is_ours = policy.is_final is is_final or policy.is_final is is_any
+    return policy.is_final(answer if is_ours else answer_from(text))
 
 
 def warn_of_unused(operation: Operation, value: Any) -> None:
     """Log that a recorded handler has made its success without its operation object."""
+    if not operation.is_unused:
+        return
     status = _status(value)
-    if operation.is_unused and (status is None or status < _NO_SUCCESS):
+    if status is None or status < _NO_SUCCESS:
         telemetry.operation_unused(operation.name)
 
 
@@ -145,11 +158,6 @@ def commits_with(value: Any) -> bool:
     """
     status = _status(value)
     return status is None or status < _SERVER_FAILED
-
-
-def _refuses(value: Any) -> bool:
-    status = _status(value)
-    return status is not None and status >= _REFUSED
 
 
 def _is_given(value: Any) -> bool:
