@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncekey.http.ietf_preset import IETF
+from oncekey.http.preset import IETF
 from oncekey.problem import PROBLEMS
 from oncekey.record.outcome import Reason
 from oncekey.settings import PROBLEM_BASE

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncekey.errors import RequestRefused
-from oncekey.http.first_sent import first_sent_ms
+from oncekey.http.key import first_sent_ms
 
 DATE = "Fri, 27 Nov 2026 10:00:00 GMT"
 DATE_MS = 1_795_773_600_000

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Completed, NotExecuted, idempotent_function, resolver, settle, single_tenant
-from oncekey.http.ietf_preset import IETF
+from oncekey.http.preset import IETF
 from oncekey.http.stripe_preset import STRIPE
 from oncekey.record.record import Status
 from oncekey.record.references import reference_to

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         HttpRequest,
         read_request,
     )
-    from oncekey.http.ietf_preset import (
+    from oncekey.http.preset import (
         IETF,
     )
     from oncekey.http.stripe_preset import (
@@ -157,7 +157,7 @@ __getattr__, __dir__ = lazy.names(
         "oncekey.functions.decorator": ("idempotent_function",),
         "oncekey.http.decorator": ("idempotent",),
         "oncekey.http.event": ("HttpRequest", "read_request"),
-        "oncekey.http.ietf_preset": ("IETF",),
+        "oncekey.http.preset": ("IETF",),
         "oncekey.http.stripe_preset": ("STRIPE",),
         "oncekey.quotas.quota": ("Quota",),
         "oncekey.settlement.late": ("settle",),

@@ -6,11 +6,10 @@ section 2.7, suggests the statuses 400, 409 and 422 and the titles of those case
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(NamedTuple):
     """A kind of refusal.
 
     `retryable`: True means "same key, wait"; False means "do not send this again".

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from oncekey.misuse import nearest
@@ -42,22 +40,24 @@ _NO_NAMES = frozenset(
 )
 # Some gateways write `<nil>`, `(null)` or `"null"`.
 _BRACKETS = "<>()\"'"
-_NO_NAME = re.compile(
-    r"(map)?\[.*\]|\{.*\}|[+-]?[0-9](\.[0-9]+)?e\+[0-9]+", re.DOTALL | re.IGNORECASE
-)
-_ASSUMED_ROLE = re.compile(r"(?P<role>arn:[^:]+:sts::[0-9]*:assumed-role/(?P<name>[^/]+))/(.*)")
+_NO_NAME = r"(map)?\[.*\]|\{.*\}|[+-]?[0-9](\.[0-9]+)?e\+[0-9]+"
+# Each of the texts that it matches has one of these.
+_SIGNS_OF_NO_NAME = frozenset("]}+")
+_ASSUMED_ROLE = r"(?P<role>arn:[^:]+:sts::[0-9]*:assumed-role/(?P<name>[^/]+))/(.*)"
 # The session name shared by all users who sign with the credentials of a Cognito identity pool.
 _COGNITO_SESSION = "CognitoIdentityCredentials"
 # The prefix of the roles of IAM Identity Center, which names the session after the person.
 _OF_PEOPLE = "AWSReservedSSO_"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """Who sent a request: `principal` is empty unless the operation is scoped by it."""
 
-    tenant: str
-    principal: str = field(default="", repr=False)
+    __slots__ = ("principal", "tenant")
+
+    def __init__(self, *, tenant: str, principal: str = "") -> None:
+        self.tenant = tenant
+        self.principal = principal
 
 
 def jwt_claim(name: str) -> CallerSource:
@@ -119,7 +119,7 @@ def _signer(arn: str | None, pooled: Mapping[str, Any]) -> str | None:
     user = _name(pooled.get("identityId"))
     if user is not None or any(pooled.values()) or arn is None:
         return user
-    assumed = _ASSUMED_ROLE.fullmatch(arn)
+    assumed = re.fullmatch(_ASSUMED_ROLE, arn)
     if assumed is None:
         return arn
     if assumed[3] == _COGNITO_SESSION:
@@ -187,11 +187,15 @@ def is_name(caller: object) -> TypeGuard[str]:
     # Of ASCII, what is printable has no control character, and a word in it is visible.
     if not (caller.isascii() and caller.isprintable()) and not _is_plain(caller):
         return False
-    word = caller.strip().strip(_BRACKETS).strip()
-    return word.lower() not in _NO_NAMES and _NO_NAME.fullmatch(word) is None
+    word = caller.strip().strip(_BRACKETS).strip().lower()
+    if word in _NO_NAMES:
+        return False
+    return _SIGNS_OF_NO_NAME.isdisjoint(word) or re.fullmatch(_NO_NAME, word, re.DOTALL) is None
 
 
 def _is_plain(caller: str) -> bool:
+    import unicodedata  # noqa: PLC0415 -- most names are ASCII
+
     kinds = {unicodedata.category(character) for character in caller}
     is_seen = any(kind[0] not in "CZ" for kind in kinds)
     if not is_seen or not kinds.isdisjoint({"Cc", "Cs", "Zl", "Zp"}):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal, InvalidOperation
 from typing import Any, NoReturn
 
 # The largest integer that every JSON implementation reads exactly (RFC 7493, section 2.2).
@@ -25,7 +24,7 @@ _LONGEST_NUMBER = 64
 _EXACT_DIGITS = 15
 _LEAST_EXACT, _LARGEST_EXACT = 1e-290, 1e290
 # A string, or a number that Python writes differently from ECMAScript, in Python's JSON.
-_TEXT_OR_SMALL_NUMBER = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9.]+e-0[0-9]')
+_TEXT_OR_SMALL_NUMBER = r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9.]+e-0[0-9]'
 # ECMAScript writes these zeros in place of e-05 and e-06. From e-07 on, only the exponent differs.
 _ZEROS = {"5": "0.0000", "6": "0.00000"}
 _CONTAINERS = (dict, list)
@@ -163,13 +162,22 @@ def _number(text: str) -> int | float:
     if len(text) > _LONGEST_NUMBER or not _is_exact(text, number):
         raise ValueError("a number is beyond the precision of a double")
     if number.is_integer() and abs(number) < 1e21:
-        return int(number) if abs(number) <= _LARGEST_INTEGER else int(Decimal(repr(number)))
+        return int(number) if abs(number) <= _LARGEST_INTEGER else _shortest_integer(number)
     return number
+
+
+def _shortest_integer(number: float) -> int:
+    """The integer that ECMAScript prints for a large `number`: its shortest digits, and zeros."""
+    from decimal import Decimal  # noqa: PLC0415 -- few numbers need it
+
+    return int(Decimal(repr(number)))
 
 
 def _is_exact(text: str, number: float) -> bool:
     if len(text) <= _EXACT_DIGITS and _LEAST_EXACT < abs(number) < _LARGEST_EXACT:
         return True
+    from decimal import Decimal, InvalidOperation  # noqa: PLC0415 -- as above
+
     try:
         return Decimal(text) == Decimal(repr(number))
     except InvalidOperation:
@@ -194,7 +202,7 @@ def _check_depth(value: Any) -> None:
 def _with_small_numbers(text: str) -> str:
     # Python and ECMAScript write a double alike unless it is smaller than 1e-4. A string may look
     # like such a number, so strings are skipped.
-    return _TEXT_OR_SMALL_NUMBER.sub(_respelled, text) if "e-0" in text else text
+    return re.sub(_TEXT_OR_SMALL_NUMBER, _respelled, text) if "e-0" in text else text
 
 
 def _respelled(found: re.Match[str]) -> str:

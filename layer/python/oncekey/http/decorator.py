@@ -20,13 +20,13 @@ from oncekey.engine.execution import run, run_async
 from oncekey.errors import ConfigurationError
 from oncekey.http.answer import Answer, storing_rule
 from oncekey.http.fingerprint import LeftOut
-from oncekey.http.ietf_preset import IETF
 from oncekey.http.job import HttpJob, mark
 from oncekey.http.key import DEFAULT_MIN_KEY_LENGTH
 from oncekey.http.methods import methods_of
 from oncekey.http.operation import HttpOperation
 from oncekey.http.options import option_faults
 from oncekey.http.policy import HttpPolicy
+from oncekey.http.preset import IETF
 from oncekey.misuse import explained
 from oncekey.record.record import Effects
 

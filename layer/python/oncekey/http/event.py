@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 # A piece up to the next semicolon that stands in no quotes.
-_PARAMETER = re.compile(r';?(?:[^;"]|"(?:[^"\\]|\\.)*"?)+|;')
-_ESCAPE = re.compile(r"\\(.)")
+_PARAMETER = r';?(?:[^;"]|"(?:[^"\\]|\\.)*"?)+|;'
+_ESCAPE = r"\\(.)"
 _JSON = "application/json"
 
 
@@ -154,13 +154,13 @@ def unread_request(event: Any) -> HttpRequest:
 
 
 def _content_type(line: str) -> str:
-    media_type, *parameters = _PARAMETER.findall(line) or [""]
+    media_type, *parameters = re.findall(_PARAMETER, line) or [""]
     found: list[tuple[str, str]] = []
     for parameter in parameters:
         name, _, value = parameter.strip(" \t;").partition("=")
         value = value.strip()
         if len(value) > 1 and value[0] == value[-1] == '"':
-            value = _ESCAPE.sub(r"\1", value[1:-1])
+            value = re.sub(_ESCAPE, r"\1", value[1:-1])
         # Quoted only where it must be, so that no value can be taken for further parameters.
         found.append((name.strip().lower(), value if value.isalnum() else json.dumps(value)))
     kept = sorted(pair for pair in found if pair[0] not in {"", "charset"})

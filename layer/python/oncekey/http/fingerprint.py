@@ -5,20 +5,22 @@ from __future__ import annotations
 import base64
 import functools
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from oncekey.encoding.canonical import NotCanonical, canonical_json, canonical_value
-from oncekey.encoding.key_values import is_json, json_value, spelled
 from oncekey.errors import ConfigurationError, OncekeyError
-from oncekey.http.body_models import MISFITS, Model, model_body, unfit
 from oncekey.http.event import without_prefix
 from oncekey.record.identity import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from oncekey.http.body_models import Model
     from oncekey.http.event import HttpRequest
+
+    # What part of a request counts: a JSON value that a callable takes from it, or a model of the
+    # body.
+    Selection = Callable[[HttpRequest], Any] | type[Model]
 
 # The algorithm's version. A stored fingerprint is compared by the algorithm that it names.
 VERSION = "f1:"
@@ -27,10 +29,6 @@ VERSION = "f1:"
 _OF_THE_BODY = frozenset({"json", "model", "model bytes"})
 _PLAIN = frozenset({"", "application/json"})
 _NO_QUERY = digest()
-
-
-# What part of a request counts: a JSON value that a callable takes from it, or a model of the body.
-Selection = Callable[["HttpRequest"], Any] | type[Model]
 
 
 class Fingerprint:
@@ -197,6 +195,8 @@ def may_be_json(media_type: str, body: bytes) -> bool:
 
 
 def _selected(request: HttpRequest, select: Selection) -> tuple[str, bytes]:
+    from oncekey.http.body_models import MISFITS, model_body, unfit  # noqa: PLC0415 -- few select
+
     if isinstance(select, type):
         return model_body(request.body, select)
     try:
@@ -209,6 +209,8 @@ def _selected(request: HttpRequest, select: Selection) -> tuple[str, bytes]:
 
 
 def _canonical(value: Any) -> tuple[str, bytes]:
+    from oncekey.encoding.key_values import is_json, json_value, spelled  # noqa: PLC0415 -- as above
+
     try:
         if not is_json(value):
             return "selected values", spelled(json_value(value)).encode("utf-8")

@@ -1,7 +1,9 @@
-"""The Idempotency-Key header: both spellings of the key, one key.
+"""The headers that make a request repeatable: its key, and when it was first sent.
 
-draft-ietf-httpapi-idempotency-key-header-07, section 2.1, makes it a quoted structured-field string
-(RFC 9651, section 3.3.3); Stripe and most clients send it bare. `"abc"` and `abc` are the same key.
+draft-ietf-httpapi-idempotency-key-header-07, section 2.1, makes the key a quoted structured-field
+string (RFC 9651, section 3.3.3); Stripe and most clients send it bare. `"abc"` and `abc` are the
+same key. Repeatability-First-Sent:
+https://docs.oasis-open.org/odata/repeatable-requests/v1.0/repeatable-requests-v1.0.html
 """
 
 from __future__ import annotations
@@ -9,18 +11,20 @@ from __future__ import annotations
 import re
 
 from oncekey.errors import RequestRefused
+from oncekey.http.http_date import read_http_date
 from oncekey.settings import MAX_KEY_LENGTH
 
 HEADER = "idempotency-key"
+FIRST_SENT = "repeatability-first-sent"
 DEFAULT_MIN_KEY_LENGTH = 16
 
 # Visible ASCII. A bare key has no quote, comma or semicolon: those would begin a string, a list or
 # parameters.
-_BARE = re.compile(r"[!#-+\--:<-~]+")
+_BARE = r"[!#-+\--:<-~]+"
 # A structured-field string, whole: printable ASCII with the space; a backslash escapes only a quote
 # or a backslash.
-_QUOTED = re.compile(r'"((?:[ !#-\[\]-~]|\\["\\])*)"')
-_ESCAPE = re.compile(r"\\(.)")
+_QUOTED = r'"((?:[ !#-\[\]-~]|\\["\\])*)"'
+_ESCAPE = r"\\(.)"
 
 
 def idempotency_key(lines: list[str], min_length: int = DEFAULT_MIN_KEY_LENGTH) -> str:
@@ -30,42 +34,46 @@ def idempotency_key(lines: list[str], min_length: int = DEFAULT_MIN_KEY_LENGTH) 
         RequestRefused: no header (`key-missing`), or no single key of `min_length` to 255
             characters in it (`key-invalid`): printable ASCII in quotes, visible ASCII without.
     """
-    distinct = {line.strip(" \t") for line in lines}
-    if not distinct:
+    if not lines:
         raise RequestRefused(
             "key-missing",
             "This operation needs an Idempotency-Key header: a value that the client draws at"
             " random for each new operation, such as a UUID, and sends again with every retry.",
         )
+    distinct = {line.strip(" \t") for line in lines}
     if len(distinct) > 1:
         raise _invalid(
             "The Idempotency-Key header was sent more than once, with different values:"
             " send one key."
         )
     key = _unquoted(distinct.pop())
-    if not max(1, min_length) <= len(key) <= MAX_KEY_LENGTH:
+    least = max(1, min_length)
+    if not least <= len(key) <= MAX_KEY_LENGTH:
         raise _invalid(
             f"The Idempotency-Key has {len(key)} characters:"
-            f" {max(1, min_length)} to {MAX_KEY_LENGTH} are allowed. A random UUID is a good key."
+            f" {least} to {MAX_KEY_LENGTH} are allowed. A random UUID is a good key."
         )
     return key
 
 
 def _unquoted(value: str) -> str:
+    # Most keys are UUIDs.
+    if value.isascii() and value.replace("-", "").isalnum():
+        return value
     if not value.startswith('"'):
-        if value and not _BARE.fullmatch(value):
+        if value and not re.fullmatch(_BARE, value):
             raise _invalid(
                 "The Idempotency-Key may contain visible ASCII characters only, and without quotes"
                 " no comma, semicolon or quote: send one key, without parameters."
             )
         return value
-    quoted = _QUOTED.fullmatch(value)
+    quoted = re.fullmatch(_QUOTED, value)
     if quoted is None:
         raise _invalid(
             "The Idempotency-Key is not one quoted string of printable ASCII characters:"
             " send one key, without parameters."
         )
-    key = _ESCAPE.sub(r"\1", quoted[1])
+    key = re.sub(_ESCAPE, r"\1", quoted[1])
     if key and not key.strip(" "):
         raise _invalid("The Idempotency-Key is blank: send a random value, such as a UUID.")
     return key
@@ -73,3 +81,21 @@ def _unquoted(value: str) -> str:
 
 def _invalid(detail: str) -> RequestRefused:
     return RequestRefused("key-invalid", detail)
+
+
+def first_sent_ms(lines: list[str]) -> int | None:
+    """When the request was first sent, in epoch milliseconds, or None if it does not say.
+
+    Raises:
+        RequestRefused: the header is no single IMF-fixdate (`request-invalid`).
+    """
+    if not lines:
+        return None
+    distinct = {line.strip() for line in lines}
+    at_s = read_http_date(distinct.pop())
+    if distinct or at_s is None:
+        raise RequestRefused(
+            "request-invalid",
+            "Repeatability-First-Sent is not a date such as 'Fri, 27 Nov 2026 10:00:00 GMT'.",
+        )
+    return at_s * 1000

@@ -11,10 +11,8 @@ from oncekey.engine.request import Request, deadline_ms
 from oncekey.errors import RequestRefused, StoreError
 from oncekey.http.answer import stored_form
 from oncekey.http.event import request_context
-from oncekey.http.fingerprint import LeftOut, Selection, fingerprints
-from oncekey.http.first_sent import HEADER as FIRST_SENT
-from oncekey.http.first_sent import first_sent_ms
-from oncekey.http.key import HEADER, idempotency_key
+from oncekey.http.fingerprint import LeftOut, fingerprints
+from oncekey.http.key import FIRST_SENT, HEADER, first_sent_ms, idempotency_key
 from oncekey.record.identity import Identity
 from oncekey.record.policy import Encoding
 from oncekey.telemetry import requests as telemetry
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from oncekey.engine.sandbox import Deployed
     from oncekey.http.answer import Answer
     from oncekey.http.event import HttpRequest
+    from oncekey.http.fingerprint import Selection
     from oncekey.http.methods import Methods
     from oncekey.http.preset import Preset
     from oncekey.quotas.quota import Quota

@@ -9,7 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from oncekey.http.ietf_preset import expires, retry_after
+from oncekey.http.preset import expires, retry_after
 from oncekey.problem import PROBLEMS
 
 if TYPE_CHECKING:

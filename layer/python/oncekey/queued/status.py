@@ -25,7 +25,7 @@ from oncekey.engine.reservation import outcome_unknown, running
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.http.answer import answer_from, status_code, with_headers
 from oncekey.http.event import read_request
-from oncekey.http.ietf_preset import IETF
+from oncekey.http.preset import IETF
 from oncekey.record.outcome import RETRY_SOON_MS, whole_seconds
 from oncekey.record.record import Status
 from oncekey.record.stored_answer import AnswerDamaged, StoredRef, opened

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.http.answer import stored_form
 from oncekey.http.event import Shape
-from oncekey.http.ietf_preset import IETF
 from oncekey.http.job import job_of
+from oncekey.http.preset import IETF
 from oncekey.http.stripe_preset import STRIPE
 from oncekey.record.policy import policy_of
 from oncekey.record.transitions import Ending

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from oncekey.http.answer import with_headers
-from oncekey.http.ietf_preset import IETF
+from oncekey.http.preset import IETF
 from oncekey.record.outcome import RETRY_SOON_MS
 from oncekey.webhooks.acceptance import Receipt
 
