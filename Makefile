@@ -9,7 +9,7 @@ READY := .venv/.ready
 PYTHON_SOURCES := layer functions infra tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test proof chaos check fix layer synth deploy-local lock clean
+.PHONY: help demo dev test proof chaos bench check fix layer synth deploy-local lock clean
 
 help:  ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ proof: $(READY)  ## run the largest worlds, the kill matrices and the deployment
 
 chaos: $(READY)  ## the running service under every fault at once, for forty seconds
 	CHAOS_S=40 $(BIN)/python -m pytest -s tests/e2e/test_everything_at_once.py
+
+bench: $(READY)  ## measure beside Powertools and bare boto3, into layer/docs/reference/benchmarks.md
+	$(BIN)/python -m tests.benchmarks --write
 
 check: $(READY)  ## lint, format, types; edits nothing
 	$(BIN)/ruff check $(PYTHON_SOURCES)

@@ -4,7 +4,10 @@
     python -m tests.benchmarks --quick               three cases in a few seconds, less exact
     python -m tests.benchmarks replay duplicate      these cases alone
     python -m tests.benchmarks --over loopback       through a socket, to a server of canned answers
+    python -m tests.benchmarks --transport direct    oncekey by its own transport
+    python -m tests.benchmarks --cold                cold starts, in fresh processes
     python -m tests.benchmarks --profile first-call  where oncekey's own CPU goes in a case
+    python -m tests.benchmarks --write               all of it, into the documentation (make bench)
 
 Nothing leaves the machine. What DynamoDB answers is recorded once against moto, and played back in
 place of botocore's `URLLib3Session.send`. A table is printed: microseconds of CPU a call, and the
@@ -14,21 +17,30 @@ ratios to the peers, each with the quartiles of its rounds.
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from tests.benchmarks import figures
+from tests.benchmarks.batches import throughputs
 from tests.benchmarks.bouts import NAMES, bouts
 from tests.benchmarks.cases import CASES
+from tests.benchmarks.cold import MARKS, cold_starts
 from tests.benchmarks.environment import use_environment
+from tests.benchmarks.load import loads
+from tests.benchmarks.plot import plot
 from tests.benchmarks.profiling import profile
 from tests.benchmarks.recording import recorded
-from tests.benchmarks.suite import source_of_replies, times_of
+from tests.benchmarks.report import page
+from tests.benchmarks.suite import TRANSPORTS, costs_of, source_of_replies, times_of
 
 if TYPE_CHECKING:
+    from tests.benchmarks.cold import ColdStarts
     from tests.benchmarks.measuring import Times
 
-CALLS = 20
+CALLS = 12
 QUICK = ("first-call", "replay", "duplicate")
+PAGE = Path(__file__).parents[2] / "layer/docs/reference/benchmarks.md"
 
 
 def main() -> None:
@@ -37,34 +49,79 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", help=", ".join(CASES))
     parser.add_argument("--quick", action="store_true", help="fewer cases and rounds")
     parser.add_argument("--over", choices=("stub", "loopback"), default="stub")
+    parser.add_argument("--transport", choices=TRANSPORTS, default="boto3")
+    parser.add_argument("--cold", action="store_true", help="cold starts alone")
     parser.add_argument("--profile", choices=CASES, help="profile oncekey in this case")
+    parser.add_argument("--write", action="store_true", help="all, into the documentation")
     asked = parser.parse_args()
     if asked.profile:
-        print_profile(asked.profile, asked.over)
+        print_profile(asked.profile, asked.over, asked.transport)
         return
     names = asked.cases or (QUICK if asked.quick else tuple(CASES))
+    if asked.write:
+        write(names, is_quick=asked.quick)
+    elif asked.cold:
+        tapes = recorded([CASES["first-call"]], 1)
+        print_cold(cold_starts(tapes, 6 if asked.quick else 20, asked.transport))
+    else:
+        tapes = recorded([CASES[name] for name in names], CALLS)
+        rounds = 12 if asked.quick else 60
+        times = times_of(names, tapes, over=asked.over, rounds=rounds, transport=asked.transport)
+        for name in names:
+            print_times(name, times[name])
+
+
+def write(names: tuple[str, ...], *, is_quick: bool) -> None:
+    """Measure everything, and write the page and the plot."""
+    rounds = 12 if is_quick else 60
     tapes = recorded([CASES[name] for name in names], CALLS)
-    times = times_of(names, tapes, over=asked.over, rounds=12 if asked.quick else 100)
-    for name in names:
-        print(line(name, times[name]))  # noqa: T201
+    measured = figures.Figures(
+        where=figures.where(),
+        costs={name: costs_of(name, tapes) for name in names},
+        times={
+            (transport, over): times_of(names, tapes, over=over, rounds=rounds, transport=transport)
+            for over in ("stub", "loopback")
+            for transport in TRANSPORTS
+        },
+        cold={
+            transport: cold_starts(tapes, 6 if is_quick else 20, transport)
+            for transport in TRANSPORTS
+        },
+        batches=throughputs(10 if is_quick else 60),
+        loads=loads(tapes, rounds=3 if is_quick else 12, thousands=2 if is_quick else 3),
+    )
+    PAGE.write_text(page(measured), "utf-8")
+    PAGE.with_suffix(".svg").write_text(plot(measured), "utf-8")
+    print(f"written: {PAGE}")  # noqa: T201
 
 
-def print_profile(name: str, over: str) -> None:
+def print_profile(name: str, over: str, transport: str) -> None:
     """Print where the time of one case goes."""
-    use_environment()
+    use_environment(transport)
     tapes = recorded([CASES[name]], CALLS)
     with source_of_replies(over) as source:
         print(profile(bouts(CASES[name], tapes, source)["oncekey"], source))  # noqa: T201
 
 
-def line(name: str, times: Times) -> str:
-    """The row of a case."""
+def print_times(name: str, times: Times) -> None:
+    """Print the row of a case."""
     cells = [f"{name:17}"]
     cells += [f"{each} {median(times.cpu[each]):7.1f} us" for each in NAMES]
     for peer in NAMES[1:]:
         middle, low, high = times.ratio("oncekey", peer)
         cells.append(f"oncekey/{peer} {middle:.3f} ({low:.3f}-{high:.3f})")
-    return "  ".join(cells)
+    print("  ".join(cells))  # noqa: T201
+
+
+def print_cold(starts: ColdStarts) -> None:
+    """Print the medians of cold starts."""
+    for name in NAMES:
+        for mark in MARKS:
+            found = {each: starts.middle(name, mark, each) for each in starts.of[name][0][mark]}
+            print(f"{name:12} {mark:10}", found)  # noqa: T201
+    for peer in NAMES[1:]:
+        middle, low, high = starts.ratio("oncekey", peer)
+        print(f"oncekey/{peer} {middle:.3f} ({low:.3f}-{high:.3f})")  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -137,7 +137,10 @@ def bare(case: Case, requests: Mapping[str, Sequence[Request]]) -> Handler:
     import boto3
 
     client: Any = boto3.client("dynamodb")
-    calls = {key: [_call(client, each) for each in sent] for key, sent in requests.items()}
+    calls = {
+        key: [(getattr(client, method), arguments) for method, arguments in map(arguments_of, sent)]
+        for key, sent in requests.items()
+    }
     refused = client.exceptions.ConditionalCheckFailedException
     answer = case.answer()
     if case.status != answer.get("statusCode", case.status):
@@ -191,9 +194,10 @@ def _writes(key: str) -> list[dict[str, Any]]:
     ]
 
 
-def _call(client: Any, request: Request) -> tuple[Callable[..., Any], dict[str, Any]]:
-    name = re.sub(r"(?<!^)([A-Z])", r"_\1", request.operation).lower()
-    return getattr(client, name), json.loads(request.body, object_hook=_with_bytes)
+def arguments_of(request: Request) -> tuple[str, dict[str, Any]]:
+    """The method of a boto3 client that sends `request`, and its parameters."""
+    method = re.sub(r"(?<!^)([A-Z])", r"_\1", request.operation).lower()
+    return method, json.loads(request.body, object_hook=_with_bytes)
 
 
 def _with_bytes(value: dict[str, Any]) -> dict[str, Any]:

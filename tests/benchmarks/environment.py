@@ -35,6 +35,7 @@ ENVIRONMENT = {
     # What the function's author sets.
     "ONCEKEY_TABLE": TABLE,
     "ONCEKEY_OUTBOX_TABLE": OUTBOX,
+    "ONCEKEY_QUEUE_URL": "https://sqs.eu-central-1.amazonaws.com/123456789012/payments",
     "POWERTOOLS_SERVICE_NAME": "payments",
     # This machine's files and metadata service stay out of it.
     "AWS_EC2_METADATA_DISABLED": "true",
@@ -42,12 +43,18 @@ ENVIRONMENT = {
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
 }
 # What a process needs to find its programs and its temporary files.
-_KEPT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
+KEPT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 
-def use_environment() -> None:
+def use_environment(transport: str = "boto3") -> None:
     """From now on, this process has these variables and few others."""
     for name in list(os.environ):
-        if name not in _KEPT:
+        if name not in KEPT:
             del os.environ[name]
     os.environ.update(ENVIRONMENT)
+    os.environ.update(with_transport(transport))
+
+
+def with_transport(transport: str) -> dict[str, str]:
+    """The variables that choose oncekey's transport; boto3 is the default and needs none."""
+    return {} if transport == "boto3" else {"ONCEKEY_TRANSPORT": transport}

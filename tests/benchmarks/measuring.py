@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import time
 from dataclasses import dataclass
-from statistics import median, quantiles
+from statistics import quantiles
 from typing import TYPE_CHECKING
 
 from tests.benchmarks.cases import Context
@@ -34,9 +34,13 @@ class Times:
         """Median and quartiles of `contender` to `peer`, compared round by round."""
         times = getattr(self, of)
         pairs = zip(times[contender], times[peer], strict=True)
-        ratios = [mine / theirs for mine, theirs in pairs]
-        low, _, high = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
-        return median(ratios), low, high
+        return spread([mine / theirs for mine, theirs in pairs])
+
+
+def spread(ratios: Sequence[float]) -> tuple[float, float, float]:
+    """Their median and their quartiles."""
+    low, middle, high = quantiles(ratios, n=4) if len(ratios) > 1 else [*ratios] * 3
+    return middle, low, high
 
 
 def measured(bouts: Mapping[str, Bout], source: Source, rounds: int) -> Times:

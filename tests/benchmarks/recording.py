@@ -5,11 +5,12 @@ A process of its own does it: moto stays in the clients of the process that load
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from tests.benchmarks.transport import Player, Reply, Request, request_of, sendi
 from tests.benchmarks.units import Units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
@@ -64,10 +65,6 @@ def recorded(cases: Sequence[Case], count: int) -> Tapes:
 
 def record(case: Case, contender: str, count: int) -> tuple[Call, ...]:
     """The calls of one contender in one case."""
-    from moto.dynamodb.models import dynamodb_backends
-
-    dynamodb_backends.reset()
-    moto = Moto()
     calls: list[Call] = []
     nested: list[Event] = []
 
@@ -76,8 +73,7 @@ def record(case: Case, contender: str, count: int) -> tuple[Call, ...]:
         if nested:
             calls.append(moto.call(handler, nested.pop()))
 
-    with sending_by(moto.send):
-        moto.create_tables("pk" if contender == "oncekey" else "id")
+    with moto_with_tables("pk" if contender == "oncekey" else "id") as moto:
         handler = getattr(contenders, contender)(case, on_run)
         for event in case.events(count):
             if case.before == "running":
@@ -89,27 +85,26 @@ def record(case: Case, contender: str, count: int) -> tuple[Call, ...]:
     return tuple(calls)
 
 
-class Moto:
-    """Answers requests by moto, and notes both and, for the first call, what they cost."""
+@contextlib.contextmanager
+def moto_with_tables(key: str = "pk") -> Iterator[Moto]:
+    """Every request of botocore goes to moto, which has the tables and the queue of the work.
 
-    def __init__(self) -> None:
-        self._player = Player()
-        self._exchanges: list[tuple[Request, Reply]] = []
-        self._units: Units | None = None
-        self._keys = {OUTBOX: "id", PAYMENTS: "pk"}
-        self._client: Any = None
+    `key` is that of the idempotency table. With `pk` it has oncekey's index.
+    """
+    from moto.dynamodb.models import dynamodb_backends
+    from moto.sqs.models import sqs_backends
 
-    def create_tables(self, key: str) -> None:
-        """The idempotency table with this key, and the tables of the work."""
-        import boto3
+    from infra.service_resources import IDEMPOTENCY
+    from oncekey_local.store.tables import create_table_request
 
-        from infra.service_resources import IDEMPOTENCY
-        from oncekey_local.store.tables import create_table_request
-
-        self._client = boto3.client("dynamodb")
-        self._keys[TABLE] = key
-        for table, name in self._keys.items():
-            request = {
+    dynamodb_backends.reset()
+    sqs_backends.reset()
+    keys = {TABLE: key, OUTBOX: "id", PAYMENTS: "pk"}
+    moto = Moto(keys)
+    with sending_by(moto.send):
+        moto.client("sqs").create_queue(QueueName="payments")
+        for table, name in keys.items():
+            request: dict[str, Any] = {
                 "TableName": table,
                 "BillingMode": "PAY_PER_REQUEST",
                 "KeySchema": [{"AttributeName": name, "KeyType": "HASH"}],
@@ -117,15 +112,33 @@ class Moto:
             }
             if table == TABLE and key == "pk":
                 request = create_table_request(TABLE, IDEMPOTENCY)
-            self._client.create_table(**request)
+            moto.client("dynamodb").create_table(**request)
+        yield moto
+
+
+class Moto:
+    """Answers requests by moto, and notes both and, for the first call, what they cost."""
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        import boto3
+
+        self.client: Callable[[str], Any] = cache(boto3.client)
+        self._keys = keys
+        self._player = Player()
+        self._exchanges: list[tuple[Request, Reply]] = []
+        self._units: Units | None = None
+
+    def noted(self, action: Callable[[], object]) -> list[tuple[Request, Reply]]:
+        """What `action` exchanges."""
+        self._exchanges = []
+        action()
+        return list(self._exchanges)
 
     def call(self, handler: Callable[[Event, Any], Any], event: Event) -> Call:
         """One call of `handler`, with all that it exchanges."""
-        self._exchanges = []
         is_first = self._units is None
         with sending_by(self._send_and_price if is_first else self.send):
-            handler(event, Context())
-        requests, replies = zip(*self._exchanges, strict=True)
+            requests, replies = zip(*self.noted(lambda: handler(event, Context())), strict=True)
         assert self._units is not None
         return Call(event, requests, replies, self._units)
 
@@ -156,7 +169,7 @@ class Moto:
 
     def _item(self, table: str, key: Mapping[str, Any]) -> Mapping[str, Any] | None:
         with sending_by(self.send):
-            answer = self._client.get_item(TableName=table, Key=key)
+            answer = self.client("dynamodb").get_item(TableName=table, Key=key)
         # Looking is no part of the call.
         self._exchanges.pop()
         item: Mapping[str, Any] | None = answer.get("Item")

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from tests.benchmarks.transport import Source
 
 
+# What carries oncekey's own calls of DynamoDB.
+TRANSPORTS = ("boto3",)
+
+
 @dataclass(frozen=True)
 class Costs:
     """What one call sends, receives and pays for."""
@@ -36,10 +40,14 @@ class Costs:
     index_units: int
 
 
-def times_of(names: Sequence[str], tapes: Tapes, *, over: str, rounds: int) -> dict[str, Times]:
-    """The times of these cases, over the `stub` or the `loopback`."""
+def times_of(
+    names: Sequence[str], tapes: Tapes, *, over: str, rounds: int, transport: str = "boto3"
+) -> dict[str, Times]:
+    """The times of these cases, over the `stub` or the `loopback`; oncekey by this transport."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context, initializer=use_environment) as process:
+    with ProcessPoolExecutor(
+        1, mp_context=context, initializer=use_environment, initargs=(transport,)
+    ) as process:
         return process.submit(_times_of, names, tapes, over, rounds).result()
 
 

@@ -1,0 +1,222 @@
+"""The figures of a run as a page of the documentation."""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from tests.benchmarks.cases import CASES
+from tests.benchmarks.load import THREADS
+from tests.benchmarks.targets import outcomes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tests.benchmarks.batches import Throughput
+    from tests.benchmarks.cold import ColdStarts
+    from tests.benchmarks.figures import Figures
+    from tests.benchmarks.load import Load
+    from tests.benchmarks.measuring import Times
+    from tests.benchmarks.suite import Costs
+
+_INTRODUCTION = """\
+# Benchmarks
+
+What does a protected call cost, beside Powertools' idempotency utility and beside bare boto3?
+`make bench` measures it on your machine, and writes this page and its plot.
+
+![CPU a call, as a multiple of bare boto3's](benchmarks.svg)
+
+- **oncekey** is `@idempotent` with its default store.
+- **Powertools** is `@idempotent` of `aws-lambda-powertools` on DynamoDB, with the key from the
+  header and `payload_validation_jmespath` on the body. Where it has no equal, its handler does the
+  work as its users do: the business write and the message in a transaction of their own, and each
+  step in an `idempotent_function`.
+- **Bare boto3** is a low-level client of defaults that sends the requests that oncekey sends, and
+  does nothing else.
+
+The contenders take turns in short blocks of one run. A ratio compares two blocks of the same round.
+The median of all rounds is shown, and the quartiles in parentheses. Below 1, oncekey is faster."""
+
+_STUB = """\
+Canned answers take the place of the network. Serialising, signing, parsing and the checksum of the
+answer are measured. Times are microseconds of CPU a call."""
+
+_LOOPBACK = """\
+Requests go through a socket to a server in another process, without TLS. Times are microseconds a
+call. The wall time contains whatever else the machine does."""
+
+_COSTS = """\
+Units are computed from the items by DynamoDB's rules. The second summand of the write units is for
+the index `due`."""
+
+_COLD = """\
+Each start is a fresh process that imports the library, decorates one handler and answers one call
+over the loopback server, without TLS. The interpreter's own start is not counted. Ratios are of CPU
+up to the first answer."""
+
+_BATCHES = """\
+Each function works on one batch after the other, over canned answers. In this table everything is
+counted, from the event to the answer."""
+
+_LOADS = """\
+First calls over canned answers. Python runs one thread at a time, so that 32 threads share one
+core. The last column is how many blocks of memory more are allocated after each further thousand of
+calls with new keys."""
+
+
+def page(figures: Figures) -> str:
+    """The whole page."""
+    parts = [
+        _INTRODUCTION,
+        _table(("", ""), figures.where.items()),
+        "## Targets",
+        _targets(figures),
+    ]
+    for over, text in (("stub", _STUB), ("loopback", _LOOPBACK)):
+        for transport in ("boto3", "direct"):
+            times = figures.times.get((transport, over))
+            if times:
+                parts += [
+                    f"## CPU a call: {transport} transport, {over}",
+                    text,
+                    _calls(times, over),
+                ]
+    if figures.costs:
+        parts += ["## Requests, bytes and units a call", _COSTS, _costs(figures.costs)]
+    for transport, starts in figures.cold.items():
+        parts += [f"## Cold start: {transport} transport", _COLD, _cold(starts)]
+    if figures.batches:
+        parts += ["## Relay, worker and reconciler", _BATCHES, _batches(figures.batches)]
+    if figures.loads:
+        parts += [f"## {THREADS} threads, and memory", _LOADS, _loads(figures.loads)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _targets(figures: Figures) -> str:
+    rows = [
+        (
+            each.what,
+            each.against,
+            f"≤ {each.at_most:g}",
+            "not measured" if each.measured is None else f"{each.measured:.3g}",
+            {True: "met", False: "**missed**", None: ""}[each.is_met],
+        )
+        for each in outcomes(figures)
+    ]
+    return _table(("what", "against", "target", "measured", ""), rows)
+
+
+def _calls(times: Mapping[str, Times], over: str) -> str:
+    kinds = ("cpu",) if over == "stub" else ("cpu", "wall")
+    head = ["case", "what"]
+    for kind in kinds:
+        name = {"cpu": "", "wall": "wall: "}[kind]
+        head += [f"{name}oncekey", "Powertools", "bare boto3", "to Powertools", "to bare boto3"]
+    rows = []
+    for case, each in times.items():
+        row = [f"`{case}`", CASES[case].says]
+        for kind in kinds:
+            of = getattr(each, kind)
+            row += [f"{median(of[name]):,.0f}" for name in ("oncekey", "powertools", "bare")]
+            row += [_ratio(each.ratio("oncekey", peer, of=kind)) for peer in ("powertools", "bare")]
+        rows.append(row)
+    return _table(head, rows)
+
+
+def _costs(costs: Mapping[str, Mapping[str, Costs]]) -> str:
+    head = (
+        "case",
+        "library",
+        "requests",
+        "bytes sent",
+        "bytes received",
+        "read units",
+        "write units",
+    )
+    rows = [
+        (
+            f"`{case}`" if name == "oncekey" else "",
+            name,
+            str(each.requests),
+            f"{each.sent_bytes:,}",
+            f"{each.received_bytes:,}",
+            str(each.read_units),
+            f"{each.write_units} + {each.index_units}"
+            if each.index_units
+            else str(each.write_units),
+        )
+        for case, of_case in costs.items()
+        for name, each in of_case.items()
+    ]
+    return _table(head, rows)
+
+
+def _cold(starts: ColdStarts) -> str:
+    head = ("", "oncekey", "Powertools", "bare boto3", "to Powertools", "to bare boto3")
+    figures = (
+        ("cpu_us", "CPU, ms", 1000),
+        ("wall_us", "wall, ms", 1000),
+        ("modules", "modules", 1),
+    )
+    rows = []
+    for mark, label in (("decorated", "handler decorated"), ("answered", "first call answered")):
+        for figure, unit, per in (*figures, ("rss_kb", "memory, MB", 1024)):
+            cells = [
+                f"{starts.middle(name, mark, figure) / per:,.0f}"
+                for name in ("oncekey", "powertools", "bare")
+            ]
+            is_compared = (mark, figure) == ("answered", "cpu_us")
+            ratios = [
+                _ratio(starts.ratio("oncekey", peer)) if is_compared else ""
+                for peer in ("powertools", "bare")
+            ]
+            rows.append((f"{label}: {unit}", *cells, *ratios))
+        ours = f"{starts.middle('oncekey', mark, 'ours'):,.0f}"
+        rows.append((f"{label}: modules of oncekey", ours, "", "", "", ""))
+    return _table(head, rows)
+
+
+def _batches(batches: Mapping[str, Throughput]) -> str:
+    rows = [
+        (
+            name,
+            str(each.items),
+            f"{each.per_second:,.0f}",
+            ", ".join(f"{count} {operation}" for operation, count in each.requests.items()),
+        )
+        for name, each in batches.items()
+    ]
+    head = ("function", "items in a batch", "items a second of CPU", "requests for a batch")
+    return _table(head, rows)
+
+
+def _loads(loads: Mapping[str, Load]) -> str:
+    rows = [
+        (
+            name,
+            f"{each.alone_us:,.0f}",
+            f"{each.together_us:,.0f}",
+            f"{1e6 / each.together_us:,.0f}",
+            ", ".join(f"{blocks:,}" for blocks in each.kept_blocks),
+        )
+        for name, each in loads.items()
+    ]
+    head = (
+        "contender",
+        "CPU a call, 1 thread",
+        f"{THREADS} threads",
+        "calls a second of CPU",
+        "memory blocks kept",
+    )
+    return _table(head, rows)
+
+
+def _ratio(of: tuple[float, float, float]) -> str:
+    middle, low, high = of
+    return f"**{middle:.2f}** ({low:.2f} to {high:.2f})"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
