@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import platform
 import socket
 import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import boto3
+import botocore
 import pytest
 from botocore.config import Config
 
@@ -70,6 +72,34 @@ def test_our_own_client_has_short_timeouts_and_makes_one_try() -> None:
     assert (config.connect_timeout, config.read_timeout) == (0.5, 1.0)
     assert config.retries["total_max_attempts"] == 1
     assert DynamoDBStore("a-table").call_timeout_ms == 1_500
+
+
+def test_our_own_client_asks_no_retry_handler() -> None:
+    """After an answer, no handler of botocore's is asked whether to try again.
+
+    Red when a release of botocore knows its handler by another name: calls then cost more.
+    """
+    client: Any = own_client(STORE_TIMEOUT_MS)
+
+    assert client.meta.events.emit("needs-retry.dynamodb.PutItem") == []
+
+
+def test_our_own_client_says_who_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The User-Agent names the SDK, Python, Lambda's runtime, the application and this library."""
+    monkeypatch.setenv("AWS_EXECUTION_ENV", "AWS_Lambda_python3.13")
+    monkeypatch.setenv("AWS_SDK_UA_APP_ID", "payments")
+    client: Any = own_client(STORE_TIMEOUT_MS)
+    sdk = f"Boto3/{boto3.__version__} lang/python#{platform.python_version()}"
+    us = f"Botocore/{botocore.__version__} oncekey"
+
+    def stop(request: Any, **_others: Any) -> None:
+        raise RuntimeError(request.headers["User-Agent"].decode())
+
+    client.meta.events.register("before-send.dynamodb.GetItem", stop)
+
+    with pytest.raises(RuntimeError) as sent:
+        client.get_item(TableName="t", Key={"pk": {"S": "v1#"}})
+    assert str(sent.value) == f"{sdk} exec-env/AWS_Lambda_python3.13 app/payments {us}"
 
 
 @pytest.mark.case(21)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import platform
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,6 +80,7 @@ DYNAMODB = {
     "retries": ONCE,
     "parameter_validation": False,
     "tcp_keepalive": True,
+    "user_agent": f"Boto3/{boto3.__version__} lang/python#{platform.python_version()}",
     "user_agent_extra": "oncekey",
 }
 CLIENTS: dict[str, tuple[Callable[[], Any], str, dict[str, Any]]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import boto3
 import pytest
@@ -65,7 +66,7 @@ def test_two_first_calls_make_one_client(name: str, monkeypatch: pytest.MonkeyPa
             turnstile.second_came.wait()
         else:
             turnstile.second_came.set()
-        return object()
+        return Mock()
 
     monkeypatch.setattr(boto3, "client", make)
     for module in (dynamodb_client, dynamodb_outbox, dynamodb_store, s3_bucket, sqs_queue):

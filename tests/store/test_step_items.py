@@ -10,6 +10,7 @@ import pytest
 from oncekey.record.record import Effects, Status
 from oncekey.record.steps import NO_STEPS, FinishedStep
 from oncekey.record.transitions import FinishStep, Reserve, Resume, StartStep, TakeOver, seen
+from oncekey.store.dynamodb import expressions
 from oncekey.store.dynamodb.codec import attribute_values, record_from_item
 from oncekey.store.dynamodb.expressions import update_parameters
 from oncekey.store.store import Written
@@ -145,3 +146,21 @@ def item(client: DynamoDBClient) -> dict[str, Any]:
     """The only item of the table."""
     (found,) = items(client)
     return found
+
+
+def test_the_names_of_steps_take_no_room_in_a_sandbox() -> None:
+    """What is computed once for a kind of write is the same for every name of a step.
+
+    Red when the name of a step is a part of it: a sandbox would fill with the names it has seen.
+    """
+
+    def write(name: str) -> None:
+        step = replace(FINISHED, name=name)
+        update_parameters(TABLE, FinishStep(pk=PK, owner=OWNER, step=step, mark=1))
+
+    write("charge")
+    size = expressions._template.cache_info().currsize
+    for number in range(100):
+        write(f"charge-{number}")
+
+    assert expressions._template.cache_info().currsize == size

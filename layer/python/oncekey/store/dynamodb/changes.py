@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from oncekey.record.record import Status
 from oncekey.record.transitions import Doubt, Ending, Retry
-from oncekey.store.dynamodb.codec import answer_value, policy_value
+from oncekey.store.dynamodb.codec import (
+    EFFECTS_VALUES,
+    STATUS_VALUES,
+    answer_value,
+    policy_value,
+)
 
 if TYPE_CHECKING:
     from oncekey.record.policy import Policy
@@ -16,79 +21,80 @@ if TYPE_CHECKING:
 
 # The reconciler's notes. They are removed when the record is taken up again.
 _TURNS = ("reconcile_attempts", "escalated_at")
-# The stored request. It is removed when the record is completed.
-_REQUEST = ("request", "request_digest")
+_DUE = ("due_shard", "due_at")
+_BEGUN_REMOVES = ("expires_at", "last_error", *_TURNS)
+# The stored request is removed when the record is completed.
+_ENDED_REMOVES = ("lease_until", *_DUE, "last_error", "request", "request_digest")
 
 
-def look_again(transition: Reschedule) -> tuple[Item, list[str]]:
+def look_again(transition: Reschedule) -> tuple[Item, tuple[str, ...]]:
     """The record was visited, and is visited again when it is due."""
     sets: Item = {"reconcile_attempts": {"N": str(transition.attempts)}}
     if transition.escalated_at_ms is not None:
         sets["escalated_at"] = {"N": str(transition.escalated_at_ms)}
-    return sets | _due(transition.due), []
+    return sets | _due(transition.due), ()
 
 
-def wait(waiting: Waiting) -> tuple[Item, list[str]]:
+def wait(waiting: Waiting) -> tuple[Item, tuple[str, ...]]:
     """The record waits for a worker."""
     sets: Item = {
-        "status": {"S": Status.PENDING.value},
+        "status": STATUS_VALUES[Status.PENDING],
         "owner": {"S": waiting.owner},
-        "effects": {"S": waiting.effects.value},
+        "effects": EFFECTS_VALUES[waiting.effects],
         "request_digest": {"S": waiting.request_digest},
         **_due(waiting.due),
         **_policy(waiting.policy),
     }
-    return sets, ["expires_at", "last_error", *_TURNS]
+    return sets, _BEGUN_REMOVES
 
 
-def begin(lease: Lease) -> tuple[Item, list[str]]:
+def begin(lease: Lease) -> tuple[Item, tuple[str, ...]]:
     """An attempt begins under a lease."""
     sets: Item = {
-        "status": {"S": Status.IN_PROGRESS.value},
+        "status": STATUS_VALUES[Status.IN_PROGRESS],
         "owner": {"S": lease.owner},
-        "effects": {"S": lease.effects.value},
+        "effects": EFFECTS_VALUES[lease.effects],
         "lease_until": {"N": str(lease.until_ms)},
         **_due(lease.due),
         **_policy(lease.policy),
     }
-    return sets, ["expires_at", "last_error", *_TURNS]
+    return sets, _BEGUN_REMOVES
 
 
-def end(to: Ending | Retry | Doubt) -> tuple[Item, list[str]]:
+def end(to: Ending | Retry | Doubt) -> tuple[Item, tuple[str, ...]]:
     """An attempt has ended with `to`."""
     match to:
         case Ending():
             sets: Item = {
-                "status": {"S": Status.COMPLETED.value},
+                "status": STATUS_VALUES[Status.COMPLETED],
                 "response": answer_value(to.response),
                 "response_version": {"N": str(to.response_version)},
                 "completed_at": {"N": str(to.completed_at_ms)},
                 "expires_at": {"N": str(to.expires_at_s)},
             }
-            removes = ["lease_until", "due_shard", "due_at", "last_error", *_REQUEST]
-            return sets, removes
+            return sets, _ENDED_REMOVES
         case Retry():
             sets = {
-                "status": {"S": Status.FAILED_RETRYABLE.value},
+                "status": STATUS_VALUES[Status.FAILED_RETRYABLE],
                 "last_error": {"S": to.reason},
             }
-            removes = ["lease_until", *_TURNS]
+            removes: tuple[str, ...] = ("lease_until", *_TURNS)
             if to.expires_at_s is None:
-                removes.append("expires_at")
+                removes += ("expires_at",)
             else:
                 sets["expires_at"] = {"N": str(to.expires_at_s)}
             if to.due is None:
-                return sets, [*removes, "due_shard", "due_at"]
+                return sets, removes + _DUE
             return sets | _due(to.due), removes
         case Doubt():
             sets = {
-                "status": {"S": Status.UNKNOWN.value},
+                "status": STATUS_VALUES[Status.UNKNOWN],
                 "last_error": {"S": to.reason},
                 **_due(to.due),
             }
             if to.escalated_at_ms is not None:
                 sets["escalated_at"] = {"N": str(to.escalated_at_ms)}
-            return sets, []
+            return sets, ()
 
 
 def _policy(policy: Policy | None) -> Item:

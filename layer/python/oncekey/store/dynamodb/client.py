@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -42,10 +44,25 @@ def own_client(call_timeout_ms: int) -> DynamoDBClient:
         # validation. At run time, validation would take a tenth of the time of a call.
         parameter_validation=False,
         tcp_keepalive=True,
+        # Without a given one, botocore builds it twice for every call.
+        user_agent=_user_agent(f"Boto3/{boto3.__version__}"),
         user_agent_extra="oncekey",
     )
     client: DynamoDBClient = boto3.client("dynamodb", config=config)
+    # With one attempt, botocore's retry handler never asks for another. Where a release of botocore
+    # knows its handler by another name, this does nothing, and a call only takes a little longer.
+    client.meta.events.unregister("needs-retry.dynamodb", unique_id="retry-config-dynamodb")
     return client
+
+
+def _user_agent(sdk: str) -> str:
+    """What CloudTrail shows of the caller: its SDK, Python, runtime and application."""
+    python = ".".join(map(str, sys.version_info[:3]))
+    runtime = os.environ.get("AWS_EXECUTION_ENV")
+    # https://docs.aws.amazon.com/sdkref/latest/guide/feature-appid.html
+    application = os.environ.get("AWS_SDK_UA_APP_ID")
+    parts = [f"exec-env/{runtime}"] * bool(runtime) + [f"app/{application}"] * bool(application)
+    return " ".join([sdk, f"lang/python#{python}", *parts])
 
 
 def warn_about(client: Any) -> None:

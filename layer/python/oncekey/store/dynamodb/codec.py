@@ -5,6 +5,7 @@ The attribute names are a contract with tables already in use.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, assert_never
 
 from oncekey.errors import StoreError
@@ -20,59 +21,61 @@ if TYPE_CHECKING:
 
 Item = dict[str, dict[str, Any]]
 
-# Field of the record → attribute of the item, with its DynamoDB type. `due` has two attributes and
-# is handled separately.
-_ATTRIBUTES: dict[str, tuple[str, str]] = {
-    "pk": ("pk", "S"),
-    "status": ("status", "S"),
-    "rev": ("rev", "N"),
-    "tenant": ("tenant", "S"),
-    "principal": ("principal", "S"),
-    "operation": ("operation", "S"),
-    "key": ("key", "S"),
-    "operation_id": ("operation_id", "S"),
-    "fingerprint": ("fingerprint", "S"),
-    "owner": ("owner", "S"),
-    "attempt": ("attempt", "N"),
-    "effects": ("effects", "S"),
-    "created_at_ms": ("created_at", "N"),
-    "lease_until_ms": ("lease_until", "N"),
-    "completed_at_ms": ("completed_at", "N"),
-    "expires_at_s": ("expires_at", "N"),
-    "response_version": ("response_version", "N"),
-    "reconcile_attempts": ("reconcile_attempts", "N"),
-    "last_error": ("last_error", "S"),
-    "escalated_at_ms": ("escalated_at", "N"),
-    "request_digest": ("request_digest", "S"),
-}
-# Optional attributes. An item without one of the others is unreadable.
-_OPTIONAL = {
-    "principal",
-    "key",
-    "lease_until_ms",
-    "completed_at_ms",
-    "expires_at_s",
-    "response_version",
-    "reconcile_attempts",
-    "last_error",
-    "escalated_at_ms",
-    "request_digest",
-}
 ATTRIBUTE_NAMES = frozenset(
-    {name for name, _ in _ATTRIBUTES.values()}
-    | {"due_shard", "due_at", "response", "steps", "request", "policy"}
+    {
+        *("pk", "status", "rev", "tenant", "principal", "operation", "key", "operation_id"),
+        *("fingerprint", "owner", "attempt", "effects", "created_at", "lease_until"),
+        *("completed_at", "expires_at", "due_shard", "due_at", "response", "response_version"),
+        *("reconcile_attempts", "last_error", "escalated_at", "steps", "request"),
+        *("request_digest", "policy"),
+    }
 )
 # The initial steps of a recorded operation. Updates can then set the paths in it one by one.
 NO_STEPS_VALUE: dict[str, Any] = {"M": {"finished": {"M": {}}}}
+# The attributes of the states and the kinds of effects. An access to `.value` is slow.
+STATUS_VALUES: dict[Status, dict[str, Any]] = {each: {"S": each.value} for each in Status}
+EFFECTS_VALUES: dict[Effects, dict[str, Any]] = {each: {"S": each.value} for each in Effects}
+_ENCODING_VALUES: dict[Encoding, dict[str, Any]] = {each: {"S": each.value} for each in Encoding}
+_STATUSES = {each.value: each for each in Status}
+_EFFECTS = {each.value: each for each in Effects}
+_ENCODINGS = {each.value: each for each in Encoding}
 
 
 def attribute_values(record: Record) -> Item:
     """The attributes of `record`, without the empty and absent ones."""
-    item: Item = {}
-    for field, (name, kind) in _ATTRIBUTES.items():
-        value = getattr(record, field)
-        if value is not None and value not in {"", 0}:
-            item[name] = {kind: str(value)}
+    item: Item = {
+        "pk": {"S": record.pk},
+        "status": STATUS_VALUES[record.status],
+        "rev": {"N": str(record.rev)},
+        "tenant": {"S": record.tenant},
+        "operation": {"S": record.operation},
+        "operation_id": {"S": record.operation_id},
+        "fingerprint": {"S": record.fingerprint},
+        "owner": {"S": record.owner},
+        "attempt": {"N": str(record.attempt)},
+        "effects": EFFECTS_VALUES[record.effects],
+        "created_at": {"N": str(record.created_at_ms)},
+    }
+    if record.principal:
+        item["principal"] = {"S": record.principal}
+    if record.key:
+        item["key"] = {"S": record.key}
+    if record.lease_until_ms:
+        item["lease_until"] = {"N": str(record.lease_until_ms)}
+    if record.completed_at_ms:
+        item["completed_at"] = {"N": str(record.completed_at_ms)}
+    if record.expires_at_s:
+        item["expires_at"] = {"N": str(record.expires_at_s)}
+    if record.response_version:
+        item["response_version"] = {"N": str(record.response_version)}
+    if record.reconcile_attempts:
+        item["reconcile_attempts"] = {"N": str(record.reconcile_attempts)}
+    if record.last_error:
+        item["last_error"] = {"S": record.last_error}
+    if record.escalated_at_ms:
+        item["escalated_at"] = {"N": str(record.escalated_at_ms)}
+    if record.request_digest:
+        item["request_digest"] = {"S": record.request_digest}
     if record.response is not None:
         item["response"] = answer_value(record.response)
     if record.request is not None:
@@ -95,24 +98,40 @@ def record_from_item(item: Mapping[str, Mapping[str, Any]]) -> Record:
             not transient, and nothing runs.
     """
     try:
-        fields = {
-            field: _value(item, field)
-            for field in _ATTRIBUTES
-            if field not in _OPTIONAL or _has(item, field)
-        }
-        fields["status"] = Status(fields["status"])
-        fields["effects"] = Effects(fields["effects"])
-        if "response" in item:
-            fields["response"] = _answer(item["response"])
-        if "request" in item:
-            fields["request"] = _answer(item["request"])
-        if "policy" in item:
-            fields["policy"] = _policy(item["policy"]["M"])
-        if "steps" in item:
-            fields["steps"] = _steps(item["steps"]["M"])
-        if "due_at" in item:
-            fields["due"] = Due(shard=item["due_shard"]["S"], at_ms=int(item["due_at"]["N"]))
-        return Record(**fields)
+        status, effects = item["status"]["S"], item["effects"]["S"]
+        return Record(
+            pk=item["pk"]["S"],
+            # An unknown text raises the enumeration's own error, which says what it is.
+            status=_STATUSES.get(status) or Status(status),
+            rev=int(item["rev"]["N"]),
+            tenant=item["tenant"]["S"],
+            operation=item["operation"]["S"],
+            operation_id=item["operation_id"]["S"],
+            fingerprint=item["fingerprint"]["S"],
+            owner=item["owner"]["S"],
+            attempt=int(item["attempt"]["N"]),
+            effects=_EFFECTS.get(effects) or Effects(effects),
+            created_at_ms=int(item["created_at"]["N"]),
+            key=item["key"]["S"] if "key" in item else "",
+            principal=item["principal"]["S"] if "principal" in item else "",
+            lease_until_ms=int(item["lease_until"]["N"]) if "lease_until" in item else None,
+            completed_at_ms=int(item["completed_at"]["N"]) if "completed_at" in item else None,
+            expires_at_s=int(item["expires_at"]["N"]) if "expires_at" in item else None,
+            due=_due(item) if "due_at" in item else None,
+            steps=_steps(item["steps"]["M"]) if "steps" in item else NO_STEPS,
+            response=_answer(item["response"]) if "response" in item else None,
+            response_version=(
+                int(item["response_version"]["N"]) if "response_version" in item else None
+            ),
+            reconcile_attempts=(
+                int(item["reconcile_attempts"]["N"]) if "reconcile_attempts" in item else 0
+            ),
+            last_error=item["last_error"]["S"] if "last_error" in item else None,
+            escalated_at_ms=int(item["escalated_at"]["N"]) if "escalated_at" in item else None,
+            request=_content(item["request"]) if "request" in item else None,
+            request_digest=item["request_digest"]["S"] if "request_digest" in item else None,
+            policy=_policy(item["policy"]["M"]) if "policy" in item else None,
+        )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"the stored record cannot be read ({error})", transient=False) from error
 
@@ -137,7 +156,7 @@ def policy_value(policy: Policy) -> dict[str, Any]:
     """The attribute of a policy, without default values, to keep the record small."""
     fields: Item = {"retention_s": {"N": str(policy.retention_s)}}
     if policy.encoding is not None:
-        fields["answer"] = {"S": policy.encoding.value}
+        fields["answer"] = _ENCODING_VALUES[policy.encoding]
     if policy.gone_for_s:
         fields["gone_for_s"] = {"N": str(policy.gone_for_s)}
     if policy.response_version != 1:
@@ -172,14 +191,42 @@ def finished_value(step: FinishedStep) -> dict[str, Any]:
 
 
 def _policy(fields: Mapping[str, Any]) -> Policy:
-    return Policy(
-        encoding=Encoding(fields["answer"]["S"]) if "answer" in fields else None,
-        retention_s=int(fields["retention_s"]["N"]),
-        gone_for_s=int(fields["gone_for_s"]["N"]) if "gone_for_s" in fields else 0,
-        response_version=int(fields["version"]["N"]) if "version" in fields else 1,
-        preset=fields["preset"]["S"] if "preset" in fields else IETF_NAME,
-        is_queued="queued" in fields,
+    return _policy_of(
+        _encoding(fields["answer"]["S"]) if "answer" in fields else None,
+        fields["retention_s"]["N"],
+        fields["gone_for_s"]["N"] if "gone_for_s" in fields else "0",
+        fields["version"]["N"] if "version" in fields else "1",
+        fields["preset"]["S"] if "preset" in fields else IETF_NAME,
+        "queued" in fields,
     )
+
+
+def _encoding(text: str) -> Encoding:
+    return _ENCODINGS.get(text) or Encoding(text)
+
+
+# A service has few policies, and almost every record that it reads has one of them.
+@lru_cache(maxsize=64)
+def _policy_of(
+    encoding: Encoding | None,
+    retention_s: str,
+    gone_for_s: str,
+    response_version: str,
+    preset: str,
+    is_queued: bool,  # noqa: FBT001 -- a cache with keywords is slower than none
+) -> Policy:
+    return Policy(
+        encoding=encoding,
+        retention_s=int(retention_s),
+        gone_for_s=int(gone_for_s),
+        response_version=int(response_version),
+        preset=preset,
+        is_queued=is_queued,
+    )
+
+
+def _due(item: Mapping[str, Mapping[str, Any]]) -> Due:
+    return Due(shard=item["due_shard"]["S"], at_ms=int(item["due_at"]["N"]))
 
 
 def _steps_value(steps: Steps) -> dict[str, Any]:
@@ -216,22 +263,14 @@ def _steps(fields: Mapping[str, Any]) -> Steps:
 
 
 def _answer(value: Mapping[str, Any]) -> StoredAnswer:
-    (kind, content), *_ = value.items()
-    if kind == "M":
-        fields = {name: text["S"] for name, text in content.items()}
-        if "not_kept" in fields:
-            return NotKept(fields["not_kept"])
-        place = Place(fields["place"])
-        return StoredRef(place=place, name=fields["name"], digest=fields["digest"])
-    answer: str | bytes = {"S": content, "B": content}[kind]
-    return answer
+    if "M" not in value:
+        return _content(value)
+    fields = {name: text["S"] for name, text in value["M"].items()}
+    if "not_kept" in fields:
+        return NotKept(fields["not_kept"])
+    return StoredRef(place=Place(fields["place"]), name=fields["name"], digest=fields["digest"])
 
 
-def _has(item: Mapping[str, Mapping[str, Any]], field: str) -> bool:
-    return _ATTRIBUTES[field][0] in item
-
-
-def _value(item: Mapping[str, Mapping[str, Any]], field: str) -> Any:
-    name, kind = _ATTRIBUTES[field]
-    text = item[name][kind]
-    return int(text) if kind == "N" else text
+def _content(value: Mapping[str, Any]) -> str | bytes:
+    content: str | bytes = value["S"] if "S" in value else value["B"]
+    return content

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, assert_never
+from functools import cache
+from typing import Any, NamedTuple, assert_never
 
 from oncekey.record.record import Effects, Status
 from oncekey.record.transitions import (
@@ -32,25 +33,53 @@ from oncekey.record.transitions import (
 )
 from oncekey.store.dynamodb.changes import begin, end, look_again, wait
 from oncekey.store.dynamodb.codec import (
+    EFFECTS_VALUES,
     NO_STEPS_VALUE,
+    STATUS_VALUES,
     Item,
     attribute_values,
     finished_value,
     started_value,
 )
-from oncekey.store.dynamodb.conditions import guard
+from oncekey.store.dynamodb.conditions import RESERVE, guard
 
-_CONSTANTS: dict[str, str] = {
-    ":pending": Status.PENDING.value,
-    ":in_progress": Status.IN_PROGRESS.value,
-    ":completed": Status.COMPLETED.value,
-    ":failed_retryable": Status.FAILED_RETRYABLE.value,
-    ":unknown": Status.UNKNOWN.value,
-    ":repeatable": Effects.REPEATABLE.value,
-    ":recorded": Effects.RECORDED.value,
+# The values that stand for themselves in every condition.
+_CONSTANTS: Item = {
+    ":pending": STATUS_VALUES[Status.PENDING],
+    ":in_progress": STATUS_VALUES[Status.IN_PROGRESS],
+    ":completed": STATUS_VALUES[Status.COMPLETED],
+    ":failed_retryable": STATUS_VALUES[Status.FAILED_RETRYABLE],
+    ":unknown": STATUS_VALUES[Status.UNKNOWN],
+    ":repeatable": EFFECTS_VALUES[Effects.REPEATABLE],
+    ":recorded": EFFECTS_VALUES[Effects.RECORDED],
+    ":no_steps": NO_STEPS_VALUE,
+    ":one": {"N": "1"},
 }
 _NAME = re.compile(r"#(\w+)")
 _VALUE = re.compile(r":\w+")
+
+# What an update does that begins an attempt or a recorded run.
+_NEXT_ATTEMPT = ", #attempt = #attempt + :one"
+_STEPS_BEGUN = ", #steps = if_not_exists(#steps, :no_steps)"
+
+
+class _Template(NamedTuple):
+    """What all transitions of one kind and one set of attributes have in common."""
+
+    update: str
+    names: dict[str, str]
+    constants: Item
+    placeholders: tuple[str, ...]  # for the values of the attributes that are set, in their order
+
+
+def _declared(expression: str) -> tuple[dict[str, str], Item]:
+    """The names and the constants of `expression`: DynamoDB refuses those that it does not use."""
+    names = {f"#{name}": name for name in sorted(set(_NAME.findall(expression)))}
+    values = set(_VALUE.findall(expression))
+    return names, {name: value for name, value in _CONSTANTS.items() if name in values}
+
+
+_RESERVE_NAMES, _RESERVE_CONSTANTS = _declared(RESERVE)
 
 
 def put_parameters(table: str, transition: Reserve) -> dict[str, Any]:
@@ -58,11 +87,14 @@ def put_parameters(table: str, transition: Reserve) -> dict[str, Any]:
 
     It creates the record, or returns the existing one, in one round trip.
     """
+    condition, values = guard(transition)
     return {
         "TableName": table,
         "Item": attribute_values(transition.record),
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        **_condition(*guard(transition)),
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": _RESERVE_NAMES.copy(),
+        "ExpressionAttributeValues": _RESERVE_CONSTANTS | values,
     }
 
 
@@ -73,35 +105,50 @@ def update_parameters(table: str, transition: Transition) -> dict[str, Any]:
     """
     condition, values = guard(transition)
     sets, removes = _changes(transition)
-    update = "SET #rev = #rev + :one" + "".join(
-        f", {_path(name)} = :set_{number}" for number, name in enumerate(sets)
-    )
-    if isinstance(transition, Resume | TakeOver | Enqueue):
-        update += ", #attempt = #attempt + :one"
-    if _effects_begun(transition) is Effects.RECORDED:
-        update += ", #steps = if_not_exists(#steps, :no_steps)"
-        values |= {":no_steps": NO_STEPS_VALUE}
-    if removes:
-        update += " REMOVE " + ", ".join(map(_path, removes))
-    values |= {":one": {"N": "1"}}
-    values |= {f":set_{number}": value for number, value in enumerate(sets.values())}
+    template = _template(condition, tuple(sets), _begins(transition), removes)
+    values = template.constants | values
+    values.update(zip(template.placeholders, sets.values(), strict=True))
+    # A copy: a user's client may have handlers that change the parameters.
+    names = template.names.copy()
+    if "#step" in names:
+        names["#step"] = _step_name(transition)
     return {
         "TableName": table,
         "Key": {"pk": {"S": transition.pk}},
-        "UpdateExpression": update,
+        "UpdateExpression": template.update,
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        **_condition(condition, values, update, _step_name(transition)),
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": values,
     }
 
 
-def _effects_begun(transition: Transition) -> Effects | None:
+@cache
+def _template(
+    condition: str, sets: tuple[str, ...], begins: str, removes: tuple[str, ...]
+) -> _Template:
+    """Computed once. The cache stays small: no argument ever comes from an author's text."""
+    placeholders = tuple(f":set_{number}" for number in range(len(sets)))
+    update = "SET #rev = #rev + :one"
+    for name, placeholder in zip(sets, placeholders, strict=True):
+        update += f", {_path(name)} = {placeholder}"
+    update += begins
+    if removes:
+        update += " REMOVE " + ", ".join(map(_path, removes))
+    return _Template(update, *_declared(f"{update} {condition}"), placeholders)
+
+
+def _begins(transition: Transition) -> str:
     match transition:
-        case Resume() | TakeOver() | Begin():
-            return transition.lease.effects
+        case Resume() | TakeOver():
+            effects, attempt = transition.lease.effects, _NEXT_ATTEMPT
         case Enqueue():
-            return transition.waiting.effects
+            effects, attempt = transition.waiting.effects, _NEXT_ATTEMPT
+        case Begin():
+            effects, attempt = transition.lease.effects, ""
         case _:
-            return None
+            return ""
+    return attempt + _STEPS_BEGUN if effects is Effects.RECORDED else attempt
 
 
 def _path(name: str) -> str:
@@ -119,7 +166,7 @@ def _step_name(transition: Transition) -> str:
             return ""
 
 
-def _changes(transition: Transition) -> tuple[Item, list[str]]:
+def _changes(transition: Transition) -> tuple[Item, tuple[str, ...]]:
     match transition:
         case Reserve():
             raise AssertionError("Bug: a reserve is a put")
@@ -145,14 +192,14 @@ def _changes(transition: Transition) -> tuple[Item, list[str]]:
             sets["owner"] = {"S": transition.new_owner}
             if transition.finished is not None:
                 sets["steps.finished.step"] = finished_value(transition.finished)
-            return sets, [*removes, "steps.started"]
+            return sets, (*removes, "steps.started")
         case StartStep():
-            return {"steps.started": started_value(transition.step)}, []
+            return {"steps.started": started_value(transition.step)}, ()
         case FinishStep():
             finished: Item = {"steps.finished.step": finished_value(transition.step)}
-            return finished, ["steps.started"] if transition.mark is not None else []
+            return finished, ("steps.started",) if transition.mark is not None else ()
         case ClearStep():
-            return {}, ["steps.started"]
+            return {}, ("steps.started",)
         case LateEffect() | SettlePending():
             sets, removes = end(transition.ending)
             return sets | {"owner": {"S": transition.new_owner}}, removes
@@ -160,23 +207,3 @@ def _changes(transition: Transition) -> tuple[Item, list[str]]:
             return look_again(transition)
         case _:
             assert_never(transition)
-
-
-def _condition(
-    condition: str, values: Item, update: str = "", step_name: str = ""
-) -> dict[str, Any]:
-    # DynamoDB refuses names and values that are declared and not used.
-    used = f"{update} {condition}"
-    names = {f"#{name}": name for name in sorted(set(_NAME.findall(used)))}
-    if "#step" in names:
-        names["#step"] = step_name
-    constants = {
-        name: {"S": value}
-        for name, value in _CONSTANTS.items()
-        if name in _VALUE.findall(condition)
-    }
-    return {
-        "ConditionExpression": condition,
-        "ExpressionAttributeNames": names,
-        "ExpressionAttributeValues": constants | values,
-    }
