@@ -20,6 +20,7 @@ from oncekey.http.answer import (
     final_answer,
     is_final,
     status_code,
+    stored_and_given,
     stored_form,
     with_headers,
 )
@@ -56,6 +57,68 @@ def test_an_answer_comes_back_equal(shape: Shape, answer: dict[str, Any]) -> Non
     Red when `stored_form` keeps only status and body, or escapes anything twice.
     """
     assert answer_from(stored_form(answer, shape)) == answer
+
+
+class Marked(str):
+    """A text of an author's type."""
+
+    __slots__ = ()
+
+
+ODD: list[dict[str, Any]] = [
+    {"body": Marked("x")},
+    {"body": "\ud83d\ude00"},
+    {"body": "é\ud800"},
+    {"headers": {"X-A": Marked("x")}},
+    {"headers": {Marked("X-A"): "x"}},
+    {"headers": {"X-A": 1, "X-B": True, "X-C": None}},
+    {"multiValueHeaders": {"X-A": ("a", Marked("b"))}},
+    {"cookies": ("a=1",)},
+    {"cookies": [Marked("a=1")]},
+    {Marked("x"): 1},
+    {"x": {1: {"y": [1.5, -0.0]}}},
+    {"x": [[]], "y": {}, "z": []},
+    {"statusCode": HTTPStatus.CREATED},
+    {"statusCode": "201"},
+]
+
+
+@pytest.mark.parametrize("part", ODD, ids=repr)
+def test_the_answer_that_is_given_is_the_stored_one(part: dict[str, Any]) -> None:
+    """The first caller gets what any repeat will get, to the types of its parts.
+
+    Red when `stored_and_given` gives a part of the handler's own answer that JSON changes.
+    """
+    answer = {"statusCode": 201, "headers": {"X-Y": "é"}, "body": "x", **part}
+    stored, given = stored_and_given(answer, Shape.REST)
+
+    assert typed(given) == typed(answer_from(stored))
+    assert stored == stored_form(answer, Shape.REST)
+
+
+def typed(value: Any) -> Any:
+    """`value` with the type of each of its parts."""
+    if isinstance(value, dict):
+        return type(value), [(typed(name), typed(item)) for name, item in value.items()]
+    if isinstance(value, list | tuple):
+        return type(value), [typed(item) for item in value]
+    return type(value), repr(value)
+
+
+@given(ANSWERS)
+def test_the_answer_that_is_given_is_nobody_elses(answer: dict[str, Any]) -> None:
+    """What a handler does to the answer that it returned changes nothing that is given.
+
+    Red when `stored_and_given` gives a list or a dictionary of the handler's.
+    """
+    returned = copy.deepcopy(answer)
+    stored, given = stored_and_given(returned, Shape.PAYLOAD_2)
+    assert typed(given) == typed(answer_from(stored))
+    for part in [*returned.values(), returned]:
+        if isinstance(part, list | dict):
+            part.clear()
+
+    assert given == answer
 
 
 @given(JSON)

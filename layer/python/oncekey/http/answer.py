@@ -26,6 +26,8 @@ _NOT_FINAL = frozenset({408, 425, 429})
 _WRITER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 # A store takes UTF-8, which has no lone surrogates; escaped they are plain ASCII.
 _ASCII_WRITER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+_TEXT = frozenset({str})
+_SAME_IN_JSON = frozenset({str, int, bool, type(None)})
 
 
 def stored_form(returned: Any, shape: Shape) -> str:
@@ -40,6 +42,15 @@ def stored_form(returned: Any, shape: Shape) -> str:
         TypeError: it is no HTTP answer, or holds something that has no JSON form. The message names
             it, without a value.
     """
+    return stored_and_given(returned, shape)[0]
+
+
+def stored_and_given(returned: Any, shape: Shape) -> tuple[str, Answer]:
+    """The stored form of `returned`, and the answer that it stands for, which nobody else holds.
+
+    Raises:
+        TypeError: as for `stored_form`.
+    """
     try:
         answer = _explicit(returned, shape)
         status_code(answer)
@@ -49,11 +60,33 @@ def stored_form(returned: Any, shape: Shape) -> str:
         raise
     except Exception as error:
         raise _no_json(error) from error
+    own = _copy_of_plain(answer)
     try:
-        stored = _WRITER.encode(answer)
+        stored = _WRITER.encode(answer if own is None else own)
     except Exception as error:
         raise _no_json(error) from error
-    return _ASCII_WRITER.encode(answer) if _has_lone_surrogate(stored) else stored
+    if _has_lone_surrogate(stored):
+        stored, own = _ASCII_WRITER.encode(answer), None
+    return stored, answer_from(stored) if own is None else own
+
+
+def _copy_of_plain(answer: Answer) -> Answer | None:
+    """What comes back after writing and reading `answer`; None where only reading it can tell.
+
+    So it is of an answer of texts, numbers, and lists and dictionaries of texts.
+    """
+    copy: Answer = {}
+    for name, part in answer.items():
+        kind = type(part)
+        if kind is dict and {*map(type, part), *map(type, part.values())} <= _TEXT:
+            copy[name] = dict(part)
+        elif kind is list and {*map(type, part)} <= _TEXT:
+            copy[name] = list(part)
+        elif kind in _SAME_IN_JSON:
+            copy[name] = part
+        else:
+            return None
+    return copy if {*map(type, copy)} <= _TEXT else None
 
 
 def final_answer(final: Final) -> Answer:

@@ -17,6 +17,7 @@ from oncekey.http.answer import (
     is_any,
     is_final,
     status_code,
+    stored_and_given,
     stored_form,
     with_headers,
 )
@@ -96,8 +97,7 @@ def _answered(
     try:
         if type(value) is not dict and is_awaitable(value):
             return Raised(never_awaited(value), has_returned=True)
-        text = stored_form(value, request.shape)
-        answer = answer_from(text)
+        text, answer = stored_and_given(value, request.shape)
     except BaseException as mistake:  # noqa: BLE001 -- of the author's objects; the handler has run, so the record comes first
         if not is_last_word and not _seems_final(value, request.shape, policy):
             return Raised(mistake, has_returned=True)
