@@ -45,7 +45,9 @@ class ColdStarts:
         return median(start[mark][figure] for start in self.of[contender])
 
 
-def cold_starts(tapes: Tapes, rounds: int, transport: str = "boto3") -> ColdStarts:
+def cold_starts(
+    tapes: Tapes, rounds: int, transport: str = "boto3", *, tls: bool = False
+) -> ColdStarts:
     """The marks of `rounds` cold starts of each contender, after one that is not counted.
 
     That one leaves the compiled modules behind, which a layer in Lambda ships.
@@ -54,7 +56,7 @@ def cold_starts(tapes: Tapes, rounds: int, transport: str = "boto3") -> ColdStar
     plans = {"oncekey": ours, "powertools": theirs, "bare": ours}
     starts: dict[str, list[Start]] = {name: [] for name in plans}
     names = list(plans)
-    with loopback() as server:
+    with loopback(tls=tls) as server:
         for number in range(rounds + 1):
             turn = number % len(names)
             for name in names[turn:] + names[:turn]:
@@ -71,7 +73,7 @@ def cold_start(name: str, call: Call, server: Loopback, transport: str) -> Start
     environment = {each: os.environ[each] for each in KEPT if each in os.environ} | ENVIRONMENT
     environment |= {
         "CONTENDER": name,
-        "AWS_ENDPOINT_URL_DYNAMODB": server.url,
+        **server.environment,
         **with_transport(transport),
     }
     done = subprocess.run(
@@ -85,6 +87,8 @@ def cold_start(name: str, call: Call, server: Loopback, transport: str) -> Start
     said: dict[str, Any] = json.loads(done.stdout)
     assert said["answer"]["statusCode"] == 201, said
     assert server.is_played()
+    # Who is said to do without boto3 does not fall back to it.
+    assert said["has_boto3"] == (name != "oncekey" or transport == "boto3"), name
     return dict(zip(MARKS, said["marks"], strict=True))
 
 

@@ -30,7 +30,7 @@ class Figures:
         where: the machine, the day and the versions, by what they are.
         costs: what a call sends and pays for, by case and contender.
         times: by oncekey's transport and by what the requests went over; then by case.
-        cold: by oncekey's transport.
+        cold: by oncekey's transport, and whether the server has TLS.
         batches: the throughput of the functions that work in batches, by name.
         loads: the contenders in many threads and over many calls.
     """
@@ -38,7 +38,7 @@ class Figures:
     where: Mapping[str, str]
     costs: Mapping[str, Mapping[str, Costs]] = field(default_factory=dict)
     times: Mapping[tuple[str, str], Mapping[str, Times]] = field(default_factory=dict)
-    cold: Mapping[str, ColdStarts] = field(default_factory=dict)
+    cold: Mapping[tuple[str, bool], ColdStarts] = field(default_factory=dict)
     batches: Mapping[str, Throughput] = field(default_factory=dict)
     loads: Mapping[str, Load] = field(default_factory=dict)
 

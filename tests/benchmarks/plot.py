@@ -17,7 +17,7 @@ _STYLE = "font-family:sans-serif;font-size:12px;fill:#57606a"
 
 def plot(figures: Figures) -> str:
     """The plot as SVG. Each bar has a line from its lower to its upper quartile."""
-    by_transport = {name: figures.times.get((name, "stub"), {}) for name in ("boto3", "direct")}
+    by_transport = {name: figures.times.get((name, "loopback"), {}) for name in ("boto3", "direct")}
     rows = [(case, _bars(case, by_transport)) for case in by_transport["boto3"]]
     longest = max([1.0, *(bar[2] for _, bars in rows for bar in bars.values())])
     scale = _WIDTH / longest
@@ -51,7 +51,10 @@ def _bars(
 
 
 def _legend() -> list[str]:
-    parts, x = [_text(_LEFT, 16, "CPU a call; 1 is bare boto3 sending oncekey's requests")], _LEFT
+    parts, x = (
+        [_text(_LEFT, 16, "CPU a call over loopback; 1 is bare boto3 sending oncekey's requests")],
+        _LEFT,
+    )
     for name, colour in _COLOURS.items():
         parts.append(f'<rect x="{x}" y="26" width="12" height="10" fill="{colour}"/>')
         parts.append(_text(x + 18, 35, name))

@@ -1,25 +1,38 @@
-"""Where the CPU of oncekey goes in a case, by function and by package."""
+"""Where the CPU of oncekey goes in a case: by function, and by the package that asked for it."""
 
 from __future__ import annotations
 
 import cProfile
 import io
 import pstats
+from collections import Counter
+from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from tests.benchmarks.measuring import timed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from tests.benchmarks.bouts import Bout
     from tests.benchmarks.transport import Source
 
+    Function = tuple[str, int, str]
+    # Calls, without recursion, own time, and time with what it calls.
+    Numbers = tuple[int, int, float, float]
+    Entries = Mapping[Function, tuple[int, int, float, float, Mapping[Function, Numbers]]]
+
 _BLOCKS = 25
 _PACKAGES = ("oncekey", "botocore", "boto3", "urllib3", "tests")
+_NOBODY = "nobody of these"
 
 
 def profile(bout: Bout, source: Source, functions: int = 45) -> str:
-    """The functions with most own time, and the own time of each package, a call."""
+    """The functions with most own time, and what each package takes of a call.
+
+    A profiler slows calls of Python down more than those of C, so read shares, not times.
+    """
     timed(bout, source)
     profiler = cProfile.Profile()
     for _ in range(_BLOCKS):
@@ -27,11 +40,45 @@ def profile(bout: Bout, source: Source, functions: int = 45) -> str:
     text = io.StringIO()
     stats = pstats.Stats(profiler, stream=text)
     stats.sort_stats("tottime").print_stats(functions)
-    calls = _BLOCKS * len(bout.calls)
-    own: dict[str, float] = {}
-    entries: dict[tuple[str, int, str], tuple[int, int, float, float, object]] = stats.stats  # type: ignore[attr-defined]
-    for (file, _, _), (_, _, own_s, _, _) in entries.items():
-        package = next((p for p in _PACKAGES if p in PurePath(file).parts), "others and C")
-        own[package] = own.get(package, 0) + own_s
-    lines = [f"{each:14} {1e6 * own[each] / calls:7.1f} us a call" for each in sorted(own)]
-    return "\n".join([text.getvalue().rstrip(), "own time under the profiler:", *lines])
+    shares = shares_of(stats.stats)  # type: ignore[attr-defined]
+    lines = [f"{name:16} {share:6.1%}" for name, share in shares.items()]
+    return "\n".join([text.getvalue().rstrip(), "by the package that asked for it:", *lines])
+
+
+def shares_of(entries: Entries) -> dict[str, float]:
+    """The share of each package in all own time.
+
+    The time of C functions and of the standard library belongs to the packages that called them.
+    """
+    owners = _owners(entries)
+    own: Counter[str] = Counter()
+    for function, (_, _, own_s, _, _) in entries.items():
+        for package, share in owners(function).items():
+            own[package] += own_s * share  # type: ignore[assignment]  # a Counter adds any numbers
+    whole = sum(own.values()) or 1
+    return {package: own_s / whole for package, own_s in own.most_common()}
+
+
+def _owners(entries: Entries) -> Callable[[Function], Mapping[str, float]]:
+    under_way: set[Function] = set()
+
+    @cache
+    def owners(function: Function) -> Mapping[str, float]:
+        parts = PurePath(function[0]).parts
+        package = next((each for each in _PACKAGES if each in parts), None)
+        if package is not None:
+            return {package: 1.0}
+        under_way.add(function)
+        found: Counter[str] = Counter()
+        for caller, (_, _, _, with_callees_s) in entries[function][4].items():
+            # What calls itself belongs to those who called it first.
+            if caller not in under_way:
+                for name, share in owners(caller).items():
+                    found[name] += with_callees_s * share  # type: ignore[assignment]
+        under_way.discard(function)
+        whole = sum(found.values())
+        if not whole:
+            return {_NOBODY: 1.0}
+        return {name: weight / whole for name, weight in found.items()}
+
+    return owners

@@ -45,7 +45,7 @@ class Call:
     @property
     def received_bytes(self) -> int:
         """The bytes of the replies."""
-        return sum(reply.received_bytes() for reply in self.replies)
+        return sum(len(reply.wire()) for reply in self.replies)
 
 
 Tapes = dict[tuple[str, str], tuple[Call, ...]]

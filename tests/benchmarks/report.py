@@ -39,8 +39,8 @@ The contenders take turns in short blocks of one run. A ratio compares two block
 The median of all rounds is shown, and the quartiles in parentheses. Below 1, oncekey is faster."""
 
 _STUB = """\
-Canned answers take the place of the network. Serialising, signing, parsing and the checksum of the
-answer are measured. Times are microseconds of CPU a call."""
+Canned answers take the place of botocore's HTTP. Serialising, signing, parsing and the checksum of
+the answer are measured. Times are microseconds of CPU a call."""
 
 _LOOPBACK = """\
 Requests go through a socket to a server in another process, without TLS. Times are microseconds a
@@ -52,8 +52,8 @@ the index `due`."""
 
 _COLD = """\
 Each start is a fresh process that imports the library, decorates one handler and answers one call
-over the loopback server, without TLS. The interpreter's own start is not counted. Ratios are of CPU
-up to the first answer."""
+over the loopback server. The interpreter's own start is not counted. Ratios are of CPU up to the
+first answer."""
 
 _BATCHES = """\
 Each function works on one batch after the other, over canned answers. In this table everything is
@@ -84,8 +84,9 @@ def page(figures: Figures) -> str:
                 ]
     if figures.costs:
         parts += ["## Requests, bytes and units a call", _COSTS, _costs(figures.costs)]
-    for transport, starts in figures.cold.items():
-        parts += [f"## Cold start: {transport} transport", _COLD, _cold(starts)]
+    for (transport, tls), starts in figures.cold.items():
+        how = "over TLS" if tls else "without TLS"
+        parts += [f"## Cold start: {transport} transport, {how}", _COLD, _cold(starts)]
     if figures.batches:
         parts += ["## Relay, worker and reconciler", _BATCHES, _batches(figures.batches)]
     if figures.loads:

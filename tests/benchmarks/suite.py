@@ -14,7 +14,7 @@ from tests.benchmarks.cases import CASES
 from tests.benchmarks.environment import use_environment
 from tests.benchmarks.loopback import loopback
 from tests.benchmarks.measuring import measured
-from tests.benchmarks.transport import Player, sending_by
+from tests.benchmarks.transport import Player, playing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,11 +72,11 @@ def source_of_replies(over: str) -> Iterator[Source]:
     """Where the replies come from: the `stub` in this process, or the `loopback` server."""
     if over == "stub":
         player = Player()
-        with sending_by(player.send):
+        with playing(player):
             yield player
         return
     with loopback() as server:
-        os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = server.url
+        os.environ.update(server.environment)
         yield server
 
 

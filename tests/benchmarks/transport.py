@@ -1,7 +1,8 @@
 """What stands in for the network: canned answers at the place where botocore sends a request.
 
 Serialising, signing, parsing and the checksum of the answer are botocore's own and are measured.
-Only `URLLib3Session.send` is replaced, for every client of the process.
+Only `URLLib3Session.send` is replaced, for every client of the process. Of oncekey's direct
+transport only the socket is replaced, so that its HTTP is measured too.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ class Reply:
             "x-amz-crc32": str(zlib.crc32(self.body)),
         }
 
-    def received_bytes(self) -> int:
-        """The bytes of the answer on the wire."""
-        lines = sum(len(name) + len(value) + 4 for name, value in self.headers().items())
-        return len(f"HTTP/1.1 {self.status} OK\r\n") + lines + 2 + len(self.body)
+    def wire(self) -> bytes:
+        """The answer as it is sent."""
+        lines = "".join(f"{name}: {value}\r\n" for name, value in self.headers().items())
+        return f"HTTP/1.1 {self.status} OK\r\n{lines}\r\n".encode() + self.body
 
 
 class Source(Protocol):
@@ -86,7 +87,10 @@ class Player:
         """The next replies. What was left of the last ones is forgotten."""
         headers: dict[Reply, HTTPHeaderDict] = {}
         self._own.replies = iter(
-            [(each, headers.setdefault(each, HTTPHeaderDict(each.headers()))) for each in replies]
+            [
+                (each, headers.setdefault(each, HTTPHeaderDict(each.headers())), each.wire())
+                for each in replies
+            ]
         )
 
     def is_played(self) -> bool:
@@ -95,7 +99,7 @@ class Player:
 
     def send(self, request: AWSPreparedRequest) -> AWSResponse:
         """In place of `URLLib3Session.send`."""
-        reply, headers = next(self._own.replies)
+        reply, headers, _ = next(self._own.replies)
         return AWSResponse(request.url, reply.status, headers, _Raw(reply.body))
 
 
@@ -124,6 +128,16 @@ def sending_by(send: Callable[[AWSPreparedRequest], AWSResponse]) -> Iterator[No
         yield
     finally:
         URLLib3Session.send = original  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def playing(player: Player) -> Iterator[None]:
+    """Requests of botocore and of oncekey's direct transport are answered by `player` meanwhile.
+
+    A connection of the direct transport is its own, over a socket that is none.
+    """
+    with sending_by(player.send):
+        yield
 
 
 def _text(value: str | bytes) -> str:
