@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncekey import idempotent, single_tenant
+from oncekey import ConfigurationError, idempotent, single_tenant
 from oncekey.engine.operation_options import OperationOptions
 from oncekey.engine.request import Request, remaining_ms
 from oncekey.record.identity import Identity
@@ -63,6 +63,38 @@ def test_somebody_looks_after_the_lease_and_the_grace() -> None:
     assert REQUEST.due_after_lease(NOW_MS) == Due(
         shard=IDENTITY.due_shard(16), at_ms=NOW_MS + 60_000
     )
+
+
+def test_without_shards_a_record_is_due_and_in_no_index() -> None:
+    """`due_shards=0` keeps the due time on record, and the record out of every partition."""
+    options = replace(REQUEST.options, settings=replace(SETTINGS, due_shards=0))
+
+    request = replace(REQUEST, options=options)
+
+    assert request.due_after_lease(NOW_MS) == Due(shard="", at_ms=NOW_MS + 60_000)
+
+
+@pytest.mark.parametrize(
+    ("needs", "said"),
+    [
+        ({"effects": Effects.RECORDED}, "effects='recorded' needs it"),
+        ({"effects": Effects.UNRECORDED, "is_queued": True}, "mode='queued' needs it"),
+        ({"effects": Effects.RECORDED, "is_queued": True}, "mode='queued' needs it"),
+    ],
+)
+def test_what_only_a_reconciler_can_finish_is_refused_without_the_index(
+    needs: dict[str, Any], said: str
+) -> None:
+    """Half-done work and jobs are found by the index alone, so they are not begun without it."""
+    with pytest.raises(ConfigurationError, match=said):
+        OperationOptions(settings=replace(SETTINGS, due_shards=0), **needs)
+    OperationOptions(settings=replace(SETTINGS, due_shards=1), **needs)
+
+
+@pytest.mark.parametrize("effects", [Effects.UNRECORDED, Effects.REPEATABLE])
+def test_what_a_clients_retry_can_finish_needs_no_index(effects: Effects) -> None:
+    """A dead attempt is judged when its client sends the request again."""
+    OperationOptions(effects=effects, settings=replace(SETTINGS, due_shards=0))
 
 
 @pytest.mark.fault("K6.7")

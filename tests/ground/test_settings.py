@@ -31,7 +31,7 @@ LEAST = {
     "reconcile_grace_ms": 0,
     "retention_s": 1,
     "wait_up_to_ms": 0,
-    "due_shards": 1,
+    "due_shards": 0,
     "store_timeout_ms": 1,
 }
 

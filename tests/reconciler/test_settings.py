@@ -7,7 +7,9 @@ from dataclasses import fields
 import pytest
 
 from oncekey.errors import ConfigurationError
+from oncekey.reconciler import Reconciler
 from oncekey.reconciler.settings import ReconcilerSettings, reconciler_settings_from
+from oncekey.testing.memory import MemoryStore
 
 HOUR_MS = 3_600_000
 VARIABLES = {
@@ -124,3 +126,14 @@ def test_one_number_wrong_is_enough() -> None:
     assert faults_of({"ONCEKEY_OUTBOX_GRACE_MS": "1.5"}) == [
         "ONCEKEY_OUTBOX_GRACE_MS is '1.5': a whole number is needed"
     ]
+
+
+def test_a_reconciler_is_refused_without_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that are in no index are found by nobody, and a reconciler that runs says so.
+
+    Red when it reports that nothing is due.
+    """
+    monkeypatch.setenv("ONCEKEY_DUE_SHARDS", "0")
+
+    with pytest.raises(ConfigurationError, match="ONCEKEY_DUE_SHARDS is 0"):
+        Reconciler(store=MemoryStore()).run(0)

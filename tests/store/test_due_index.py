@@ -9,20 +9,34 @@ import boto3
 import pytest
 
 from oncekey.errors import StoreError
-from oncekey.record.record import Due, Status
-from oncekey.record.transitions import Complete, Ending, Reschedule, Reserve, seen
+from oncekey.record.record import Due, Effects, Status
+from oncekey.record.transitions import (
+    Complete,
+    Doubt,
+    Ending,
+    Enqueue,
+    MarkUnknown,
+    Release,
+    Reschedule,
+    Reserve,
+    Retry,
+    TakeOver,
+    seen,
+)
 from oncekey.settings import DUE_SHARDS
 from oncekey.store.due_index import MOST_ON_PAGE, due_keys
 from oncekey.store.store import Written
 from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import TABLE, LossyTransport, Recorder, deny, store_on
 from tests.support.records import NOW_MS, NOW_S, record
+from tests.support.transition_rows import LEASE, PK, WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
+    from oncekey.record.transitions import Transition
     from oncekey.store.due_index import OpenRecords
 
 
@@ -284,3 +298,74 @@ def test_what_cannot_be_read_is_put_off_and_that_is_counted(store: OpenRecords) 
     assert store.due("5", NOW_MS + 2).keys == ()
     assert store.due("5", NOW_MS + 3).keys == ("v1#stuck",)
     assert store.read("v1#absent") is None
+
+
+NOT_INDEXED = Due(shard="", at_ms=NOW_MS + 5)
+OURS = seen(record())
+# Each transition that says when a record is due, from a state that permits it.
+DUE_AGAIN: dict[str, tuple[dict[str, Any], Transition]] = {
+    "takeover": (
+        {"effects": Effects.REPEATABLE, "lease_until_ms": NOW_MS - 1},
+        TakeOver(pk=PK, seen=OURS, lease=replace(LEASE, due=NOT_INDEXED), now_ms=NOW_MS),
+    ),
+    "doubt": (
+        {},
+        MarkUnknown(pk=PK, owner=OURS.owner, doubt=Doubt(reason="why", due=NOT_INDEXED)),
+    ),
+    "release": (
+        {},
+        Release(
+            pk=PK,
+            owner=OURS.owner,
+            retry=Retry(reason="why", expires_at_s=None, due=NOT_INDEXED),
+        ),
+    ),
+    "enqueue": (
+        {"status": Status.FAILED_RETRYABLE},
+        Enqueue(pk=PK, seen=OURS, waiting=replace(WAITING, due=NOT_INDEXED)),
+    ),
+    "turn": (
+        {"status": Status.UNKNOWN},
+        Reschedule(pk=PK, seen=OURS, due=NOT_INDEXED, attempts=1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DUE_AGAIN)
+def test_a_record_that_was_in_the_index_leaves_it(name: str, client: DynamoDBClient) -> None:
+    """Where the index is switched off, the next write takes a record out of it, and both stores
+    agree on the record.
+
+    Red when a write keeps the partition that an earlier one wrote.
+    """
+    changes, transition = DUE_AGAIN[name]
+    before = record(**changes)
+    reference, dynamodb = MemoryStore(), store_on(client)
+    for store in (reference, dynamodb):
+        assert store.write(Reserve(record=before, now_ms=NOW_MS)) == Written()
+        assert store.write(transition) == Written()
+
+    after = dynamodb.read(PK)
+
+    assert after == reference.read(PK)
+    assert after is not None
+    assert after.due == NOT_INDEXED
+    assert "due_shard" not in client.get_item(TableName=TABLE, Key={"pk": {"S": PK}})["Item"]
+
+
+@BOTH
+def test_a_record_outside_the_index_is_looked_at_like_any_other(store: OpenRecords) -> None:
+    """Its due time is on record, so a turn may be written; and the next one may bring it back.
+
+    Red when the due time of such a record is left out: `Reschedule` asks for it.
+    """
+    put(store, PK, NOT_INDEXED)
+    assert store.due("0", NOW_MS + 1_000).keys == ()
+    met = store.read(PK)
+    assert met is not None
+    assert met.due == NOT_INDEXED
+
+    turn = Reschedule(pk=PK, seen=seen(met), due=Due(shard="0", at_ms=NOW_MS), attempts=1)
+
+    assert store.write(turn) == Written()
+    assert store.due("0", NOW_MS).keys == (PK,)

@@ -50,7 +50,7 @@ _RANGES = {
     "gone_for_s": (0, 3650 * _DAY_S),
     "wait_up_to_ms": (0, 900_000),
     "start_within_ms": (1_000, 14 * 1000 * _DAY_S),
-    "due_shards": (1, 1000),
+    "due_shards": (0, 1000),
     "store_timeout_ms": (1, 60_000),
 }
 MAX_KEY_LENGTH = 255
@@ -73,7 +73,8 @@ class Settings:
             (202; functions raise as with `conflict`) or `wait`.
         wait_up_to_ms: how long `wait` waits before it answers 409.
         start_within_ms: how long a job may wait for a worker (`mode="queued"`).
-        due_shards: the number of partitions of the `due` index.
+        due_shards: the number of partitions of the `due` index; 0 keeps records out of it, so that
+            no reconciler finds them.
         store_timeout_ms: the timeout of one call of the library's own client.
         problem_base: the prefix of a problem's `type`; its stable code follows.
     """

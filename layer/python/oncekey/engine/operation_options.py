@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from oncekey.errors import ConfigurationError
 from oncekey.record.policy import IETF_NAME, Encoding, Policy
+from oncekey.record.record import Effects
 from oncekey.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.quotas.quota import Quota
-    from oncekey.record.record import Effects
     from oncekey.telemetry.operation_event import OnEvent
 
 
@@ -54,7 +55,19 @@ class OperationOptions:
     policy: Policy = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the policy that the records of the operation carry."""
+        """Make the policy that the records of the operation carry.
+
+        Raises:
+            ConfigurationError: the operation needs the `due` index, which is switched off.
+        """
+        needs_index = self.is_queued or self.effects is Effects.RECORDED
+        if needs_index and not self.settings.due_shards:
+            what = "mode='queued'" if self.is_queued else "effects='recorded'"
+            fault = (
+                f"ONCEKEY_DUE_SHARDS is 0, which switches the index `due` off, and {what} needs it:"
+                " without it, no reconciler finds work that was abandoned"
+            )
+            raise ConfigurationError("oncekey settings", [fault])
         policy = Policy(
             encoding=self.encoding,
             retention_s=self.settings.retention_s,

@@ -124,6 +124,9 @@ class Reconciler:
             StoreError: as above; what was done until then is logged.
         """
         settings, turns = defaults.settings({}), self._turns or reconciler_settings_from(os.environ)
+        if not settings.due_shards:
+            no_index = "ONCEKEY_DUE_SHARDS is 0: without the index `due`, no record is found"
+            raise ConfigurationError("oncekey reconciler", [no_index])
         store = self._store or _default_store(settings)
         outbox = self._outbox or OutboxSweep.from_environment()
         visits = Visits(

@@ -33,8 +33,11 @@ class Identity:
     def due_shard(self, shards: int) -> str:
         """The partition of the `due` index that this record belongs to, out of `shards`.
 
-        It is computed from the hash, so records spread evenly.
+        It is computed from the hash, so records spread evenly. Without shards there is no index,
+        and the name is empty.
         """
+        if not shards:
+            return ""
         # Eight digits of base64 are six bytes, of which the first four count.
         start = base64.urlsafe_b64decode(self.pk[len(_VERSION) : len(_VERSION) + 8])
         return str(int.from_bytes(start[:4], "big") % shards)

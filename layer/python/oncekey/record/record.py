@@ -39,7 +39,10 @@ LOOKED_AT = frozenset({Status.UNKNOWN, Status.FAILED_RETRYABLE, Status.PENDING})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """When and under which index partition somebody must look at a record."""
+    """When and under which index partition somebody must look at a record.
+
+    `shard` is empty where the index is switched off: the record is in no partition.
+    """
 
     shard: str
     at_ms: int

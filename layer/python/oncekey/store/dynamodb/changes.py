@@ -32,33 +32,36 @@ def look_again(transition: Reschedule) -> tuple[Item, tuple[str, ...]]:
     sets: Item = {"reconcile_attempts": {"N": str(transition.attempts)}}
     if transition.escalated_at_ms is not None:
         sets["escalated_at"] = {"N": str(transition.escalated_at_ms)}
-    return sets | _due(transition.due), ()
+    due, removes = _due(transition.due)
+    return sets | due, removes
 
 
 def wait(waiting: Waiting) -> tuple[Item, tuple[str, ...]]:
     """The record waits for a worker."""
+    due, removes = _due(waiting.due)
     sets: Item = {
         "status": STATUS_VALUES[Status.PENDING],
         "owner": {"S": waiting.owner},
         "effects": EFFECTS_VALUES[waiting.effects],
         "request_digest": {"S": waiting.request_digest},
-        **_due(waiting.due),
+        **due,
         **_policy(waiting.policy),
     }
-    return sets, _BEGUN_REMOVES
+    return sets, _BEGUN_REMOVES + removes
 
 
 def begin(lease: Lease) -> tuple[Item, tuple[str, ...]]:
     """An attempt begins under a lease."""
+    due, removes = _due(lease.due)
     sets: Item = {
         "status": STATUS_VALUES[Status.IN_PROGRESS],
         "owner": {"S": lease.owner},
         "effects": EFFECTS_VALUES[lease.effects],
         "lease_until": {"N": str(lease.until_ms)},
-        **_due(lease.due),
+        **due,
         **_policy(lease.policy),
     }
-    return sets, _BEGUN_REMOVES
+    return sets, _BEGUN_REMOVES + removes
 
 
 def end(to: Ending | Retry | Doubt) -> tuple[Item, tuple[str, ...]]:
@@ -85,21 +88,27 @@ def end(to: Ending | Retry | Doubt) -> tuple[Item, tuple[str, ...]]:
                 sets["expires_at"] = {"N": str(to.expires_at_s)}
             if to.due is None:
                 return sets, removes + _DUE
-            return sets | _due(to.due), removes
+            due, not_indexed = _due(to.due)
+            return sets | due, removes + not_indexed
         case Doubt():
+            due, removes = _due(to.due)
             sets = {
                 "status": STATUS_VALUES[Status.UNKNOWN],
                 "last_error": {"S": to.reason},
-                **_due(to.due),
+                **due,
             }
             if to.escalated_at_ms is not None:
                 sets["escalated_at"] = {"N": str(to.escalated_at_ms)}
-            return sets, ()
+            return sets, removes
 
 
 def _policy(policy: Policy | None) -> Item:
     return {} if policy is None else {"policy": policy_value(policy)}
 
 
-def _due(due: Due) -> Item:
-    return {"due_shard": {"S": due.shard}, "due_at": {"N": str(due.at_ms)}}
+def _due(due: Due) -> tuple[Item, tuple[str, ...]]:
+    at: Item = {"due_at": {"N": str(due.at_ms)}}
+    if due.shard:
+        return {"due_shard": {"S": due.shard}, **at}, ()
+    # It leaves the index in which an earlier release or setting put it.
+    return at, ("due_shard",)

@@ -85,7 +85,9 @@ def attribute_values(record: Record) -> Item:
     if record.effects is Effects.RECORDED or record.steps != NO_STEPS:
         item["steps"] = _steps_value(record.steps)
     if record.due is not None:
-        item["due_shard"] = {"S": record.due.shard}
+        # An item without `due_shard` is not in the index, which then costs nothing.
+        if record.due.shard:
+            item["due_shard"] = {"S": record.due.shard}
         item["due_at"] = {"N": str(record.due.at_ms)}
     return item
 
@@ -226,7 +228,8 @@ def _policy_of(
 
 
 def _due(item: Mapping[str, Mapping[str, Any]]) -> Due:
-    return Due(shard=item["due_shard"]["S"], at_ms=int(item["due_at"]["N"]))
+    shard = item["due_shard"]["S"] if "due_shard" in item else ""
+    return Due(shard=shard, at_ms=int(item["due_at"]["N"]))
 
 
 def _steps_value(steps: Steps) -> dict[str, Any]:
