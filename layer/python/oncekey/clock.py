@@ -9,7 +9,14 @@ import random
 import secrets
 import time
 import uuid
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+# Seconds since some moment, which no correction of the wall clock changes: for timeouts of I/O.
+elapsed_s: Callable[[], float] = time.monotonic
 
 
 class Clock(Protocol):

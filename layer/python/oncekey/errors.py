@@ -110,6 +110,8 @@ class StoreError(OncekeyError):
         self.is_mistake = is_mistake
         # The bucket failed, not the table. Its failure does not say that the table is down.
         self.is_of_bucket = False
+        # There was no connection, or it broke before the whole request was sent.
+        self.is_unsent = False
         # The service's own words about the deployment; never a value.
         self.said = ""
         super().__init__(reason)
@@ -117,7 +119,7 @@ class StoreError(OncekeyError):
     @property
     def is_harmless(self) -> bool:
         """Whether the write is certainly not applied, neither now nor later."""
-        return self.contention in {"conflict", "counter", "throttled"}
+        return self.is_unsent or self.contention in {"conflict", "counter", "throttled"}
 
     @property
     def is_outage(self) -> bool:

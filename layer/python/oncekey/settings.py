@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("oncekey")
 
+TRANSPORTS = ("boto3", "direct")
 IN_PROGRESS_POLICIES = ("conflict", "wait", "accepted")
 
 # Clocks of Lambda hosts agree within milliseconds (Amazon Time Sync); five seconds also cover a
@@ -147,6 +148,7 @@ _OTHERS = (
     "ONCEKEY_RESPONSE_BUCKET",
     "ONCEKEY_SIMULATION_SEED",
     "ONCEKEY_TABLE",
+    "ONCEKEY_TRANSPORT",
     "ONCEKEY_WEBHOOK_SECRET",
     "ONCEKEY_WEBHOOK_SECRET_ARN",
 )
@@ -166,7 +168,7 @@ def settings_from(environment: Mapping[str, str], given: Mapping[str, int | str]
     """
     texts = {field: environment[name] for name, field in _TEXTS.items() if name in environment}
     numbers, faults = whole_numbers(environment, _NUMBERS)
-    faults += misspelt_variables(environment)
+    faults += [*misspelt_variables(environment), *_transport_faults(environment)]
     try:
         settings = Settings(**{**texts, **numbers, **given})  # type: ignore[arg-type]  # each field has its own type, checked above
     except ConfigurationError as error:
@@ -175,6 +177,25 @@ def settings_from(environment: Mapping[str, str], given: Mapping[str, int | str]
         if not faults:
             return settings
     raise ConfigurationError("oncekey settings", faults)
+
+
+def transport(environment: Mapping[str, str]) -> str:
+    """What carries the calls to DynamoDB, as ONCEKEY_TRANSPORT says: `boto3` or `direct`.
+
+    Raises:
+        ConfigurationError: the variable has another value.
+    """
+    faults = _transport_faults(environment)
+    if faults:
+        raise ConfigurationError("oncekey settings", faults)
+    return environment.get("ONCEKEY_TRANSPORT", "") or TRANSPORTS[0]
+
+
+def _transport_faults(environment: Mapping[str, str]) -> list[str]:
+    value = environment.get("ONCEKEY_TRANSPORT", "")
+    if not value or value in TRANSPORTS:
+        return []
+    return [f"ONCEKEY_TRANSPORT is {value!r}: one of {', '.join(TRANSPORTS)} is needed"]
 
 
 def misspelt_variables(environment: Mapping[str, str]) -> list[str]:

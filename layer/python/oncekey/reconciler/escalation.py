@@ -75,10 +75,6 @@ class NotSent(StoreError):  # noqa: N818 -- a statement about the message
     """The message is certainly not in the queue."""
 
 
-# Failures without an answer after which nothing has been sent.
-_NEVER_CONNECTED = frozenset({"ConnectTimeoutError", "EndpointConnectionError"})
-
-
 @dataclass(frozen=True, slots=True)
 class TellPerson(Outside[None]):
     """Send a message to a person, whose entry in the queue has this `name`.
@@ -101,7 +97,7 @@ class TellPerson(Outside[None]):
         try:
             rejected = self.queue.send([Entry(id=self.name, body=self.body)])
         except StoreError as error:
-            if error.is_harmless or not error.transient or error.reason in _NEVER_CONNECTED:
+            if error.is_harmless or not error.transient:
                 raise NotSent(f"the escalation queue: {error.reason}", transient=True) from error
             raise
         if rejected:

@@ -122,6 +122,7 @@ _KIND_OF_EXCEPTION = {
     "IncompleteReadError": Kind.OUTAGE,
     "MetadataRetrievalError": Kind.OUTAGE,
     "ResponseParserError": Kind.OUTAGE,
+    "NoCredentialsError": Kind.CONFIGURATION,
     "ParamValidationError": Kind.MISTAKE,
     # All other errors of botocore, such as missing credentials or a missing Region.
     "BotoCoreError": Kind.CONFIGURATION,
@@ -144,6 +145,8 @@ _KIND_OF_EXCEPTION = {
 }
 # botocore wraps every exception that is raised while it sends.
 _WRAPPER = "HTTPClientError"
+# botocore's exceptions after which nothing has been sent. Those of the direct transport say it.
+_UNSENT = frozenset({"ConnectTimeoutError", "EndpointConnectionError"})
 # The parts of a message that may be logged. The rest is left out, because it may quote a value.
 _OF_THE_DEPLOYMENT = re.compile(
     r"The provided key element does not match the schema"
@@ -221,6 +224,7 @@ def store_error(error: Exception) -> StoreError:
         is_mistake=is_mistake,
     )
     failure.said = said_of_the_deployment(response or {})
+    failure.is_unsent = name in _UNSENT or getattr(error, "unsent", False) is True
     return failure
 
 

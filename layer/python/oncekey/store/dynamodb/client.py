@@ -6,7 +6,10 @@ import logging
 import os
 import sys
 import threading
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from oncekey import settings
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -23,12 +26,43 @@ _LONGEST_SENSIBLE_TIMEOUT_S = 5
 _MOST_SENSIBLE_ATTEMPTS = 3
 
 
-def own_client(call_timeout_ms: int) -> DynamoDBClient:
+def own_client(call_timeout_ms: int, transport: str | None = None) -> DynamoDBClient:
     """A client with short timeouts and no retries of its own.
 
-    The engine retries within the time that is left. One call takes at most `call_timeout_ms`, a
-    third of it for the connection. Nothing is sent until the first call. boto3 finds the Region and
-    the credentials.
+    The engine retries within the time that is left. Nothing is sent until the first call.
+    `transport` is `boto3` or `direct`; otherwise ONCEKEY_TRANSPORT says it. With `direct`, boto3 is
+    used all the same if only boto3 can follow the configuration; that is logged once.
+
+    Raises:
+        ConfigurationError: ONCEKEY_TRANSPORT has another value.
+    """
+    if (transport or settings.transport(os.environ)) == "direct":
+        # Imported here, because most of it is not needed with boto3.
+        from oncekey.store.direct.client import DirectClient  # noqa: PLC0415
+        from oncekey.store.direct.endpoint import LeftToBoto3  # noqa: PLC0415
+
+        try:
+            # It has those methods of boto3's client that the store calls.
+            return DirectClient(os.environ, call_timeout_ms)  # type: ignore[return-value]
+        except LeftToBoto3 as reason:
+            _log_that_boto3_is_used(str(reason))
+    return _boto3_client(call_timeout_ms)
+
+
+@lru_cache(maxsize=16)
+def _log_that_boto3_is_used(reason: str) -> None:
+    _logger.warning(
+        "oncekey: the direct transport leaves DynamoDB's calls to boto3, because %s",
+        reason,
+        extra={"oncekey_event": "transport-not-direct", "reason": reason},
+    )
+
+
+def _boto3_client(call_timeout_ms: int) -> DynamoDBClient:
+    """boto3's client. It finds the Region and the credentials.
+
+    One call takes at most `call_timeout_ms` as long as the peer sends without pauses, a third of it
+    for the connection.
     """
     # boto3 is imported here, so that importing the library is fast and works without boto3.
     import boto3  # noqa: PLC0415

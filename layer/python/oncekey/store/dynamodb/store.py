@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey.errors import StoreError
+from oncekey.errors import ConfigurationError, StoreError
 from oncekey.record.stored_answer import Place
 from oncekey.record.transitions import Reserve
-from oncekey.settings import STORE_TIMEOUT_MS
+from oncekey.settings import STORE_TIMEOUT_MS, TRANSPORTS
 from oncekey.store.aws_errors import is_refusal, store_error
 from oncekey.store.dynamodb.client import (
     longest_call_ms,
@@ -58,8 +58,9 @@ class DynamoDBStore:
 
     `call_timeout_ms` is the longest that one call may take. The library's own client is configured
     with it (1.5 s by default). For a given client, it is computed from that client's settings
-    unless you pass it. `bucket` stores the answers too large for an item. `outbox` is the table for
-    messages, with the partition key `id`.
+    unless you pass it. `transport` is `boto3` or `direct`, for the library's own client. By
+    default, ONCEKEY_TRANSPORT says it. `bucket` stores the answers too large for an item. `outbox`
+    is the table for messages, with the partition key `id`.
     """
 
     def __init__(
@@ -70,9 +71,14 @@ class DynamoDBStore:
         bucket: ResponseBucket | None = None,
         outbox: str = "",
         call_timeout_ms: int | None = None,
+        transport: str | None = None,
     ) -> None:
+        if transport is not None and transport not in TRANSPORTS:
+            fault = f"transport is {transport!r}: one of {', '.join(TRANSPORTS)} is needed"
+            raise ConfigurationError("DynamoDBStore", [fault])
         self._table = table
         self._client = client
+        self._transport = transport
         self._bucket = bucket
         self._outbox = outbox
         self._call_timeout_ms = call_timeout_ms or STORE_TIMEOUT_MS
@@ -200,7 +206,7 @@ class DynamoDBStore:
         if self._client is None:
             with making_a_client:
                 if self._client is None:
-                    self._client = own_client(self._call_timeout_ms)
+                    self._client = own_client(self._call_timeout_ms, self._transport)
         return self._client
 
     def _refused(self, error: Exception) -> Refused:

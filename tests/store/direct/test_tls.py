@@ -1,0 +1,117 @@
+"""The direct transport over TLS: certificates are verified, and handshakes bounded."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import json
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.support.peers import OK, failure, peer, says
+from tests.support.wire import answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate of 127.0.0.1 that signs itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a peer of the tests")])
+    now = dt.datetime.now(tz=dt.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    folder = tmp_path_factory.mktemp("certificate")
+    certificate, private = folder / "certificate.pem", folder / "key.pem"
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    private.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return certificate, private
+
+
+@pytest.fixture
+def tls(certificate: tuple[Path, Path]) -> Iterator[ssl.SSLContext]:
+    """The peer's side of TLS."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    return context
+
+
+def test_calls_go_over_tls_and_keep_the_connection(
+    tls: ssl.SSLContext, certificate: tuple[Path, Path]
+) -> None:
+    """With a trusted certificate, a large request and a large answer pass, on one connection."""
+    items = [{"pk": {"S": "x" * 1000}}] * 500
+    with peer(says(answer(json.dumps({"Items": items}).encode())), tls=tls) as made:
+        client = made.client(AWS_CA_BUNDLE=str(certificate[0]))
+        for _ in range(3):
+            assert client.query(TableName="t", Key={"a": {"S": "y" * 300_000}})["Items"] == items
+
+    assert (made.accepted, len(made.requests)) == (1, 3)
+
+
+def test_a_certificate_that_is_not_trusted_is_refused_before_anything_is_sent(
+    tls: ssl.SSLContext,
+) -> None:
+    """A peer that only signs for itself gets no request.
+
+    Red when certificates are not verified.
+    """
+    with peer(says(OK), tls=tls) as made:
+        found = failure(made.client())
+
+    assert (found.reason, found.is_harmless, made.requests) == ("SSLError", True, [])
+
+
+def test_a_certificate_of_another_name_is_refused(
+    tls: ssl.SSLContext, certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trusted certificate of another host is none for this one.
+
+    Red when the name is not compared.
+    """
+    with peer(says(OK), tls=tls) as made:
+        port = int(made.url.rpartition(":")[2])
+        address = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_a, **_o: [address])
+        url = f"https://other.example:{port}"
+        found = failure(made.client(AWS_ENDPOINT_URL=url, AWS_CA_BUNDLE=str(certificate[0])))
+
+    assert (found.reason, found.is_harmless, made.requests) == ("SSLError", True, [])
+
+
+def test_a_handshake_that_stalls_is_bounded_and_unsent(certificate: tuple[Path, Path]) -> None:
+    """A peer that accepts and never answers the handshake costs the call its time."""
+    with peer(says()) as made:
+        url = made.url.replace("http:", "https:")
+        found = failure(made.client(150, AWS_ENDPOINT_URL=url, AWS_CA_BUNDLE=str(certificate[0])))
+
+    assert (found.reason, found.is_harmless) == ("ConnectTimeoutError", True)
