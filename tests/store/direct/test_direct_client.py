@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from oncekey.store.direct.client import DirectClient
 
-ITEM = {
+ITEM: dict[str, Any] = {
     "pk": {"S": "v1#ünïcode \U0001f511"},
     "B": {"B": b"\x00\xff"},
     "BS": {"BS": [b"a", b"\x80"]},
@@ -37,7 +37,7 @@ ITEM = {
     "ns": {"NS": ["1", "2"]},
     "text": {"S": '{"B": "not binary"}'},
 }
-KEY = {"TableName": TABLE, "Key": {"pk": ITEM["pk"]}}
+KEY: dict[str, Any] = {"TableName": TABLE, "Key": {"pk": ITEM["pk"]}}
 CALLS: dict[str, Callable[[Any], Any]] = {
     "put": lambda client: client.put_item(TableName=TABLE, Item=ITEM),
     "get": lambda client: client.get_item(**KEY, ConsistentRead=True),
@@ -165,7 +165,7 @@ def test_an_error_is_read_as_by_botocore(code: str) -> None:
     status, facts = ERRORS[code]
     body = json.dumps(facts).encode()
     model = get_session().get_service_model("dynamodb")
-    parser = create_parser("json")
+    parser: Any = create_parser("json")
     given: Any = {"status_code": status, "headers": {"x-amzn-requestid": "Ab1"}, "body": body}
     shape = next((each for each in model.error_shapes if each.name == code), None)
     # As botocore's endpoint does, which adds the facts of a modelled error in a second step.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import logging
 from functools import cache
@@ -211,11 +212,9 @@ def test_without_certifi_botocores_own_certificates_are_trusted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Lambda's runtime has botocore and no certifi."""
-    from oncekey.store.direct import endpoint
-
-    found = endpoint.find_spec
     monkeypatch.setattr(
-        endpoint, "find_spec", lambda name: None if name == "certifi" else found(name)
+        "oncekey.store.direct.endpoint.find_spec",
+        lambda name: None if name == "certifi" else importlib.util.find_spec(name),
     )
 
     ca = endpoint_in(ENVIRONMENT).ca

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.store.direct import connection as connections
 from oncekey.store.direct.connection import Connection
-from oncekey.store.direct.errors import RequestNotSent, TransportError
+from oncekey.store.direct.errors import ConnectionClosedError, RequestNotSent, TransportError
 from oncekey.testing.memory import ManualClock
 from tests.support.peers import OK, Peer, failure, peer, says
 
@@ -140,7 +139,7 @@ def test_a_request_that_a_dead_connection_did_not_take_is_sent_again_once(
     assert used[0] is used[1] is not used[2]
 
 
-@pytest.mark.parametrize("error", [broken(TimeoutError()), connections.ConnectionClosedError()])
+@pytest.mark.parametrize("error", [broken(TimeoutError()), ConnectionClosedError()])
 def test_a_request_that_may_have_arrived_or_took_the_time_is_not_sent_again(
     monkeypatch: pytest.MonkeyPatch, error: TransportError
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import string
 from hmac import digest
+from typing import Any
 
 import pytest
 from botocore import auth
@@ -54,7 +55,7 @@ def botocores(headers: dict[str, str], body: bytes, credentials: Credentials, re
     signed = {name: headers[name] for name in names if name in headers}
     request = AWSRequest("POST", f"https://{headers['Host']}/", headers=signed, data=body)
     request.context["timestamp"] = headers["X-Amz-Date"]
-    signer = auth.SigV4Auth(
+    signer: Any = auth.SigV4Auth(
         BotocoreCredentials(credentials.access_key, credentials.secret_key, credentials.token),
         "dynamodb",
         region,

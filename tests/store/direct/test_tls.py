@@ -19,7 +19,6 @@ from tests.support.peers import OK, failure, peer, says
 from tests.support.wire import answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -58,7 +57,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.fixture
-def tls(certificate: tuple[Path, Path]) -> Iterator[ssl.SSLContext]:
+def tls(certificate: tuple[Path, Path]) -> ssl.SSLContext:
     """The peer's side of TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate)

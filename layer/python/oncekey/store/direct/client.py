@@ -279,7 +279,7 @@ def _forget_after_restore(environment: Mapping[str, str], forget: Callable[[], N
     if environment.get("AWS_LAMBDA_INITIALIZATION_TYPE") != "snap-start":
         return
     try:
-        import snapshot_restore_py  # noqa: PLC0415 -- it comes with Lambda's runtime
+        import snapshot_restore_py  # type: ignore[import-untyped]  # noqa: PLC0415 -- it comes with Lambda's runtime
     except ImportError:
         return
     snapshot_restore_py.register_after_restore(forget)
