@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 # Shorter than an API waits.
 TIMEOUT = Duration.seconds(20)
 _MEMORY_MB = 512
+# Faster than boto3, which the library uses by default.
+_TRANSPORT = {"ONCEKEY_TRANSPORT": "direct"}
 # The properties that cannot be overridden, and why.
 FIXED_PROPS = {
     "role": "grants go to this construct's own role; add statements with allow()",
@@ -75,7 +77,7 @@ class IdempotentFunction(Construct):
         table: The table of records; sets ONCEKEY_TABLE and grants access.
         outbox: The outbox that handlers publish to; sets ONCEKEY_OUTBOX_TABLE and grants access.
         responses: The bucket for large answers; sets ONCEKEY_RESPONSE_BUCKET and grants access.
-        environment: Further variables.
+        environment: Further variables. ONCEKEY_TRANSPORT is `direct` unless you set it.
         layers: By default the library alone, in a layer that the stack's functions share.
         memory_mb: Memory. The share of the processor grows with it.
         runtime: The function's Python.
@@ -112,7 +114,7 @@ class IdempotentFunction(Construct):
         given = without_none(function_props)
         timeout = given.get("timeout", timeout)
         own = _own_variables(table, outbox, responses)
-        variables = {**_default_lease(timeout, table), **own, **(environment or {})}
+        variables = {**_TRANSPORT, **_default_lease(timeout, table), **own, **(environment or {})}
         answers_days = responses.expire_after_days.get(ANSWERS) if responses else None
         faults = [
             *_twice_faults(own, environment),

@@ -94,6 +94,7 @@ def test_the_table_of_variables_is_the_codes() -> None:
         "ONCEKEY_RESPONSE_BUCKET": "",
         "ONCEKEY_OUTBOX_TABLE": "",
         "ONCEKEY_QUEUE_URL": "",
+        "ONCEKEY_TRANSPORT": "sdk",
         "ONCEKEY_FINGERPRINT_SECRETS": "",
         "ONCEKEY_FINGERPRINT_SECRETS_ARN": "",
         "ONCEKEY_WEBHOOK_SECRET": "",

@@ -66,7 +66,7 @@ PLACES = {
 }
 # Every place that makes a client.
 MAKERS = {
-    ("store/dynamodb/client.py", "own_client"),
+    ("store/dynamodb/client.py", "_boto3_client"),
     ("store/s3.py", "_own_client"),
     ("store/secrets_manager.py", "_client"),
     ("store/sqs.py", "_own_client"),

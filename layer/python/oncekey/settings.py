@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("oncekey")
 
-TRANSPORTS = ("boto3", "direct")
+# The AWS SDK for Python, or connections of our own.
+TRANSPORTS = ("sdk", "direct")
 IN_PROGRESS_POLICIES = ("conflict", "wait", "accepted")
 
 # Clocks of Lambda hosts agree within milliseconds (Amazon Time Sync); five seconds also cover a
@@ -180,7 +181,7 @@ def settings_from(environment: Mapping[str, str], given: Mapping[str, int | str]
 
 
 def transport(environment: Mapping[str, str]) -> str:
-    """What carries the calls to DynamoDB, as ONCEKEY_TRANSPORT says: `boto3` or `direct`.
+    """What carries the calls to DynamoDB, as ONCEKEY_TRANSPORT says: `sdk` or `direct`.
 
     Raises:
         ConfigurationError: the variable has another value.

@@ -183,14 +183,14 @@ def test_the_variable_or_the_argument_chooses_the_transport(
     assert is_direct(DynamoDBStore("a-table", transport="direct"))
     monkeypatch.setenv("ONCEKEY_TRANSPORT", "direct")
     assert is_direct(DynamoDBStore("a-table"))
-    assert not is_direct(DynamoDBStore("a-table", transport="boto3"))
+    assert not is_direct(DynamoDBStore("a-table", transport="sdk"))
 
 
 def test_another_transport_is_refused() -> None:
     """A value that names no transport is a fault of the configuration, with the possible ones."""
-    with pytest.raises(ConfigurationError, match="'quick': one of boto3, direct is needed"):
+    with pytest.raises(ConfigurationError, match="'quick': one of sdk, direct is needed"):
         settings_from({"ONCEKEY_TRANSPORT": "quick"}, {})
-    with pytest.raises(ConfigurationError, match="'quick': one of boto3, direct is needed"):
+    with pytest.raises(ConfigurationError, match="'quick': one of sdk, direct is needed"):
         DynamoDBStore("a-table", transport="quick")
 
 

@@ -30,8 +30,8 @@ def own_client(call_timeout_ms: int, transport: str | None = None) -> DynamoDBCl
     """A client with short timeouts and no retries of its own.
 
     The engine retries within the time that is left. Nothing is sent until the first call.
-    `transport` is `boto3` or `direct`; otherwise ONCEKEY_TRANSPORT says it. With `direct`, boto3 is
-    used all the same if only boto3 can follow the configuration; that is logged once.
+    `transport` is `sdk` (boto3) or `direct`; by default, ONCEKEY_TRANSPORT says it. With `direct`,
+    boto3 is used all the same if only boto3 can follow the configuration; that is logged once.
 
     Raises:
         ConfigurationError: ONCEKEY_TRANSPORT has another value.

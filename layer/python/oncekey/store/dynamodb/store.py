@@ -58,9 +58,9 @@ class DynamoDBStore:
 
     `call_timeout_ms` is the longest that one call may take. The library's own client is configured
     with it (1.5 s by default). For a given client, it is computed from that client's settings
-    unless you pass it. `transport` is `boto3` or `direct`, for the library's own client. By
-    default, ONCEKEY_TRANSPORT says it. `bucket` stores the answers too large for an item. `outbox`
-    is the table for messages, with the partition key `id`.
+    unless you pass it. `transport` is `sdk` (boto3) or `direct`, for the library's own client.
+    By default, ONCEKEY_TRANSPORT says it. `bucket` stores the answers too large for an item.
+    `outbox` is the table for messages, with the partition key `id`.
     """
 
     def __init__(
