@@ -1,4 +1,4 @@
-"""The stores of the contract: the reference in memory, and DynamoDB on moto."""
+"""The stores of the contract: the reference in memory, and DynamoDB on moto by either transport."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import pytest
 from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import TABLE, dynamodb_table, store_on
 from tests.support.transition_rows import PK
+from tests.support.wire import wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
+    from oncekey import DynamoDBStore
     from oncekey.store.store import Store
+    from tests.support.wire import Wire
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +28,33 @@ def client() -> Iterator[DynamoDBClient]:
         yield client
 
 
-@pytest.fixture(params=["memory", "dynamodb"])
+@pytest.fixture(scope="module")
+def way(client: DynamoDBClient) -> Iterator[Wire]:
+    """A socket that leads to the same table."""
+    with wire() as made:
+        yield made
+
+
+@pytest.fixture(params=["memory", "sdk", "direct"])
 def store(request: pytest.FixtureRequest, client: DynamoDBClient) -> Store:
-    """A store of either kind, with nothing under the key of the contract's transitions."""
+    """A store of any kind, with nothing under the key of the contract's transitions."""
     if request.param == "memory":
         return MemoryStore()
     client.delete_item(TableName=TABLE, Key={"pk": {"S": PK}})
-    return store_on(client)
+    return store_by(request.param, request, client)
+
+
+@pytest.fixture(params=["sdk", pytest.param("direct", marks=pytest.mark.proof)])
+def dynamodb(request: pytest.FixtureRequest, client: DynamoDBClient) -> DynamoDBStore:
+    """A store on DynamoDB, by either transport."""
+    return store_by(request.param, request, client)
+
+
+def store_by(
+    transport: str, request: pytest.FixtureRequest, client: DynamoDBClient
+) -> DynamoDBStore:
+    """A store on the table, by this transport."""
+    if transport == "sdk":
+        return store_on(client)
+    way: Wire = request.getfixturevalue("way")
+    return way.store()

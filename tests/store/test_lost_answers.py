@@ -14,6 +14,7 @@ from oncekey.store.store import Written
 from tests.support.dynamodb import LossyTransport, Recorder, dynamodb_table, items, store_on
 from tests.support.events import load, with_body
 from tests.support.protected import Protected, headers_of, problem_of, while_running
+from tests.support.wire import Wire, wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,19 +31,30 @@ def client() -> Iterator[DynamoDBClient]:
         yield client
 
 
-@pytest.fixture
-def transport(client: DynamoDBClient) -> LossyTransport:
-    """What loses the answers of `client`."""
-    return LossyTransport(client)
+@pytest.fixture(params=["sdk", "direct"])
+def transport(
+    request: pytest.FixtureRequest, client: DynamoDBClient
+) -> Iterator[LossyTransport | Wire]:
+    """What loses the answers: of `client`, or of the direct transport on its socket."""
+    if request.param == "sdk":
+        yield LossyTransport(client)
+    else:
+        with wire() as way:
+            yield way
 
 
 @pytest.fixture
-def service(client: DynamoDBClient) -> Protected:
-    """A handler on that table, with time for retries."""
-    store = store_on(client)
+def service(client: DynamoDBClient, transport: LossyTransport | Wire) -> Protected:
+    """A handler on that table by that transport, with time for retries."""
+    store = transport.store() if isinstance(transport, Wire) else store_on(client)
     # The store thinks of the client's own long time-outs; nothing takes time here.
     store._call_timeout_ms = 0
     return Protected(store=store)
+
+
+def recorded(transport: LossyTransport | Wire, client: DynamoDBClient) -> Recorder | Wire:
+    """What the store sends from now on."""
+    return transport if isinstance(transport, Wire) else Recorder(client)
 
 
 def status_of(client: DynamoDBClient) -> str:
@@ -55,7 +67,7 @@ def status_of(client: DynamoDBClient) -> str:
 @pytest.mark.parametrize("lost", [1, 2])
 @pytest.mark.case(9)
 def test_a_reserve_that_was_applied_is_recognised_when_its_answer_is_lost(
-    service: Protected, transport: LossyTransport, client: DynamoDBClient, lost: int
+    service: Protected, transport: LossyTransport | Wire, client: DynamoDBClient, lost: int
 ) -> None:
     """A PutItem that is applied and whose answer is dropped: the handler runs once, and the caller
     is answered as if nothing had happened.
@@ -75,7 +87,7 @@ def test_a_reserve_that_was_applied_is_recognised_when_its_answer_is_lost(
 @pytest.mark.parametrize("lost", [1, 2, 5])
 @pytest.mark.case(9)
 def test_a_completion_that_was_applied_is_recognised_when_its_answer_is_lost(
-    service: Protected, transport: LossyTransport, lost: int
+    service: Protected, transport: LossyTransport | Wire, lost: int
 ) -> None:
     """An UpdateItem that is applied and whose answer is dropped: the answer is the handler's, with
     its expiry, and not a replay.
@@ -95,7 +107,7 @@ def test_a_completion_that_was_applied_is_recognised_when_its_answer_is_lost(
 
 @pytest.mark.parametrize("operation", ["PutItem", "UpdateItem"])
 def test_a_request_that_did_not_arrive_is_sent_again(
-    service: Protected, transport: LossyTransport, operation: str
+    service: Protected, transport: LossyTransport | Wire, operation: str
 ) -> None:
     """One broken connection costs a retry and nothing else."""
     transport.refuse(operation)
@@ -105,7 +117,7 @@ def test_a_request_that_did_not_arrive_is_sent_again(
 
 
 def test_a_resume_whose_answer_is_lost_is_ours(
-    service: Protected, transport: LossyTransport, client: DynamoDBClient
+    service: Protected, transport: LossyTransport | Wire, client: DynamoDBClient
 ) -> None:
     """The second attempt after `NotExecuted` holds its lease though the answer was lost."""
 
@@ -124,7 +136,7 @@ def test_a_resume_whose_answer_is_lost_is_ours(
 
 @pytest.mark.requirement("C9")
 def test_a_store_that_is_down_refuses_before_anything_runs(
-    service: Protected, transport: LossyTransport, client: DynamoDBClient
+    service: Protected, transport: LossyTransport | Wire, client: DynamoDBClient
 ) -> None:
     """Store down: 503 `store-unavailable` with Retry-After, retryable; the handler does not run.
 
@@ -143,10 +155,10 @@ def test_a_store_that_is_down_refuses_before_anything_runs(
 
 
 def test_a_reserve_is_tried_three_times(
-    service: Protected, transport: LossyTransport, client: DynamoDBClient
+    service: Protected, transport: LossyTransport | Wire, client: DynamoDBClient
 ) -> None:
     """A caller is refused after three tries rather than kept waiting."""
-    recorder = Recorder(client)
+    recorder = recorded(transport, client)
     transport.refuse("PutItem", 1000)
 
     service.send(POST)
@@ -155,7 +167,7 @@ def test_a_reserve_is_tried_three_times(
 
 
 def test_a_store_that_is_down_at_completion_costs_the_record_and_not_the_answer(
-    service: Protected, transport: LossyTransport, client: DynamoDBClient
+    service: Protected, transport: LossyTransport | Wire, client: DynamoDBClient
 ) -> None:
     """The work is done: its caller gets the true answer without `Idempotency-Expires`, after tries
     up to the deadline; a repeat is told to wait, then that the outcome is unknown; nothing runs
@@ -178,7 +190,7 @@ def test_a_store_that_is_down_at_completion_costs_the_record_and_not_the_answer(
 
 
 def test_what_a_store_that_is_down_at_completion_missed_is_settled_later(
-    service: Protected, transport: LossyTransport, client: DynamoDBClient
+    service: Protected, transport: LossyTransport | Wire, client: DynamoDBClient
 ) -> None:
     """The caller gets the true answer; after the lease the outcome is unknown, until somebody who
     knows it settles the record; then the client's retry gets the settled answer, as a replay.
@@ -257,7 +269,7 @@ def test_a_result_without_a_status_leaves_the_outcome_unknown(
 
 @pytest.mark.requirement("E9")
 def test_requests_of_a_first_call_and_of_a_replay(
-    service: Protected, client: DynamoDBClient
+    service: Protected, transport: LossyTransport | Wire, client: DynamoDBClient
 ) -> None:
     """A first call costs two requests, a replay and either refused duplicate (in flight, or with
     another body) one each: the reserve, which is one put on a condition on its primary key.
@@ -265,7 +277,7 @@ def test_requests_of_a_first_call_and_of_a_replay(
     Red when the reserve is preceded by a read, a refused one is followed by one, or the condition
     is left out.
     """
-    recorder = Recorder(client)
+    recorder = recorded(transport, client)
 
     while_running(service, POST, lambda: service.send(POST))
     assert recorder.operations == ["PutItem", "PutItem", "UpdateItem"]

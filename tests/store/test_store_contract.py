@@ -11,7 +11,14 @@ import pytest
 from oncekey import DynamoDBStore, StoreError
 from oncekey.record.record import SETTLED, Effects, Status
 from oncekey.record.stored_answer import Place, StoredRef
-from oncekey.record.transitions import ExpireLease, Reserve, TakeOver, Transition
+from oncekey.record.transitions import (
+    Complete,
+    ExpireLease,
+    FinishStep,
+    Reserve,
+    TakeOver,
+    Transition,
+)
 from oncekey.store.dynamodb.codec import ATTRIBUTE_NAMES, attribute_values, record_from_item
 from oncekey.store.dynamodb.expressions import put_parameters, update_parameters
 from oncekey.store.store import Refused, Written
@@ -30,6 +37,7 @@ if TYPE_CHECKING:
 
     from oncekey.record.record import Record
     from oncekey.store.store import Store
+    from tests.support.wire import Wire
 
 # The attribute names are a contract with tables already in use.
 NAMES = frozenset(
@@ -77,7 +85,7 @@ def _cases() -> list[Any]:
 
 @pytest.mark.parametrize("transition", _cases())
 def test_dynamodb_and_the_reference_agree_on_every_transition_of_every_record(
-    client: DynamoDBClient, transition: Transition
+    client: DynamoDBClient, dynamodb: DynamoDBStore, transition: Transition
 ) -> None:
     """A transition is permitted by DynamoDB's condition exactly when the rules permit it, and
     leaves exactly what they say.
@@ -85,7 +93,28 @@ def test_dynamodb_and_the_reference_agree_on_every_transition_of_every_record(
     Over every status, lease, expiry, kind of effects and of steps that can make a difference to it,
     and over an absent record.
     """
-    reference, dynamodb = MemoryStore(), store_on(client)
+    check_agreement(client, dynamodb, transition)
+
+
+@pytest.mark.parametrize("kind", [Complete, FinishStep])
+def test_the_direct_transport_and_the_reference_agree_on_usual_transitions(
+    client: DynamoDBClient, way: Wire, kind: type[Transition]
+) -> None:
+    """By the direct transport, a completion and a step do what they do by boto3, for every record
+    that can make a difference to them. `make proof` does all transitions.
+
+    Red when a value, a refusal or its record is lost on the way.
+    """
+    transition = next(change for _, change in all_transitions() if isinstance(change, kind))
+
+    check_agreement(client, way.store(), transition)
+
+
+def check_agreement(
+    client: DynamoDBClient, dynamodb: DynamoDBStore, transition: Transition
+) -> None:
+    """Both stores permit and refuse the same, and hold the same afterwards."""
+    reference = MemoryStore()
     for number, before in enumerate(records_for(transition)):
         reference.records[f"v1#record-{number}"] = replace(before, pk=f"v1#record-{number}")
     keys = ["v1#absent", *reference.records]

@@ -128,19 +128,22 @@ class World:
         self._s3.create_bucket(Bucket=BUCKET)
 
 
-def world() -> AbstractContextManager[World]:
-    """Servers and the parent of the processes; all end with the block, or with this process."""
-    return world_of(World, _CHILD)
+def world(transport: str = "sdk") -> AbstractContextManager[World]:
+    """Servers and the parent of the processes; all end with the block, or with this process.
+
+    The processes use this transport.
+    """
+    return world_of(World, _CHILD, transport)
 
 
 @contextlib.contextmanager
-def world_of(kind: type[W], child: str) -> Iterator[W]:
+def world_of(kind: type[W], child: str, transport: str = "sdk") -> Iterator[W]:
     """The same of another kind, whose processes run the module `child`."""
     with (
         tempfile.TemporaryDirectory() as name,
         running_provider() as provider,
         running_store() as store_url,
-        running_forks(child, Path(name), _environment(store_url, provider)) as forks,
+        running_forks(child, Path(name), _environment(store_url, provider, transport)) as forks,
     ):
         made = kind(store_url, provider, forks)
         made.make_bucket()
@@ -148,7 +151,7 @@ def world_of(kind: type[W], child: str) -> Iterator[W]:
         yield made
 
 
-def _environment(store_url: str, provider: Provider) -> dict[str, str]:
+def _environment(store_url: str, provider: Provider, transport: str) -> dict[str, str]:
     return clean_environment() | {
         "AWS_ENDPOINT_URL": store_url,
         "AWS_ACCESS_KEY_ID": "local",
@@ -158,6 +161,7 @@ def _environment(store_url: str, provider: Provider) -> dict[str, str]:
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_EC2_METADATA_DISABLED": "true",
         "ONCEKEY_TABLE": RECORDS_TABLE,
+        "ONCEKEY_TRANSPORT": transport,
         "ONCEKEY_OUTBOX_TABLE": OUTBOX_TABLE,
         "ONCEKEY_RESPONSE_BUCKET": BUCKET,
         # A busy machine must not make a call count twice.

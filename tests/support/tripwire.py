@@ -1,7 +1,7 @@
 """Every HTTP request that a process sends, on record, and the call at which the process ends.
 
 It stands below every client, in `http.client`, so that no call goes past it: botocore's, that of
-`requests`, and any other.
+`requests`, and any other. The direct transport has connections of its own; it stands in these, too.
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from oncekey.store.direct.connection import Connection
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from oncekey.store.direct.connection import Answer
 
 _CONNECTION: Any = http.client.HTTPConnection
 # Beyond them stands what differs from run to run: the names of objects.
@@ -70,6 +74,18 @@ class Tripwire:
         self._wrap("putheader", before=self._with_header)
         self._wrap("endheaders", before=self._about_to_send)
         self._wrap("getresponse", after=self._answered)
+        exchange = Connection.exchange
+
+        def wrapped(connection: Connection, request: bytes, deadline_s: float) -> Any:
+            self._begun(connection, "POST", "/")
+            target = request.partition(b"X-Amz-Target: ")[2].partition(b"\r\n")[0]
+            self._with_header(connection, "X-Amz-Target", target)
+            self._about_to_send(connection)
+            answer = exchange(connection, request, deadline_s)
+            self._answered(connection, answer)
+            return answer
+
+        Connection.exchange = wrapped  # type: ignore[method-assign]  # for this process alone
 
     @staticmethod
     def _wrap(
@@ -102,7 +118,7 @@ class Tripwire:
         self.note("sending", number=call.number, call=call.name, key=key)
         self._stop_here("before", call)
 
-    def _answered(self, connection: object, response: http.client.HTTPResponse) -> None:
+    def _answered(self, connection: object, response: http.client.HTTPResponse | Answer) -> None:
         call = self._calls[id(connection)]
         self.note("answered", number=call.number, call=call.name, status=response.status)
         self._stop_here("after", call)

@@ -16,7 +16,9 @@ from zlib import crc32
 
 from moto.moto_server.werkzeug_app import create_backend_app
 
+from oncekey import DynamoDBStore
 from oncekey.store.direct.client import DirectClient
+from tests.support.dynamodb import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +70,7 @@ class Wire:
 
     url: str = ""
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    stores: list[DynamoDBStore] = field(default_factory=list)
     _lose: dict[str, int] = field(default_factory=dict)
     _refuse: dict[str, int] = field(default_factory=dict)
 
@@ -84,6 +87,13 @@ class Wire:
     def client(self, call_timeout_ms: int = 20_000) -> DirectClient:
         """A direct client that reaches this socket, with patience for a busy machine."""
         return DirectClient(self.environment, call_timeout_ms)
+
+    def store(self, **options: Any) -> DynamoDBStore:
+        """A store on the table under test whose calls go through this socket."""
+        store = DynamoDBStore(TABLE, **options)
+        store._client = self.client()  # type: ignore[assignment]  # as the store makes it itself
+        self.stores.append(store)
+        return store
 
     def lose(self, operation: str, count: int = 1) -> None:
         """Apply the next `count` calls of `operation` and drop their answers."""
@@ -139,6 +149,8 @@ def wire() -> Iterator[Wire]:
         try:
             yield made
         finally:
+            for store in made.stores:
+                store._connected().close()
             listener.shutdown(socket.SHUT_RDWR)
             accepting.join()
             for connection in accepted:
