@@ -168,7 +168,11 @@ def test_the_relay_is_there_without_a_line_of_code(service: Template) -> None:
     mapping = named(service, MAPPING, "OutboxRelayStream")
 
     assert isinstance(handler_of(relay), OutboxRelay)
-    assert set(relay["Environment"]["Variables"]) == {"ONCEKEY_OUTBOX_TABLE", "ONCEKEY_QUEUE_URL"}
+    assert set(relay["Environment"]["Variables"]) == {
+        "ONCEKEY_OUTBOX_TABLE",
+        "ONCEKEY_QUEUE_URL",
+        "ONCEKEY_TRANSPORT",
+    }
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["FilterCriteria"]["Filters"] == [{"Pattern": '{"eventName": ["INSERT"]}'}]
     assert "GivenUp" in json.dumps(mapping["DestinationConfig"])
@@ -197,6 +201,7 @@ def test_a_reconciler_is_there_without_a_line_of_code(service: Template) -> None
         "ONCEKEY_RESPONSE_BUCKET",
         "ONCEKEY_QUEUE_URL",
         "ONCEKEY_ESCALATION_QUEUE_URL",
+        "ONCEKEY_TRANSPORT",
     }
 
 
@@ -240,7 +245,12 @@ def test_a_lease_without_a_context_lasts_as_long_as_the_function(service: Templa
     payments = named(service, FUNCTION, "PaymentsFunction")["Environment"]["Variables"]
 
     assert worker["ONCEKEY_DEFAULT_LEASE_MS"] == "120000"
-    assert set(payments) == {"ONCEKEY_TABLE", "ONCEKEY_OUTBOX_TABLE", "ONCEKEY_RESPONSE_BUCKET"}
+    assert set(payments) == {
+        "ONCEKEY_TABLE",
+        "ONCEKEY_OUTBOX_TABLE",
+        "ONCEKEY_RESPONSE_BUCKET",
+        "ONCEKEY_TRANSPORT",
+    }
 
 
 def test_the_clock_calls_the_reconciler(service: Template) -> None:

@@ -54,10 +54,13 @@ def test_a_function_is_as_described(app: Synthesised, described: Function) -> No
 
 @every_function
 def test_the_environment_is_as_described(app: Synthesised, described: Function) -> None:
-    """A function is told every variable of the description, resolved, and no other."""
+    """A function is told every variable of the description, resolved, and the construct's choice of
+    the transport, and no other.
+    """
     variables = _function(app, described)["Environment"]["Variables"]
 
     expected = {_variable(name, value): value for name, value in described.environment.items()}
+    assert variables.pop("ONCEKEY_TRANSPORT") == "direct"
     assert set(variables) == set(expected)
     for name, value in expected.items():
         assert _is_resolved(variables[name], value), f"{name} is {variables[name]}"

@@ -25,7 +25,7 @@ from infra.oncekey_cdk import (
     Reconciler,
     ResponseBucket,
 )
-from tests.support.sample_constructs import grants, new_role, new_stack, only
+from tests.support.sample_constructs import grants, let_be, new_role, new_stack, only
 from tests.support.sample_templates import named
 
 if TYPE_CHECKING:
@@ -194,6 +194,24 @@ def test_a_function_writes_to_the_log_group_that_it_is_given(overridden: Templat
 
 
 @pytest.mark.fault("K14.8")
+def test_a_function_uses_the_direct_transport_unless_it_is_told_otherwise() -> None:
+    """The construct turns the direct transport on, and its environment may turn it off.
+
+    Red when a deployed function is left with the slower transport, or with no choice.
+    """
+    stack = new_stack()
+    told = {"First": None, "Second": {"ONCEKEY_TRANSPORT": "sdk"}}
+    for name, environment in told.items():
+        let_be(function(stack, name, environment=environment), "FunctionTable")
+    template = Template.from_stack(stack)
+
+    chosen = [
+        named(template, "AWS::Lambda::Function", f"{name}Function")["Environment"]["Variables"]
+        for name in told
+    ]
+    assert chosen == [{"ONCEKEY_TRANSPORT": "direct"}, {"ONCEKEY_TRANSPORT": "sdk"}]
+
+
 def test_a_function_may_read_the_secret_that_it_is_told(overridden: Template) -> None:
     """`read_secret` names the secret in a variable, and allows it and its key to the function.
 
