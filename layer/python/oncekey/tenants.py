@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeGuard
 
 from oncekey.misuse import nearest
@@ -16,6 +17,9 @@ CallerSource = Callable[[Mapping[str, Any]], str | None]
 # have a caller, and handlers need not expect an empty tenant.
 NOBODY_WHILE_DISABLED = "oncekey-disabled"
 LONGEST_NAME_BYTES = 1_024
+
+# A source checks a name, and so does who asks it; and a sandbox serves the same callers again.
+_NAMES_REMEMBERED = 64
 
 _LOOKS_FOR = "_oncekey_looks_for"
 _MOST_SHOWN, _LONGEST_SHOWN = 30, 64
@@ -182,7 +186,12 @@ def is_name(caller: object) -> TypeGuard[str]:
     a list, an object, or a number that may have been rounded. A number is not a name: convert it to
     text where its exact value is still known.
     """
-    if not isinstance(caller, str) or len(caller) > LONGEST_NAME_BYTES:
+    return isinstance(caller, str) and _is_name(str.__str__(caller))
+
+
+@lru_cache(_NAMES_REMEMBERED)
+def _is_name(caller: str) -> bool:
+    if len(caller) > LONGEST_NAME_BYTES:
         return False
     # Of ASCII, what is printable has no control character, and a word in it is visible.
     if not (caller.isascii() and caller.isprintable()) and not _is_plain(caller):

@@ -12,6 +12,8 @@ import json
 import re
 from typing import Any, NoReturn
 
+from oncekey.encoding import json_text
+
 # The largest integer that every JSON implementation reads exactly (RFC 7493, section 2.2).
 _LARGEST_INTEGER = 2**53 - 1
 # Deeper documents are refused. Without this limit, the depth of Python's stack would decide, which
@@ -29,7 +31,6 @@ _TEXT_OR_SMALL_NUMBER = r'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9.]+e-0[0-9]'
 _ZEROS = {"5": "0.0000", "6": "0.00000"}
 _CONTAINERS = (dict, list)
 
-_WHITE_SPACE = " \t\n\r"
 _DIGITS_AS_ZEROS = bytes(ord("0") if chr(byte).isdecimal() else ord(" ") for byte in range(256))
 _SIXTEEN_ZEROS = b"0" * 16
 # For the depth of a document: an array counts as an object, and all but brackets and quotes goes.
@@ -69,27 +70,28 @@ def plain_form(document: bytes, only: frozenset[str] | None = None) -> bytes | N
     - The writer has no limit of depth, so brackets are counted.
     """
     try:
-        text = document.decode("utf-8").strip(_WHITE_SPACE)
+        text = document.decode("utf-8")
         may_be_beyond = _SIXTEEN_ZEROS in document.translate(_DIGITS_AS_ZEROS)
-        value, end = (_BOUNDED if may_be_beyond else _PLAIN).raw_decode(text)
-        form = _WRITER.encode(value)
+        value = (_read_bounded if may_be_beyond else _read)(text)
+        form = _written_sorted(value)
         has_lost_names = form.count(":") != text.count(":")
         is_beyond_bmp = not form.isascii() and len(form.encode("utf-16-le")) != 2 * len(form)
     except (ValueError, RecursionError):
         return None
-    if end != len(text) or has_lost_names or is_beyond_bmp or not _is_known_shallow(document):
+    if has_lost_names or is_beyond_bmp:
+        return None
+    is_shallow = document.count(b"[") + document.count(b"{") <= MAX_DEPTH
+    if not is_shallow and not _is_known_shallow(document):
         return None
     if "\\" in text and ("\\u003a" in text or "\\u003A" in text):
         return None
     if only is not None and isinstance(value, dict):
-        form = _WRITER.encode({name: item for name, item in value.items() if name in only})
-    return _with_small_numbers(form).encode("utf-8")
+        form = _written_sorted({name: item for name, item in value.items() if name in only})
+    return (_with_small_numbers(form) if "e-0" in form else form).encode("utf-8")
 
 
 def _is_known_shallow(document: bytes) -> bool:
     """Whether the nesting of a JSON document is surely within `MAX_DEPTH`."""
-    if document.count(b"[") + document.count(b"{") <= MAX_DEPTH:
-        return True
     if b"\\" in document:
         return False
     # Strings without a bracket are pairs of quotes now. Where one has a bracket, a quote is left.
@@ -114,7 +116,8 @@ def general_form(document: bytes, only: frozenset[str] | None = None) -> bytes:
             _check_depth(value)
         if only is not None and isinstance(value, dict):
             value = {name: item for name, item in value.items() if name in only}
-        return _with_small_numbers(_dumps(value)).encode("utf-8")
+        form = _written(value)
+        return (_with_small_numbers(form) if "e-0" in form else form).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise NotCanonical(str(error)) from None
 
@@ -202,7 +205,7 @@ def _check_depth(value: Any) -> None:
 def _with_small_numbers(text: str) -> str:
     # Python and ECMAScript write a double alike unless it is smaller than 1e-4. A string may look
     # like such a number, so strings are skipped.
-    return re.sub(_TEXT_OR_SMALL_NUMBER, _respelled, text) if "e-0" in text else text
+    return re.sub(_TEXT_OR_SMALL_NUMBER, _respelled, text)
 
 
 def _respelled(found: re.Match[str]) -> str:
@@ -216,16 +219,9 @@ def _respelled(found: re.Match[str]) -> str:
     return f"-{zeros}{digits[1:]}" if digits[0] == "-" else zeros + digits
 
 
-def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-_PLAIN = json.JSONDecoder(parse_float=_number, parse_constant=_constant)
-_BOUNDED = json.JSONDecoder(parse_int=_integer, parse_float=_number, parse_constant=_constant)
-_WRITER = json.JSONEncoder(
-    ensure_ascii=False,
-    check_circular=False,
-    allow_nan=False,
-    sort_keys=True,
-    separators=(",", ":"),
+_written = json_text.writer()
+_written_sorted = json_text.writer(sort_keys=True)
+_read = json_text.reader(json.JSONDecoder(parse_float=_number, parse_constant=_constant))
+_read_bounded = json_text.reader(
+    json.JSONDecoder(parse_int=_integer, parse_float=_number, parse_constant=_constant)
 )

@@ -8,7 +8,7 @@ same content, which an author may have stored or received, is never taken for it
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from oncekey.problem import PROBLEMS
 
@@ -38,7 +38,7 @@ def as_our_refusal(answer: dict[str, Any]) -> dict[str, Any]:
     return {**answer, "body": NotNowBody.of(answer["body"], answer["statusCode"])}
 
 
-def is_our_refusal(answer: object) -> bool:
+def is_our_refusal(answer: Any) -> bool:
     """Whether `answer` is a retryable refusal of ours, in any preset.
 
     If its body has been put under another status, it is the handler's own answer.
@@ -46,6 +46,5 @@ def is_our_refusal(answer: object) -> bool:
     # `isinstance`, `get` and `==` could run the author's code.
     if not issubclass(type(answer), dict):
         return False
-    known = cast("dict[str, Any]", answer)
-    body = dict.get(known, "body")
-    return type(body) is NotNowBody and body.status == dict.get(known, "statusCode")
+    body: Any = dict.get(answer, "body")
+    return type(body) is NotNowBody and body.status == dict.get(answer, "statusCode")

@@ -6,8 +6,9 @@ What the first caller gets is decoded from what is stored, so that a replay cann
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
+from oncekey.encoding import json_text
 from oncekey.http.event import Shape
 from oncekey.http.headers import check_headers
 
@@ -26,7 +27,8 @@ _NOT_FINAL = frozenset({408, 425, 429})
 _WRITER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 # A store takes UTF-8, which has no lone surrogates; escaped they are plain ASCII.
 _ASCII_WRITER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
-_TEXT = frozenset({str})
+_read = json_text.reader(json.JSONDecoder())
+_written = json_text.writer()
 _SAME_IN_JSON = frozenset({str, int, bool, type(None)})
 
 
@@ -54,7 +56,8 @@ def stored_and_given(returned: Any, shape: Shape) -> tuple[str, Answer]:
     try:
         answer = _explicit(returned, shape)
         status_code(answer)
-        _check_body(answer)
+        if type(answer.get("body")) is not str:
+            _check_body(answer)
         check_headers(answer)
     except TypeError:
         raise
@@ -62,10 +65,10 @@ def stored_and_given(returned: Any, shape: Shape) -> tuple[str, Answer]:
         raise _no_json(error) from error
     own = _copy_of_plain(answer)
     try:
-        stored = _WRITER.encode(answer if own is None else own)
+        stored = _WRITER.encode(answer) if own is None else _written(own)
     except Exception as error:
         raise _no_json(error) from error
-    if _has_lone_surrogate(stored):
+    if not stored.isascii() and _has_lone_surrogate(stored):
         stored, own = _ASCII_WRITER.encode(answer), None
     return stored, answer_from(stored) if own is None else own
 
@@ -78,15 +81,20 @@ def _copy_of_plain(answer: Answer) -> Answer | None:
     copy: Answer = {}
     for name, part in answer.items():
         kind = type(part)
-        if kind is dict and {*map(type, part), *map(type, part.values())} <= _TEXT:
-            copy[name] = dict(part)
-        elif kind is list and {*map(type, part)} <= _TEXT:
-            copy[name] = list(part)
-        elif kind in _SAME_IN_JSON:
-            copy[name] = part
-        else:
+        if type(name) is not str:
             return None
-    return copy if {*map(type, copy)} <= _TEXT else None
+        if kind is dict:
+            for inner, text in part.items():
+                if type(inner) is not str or type(text) is not str:
+                    return None
+        elif kind is list:
+            for text in part:
+                if type(text) is not str:
+                    return None
+        elif kind not in _SAME_IN_JSON:
+            return None
+        copy[name] = part.copy() if kind is dict or kind is list else part
+    return copy
 
 
 def final_answer(final: Final) -> Answer:
@@ -121,8 +129,8 @@ def answer_from(stored: str) -> Answer:
     Raises:
         ValueError: what is stored is no answer.
     """
-    answer: Answer = json.loads(stored)
-    if not isinstance(cast("Any", answer), dict) or "statusCode" not in answer:
+    answer = _read(stored)
+    if not isinstance(answer, dict) or "statusCode" not in answer:
         raise ValueError("what is stored is no answer")
     return answer
 
@@ -158,7 +166,11 @@ def is_final(answer: Mapping[str, Any]) -> bool:
 
     That is 2xx, 3xx, and 4xx but for those that say "not now".
     """
-    status = status_code(answer)
+    return is_final_status(status_code(answer))
+
+
+def is_final_status(status: int) -> bool:
+    """The same of an answer's status."""
     return 200 <= status < 500 and status not in _NOT_FINAL
 
 
@@ -166,12 +178,7 @@ def storing_rule(store_when: str | Callable[[Answer], bool]) -> Callable[[Answer
     """Which answers of a handler are stored: the `final` ones, any (`begun`), or by a rule."""
     if callable(store_when):
         return store_when
-    return is_final if store_when == "final" else is_any
-
-
-def is_any(_answer: Mapping[str, Any]) -> bool:
-    """True: every answer is stored."""
-    return True
+    return is_final if store_when == "final" else (lambda _answer: True)
 
 
 def with_headers(
@@ -193,7 +200,7 @@ def with_headers(
         copy["multiValueHeaders"] = {n: v for n, v in many.items() if n.lower() not in names}
     if shape is Shape.LOAD_BALANCER_MULTI_VALUE:
         return _with_lines_only(copy, added)
-    copy["headers"] = {**(copy.get("headers") or {}), **added}
+    copy["headers"] = {**copy["headers"], **added} if single else dict(added)
     return copy
 
 
@@ -250,8 +257,6 @@ def _check_body(answer: Mapping[str, Any]) -> None:
 
 
 def _has_lone_surrogate(text: str) -> bool:
-    if text.isascii():
-        return False
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -113,7 +113,7 @@ class HttpRequest:
     @property
     def media_type(self) -> str:
         """The body's media type without parameters, in lower case; empty if it is not stated."""
-        lines = self.header_lines("content-type")
+        lines = self._lines.get("content-type")
         return lines[0].partition(";")[0].strip().lower() if lines else ""
 
     @property
@@ -122,7 +122,7 @@ class HttpRequest:
 
         Names are in lower case and sorted, values without quotes. Lines that differ are all there.
         """
-        lines = self.header_lines("content-type")
+        lines = self._lines.get("content-type", [])
         if lines == [_JSON]:
             return _JSON
         return ", ".join(dict.fromkeys(map(_content_type, lines)))

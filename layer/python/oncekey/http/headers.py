@@ -23,8 +23,8 @@ _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _VALUE = r"[\t\x20-\x7e\x80-\xff]*"
 _PLACES = ("headers", "multiValueHeaders")
 _COOKIE = "set-cookie"
-# Handlers answer with the same few names again and again.
-_NAMES_REMEMBERED = 256
+# A handler's answers have the same few headers again and again.
+_ANSWERS_REMEMBERED = 64
 
 # What belonged to the exchange that an answer was first given in.
 _OF_THE_EXCHANGE = frozenset(
@@ -61,7 +61,6 @@ _OF_THE_EXCHANGE_BY_FORM = (
     r"(.*-)?((request|correlation|conversation|trace|span)-?u?u?id"
     r"|(auth|access|id|refresh|csrf|xsrf|session|security)-?token)"
 )
-_ENDS_OF_THAT_FORM = ("id", "token")
 
 
 def check_headers(answer: Mapping[str, Any]) -> None:
@@ -70,23 +69,24 @@ def check_headers(answer: Mapping[str, Any]) -> None:
     Raises:
         TypeError: one cannot. The message names it, without its value.
     """
-    for place in _PLACES:
-        headers: Any = answer.get(place) or {}
-        if not isinstance(headers, dict):
-            raise TypeError(f"oncekey: {place} of the handler's answer is a dict")
-        for name, value in headers.items():
-            if not is_header_name(name):
-                raise TypeError(f"oncekey: a name in {place} of the handler's answer is no token")
-            if place == "headers":
+    single: Any = answer.get("headers")
+    if single:
+        _check_names("headers", single)
+        for name, value in single.items():
+            # Most are text of ASCII.
+            if not (type(value) is str and value.isascii() and value.isprintable()):
                 _check_value(name, value)
-            elif value is not None and not isinstance(value, list | tuple):
+    many: Any = answer.get("multiValueHeaders")
+    if many:
+        _check_names("multiValueHeaders", many)
+        for name, lines in many.items():
+            if lines is not None and not isinstance(lines, list | tuple):
                 raise TypeError(
-                    f"oncekey: {name} in {place} of the handler's answer is a list of texts,"
-                    f" not {type(value).__name__}"
+                    f"oncekey: {name} in multiValueHeaders of the handler's answer is a list of"
+                    f" texts, not {type(lines).__name__}"
                 )
-            else:
-                for line in value or ():
-                    _check_value(name, line)
+            for line in lines or ():
+                _check_value(name, line)
     cookies: Any = answer.get("cookies")
     if cookies is not None and not isinstance(cookies, list | tuple):
         raise TypeError("oncekey: cookies of the handler's answer is a list of texts")
@@ -98,14 +98,21 @@ def check_headers(answer: Mapping[str, Any]) -> None:
         _check_value("a cookie", cookie)
 
 
+def _check_names(place: str, headers: Any) -> None:
+    if not isinstance(headers, dict):
+        raise TypeError(f"oncekey: {place} of the handler's answer is a dict")
+    if not _are_names(tuple(headers)):
+        raise TypeError(f"oncekey: a name in {place} of the handler's answer is no token")
+
+
 def is_header_name(name: object) -> bool:
     """Whether `name` can be that of a header."""
-    return isinstance(name, str) and _is_token(name)
+    return isinstance(name, str) and re.fullmatch(_NAME, name) is not None
 
 
-@lru_cache(_NAMES_REMEMBERED)
-def _is_token(name: str) -> bool:
-    return re.fullmatch(_NAME, name) is not None
+@lru_cache(_ANSWERS_REMEMBERED)
+def _are_names(names: tuple[object, ...]) -> bool:
+    return all(map(is_header_name, names))
 
 
 def _check_value(name: str, value: object) -> None:
@@ -116,8 +123,6 @@ def _check_value(name: str, value: object) -> None:
         raise TypeError(
             f"oncekey: {name} in the handler's answer is text, not {type(value).__name__}"
         )
-    if value.isascii() and value.isprintable():
-        return
     if re.fullmatch(_VALUE, value) is None:
         raise TypeError(
             f"oncekey: {name} in the handler's answer has a character that no header can have:"
@@ -130,9 +135,11 @@ def for_replay(answer: Answer, chosen: Mapping[str, bool]) -> Answer:
 
     `chosen` says of headers (in lower case) whether they are repeated, whatever the rule is.
     """
-    names = [name for place in _PLACES for name in answer.get(place) or ()]
-    dropped = {name for name in names if not _is_repeated(name, chosen)}
-    has_cookies = bool(answer.get("cookies")) and not _is_repeated(_COOKIE, chosen)
+    names = (*(answer.get("headers") or ()), *(answer.get("multiValueHeaders") or ()))
+    dropped = _of_the_exchange(names)
+    if chosen:
+        dropped = frozenset(n for n in names if not chosen.get(n.lower(), n not in dropped))
+    has_cookies = bool(answer.get("cookies")) and not chosen.get(_COOKIE, False)
     if not dropped and not has_cookies:
         return answer
     kept = {name: value for name, value in answer.items() if name != "cookies" or not has_cookies}
@@ -142,20 +149,17 @@ def for_replay(answer: Answer, chosen: Mapping[str, bool]) -> Answer:
     return kept
 
 
-def _is_repeated(name: str, chosen: Mapping[str, bool]) -> bool:
-    return chosen.get(name.lower(), not _is_of_exchange(name))
+@lru_cache(_ANSWERS_REMEMBERED)
+def _of_the_exchange(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(filter(_is_of_the_exchange, names))
 
 
-@lru_cache(_NAMES_REMEMBERED)
-def _is_of_exchange(name: str) -> bool:
+def _is_of_the_exchange(name: str) -> bool:
     lower = name.lower()
     return (
         lower in _OF_THE_EXCHANGE
         or lower.startswith(_PREFIXES_OF_THE_EXCHANGE)
-        or (
-            lower.endswith(_ENDS_OF_THAT_FORM)
-            and re.fullmatch(_OF_THE_EXCHANGE_BY_FORM, lower) is not None
-        )
+        or re.fullmatch(_OF_THE_EXCHANGE_BY_FORM, lower) is not None
     )
 
 

@@ -40,13 +40,13 @@ def idempotency_key(lines: list[str], min_length: int = DEFAULT_MIN_KEY_LENGTH) 
             "This operation needs an Idempotency-Key header: a value that the client draws at"
             " random for each new operation, such as a UUID, and sends again with every retry.",
         )
-    distinct = {line.strip(" \t") for line in lines}
-    if len(distinct) > 1:
+    sent = lines[0].strip(" \t")
+    if len(lines) > 1 and any(line.strip(" \t") != sent for line in lines):
         raise _invalid(
             "The Idempotency-Key header was sent more than once, with different values:"
             " send one key."
         )
-    key = _unquoted(distinct.pop())
+    key = _unquoted(sent)
     least = max(1, min_length)
     if not least <= len(key) <= MAX_KEY_LENGTH:
         raise _invalid(

@@ -14,8 +14,8 @@ from oncekey.http.answer import (
     answer_from,
     changed_by,
     final_answer,
-    is_any,
     is_final,
+    is_final_status,
     status_code,
     stored_and_given,
     stored_form,
@@ -28,7 +28,6 @@ from oncekey.telemetry import requests as telemetry
 if TYPE_CHECKING:
     from oncekey.effects.operation import Operation
     from oncekey.flow.commands import Result
-    from oncekey.http.answer import Answer
     from oncekey.http.event import HttpRequest
     from oncekey.http.policy import HttpPolicy
 
@@ -108,7 +107,7 @@ def _answered(
     # An operation that calls another one and passes on its "not now" has not ended either.
     passed_on = is_our_refusal(value)
     try:
-        final = is_last_word or (_is_final(answer, text, policy) and not passed_on)
+        final = is_last_word or (_is_final(status, text, policy) and not passed_on)
     except Exception as mistake:  # noqa: BLE001 -- of the author's rule: nobody knows how it ended
         return Raised(mistake, has_returned=True)
     stored = text
@@ -135,10 +134,11 @@ def _answered(
     )
 
 
-def _is_final(answer: Answer, text: str, policy: HttpPolicy) -> bool:
+def _is_final(status: int, text: str, policy: HttpPolicy) -> bool:
+    if policy.is_final is is_final:
+        return is_final_status(status)
     # A rule of the author's gets an answer of its own, which it may change.
-    is_ours = policy.is_final is is_final or policy.is_final is is_any
-    return policy.is_final(answer if is_ours else answer_from(text))
+    return policy.is_final(answer_from(text))
 
 
 def warn_of_unused(operation: Operation, value: Any) -> None:

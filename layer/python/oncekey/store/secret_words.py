@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from oncekey.clock import SystemClock
+from oncekey.environment import environment
 from oncekey.errors import ConfigurationError
 from oncekey.store.secrets_manager import secret_text
 
@@ -25,8 +25,9 @@ def secret_words(variable: str, clock: Clock | None = None) -> list[bytes]:
         ConfigurationError: both variables are set, or the secret is JSON.
         StoreError: the secret cannot be read now.
     """
-    text = os.environ.get(variable, "")
-    name = os.environ.get(variable + _NAMED, "").strip()
+    variables = environment().variables
+    text = variables.get(variable, "")
+    name = variables.get(variable + _NAMED, "").strip()
     if not name:
         return _words(text)
     if text.strip():
