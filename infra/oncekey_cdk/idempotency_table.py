@@ -23,6 +23,7 @@ PARTITION_KEY = "pk"
 TTL_ATTRIBUTE = "expires_at"
 # Open records, by the time when somebody must look at them. Settled records are not in it.
 DUE_INDEX = "due"
+NO_INDEX = "table= has no index due (due_index=False), and a reconciler finds records by it only"
 
 
 class IdempotencyTable(SafeTable):
@@ -33,6 +34,13 @@ class IdempotencyTable(SafeTable):
 
     Every default can be overridden, except the schema. `from_table_name` and `from_table_arn` use
     an existing table, such as one that an earlier deployment left behind.
+
+    Without `due_index`, a first request costs two write units instead of four, and there is no
+    reconciliation: nobody finds an attempt that died, and recorded effects, queued work and a
+    `Reconciler` are refused. layer/docs/reference/limits.md says what remains.
+
+    Attributes:
+        has_due_index: Whether it has the index by which a reconciler finds open records.
 
     Raises:
         ValueError: An argument is wrong. The message lists all faults.
@@ -57,21 +65,22 @@ class IdempotencyTable(SafeTable):
         keeps_data: bool = True,
         encryption_key: kms.IKey | None = None,
         existing: dynamodb.ITable | None = None,
+        due_index: bool = True,
         table_props: Mapping[str, Any] | None = None,
     ) -> None:
+        index = {
+            "index_name": DUE_INDEX,
+            "partition_key": dynamodb.Attribute(name="due_shard", type=_STRING),
+            "sort_key": dynamodb.Attribute(name="due_at", type=_NUMBER),
+            "projection_type": dynamodb.ProjectionType.KEYS_ONLY,
+        }
+        self.has_due_index = due_index
         super().__init__(
             scope,
             construct_id,
             partition_key=dynamodb.Attribute(name=PARTITION_KEY, type=_STRING),
             ttl_attribute=TTL_ATTRIBUTE,
-            indexes=(
-                {
-                    "index_name": DUE_INDEX,
-                    "partition_key": dynamodb.Attribute(name="due_shard", type=_STRING),
-                    "sort_key": dynamodb.Attribute(name="due_at", type=_NUMBER),
-                    "projection_type": dynamodb.ProjectionType.KEYS_ONLY,
-                },
-            ),
+            indexes=(index,) if due_index else (),
             keeps_data=keeps_data,
             encryption_key=encryption_key,
             existing=existing,
@@ -86,6 +95,7 @@ class IdempotencyTable(SafeTable):
         table_name: str,
         *,
         encryption_key: kms.IKey | None = None,
+        due_index: bool = True,
     ) -> IdempotencyTable:
         """An existing table of this account and Region, by its name.
 
@@ -93,7 +103,13 @@ class IdempotencyTable(SafeTable):
         `encryption_key`; otherwise the grants do not include the key.
         """
         table = dynamodb.Table.from_table_name(scope, f"{construct_id}Existing", table_name)
-        return cls(scope, construct_id, existing=table, encryption_key=encryption_key)
+        return cls(
+            scope,
+            construct_id,
+            existing=table,
+            encryption_key=encryption_key,
+            due_index=due_index,
+        )
 
     @classmethod
     def from_table_arn(
@@ -103,10 +119,17 @@ class IdempotencyTable(SafeTable):
         table_arn: str,
         *,
         encryption_key: kms.IKey | None = None,
+        due_index: bool = True,
     ) -> IdempotencyTable:
         """The same by its ARN. Another account must allow the access too."""
         table = dynamodb.Table.from_table_arn(scope, f"{construct_id}Existing", table_arn)
-        return cls(scope, construct_id, existing=table, encryption_key=encryption_key)
+        return cls(
+            scope,
+            construct_id,
+            existing=table,
+            encryption_key=encryption_key,
+            due_index=due_index,
+        )
 
     def grant_reserve(self, grantee: iam.IGrantable) -> None:
         """Let `grantee` run protected handlers: reserve, complete, release, and no more."""
@@ -118,7 +141,13 @@ class IdempotencyTable(SafeTable):
         self.grant_due(grantee)
 
     def grant_due(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` query the index for due records."""
+        """Let `grantee` query the index for due records.
+
+        Raises:
+            ValueError: The table has no index.
+        """
+        if not self.has_due_index:
+            raise ValueError(f"{self.node.path}: {NO_INDEX}")
         self.allow_index(grantee, DUE_INDEX, *DUE_ACTIONS)
 
     def grant_read(self, grantee: iam.IGrantable) -> None:

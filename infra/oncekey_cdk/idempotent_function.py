@@ -74,7 +74,8 @@ class IdempotentFunction(Construct):
         code: The handlers.
         handler: The handler's name in it, as `module.attribute`.
         timeout: Lambda ends a run after this time. Behind an API at most 29 s.
-        table: The table of records; sets ONCEKEY_TABLE and grants access.
+        table: The table of records; sets ONCEKEY_TABLE, and ONCEKEY_DUE_SHARDS if it has no index,
+            and grants access.
         outbox: The outbox that handlers publish to; sets ONCEKEY_OUTBOX_TABLE and grants access.
         responses: The bucket for large answers; sets ONCEKEY_RESPONSE_BUCKET and grants access.
         environment: Further variables. ONCEKEY_TRANSPORT is `direct` unless you set it.
@@ -118,6 +119,7 @@ class IdempotentFunction(Construct):
         answers_days = responses.expire_after_days.get(ANSWERS) if responses else None
         faults = [
             *_twice_faults(own, environment),
+            *_index_faults(table, outbox),
             *_time_faults(timeout.to_seconds(integral=False), variables, answers_days),
             *override_faults(
                 function_props, name="function_props", of=lambda_.Function, fixed=FIXED_PROPS
@@ -205,6 +207,8 @@ def _own_variables(
     variables = {}
     if table:
         variables["ONCEKEY_TABLE"] = table.table_name
+        if not table.has_due_index:
+            variables["ONCEKEY_DUE_SHARDS"] = "0"
     if outbox:
         variables["ONCEKEY_OUTBOX_TABLE"] = outbox.table.table_name
     if responses:
@@ -215,6 +219,14 @@ def _own_variables(
 def _twice_faults(own: Mapping[str, str], given: Mapping[str, str] | None) -> Iterator[str]:
     for name in sorted({*own} & {*(given or {})}):
         yield f"environment[{name!r}] is set by another argument too: leave one of them out"
+
+
+def _index_faults(table: IdempotencyTable | None, outbox: Outbox | None) -> Iterator[str]:
+    if table and not table.has_due_index and outbox:
+        yield (
+            "outbox= needs recorded effects or queued work, and table= has no index due"
+            " (due_index=False), by which a reconciler finds what they left undone"
+        )
 
 
 def _default_lease(timeout: Duration, table: IdempotencyTable | None) -> dict[str, str]:

@@ -10,6 +10,7 @@ from constructs import Construct
 
 from .event_sources import grant_send
 from .faults import override_faults, refuse
+from .idempotency_table import NO_INDEX
 from .idempotent_function import FIXED_PROPS, IdempotentFunction
 from .safe_queue import create_queue
 from .schedule import connect_schedule, let_events_send
@@ -87,6 +88,7 @@ class Reconciler(Construct):
         faults = [
             *_schedule_faults(every),
             *_code_faults(code, handler),
+            *([] if table.has_due_index else [NO_INDEX]),
             *override_faults(
                 function_props,
                 name="function_props",

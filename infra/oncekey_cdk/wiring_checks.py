@@ -46,10 +46,12 @@ def wiring(app: Templates) -> Iterator[Fault]:
 
 
 def _of_table(app: Templates, table: Resource) -> Iterator[Fault]:
-    if _users(app, table, "ONCEKEY_TABLE"):
-        for fault in _record_schema_faults(table):
+    users = _users(app, table, "ONCEKEY_TABLE")
+    if users:
+        needs_index = any(one.variables.get("ONCEKEY_DUE_SHARDS") != "0" for one in users)
+        for fault in _record_schema_faults(table, needs_index=needs_index):
             yield table, "TableSchema", fault
-        if not _is_reconciled(app, table):
+        if needs_index and not _is_reconciled(app, table):
             yield (
                 table,
                 "Reconciler",
@@ -102,7 +104,7 @@ def _keys(table: Resource, written: Any) -> list[tuple[Any, Any, Any]] | None:
     return found if is_known else None
 
 
-def _record_schema_faults(table: Resource) -> Iterator[str]:
+def _record_schema_faults(table: Resource, *, needs_index: bool) -> Iterator[str]:
     keys = _keys(table, table.properties.get("KeySchema"))
     if keys is not None and keys != [("pk", "HASH", "S")]:
         yield "records need the partition key pk (S) and no sort key, and it has another key"
@@ -112,9 +114,10 @@ def _record_schema_faults(table: Resource) -> Iterator[str]:
         if not is_on and not is_unknown(ttl.get("AttributeName")):
             yield "records expire by TTL on expires_at, and it has no TTL on that attribute"
     indexes = table.properties.get("GlobalSecondaryIndexes", [])
-    if isinstance(indexes, list) and all(
+    is_known = isinstance(indexes, list) and all(
         isinstance(one, dict) and isinstance(one.get("IndexName"), str) for one in indexes
-    ):
+    )
+    if needs_index and is_known:
         due = [one for one in indexes if one["IndexName"] == "due"]
         keys = _keys(table, due[0].get("KeySchema")) if due else []
         if keys not in (None, [("due_shard", "HASH", "S"), ("due_at", "RANGE", "N")]):

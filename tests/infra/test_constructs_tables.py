@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 
-from infra.oncekey_cdk import AuditTable, IdempotencyTable, ResponseBucket
+from infra.oncekey_cdk import (
+    AuditTable,
+    IdempotencyTable,
+    IdempotentFunction,
+    Outbox,
+    Reconciler,
+    ResponseBucket,
+)
 from tests.support.sample_constructs import grants, new_role, new_stack, only, statements
 
 if TYPE_CHECKING:
@@ -24,6 +32,11 @@ READ_KEY = ("kms:Decrypt", "kms:DescribeKey")
 WRITE_KEY = (*READ_KEY, "kms:Encrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*")
 TABLE = "AWS::DynamoDB::Table"
 BUCKET = "AWS::S3::Bucket"
+
+
+def code() -> lambda_.InlineCode:
+    """Some code."""
+    return lambda_.Code.from_inline("def handler(event, context): ...")
 
 
 @pytest.fixture(scope="module")
@@ -259,3 +272,59 @@ def test_all_that_is_wrong_is_said_at_once(kind: str) -> None:
 
     assert [one for one in complaints if one not in str(refused.value)] == []
     assert Template.from_stack(stack).to_json().get("Resources", {}) == {}
+
+
+def test_a_table_without_its_index_is_for_handlers_whose_clients_retry() -> None:
+    """`due_index=False` makes no index, tells each function, and needs no reconciler.
+
+    Red when a function writes index keys all the same, or the synthesis asks for a reconciler.
+    """
+    stack = new_stack()
+    records = IdempotencyTable(stack, "Records", due_index=False)
+    IdempotentFunction(stack, "Orders", table=records, code=code(), handler="index.handler")
+
+    template = Template.from_stack(stack)
+
+    properties = table(template, "Records")["Properties"]
+    assert "GlobalSecondaryIndexes" not in properties
+    assert [each["AttributeName"] for each in properties["AttributeDefinitions"]] == ["pk"]
+    variables = only(template, "AWS::Lambda::Function")["Environment"]["Variables"]
+    assert variables["ONCEKEY_DUE_SHARDS"] == "0"
+
+
+def test_a_function_that_writes_to_a_missing_index_is_found() -> None:
+    """One function that was told otherwise fails the synthesis, which names what is missing."""
+    stack = new_stack()
+    records = IdempotencyTable(stack, "Records", due_index=False)
+    orders, _ = (
+        IdempotentFunction(stack, name, table=records, code=code(), handler="index.handler")
+        for name in ("Orders", "Refunds")
+    )
+    orders.function.add_environment("ONCEKEY_DUE_SHARDS", "16")
+
+    with pytest.raises(RuntimeError, match=r"(?s)oncekey::TableSchema.*oncekey::Reconciler"):
+        Template.from_stack(stack)
+
+
+NEEDS_INDEX: dict[str, Callable[[Stack, IdempotencyTable], object]] = {
+    "reconciler": lambda stack, records: Reconciler(stack, "Reconciler", table=records),
+    "outbox": lambda stack, records: IdempotentFunction(
+        stack,
+        "Orders",
+        table=records,
+        outbox=Outbox(stack, "Outbox"),
+        code=code(),
+        handler="index.handler",
+    ),
+    "grant": lambda stack, records: records.grant_reconcile(new_role(stack, "Reader")),
+}
+
+
+@pytest.mark.parametrize("what", NEEDS_INDEX)
+def test_what_needs_the_index_is_refused_without_it(what: str) -> None:
+    """A reconciler, an outbox and a grant for either are refused as they are made."""
+    stack = new_stack()
+    records = IdempotencyTable(stack, "Records", due_index=False)
+
+    with pytest.raises(ValueError, match=r"has no index due \(due_index=False\)"):
+        NEEDS_INDEX[what](stack, records)
