@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from oncekey.encoding.our_refusal import NotNowBody
 from oncekey.encoding.refusals import Unstorable
+from oncekey.problem import NotNowBody
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,6 @@ from oncekey.effects.handlers import is_awaitable, never_awaited
 from oncekey.effects.operation import Operation
 from oncekey.effects.raised import is_stop, leaves
 from oncekey.effects.running import enclosing_deadline_ms, leaves_function
-from oncekey.encoding.our_refusal import is_our_refusal
 from oncekey.encoding.results import decode, encode
 from oncekey.engine.engine import attempt
 from oncekey.engine.operation_options import OperationOptions
@@ -34,6 +33,7 @@ from oncekey.errors import (
 )
 from oncekey.flow.commands import Answered, Raised, Result, Unserialisable, as_it_is
 from oncekey.http.fingerprint import selected_fingerprint
+from oncekey.problem import is_our_refusal
 from oncekey.record.identity import Identity
 from oncekey.record.outcome import (
     Failed,

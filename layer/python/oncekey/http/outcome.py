@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from oncekey.encoding.our_refusal import as_our_refusal, marked
 from oncekey.http.answer import Answer, answer_from, changed_by, with_headers
 from oncekey.http.headers import for_replay, with_cookies_for
 from oncekey.http.key import HEADER
 from oncekey.http.preset import Marks, retry_after
-from oncekey.problem import STORE_NOT_SET_UP
+from oncekey.problem import STORE_NOT_SET_UP, as_our_refusal, marked
 from oncekey.record.outcome import (
     Failed,
     Outcome,

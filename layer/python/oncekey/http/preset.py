@@ -6,6 +6,7 @@ That is draft-ietf-httpapi-idempotency-key-header-07 with RFC 9457 problem detai
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oncekey.http.http_date import http_date
@@ -95,19 +96,11 @@ class IetfPreset:
         retryable: bool = True,
     ) -> Answer:
         """A problem answer; its `type` is `base` and the code."""
-        problem = PROBLEMS[code]
-        body: dict[str, Any] = {
-            "type": f"{base}{code}",
-            "title": problem.title,
-            "status": problem.status,
-            "detail": detail or problem.detail,
-            "retryable": problem.retryable and retryable,
-        }
         headers = {"Content-Type": "application/problem+json", **retry_after(retry_after_ms)}
         return {
-            "statusCode": problem.status,
+            "statusCode": PROBLEMS[code].status,
             "headers": headers,
-            "body": json.dumps(body),
+            "body": _problem_details(code, base, detail, retryable=retryable),
             "isBase64Encoded": False,
         }
 
@@ -122,6 +115,20 @@ class IetfPreset:
         if marks.is_replay:
             headers["Idempotent-Replayed"] = "true"
         return headers
+
+
+@lru_cache(64)
+def _problem_details(code: str, base: str, detail: str | None, *, retryable: bool) -> str:
+    """The body of a refusal (RFC 9457). A client that repeats a request is refused alike."""
+    problem = PROBLEMS[code]
+    body: dict[str, Any] = {
+        "type": f"{base}{code}",
+        "title": problem.title,
+        "status": problem.status,
+        "detail": detail or problem.detail,
+        "retryable": problem.retryable and retryable,
+    }
+    return json.dumps(body)
 
 
 def retry_after(duration_ms: int | None) -> dict[str, str]:

@@ -8,7 +8,6 @@ from oncekey.effects.disposition import is_proof
 from oncekey.effects.handlers import is_awaitable, never_awaited
 from oncekey.effects.raised import final_in
 from oncekey.effects.running import is_spent
-from oncekey.encoding.our_refusal import is_our_refusal
 from oncekey.flow.commands import Answered, Raised, Unserialisable
 from oncekey.http.answer import (
     answer_from,
@@ -23,6 +22,7 @@ from oncekey.http.answer import (
 )
 from oncekey.http.event import Shape
 from oncekey.http.headers import for_replay
+from oncekey.problem import is_our_refusal
 from oncekey.telemetry import requests as telemetry
 
 if TYPE_CHECKING:

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 from oncekey.effects.disposition import is_proof
 from oncekey.effects.raised import final_in
 from oncekey.effects.running import is_spent
-from oncekey.encoding.our_refusal import is_our_refusal
 from oncekey.engine.execution import run
 from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.flow.commands import Raised
@@ -43,6 +42,7 @@ from oncekey.powertools.answer import (
     response_from,
     response_of,
 )
+from oncekey.problem import is_our_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey import options
 from oncekey.clock import SystemClock
-from oncekey.encoding.our_refusal import marked
 from oncekey.engine.operation_pointer import caller_digest, pointer_from, pointer_place
 from oncekey.engine.reservation import outcome_unknown, running
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.http.answer import answer_from, status_code, with_headers
 from oncekey.http.event import read_request
 from oncekey.http.preset import IETF
+from oncekey.problem import marked
 from oncekey.record.outcome import RETRY_SOON_MS, whole_seconds
 from oncekey.record.record import Status
 from oncekey.record.stored_answer import AnswerDamaged, StoredRef, opened
