@@ -27,7 +27,7 @@ What does a protected call cost, beside Powertools' idempotency utility and besi
 
 ![CPU a call, as a multiple of bare boto3's](benchmarks.svg)
 
-- **oncekey** is `@idempotent` with its default store.
+- **oncekey** is `@idempotent` with its default store, and the tenant from a verified claim.
 - **Powertools** is `@idempotent` of `aws-lambda-powertools` on DynamoDB, with the key from the
   header and `payload_validation_jmespath` on the body. Where it has no equal, its handler does the
   work as its users do: the business write and the message in a transaction of their own, and each
