@@ -77,13 +77,14 @@ def write(names: tuple[str, ...], *, is_quick: bool) -> None:
     tapes = recorded([CASES[name] for name in names], CALLS)
     measured = figures.Figures(
         where=figures.where(),
-        costs={name: costs_of(name, tapes) for name in names},
+        costs=costs_of(names, tapes),
         times={
             (transport, over): times_of(names, tapes, over=over, rounds=rounds, transport=transport)
             # On the stub, only the direct transport would pay for its own HTTP.
             for transport, over in (
                 ("boto3", "stub"),
                 ("boto3", "loopback"),
+                ("direct", "loopback"),
             )
         },
         cold={

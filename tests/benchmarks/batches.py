@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import multiprocessing
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tests.benchmarks.cases import OUTBOX, Context
-from tests.benchmarks.environment import ENVIRONMENT, use_environment
+from tests.benchmarks.environment import ENVIRONMENT, apart
 from tests.benchmarks.suite import source_of_replies
 
 if TYPE_CHECKING:
@@ -56,21 +54,20 @@ class Throughput:
 
 def throughputs(runs: int) -> dict[str, Throughput]:
     """The throughput of each function, over `runs` batches on the stub."""
-    context = multiprocessing.get_context("spawn")
     batches = recorded_batches()
-    # Another process, without moto.
-    with ProcessPoolExecutor(1, mp_context=context, initializer=use_environment) as process:
-        return {
-            name: process.submit(_throughput, name, batch, runs).result()
-            for name, batch in batches.items()
-        }
+    # Other processes, without moto.
+    return {name: apart("boto3", _throughput, name, batch, runs) for name, batch in batches.items()}
 
 
 def recorded_batches() -> dict[str, Batch]:
     """One batch of each function, recorded in a process of its own."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context, initializer=_quietly) as process:
-        return {name: process.submit(record, name).result() for name in ITEMS}
+    return apart("boto3", _recorded)
+
+
+def _recorded() -> dict[str, Batch]:
+    # Without a log line for each attempt that is made to fail.
+    logging.disable()
+    return {name: record(name) for name in ITEMS}
 
 
 def record(name: str) -> Batch:
@@ -106,12 +103,6 @@ def play(name: str, batch: Batch, source: Source) -> Callable[[], None]:
 
     once(batch.at_first)
     return lambda: once(batch.replies)
-
-
-def _quietly() -> None:
-    """The environment, without a log line for each attempt that is made to fail."""
-    use_environment()
-    logging.disable()
 
 
 def _throughput(name: str, batch: Batch, runs: int) -> Throughput:

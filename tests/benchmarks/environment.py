@@ -6,9 +6,18 @@ https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+from concurrent.futures import ProcessPoolExecutor
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from tests.benchmarks.cases import OUTBOX, TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
@@ -58,3 +67,14 @@ def use_environment(transport: str = "boto3") -> None:
 def with_transport(transport: str) -> dict[str, str]:
     """The variables that choose oncekey's transport; boto3 is the default and needs none."""
     return {} if transport == "boto3" else {"ONCEKEY_TRANSPORT": transport}
+
+
+def apart(
+    transport: str, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs
+) -> Result:
+    """What `function` returns in a fresh process with this environment."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(
+        1, mp_context=context, initializer=use_environment, initargs=(transport,)
+    ) as process:
+        return process.submit(function, *args, **kwargs).result()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import sys
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tests.benchmarks.bouts import bouts
 from tests.benchmarks.cases import CASES, Context
-from tests.benchmarks.environment import use_environment
+from tests.benchmarks.environment import apart
 from tests.benchmarks.suite import source_of_replies
 
 if TYPE_CHECKING:
@@ -46,10 +44,10 @@ class Load:
 
 
 def loads(tapes: Tapes, rounds: int, thousands: int) -> dict[str, Load]:
-    """Each contender's first calls under load, in a process of their own, on the stub."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context, initializer=use_environment) as process:
-        return process.submit(_loads, tapes, rounds, thousands).result()
+    """Each contender's first calls under load, on the stub."""
+    made = apart("boto3", _loads, tapes, rounds, thousands)
+    direct = apart("direct", _loads, tapes, rounds, thousands)
+    return {"oncekey, direct": direct["oncekey"], **made}
 
 
 def in_threads(bout: Bout, source: Source, threads: int) -> float:

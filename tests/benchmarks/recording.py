@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache, reduce
 from operator import add
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.benchmarks import contenders, units
 from tests.benchmarks.cases import OUTBOX, PAYMENTS, TABLE, Case, Context
-from tests.benchmarks.environment import use_environment
+from tests.benchmarks.environment import apart
 from tests.benchmarks.transport import Player, Reply, Request, request_of, sending_by
 from tests.benchmarks.units import Units
 
@@ -53,14 +51,15 @@ Tapes = dict[tuple[str, str], tuple[Call, ...]]
 
 def recorded(cases: Sequence[Case], count: int) -> Tapes:
     """`count` calls of each library in each case, by the names of both."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context, initializer=use_environment) as process:
-        jobs = {
-            (case.name, name): process.submit(record, case, name, count)
-            for case in cases
-            for name in ("oncekey", "powertools")
-        }
-        return {names: job.result() for names, job in jobs.items()}
+    return apart("boto3", _recorded, cases, count)
+
+
+def _recorded(cases: Sequence[Case], count: int) -> Tapes:
+    return {
+        (case.name, name): record(case, name, count)
+        for case in cases
+        for name in ("oncekey", "powertools")
+    }
 
 
 def record(case: Case, contender: str, count: int) -> tuple[Call, ...]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tests.benchmarks import contenders
 from tests.benchmarks.bouts import NAMES, bouts
-from tests.benchmarks.cases import CASES
-from tests.benchmarks.environment import use_environment
+from tests.benchmarks.cases import CASES, Context
+from tests.benchmarks.environment import apart
 from tests.benchmarks.loopback import loopback
 from tests.benchmarks.measuring import measured
 from tests.benchmarks.transport import Player, playing
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tests.benchmarks.measuring import Times
-    from tests.benchmarks.recording import Tapes
+    from tests.benchmarks.recording import Call, Tapes
     from tests.benchmarks.transport import Source
 
 
 # What carries oncekey's own calls of DynamoDB.
-TRANSPORTS = ("boto3",)
+TRANSPORTS = ("boto3", "direct")
 
 
 @dataclass(frozen=True)
@@ -44,27 +43,42 @@ def times_of(
     names: Sequence[str], tapes: Tapes, *, over: str, rounds: int, transport: str = "boto3"
 ) -> dict[str, Times]:
     """The times of these cases, over the `stub` or the `loopback`; oncekey by this transport."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        1, mp_context=context, initializer=use_environment, initargs=(transport,)
-    ) as process:
-        return process.submit(_times_of, names, tapes, over, rounds).result()
+    return apart(transport, _times_of, names, tapes, over, rounds)
 
 
-def costs_of(name: str, tapes: Tapes) -> dict[str, Costs]:
-    """What a call costs with each library."""
-    costs = {}
-    for contender in NAMES[:2]:
-        call = tapes[name, contender][0]
-        costs[contender] = Costs(
-            requests=len(call.requests),
-            sent_bytes=call.sent_bytes,
-            received_bytes=call.received_bytes,
-            read_units=call.units.read,
-            write_units=call.units.write,
-            index_units=call.units.index,
-        )
+def costs_of(names: Sequence[str], tapes: Tapes) -> dict[str, dict[str, Costs]]:
+    """What a call costs with each library in each case, and with the direct transport."""
+    directly = apart("direct", _sent_directly, names, tapes)
+    costs: dict[str, dict[str, Costs]] = {}
+    for name in names:
+        ours, theirs = (_costs(tapes[name, contender][0]) for contender in NAMES[:2])
+        direct = replace(ours, sent_bytes=directly[name])
+        costs[name] = {"oncekey": ours, "oncekey, direct": direct, "powertools": theirs}
     return costs
+
+
+def _costs(call: Call) -> Costs:
+    return Costs(
+        requests=len(call.requests),
+        sent_bytes=call.sent_bytes,
+        received_bytes=call.received_bytes,
+        read_units=call.units.read,
+        write_units=call.units.write,
+        index_units=call.units.index,
+    )
+
+
+def _sent_directly(names: Sequence[str], tapes: Tapes) -> dict[str, int]:
+    sent: dict[str, int] = {}
+    player = Player()
+    with playing(player):
+        for name in names:
+            handler, call = contenders.oncekey(CASES[name]), tapes[name, "oncekey"][0]
+            before = player.sent_bytes
+            player.put_in(call.replies)
+            handler(call.event, Context())
+            sent[name] = player.sent_bytes - before
+    return sent
 
 
 @contextlib.contextmanager

@@ -98,7 +98,7 @@ def test_a_call_costs_what_the_documentation_says(
     name: str, requests: int, expected: Units, tapes: Tapes
 ) -> None:
     """Round trips and units of a call are counted by DynamoDB's rules."""
-    costs = costs_of(name, tapes)["oncekey"]
+    costs = costs_of([name], tapes)[name]["oncekey"]
 
     assert costs.requests == requests
     assert Units(costs.read_units, costs.write_units, costs.index_units) == expected
@@ -106,7 +106,7 @@ def test_a_call_costs_what_the_documentation_says(
 
 def test_a_duplicate_of_a_large_answer_costs_powertools_a_unit_a_kilobyte(tapes: Tapes) -> None:
     """Powertools keeps the answer in its record, so each duplicate pays for all of it."""
-    costs = costs_of("large-replay", tapes)["powertools"]
+    costs = costs_of(["large-replay"], tapes)["large-replay"]["powertools"]
 
     assert costs.write_units >= 20
 

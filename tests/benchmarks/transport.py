@@ -8,10 +8,12 @@ transport only the socket is replaced, so that its HTTP is measured too.
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+from unittest import mock
 
 from botocore.awsrequest import AWSResponse
 from botocore.httpsession import URLLib3Session
@@ -82,6 +84,8 @@ class Player:
 
     def __init__(self) -> None:
         self._own = threading.local()
+        # What the direct transport has sent.
+        self.sent_bytes = 0
 
     def put_in(self, replies: Iterable[Reply]) -> None:
         """The next replies. What was left of the last ones is forgotten."""
@@ -101,6 +105,41 @@ class Player:
         """In place of `URLLib3Session.send`."""
         reply, headers, _ = next(self._own.replies)
         return AWSResponse(request.url, reply.status, headers, _Raw(reply.body))
+
+    def received(self) -> bytes:
+        """The bytes of the next reply."""
+        _, _, wire = next(self._own.replies)
+        return bytes(wire)
+
+
+class Wire:
+    """What a connection of the direct transport uses of a socket. Nobody is at its other end."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+        # A file that nothing can be read from, for the transport's own look at the socket.
+        self._silent, self._other_end = socket.socketpair()
+
+    def fileno(self) -> int:
+        """A file that can be polled."""
+        return self._silent.fileno()
+
+    def settimeout(self, _seconds: float) -> None:
+        """Nothing waits."""
+
+    def send(self, data: bytes | memoryview) -> int:
+        """Everything is sent at once."""
+        self._player.sent_bytes += len(data)
+        return len(data)
+
+    def recv(self, _size: int) -> bytes:
+        """The whole reply comes at once."""
+        return self._player.received()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._silent.close()
+        self._other_end.close()
 
 
 def request_of(prepared: AWSPreparedRequest) -> Request:
@@ -136,7 +175,15 @@ def playing(player: Player) -> Iterator[None]:
 
     A connection of the direct transport is its own, over a socket that is none.
     """
-    with sending_by(player.send):
+    from oncekey.store.direct.connection import Connection
+
+    from oncekey.store.direct import client
+
+    def connect(_address: object, host: str, *_: object) -> Connection:
+        wire: Any = Wire(player)
+        return Connection(wire, host)
+
+    with sending_by(player.send), mock.patch.object(client, "connect", connect):
         yield
 
 
