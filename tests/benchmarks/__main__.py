@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from oncekey.settings import TRANSPORTS
 from tests.benchmarks import figures
 from tests.benchmarks.batches import throughputs
 from tests.benchmarks.bouts import NAMES, bouts
@@ -32,7 +33,7 @@ from tests.benchmarks.plot import plot
 from tests.benchmarks.profiling import profile
 from tests.benchmarks.recording import recorded
 from tests.benchmarks.report import page
-from tests.benchmarks.suite import TRANSPORTS, costs_of, source_of_replies, times_of
+from tests.benchmarks.suite import costs_of, source_of_replies, times_of
 
 if TYPE_CHECKING:
     from tests.benchmarks.cold import ColdStarts
@@ -49,7 +50,7 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", help=", ".join(CASES))
     parser.add_argument("--quick", action="store_true", help="fewer cases and rounds")
     parser.add_argument("--over", choices=("stub", "loopback"), default="stub")
-    parser.add_argument("--transport", choices=TRANSPORTS, default="boto3")
+    parser.add_argument("--transport", choices=TRANSPORTS, default="sdk")
     parser.add_argument("--cold", action="store_true", help="cold starts alone")
     parser.add_argument("--profile", choices=CASES, help="profile oncekey in this case")
     parser.add_argument("--write", action="store_true", help="all, into the documentation")
@@ -82,8 +83,8 @@ def write(names: tuple[str, ...], *, is_quick: bool) -> None:
             (transport, over): times_of(names, tapes, over=over, rounds=rounds, transport=transport)
             # On the stub, only the direct transport would pay for its own HTTP.
             for transport, over in (
-                ("boto3", "stub"),
-                ("boto3", "loopback"),
+                ("sdk", "stub"),
+                ("sdk", "loopback"),
                 ("direct", "loopback"),
             )
         },

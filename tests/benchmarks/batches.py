@@ -56,12 +56,12 @@ def throughputs(runs: int) -> dict[str, Throughput]:
     """The throughput of each function, over `runs` batches on the stub."""
     batches = recorded_batches()
     # Other processes, without moto.
-    return {name: apart("boto3", _throughput, name, batch, runs) for name, batch in batches.items()}
+    return {name: apart("sdk", _throughput, name, batch, runs) for name, batch in batches.items()}
 
 
 def recorded_batches() -> dict[str, Batch]:
     """One batch of each function, recorded in a process of its own."""
-    return apart("boto3", _recorded)
+    return apart("sdk", _recorded)
 
 
 def _recorded() -> dict[str, Batch]:

@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tests.benchmarks.contenders import arguments_of
-from tests.benchmarks.environment import ENVIRONMENT, KEPT, with_transport
+from tests.benchmarks.environment import ENVIRONMENT, KEPT
 from tests.benchmarks.loopback import loopback
 from tests.benchmarks.measuring import spread
 
@@ -46,7 +46,7 @@ class ColdStarts:
 
 
 def cold_starts(
-    tapes: Tapes, rounds: int, transport: str = "boto3", *, tls: bool = False
+    tapes: Tapes, rounds: int, transport: str = "sdk", *, tls: bool = False
 ) -> ColdStarts:
     """The marks of `rounds` cold starts of each contender, after one that is not counted.
 
@@ -74,7 +74,7 @@ def cold_start(name: str, call: Call, server: Loopback, transport: str) -> Start
     environment |= {
         "CONTENDER": name,
         **server.environment,
-        **with_transport(transport),
+        "ONCEKEY_TRANSPORT": transport,
     }
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("cold_child.py")],
@@ -88,7 +88,7 @@ def cold_start(name: str, call: Call, server: Loopback, transport: str) -> Start
     assert said["answer"]["statusCode"] == 201, said
     assert server.is_played()
     # Who is said to do without boto3 does not fall back to it.
-    assert said["has_boto3"] == (name != "oncekey" or transport == "boto3"), name
+    assert said["has_boto3"] == (name != "oncekey" or transport == "sdk"), name
     return dict(zip(MARKS, said["marks"], strict=True))
 
 

@@ -55,18 +55,13 @@ ENVIRONMENT = {
 KEPT = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 
-def use_environment(transport: str = "boto3") -> None:
+def use_environment(transport: str = "sdk") -> None:
     """From now on, this process has these variables and few others."""
     for name in list(os.environ):
         if name not in KEPT:
             del os.environ[name]
     os.environ.update(ENVIRONMENT)
-    os.environ.update(with_transport(transport))
-
-
-def with_transport(transport: str) -> dict[str, str]:
-    """The variables that choose oncekey's transport; boto3 is the default and needs none."""
-    return {} if transport == "boto3" else {"ONCEKEY_TRANSPORT": transport}
+    os.environ["ONCEKEY_TRANSPORT"] = transport
 
 
 def apart(

@@ -45,7 +45,7 @@ class Load:
 
 def loads(tapes: Tapes, rounds: int, thousands: int) -> dict[str, Load]:
     """Each contender's first calls under load, on the stub."""
-    made = apart("boto3", _loads, tapes, rounds, thousands)
+    made = apart("sdk", _loads, tapes, rounds, thousands)
     direct = apart("direct", _loads, tapes, rounds, thousands)
     return {"oncekey, direct": direct["oncekey"], **made}
 

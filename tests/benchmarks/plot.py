@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oncekey.settings import TRANSPORTS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -17,8 +19,8 @@ _STYLE = "font-family:sans-serif;font-size:12px;fill:#57606a"
 
 def plot(figures: Figures) -> str:
     """The plot as SVG. Each bar has a line from its lower to its upper quartile."""
-    by_transport = {name: figures.times.get((name, "loopback"), {}) for name in ("boto3", "direct")}
-    rows = [(case, _bars(case, by_transport)) for case in by_transport["boto3"]]
+    by_transport = {name: figures.times.get((name, "loopback"), {}) for name in TRANSPORTS}
+    rows = [(case, _bars(case, by_transport)) for case in by_transport["sdk"]]
     longest = max([1.0, *(bar[2] for _, bars in rows for bar in bars.values())])
     scale = _WIDTH / longest
     parts, y = _legend(), float(_TOP)
@@ -43,7 +45,7 @@ def plot(figures: Figures) -> str:
 def _bars(
     case: str, by_transport: Mapping[str, Mapping[str, Times]]
 ) -> dict[str, tuple[float, float, float]]:
-    times = by_transport["boto3"][case]
+    times = by_transport["sdk"][case]
     bars = {"oncekey": times.ratio("oncekey", "bare")}
     if case in by_transport["direct"]:
         bars["oncekey, direct"] = by_transport["direct"][case].ratio("oncekey", "bare")

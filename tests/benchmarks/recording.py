@@ -51,7 +51,7 @@ Tapes = dict[tuple[str, str], tuple[Call, ...]]
 
 def recorded(cases: Sequence[Case], count: int) -> Tapes:
     """`count` calls of each library in each case, by the names of both."""
-    return apart("boto3", _recorded, cases, count)
+    return apart("sdk", _recorded, cases, count)
 
 
 def _recorded(cases: Sequence[Case], count: int) -> Tapes:

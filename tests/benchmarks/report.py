@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING
 
+from oncekey.settings import TRANSPORTS
 from tests.benchmarks.cases import CASES
 from tests.benchmarks.load import THREADS
 from tests.benchmarks.targets import outcomes
@@ -28,6 +29,7 @@ What does a protected call cost, beside Powertools' idempotency utility and besi
 ![CPU a call, as a multiple of bare boto3's](benchmarks.svg)
 
 - **oncekey** is `@idempotent` with its default store, and the tenant from a verified claim.
+  Its transport is `sdk`, which is boto3 and the default, or `direct`.
 - **Powertools** is `@idempotent` of `aws-lambda-powertools` on DynamoDB, with the key from the
   header and `payload_validation_jmespath` on the body. Where it has no equal, its handler does the
   work as its users do: the business write and the message in a transaction of their own, and each
@@ -74,7 +76,7 @@ def page(figures: Figures) -> str:
         _targets(figures),
     ]
     for over, text in (("stub", _STUB), ("loopback", _LOOPBACK)):
-        for transport in ("boto3", "direct"):
+        for transport in TRANSPORTS:
             times = figures.times.get((transport, over))
             if times:
                 parts += [

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from tests.benchmarks.transport import Source
 
 
-# What carries oncekey's own calls of DynamoDB.
-TRANSPORTS = ("boto3", "direct")
-
-
 @dataclass(frozen=True)
 class Costs:
     """What one call sends, receives and pays for."""
@@ -40,7 +36,7 @@ class Costs:
 
 
 def times_of(
-    names: Sequence[str], tapes: Tapes, *, over: str, rounds: int, transport: str = "boto3"
+    names: Sequence[str], tapes: Tapes, *, over: str, rounds: int, transport: str = "sdk"
 ) -> dict[str, Times]:
     """The times of these cases, over the `stub` or the `loopback`; oncekey by this transport."""
     return apart(transport, _times_of, names, tapes, over, rounds)

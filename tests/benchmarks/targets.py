@@ -29,14 +29,14 @@ class Outcome:
 # Of CPU time a call, by transport and case: at most this much of Powertools', and of bare boto3's.
 # The direct transport's own HTTP and socket are compared with those of boto3 over the loopback.
 _CALLS = (
-    ("boto3", "stub", "first-call", 0.90, 1.02),
-    ("boto3", "stub", "replay", 0.80, 1.00),
-    ("boto3", "stub", "duplicate", 0.80, 1.00),
+    ("sdk", "stub", "first-call", 0.90, 1.02),
+    ("sdk", "stub", "replay", 0.80, 1.00),
+    ("sdk", "stub", "duplicate", 0.80, 1.00),
     ("direct", "loopback", "first-call", 0.30, 0.33),
     ("direct", "loopback", "replay", 0.25, 0.30),
 )
 # Of CPU time up to the first answer of a fresh process.
-_STARTS = (("boto3", 0.95, 1.03), ("direct", 0.35, 0.40))
+_STARTS = (("sdk", 0.95, 1.03), ("direct", 0.35, 0.40))
 _MOST_DECORATED_MS, _MOST_MODULES = 20, 45
 _ROUND_TRIPS = {"first-call": 2, "replay": 1, "transaction": 2}
 _NAMES = {"powertools": "Powertools", "bare": "bare boto3"}
@@ -70,7 +70,7 @@ def _starts(figures: Figures) -> Iterator[Outcome]:
 
 
 def _decorated(figures: Figures) -> Iterator[Outcome]:
-    starts = figures.cold.get(("boto3", False))
+    starts = figures.cold.get(("sdk", False))
     what = "`import oncekey` and one decorated handler"
     cpu_ms = starts.middle("oncekey", "decorated", "cpu_us") / 1000 if starts else None
     yield Outcome(f"{what}: CPU, ms", "", _MOST_DECORATED_MS, cpu_ms)

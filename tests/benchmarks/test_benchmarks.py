@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from oncekey.settings import TRANSPORTS
 from tests.benchmarks import units
 from tests.benchmarks.bouts import Bout, bouts
 from tests.benchmarks.cases import CASES, Context
@@ -12,7 +13,7 @@ from tests.benchmarks.environment import ENVIRONMENT
 from tests.benchmarks.loopback import loopback
 from tests.benchmarks.measuring import Times, measured
 from tests.benchmarks.recording import Call, Tapes, recorded
-from tests.benchmarks.suite import TRANSPORTS, costs_of, source_of_replies
+from tests.benchmarks.suite import costs_of, source_of_replies
 from tests.benchmarks.transport import Reply, Request
 from tests.benchmarks.units import Units
 from tests.support.protected import is_replay

@@ -19,7 +19,7 @@ def tapes() -> Tapes:
 
 @pytest.mark.parametrize(
     ("name", "transport"),
-    [("oncekey", "boto3"), ("oncekey", "direct"), ("powertools", "boto3"), ("bare", "boto3")],
+    [("oncekey", "sdk"), ("oncekey", "direct"), ("powertools", "sdk"), ("bare", "sdk")],
 )
 def test_a_start_is_measured_up_to_the_answer(name: str, transport: str, tapes: Tapes) -> None:
     """The process answers over TLS, and its second mark comes after its first.

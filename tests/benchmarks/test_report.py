@@ -13,7 +13,7 @@ from tests.benchmarks.suite import Costs
 from tests.benchmarks.targets import outcomes
 from tests.support.documents import ROOT
 
-FIRST = "first-call, boto3 transport, stub: CPU"
+FIRST = "first-call, sdk transport, stub: CPU"
 DIRECT = "first-call, direct transport, loopback: CPU"
 
 
@@ -26,8 +26,8 @@ def figures(*, ours_us: float = 90.0, modules: int = 45) -> Figures:
     return Figures(
         where={"Date": "2026-11-29"},
         costs={"first-call": {"oncekey": costs, "powertools": costs}},
-        times={("boto3", over): {"first-call": Times(us, us)} for over in ("stub", "loopback")},
-        cold={("boto3", False): ColdStarts(dict.fromkeys(us, [start] * 3))},
+        times={("sdk", over): {"first-call": Times(us, us)} for over in ("stub", "loopback")},
+        cold={("sdk", False): ColdStarts(dict.fromkeys(us, [start] * 3))},
     )
 
 

@@ -175,9 +175,8 @@ def playing(player: Player) -> Iterator[None]:
 
     A connection of the direct transport is its own, over a socket that is none.
     """
-    from oncekey.store.direct.connection import Connection
-
     from oncekey.store.direct import client
+    from oncekey.store.direct.connection import Connection
 
     def connect(_address: object, host: str, *_: object) -> Connection:
         wire: Any = Wire(player)
