@@ -192,15 +192,15 @@ def with_headers(
 
     They stand where `shape` wants them. The names in `without` (lower case) are removed.
     """
-    names = {*map(str.lower, added), *without}
+    names = without.union(map(str.lower, added))
     copy = dict(answer)
-    if single := copy.get("headers"):
-        copy["headers"] = {n: value for n, value in single.items() if n.lower() not in names}
-    if many := copy.get("multiValueHeaders"):
-        copy["multiValueHeaders"] = {n: v for n, v in many.items() if n.lower() not in names}
+    for place in ("headers", "multiValueHeaders"):
+        given = copy.get(place)
+        if given and not names.isdisjoint(map(str.lower, given)):
+            copy[place] = {n: value for n, value in given.items() if n.lower() not in names}
     if shape is Shape.LOAD_BALANCER_MULTI_VALUE:
         return _with_lines_only(copy, added)
-    copy["headers"] = {**copy["headers"], **added} if single else dict(added)
+    copy["headers"] = {**(copy.get("headers") or {}), **added}
     return copy
 
 

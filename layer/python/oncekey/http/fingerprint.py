@@ -114,7 +114,9 @@ def fingerprints(
     """
     counted = left_out.of(request)
     selecting = select if counted is request else _seeing(request, select)
-    hashes = {version: compute(counted, selecting) for version, compute in ALGORITHMS.items()}
+    hashes: dict[str, str] = {}
+    for version, compute in ALGORITHMS.items():
+        hashes[version] = compute(counted, selecting)
     return Fingerprint(hashes, secrets)
 
 
