@@ -5,10 +5,9 @@ A simulation replaces this object, and so controls everything that the caller do
 
 from __future__ import annotations
 
-import random
-import secrets
+import os
 import time
-import uuid
+from binascii import b2a_base64
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -43,6 +42,10 @@ class Clock(Protocol):
         ...
 
 
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+_VARIANT = "89ab"
+
+
 class SystemClock:
     """The real clock and the operating system's randomness, which a snapshot does not repeat."""
 
@@ -56,12 +59,18 @@ class SystemClock:
 
     def random_fraction(self) -> float:
         """See `Clock.random_fraction`."""
+        import random  # noqa: PLC0415 -- retries alone need it
+
         return random.random()  # noqa: S311 -- jitter needs no secrecy
 
     def new_owner(self) -> str:
         """See `Clock.new_owner`."""
-        return secrets.token_urlsafe(16)
+        return b2a_base64(os.urandom(16))[:22].translate(_URL_SAFE).decode("ascii")
 
     def new_operation_id(self) -> str:
         """See `Clock.new_operation_id`."""
-        return str(uuid.uuid4())
+        raw = os.urandom(16)
+        digits = raw.hex()
+        # Of version 4, and of the variant of RFC 9562, section 4.1.
+        last = f"{_VARIANT[raw[8] & 3]}{digits[17:20]}-{digits[20:]}"
+        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{last}"
