@@ -16,6 +16,7 @@ from tests.benchmarks.recording import Call, Tapes, recorded
 from tests.benchmarks.suite import costs_of, source_of_replies
 from tests.benchmarks.transport import Reply, Request
 from tests.benchmarks.units import Units
+from tests.support.capacity import UNITS
 from tests.support.protected import is_replay
 
 CALLS = 2
@@ -110,6 +111,16 @@ def test_a_duplicate_of_a_large_answer_costs_powertools_a_unit_a_kilobyte(tapes:
     costs = costs_of(["large-replay"], tapes)["large-replay"]["powertools"]
 
     assert costs.write_units >= 20
+
+
+@pytest.mark.parametrize("name", ["first-call", "large-answer", "large-replay"])
+def test_the_page_on_cost_adds_up_the_units_counted_here(name: str, tapes: Tapes) -> None:
+    """`tests/support/capacity.py` has the units of both libraries as they are."""
+    costs = costs_of(name, tapes)
+
+    for library, said in (("oncekey", "oncekey"), ("powertools", "Powertools")):
+        cost = costs[library]
+        assert (cost.read_units, cost.write_units + cost.index_units) == UNITS[said][name]
 
 
 def test_a_write_is_paid_by_the_larger_image() -> None:
