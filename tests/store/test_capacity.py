@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from infra.service_resources import IDEMPOTENCY
@@ -48,14 +50,13 @@ def test_the_documented_split_keeps_a_tenant_in_its_table() -> None:
             client.create_table(**create_table_request(f"payments-{number}", IDEMPOTENCY))
         handler = run_example("layer/docs/reference/cost.md", "crc32")["handler"]
 
-        for tenant in [*tenants, *tenants]:
-            answer = handler(with_tenant(POST, tenant), None)
-            assert answer["statusCode"] == 201
-        assert is_replay(answer)
+        first = [handler(with_tenant(POST, tenant), None) for tenant in tenants]
+        again = [handler(with_tenant(POST, tenant), None) for tenant in tenants]
         assert handler(with_tenant(POST, None), None)["statusCode"] == 403
-        items = [client.scan(TableName=f"payments-{number}")["Items"] for number in range(4)]
+        cells: Any = [client.scan(TableName=f"payments-{number}")["Items"] for number in range(4)]
 
-    cells = capacity.cells(tenants, 4)
-    assert len(set(cells)) > 1
-    found = {item["tenant"]["S"]: cell for cell, each in enumerate(items) for item in each}
-    assert found == dict(zip(tenants, cells, strict=True))
+    assert [is_replay(answer) for answer in first + again] == [False] * 6 + [True] * 6
+    found = {item["tenant"]["S"]: cell for cell, items in enumerate(cells) for item in items}
+    expected = capacity.cells(tenants, 4)
+    assert len(set(expected)) > 1
+    assert found == dict(zip(tenants, expected, strict=True))
