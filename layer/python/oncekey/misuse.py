@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import types
 from dataclasses import MISSING, fields
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncekey.errors import ConfigurationError
@@ -75,6 +74,8 @@ def function_faults(function: object) -> list[str]:
 
 def nearest(name: str, known: list[str]) -> str:
     """` (did you mean ...?)`, with the known name that is most like `name`; empty if none is."""
+    from difflib import get_close_matches  # noqa: PLC0415 -- mistakes alone need it
+
     likely = get_close_matches(name.lower(), {each.lower(): each for each in known}, n=1)
     found = [each for each in known if likely and each.lower() == likely[0]]
     return f" (did you mean {found[0]}?)" if found else ""

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeGuard
 
-from oncekey.misuse import nearest
-
 # Receives the event's `requestContext`: neither headers nor body, which a client can write at will.
 # Returns None where the caller cannot be told, and the request is then refused.
 CallerSource = Callable[[Mapping[str, Any]], str | None]
@@ -169,6 +167,8 @@ def why_nobody(source: CallerSource, context: Mapping[str, Any]) -> str:
         return f"the names in the authorizer's context are {shown}{more}"
     if sought in names:
         return f"{sought!r} is there and names nobody: it is no text, or says null and the like"
+    from oncekey.misuse import nearest  # noqa: PLC0415 -- mistakes alone need it
+
     likely = nearest(sought, names)
     return f"there is no {sought!r} in the authorizer's context{likely}; there are {shown}{more}"
 

@@ -13,10 +13,10 @@ Errors are recognised by their names, so that this module need not import the AW
 
 from __future__ import annotations
 
+import os
 import re
 import traceback
 from enum import StrEnum
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import StoreError
@@ -258,7 +258,10 @@ def _code(response: dict[str, Any]) -> str:
 
 def _where(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    return f" at {PurePath(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    if not frames:
+        return ""
+    name = frames[-1].filename.rpartition(os.sep)[2]
+    return f" at {name}:{frames[-1].lineno}"
 
 
 def _throttling_reasons(response: dict[str, Any]) -> Iterator[str]:

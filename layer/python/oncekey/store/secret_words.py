@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from oncekey.clock import SystemClock
 from oncekey.environment import environment
 from oncekey.errors import ConfigurationError
-from oncekey.store.secrets_manager import secret_text
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
@@ -33,6 +32,8 @@ def secret_words(variable: str, clock: Clock | None = None) -> list[bytes]:
     if text.strip():
         fault = f"it is set, and so is {variable}{_NAMED}: leave one of the two out"
         raise ConfigurationError(variable, [fault])
+    from oncekey.store.secrets_manager import secret_text  # noqa: PLC0415 -- few keep one there
+
     text = secret_text(name, (clock or SystemClock()).now_ms())
     if text.lstrip().startswith("{"):
         fault = (
