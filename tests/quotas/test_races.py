@@ -46,7 +46,7 @@ def ends(*requests: Request, faults: int = 0) -> Counter[tuple[str, ...]]:
     handler runs twice under one key.
     """
     found: Counter[tuple[str, ...]] = Counter()
-    quota = requests[0].quota
+    quota = requests[0].options.quota
     assert quota is not None
 
     def run(script: Script) -> None:

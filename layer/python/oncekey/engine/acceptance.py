@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 from oncekey.engine import quota_counting
 from oncekey.engine.job import message_of
 from oncekey.engine.operation_pointer import pointer_to
+from oncekey.engine.reservation import lease, running
 from oncekey.errors import StoreError
 from oncekey.flow import retry
 from oncekey.record.commit import Commit, Inapplicable, token
+from oncekey.record.judgement import Verdict
 from oncekey.record.outcome import Refusal
 from oncekey.record.rules import applied
 from oncekey.record.stored_answer import Blob
 from oncekey.record.transitions import (
+    Begin,
     Ending,
     Enqueue,
     ExpireLease,
@@ -29,6 +32,7 @@ from oncekey.telemetry import requests as telemetry
 if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.engine.request import Request
+    from oncekey.engine.reservation import Write
     from oncekey.flow.retry import Budget
     from oncekey.record.record import Record
     from oncekey.record.transitions import Reserve
@@ -76,8 +80,34 @@ async def accept(
     raise StoreError(f"the request cannot be accepted: {reason}", transient=False)
 
 
-def reaccept(record: Record, request: Request, owner: str, now_ms: int) -> Enqueue:
-    """What accepts anew a request whose last attempt has failed; its finished steps are kept."""
+def decide_queued(
+    verdict: Verdict, record: Record, request: Request, owner: str, now_ms: int
+) -> Write | Refusal:
+    """The next write for a request whose handler a worker runs, or that somebody is at work."""
+    match verdict:
+        case Verdict.OURS:
+            # Begun to be accepted anew, and not to be run here.
+            retry_later = _retry("not-begun-in-time", record, request, now_ms)
+            return Release(pk=record.pk, owner=record.owner, retry=retry_later)
+        case Verdict.RESUME:
+            return _reaccepted(record, request, owner, now_ms)
+        case Verdict.TAKE_OVER:
+            telemetry.lease_expired(record, now_ms)
+            to = _retry("lease-expired", record, request, now_ms)
+            return ExpireLease(pk=record.pk, seen=seen(record), now_ms=now_ms, to=to)
+        case _:
+            if not record.is_overdue(now_ms):
+                return running(record, now_ms)
+            if not record.was_begun:
+                return timed_out(record, request, now_ms)
+            # Its message is lost, or among the dead letters. What may have had an effect is not
+            # timed out: it is taken up, put back, and then accepted anew.
+            begun = lease(request, owner, now_ms)
+            return Begin(pk=record.pk, seen_owner=record.owner, lease=begun)
+
+
+def _reaccepted(record: Record, request: Request, owner: str, now_ms: int) -> Enqueue:
+    # The finished steps of the attempt that failed are kept.
     assert request.job is not None
     waiting = Waiting(
         owner=owner,
@@ -87,18 +117,6 @@ def reaccept(record: Record, request: Request, owner: str, now_ms: int) -> Enque
         policy=request.options.policy,
     )
     return Enqueue(pk=record.pk, seen=seen(record), waiting=waiting)
-
-
-def release_dead(record: Record, request: Request, now_ms: int) -> ExpireLease:
-    """What ends a dead attempt that may run again, so that it can be accepted anew."""
-    to = _retry("lease-expired", record, request, now_ms)
-    return ExpireLease(pk=record.pk, seen=seen(record), now_ms=now_ms, to=to)
-
-
-def requeue(record: Record, request: Request, now_ms: int) -> Release:
-    """What ends an attempt that was begun only to be accepted anew: nothing ran in it."""
-    retry_later = _retry("not-begun-in-time", record, request, now_ms)
-    return Release(pk=record.pk, owner=record.owner, retry=retry_later)
 
 
 def _retry(reason: str, record: Record, request: Request, now_ms: int) -> Retry:

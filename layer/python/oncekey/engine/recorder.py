@@ -64,8 +64,7 @@ class Recorder:
         if disposition is Disposition.COMPLETED and isinstance(result, Answered):
             return await self._complete(result)
         if disposition is Disposition.COMPLETED and isinstance(result, Unserialisable):
-            # The work is done: its record must never be released because the answer cannot be kept.
-            await self._write_ending(NotKept("answer-not-storable"))
+            await self._complete_without_answer()
             return Failed(result.error)
         if disposition is Disposition.NOT_EXECUTED:
             refusal = await self.give_back(reason(result))
@@ -98,31 +97,41 @@ class Recorder:
         return bool(self.record.steps.finished)
 
     async def _complete(self, answered: Answered[Any]) -> Outcome:
-        unrecorded = Ran(value=answered.value, record=self.record, expires_at_s=None)
+        now_ms = self.clock.now_ms()
+        stored, blob = place_answer(
+            answered.stored,
+            self.record,
+            expires_at_s=self.request.expires_at_s(now_ms) + KEPT_LONGER_S,
+            has_bucket=self.request.sandbox.has_bucket,
+        )
         try:
-            stored = await self._kept(answered.stored)
+            if blob is not None:
+                stored = await self._kept(stored, blob)
+            if isinstance(stored, NotKept):
+                telemetry.answer_not_kept(self.record, self.clock.now_ms(), stored.reason)
+            transition = self._completion(stored)
+            reply = await retry.write(transition, self._until_the_deadline(), self.clock)
         except StoreError as error:
             telemetry.answer_not_recorded(self.record, self.clock.now_ms(), error)
-            return unrecorded
-        if isinstance(stored, NotKept):
-            telemetry.answer_not_kept(self.record, self.clock.now_ms(), stored.reason)
-        met = await self._write_ending(stored)
-        if isinstance(met, StoreError):
-            return unrecorded
-        if isinstance(met, Refused):
-            return await self._answer_in_place_of(answered, met.record)
+            return Ran(value=answered.value, record=self.record, expires_at_s=None)
+        if isinstance(reply, Refused):
+            return await self._answer_in_place_of(answered, reply.record)
         # What is not kept cannot be promised until any time.
-        if isinstance(stored, NotKept):
-            return replace(unrecorded, is_done=True)
-        return Ran(value=answered.value, record=self.record, expires_at_s=met)
-
-    async def _kept(self, text: str) -> StoredAnswer:
-        expires_at_s = self.request.expires_at_s(self.clock.now_ms()) + KEPT_LONGER_S
-        stored, blob = place_answer(
-            text, self.record, expires_at_s=expires_at_s, has_bucket=self.request.sandbox.has_bucket
+        is_done = isinstance(stored, NotKept)
+        expires_at_s = None if is_done else transition.ending.expires_at_s
+        return Ran(
+            value=answered.value, record=self.record, expires_at_s=expires_at_s, is_done=is_done
         )
-        if blob is None:
-            return stored
+
+    async def _complete_without_answer(self) -> None:
+        # The work is done: its record must never be released because the answer cannot be kept.
+        transition = self._completion(NotKept("answer-not-storable"))
+        try:
+            await retry.write(transition, self._until_the_deadline(), self.clock)
+        except StoreError as error:
+            telemetry.answer_not_recorded(self.record, self.clock.now_ms(), error)
+
+    async def _kept(self, stored: StoredAnswer, blob: Blob) -> StoredAnswer:
         if blob.at.place is Place.OBJECT:
             return await self._kept_as_object(stored, blob)
         try:
@@ -144,16 +153,6 @@ class Recorder:
         except StoreError as error:
             return NotKept(f"it could not be kept: {error.reason}")
         return stored
-
-    async def _write_ending(self, stored: StoredAnswer) -> int | Refused | StoreError:
-        """Complete: the expiry written, or what stood in the way, or why it is not known."""
-        transition = self._completion(stored)
-        try:
-            reply = await retry.write(transition, self._until_the_deadline(), self.clock)
-        except StoreError as error:
-            telemetry.answer_not_recorded(self.record, self.clock.now_ms(), error)
-            return error
-        return reply if isinstance(reply, Refused) else transition.ending.expires_at_s
 
     def _completion(self, stored: StoredAnswer) -> Complete:
         now_ms = self.clock.now_ms()

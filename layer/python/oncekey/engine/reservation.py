@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from oncekey.engine import quota_counting
-from oncekey.engine.acceptance import accept, reaccept, release_dead, requeue, timed_out
 from oncekey.flow import retry
 from oncekey.flow.commands import Pause
 from oncekey.record.judgement import Verdict, judge
 from oncekey.record.outcome import Decision, Held, Reason, Refusal, Replayed
-from oncekey.record.record import Record, Status
 from oncekey.record.rules import applied
 from oncekey.record.transitions import (
     Begin,
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.engine.request import Request
     from oncekey.flow.retry import Budget
-    from oncekey.record.record import Due
+    from oncekey.record.record import Due, Record
 
 # Each round after the first means that the record changed between our write and its refusal;
 # nothing changes it this often.
@@ -48,6 +45,9 @@ _LONGEST_RETRY_AFTER_RUNNING_MS = 5_000
 _LONGEST_RETRY_AFTER_UNKNOWN_MS = 60_000
 
 
+# What a request whose handler runs in a worker does otherwise.
+_OF_QUEUED_WORK = {Verdict.OURS, Verdict.RESUME, Verdict.PENDING, Verdict.TAKE_OVER}
+
 Write = Reserve | Resume | Enqueue | Begin | TimeOut | TakeOver | ExpireLease | Release
 
 
@@ -60,11 +60,8 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
         StoreError: the store did not answer within `budget`; a write may have been applied or may
             still be.
     """
-    wait_until_ms = (
-        clock.now_ms() + request.options.settings.wait_up_to_ms
-        if request.options.settings.in_progress == "wait"
-        else 0
-    )
+    settings = request.options.settings
+    wait_until_ms = clock.now_ms() + settings.wait_up_to_ms if settings.in_progress == "wait" else 0
     met: Record | None = None
     is_large = request.job is not None and request.job.is_large
     if request.is_a_late_retry(clock.now_ms()) or is_large or request.options.counts_keys:
@@ -75,7 +72,8 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
     polls, is_accepted, takes_over = 0, False, False
     for _ in range(MOST_ROUNDS):
         while (
-            _is_running(decision)
+            wait_until_ms
+            and _is_running(decision)
             and (left_ms := _time_to_wait_ms(request, wait_until_ms, clock)) > 0
         ):
             await Pause(min(left_ms, _poll_delay_ms(polls)))
@@ -88,10 +86,22 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
             # It has failed since we accepted it: the queue's next delivery is its retry.
             return running(met, clock.now_ms())
         takes_over = isinstance(decision, TakeOver)
-        reply = await _sent(decision, met, request, budget, clock)
+        reply: Written | Refused | Refusal
+        if request.job is not None and isinstance(decision, Enqueue | Reserve):
+            # Only queued work needs this module.
+            from oncekey.engine.acceptance import accept  # noqa: PLC0415
+
+            reply = await accept(decision, met, request, budget, clock)
+            is_accepted |= isinstance(reply, Written)
+        elif isinstance(decision, Reserve) and request.options.counts_keys:
+            # Only quotas need this module.
+            from oncekey.engine import quota_counting  # noqa: PLC0415
+
+            reply = await quota_counting.reserve(decision, request, budget, clock)
+        else:
+            reply = await retry.write(decision, budget, clock)
         if isinstance(reply, Refusal):
             return reply
-        is_accepted |= isinstance(reply, Written) and _accepts(decision)
         # What was written is judged like anything else: a lease may have ended while it was sent.
         met = reply.record if isinstance(reply, Refused) else applied(decision, met)
         decision = decide(met, request, owner, clock)
@@ -100,24 +110,6 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
     if isinstance(decision, Held | Replayed | Refusal):
         return decision
     return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=SHORTEST_RETRY_AFTER_MS)
-
-
-async def _sent(
-    decision: Write, met: Record | None, request: Request, budget: Budget, clock: Clock
-) -> Written | Refused | Refusal:
-    if isinstance(decision, Enqueue | Reserve) and _accepts(decision):
-        return await accept(decision, met, request, budget, clock)
-    if isinstance(decision, Reserve) and request.options.counts_keys:
-        return await quota_counting.reserve(decision, request, budget, clock)
-    return await retry.write(decision, budget, clock)
-
-
-def _accepts(decision: Write) -> bool:
-    match decision:
-        case Enqueue() | Reserve(record=Record(status=Status.PENDING)):
-            return True
-        case _:
-            return False
 
 
 def running(record: Record, now_ms: int) -> Refusal:
@@ -162,37 +154,28 @@ def decide(record: Record | None, request: Request, owner: str, clock: Clock) ->
         accepts=request.accepts,
         gone_after_ms=request.options.settings.gone_after_ms,
     )
+    if request.job is not None and verdict in _OF_QUEUED_WORK:
+        # Only queued work needs this module.
+        from oncekey.engine.acceptance import decide_queued  # noqa: PLC0415
+
+        return decide_queued(verdict, record, request, owner, now_ms)
     match verdict:
         case Verdict.EXPIRED:
             return _fresh(request, owner, clock, record)
         case Verdict.GONE:
             return Refusal(reason=Reason.KEY_EXPIRED, record=record)
         case Verdict.OURS:
-            # Begun to be accepted anew, and not to be run here.
-            return Held(record) if request.job is None else requeue(record, request, now_ms)
+            return Held(record)
         case Verdict.KEY_REUSED:
             return Refusal(reason=Reason.KEY_REUSED, record=record)
         case Verdict.REPLAY:
             return Replayed(record)
         case Verdict.RESUME:
-            if request.job is not None:
-                return reaccept(record, request, owner, now_ms)
             return Resume(pk=record.pk, seen=seen(record), lease=lease(request, owner, now_ms))
-        case Verdict.PENDING:
-            if request.job is None or not record.is_overdue(now_ms):
-                return running(record, now_ms)
-            if not record.was_begun:
-                return timed_out(record, request, now_ms)
-            # Its message is lost, or among the dead letters. What may have had an effect is not
-            # timed out: it is taken up, put back, and then accepted anew.
-            begun = lease(request, owner, now_ms)
-            return Begin(pk=record.pk, seen_owner=record.owner, lease=begun)
-        case Verdict.RUNNING:
+        case Verdict.PENDING | Verdict.RUNNING:
             return running(record, now_ms)
         case Verdict.TAKE_OVER:
             telemetry.lease_expired(record, now_ms)
-            if request.job is not None:
-                return release_dead(record, request, now_ms)
             return TakeOver(
                 pk=record.pk, seen=seen(record), lease=lease(request, owner, now_ms), now_ms=now_ms
             )

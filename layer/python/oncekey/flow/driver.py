@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from inspect import CORO_CLOSED, getcoroutinestate
 from typing import TYPE_CHECKING, TypeVar
 
@@ -47,18 +46,20 @@ def drive(
     Whatever comes in between is thrown into the flow, an exit or a signal's exception as well: the
     flow knows what it has begun.
     """
-    go_on: Callable[[], Command] = partial(flow.send, None)
+    reply: object = None
+    thrown: BaseException | None = None
     while True:
         try:
-            reply = perform(go_on(), store, clock, invocation)
-            go_on = partial(flow.send, reply)
+            command = flow.send(reply) if thrown is None else flow.throw(thrown)
+            thrown = None
+            reply = perform(command, store, clock, invocation)
         except StopIteration as end:
             result: R = end.value
             return result
         except BaseException as error:
             if getcoroutinestate(flow) == CORO_CLOSED:
                 raise
-            go_on = partial(flow.throw, error)
+            thrown = error
 
 
 def perform(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.clock import Clock
+    from oncekey.flow.commands import Flow
     from oncekey.record.commit import Commit
     from oncekey.record.counter import Counter
     from oncekey.record.record import Record
@@ -78,13 +79,13 @@ def delay_ms(failures: int, random_fraction: float) -> int:
     return int(longest * (1 + random_fraction) / 2)
 
 
-async def write(transition: Transition, budget: Budget, clock: Clock) -> Written | Refused:
+def write(transition: Transition, budget: Budget, clock: Clock) -> Flow[Written | Refused]:
     """Apply `transition`, sent again unchanged after a transient failure, within `budget`.
 
     Raises:
         StoreError: the last failure. The transition may have been applied.
     """
-    return await _repeated(Write(transition), budget, clock)
+    return _repeated(Write(transition), budget, clock)
 
 
 async def commit(
@@ -113,40 +114,40 @@ async def commit(
     raise StoreError("an earlier sending may still be applied", transient=True)
 
 
-async def read(pk: str, budget: Budget, clock: Clock) -> Record | None:
+def read(pk: str, budget: Budget, clock: Clock) -> Flow[Record | None]:
     """Read a record, again after a transient failure, within `budget`.
 
     Raises:
         StoreError: the last failure.
     """
-    return await _repeated(Read(pk), budget, clock)
+    return _repeated(Read(pk), budget, clock)
 
 
-async def read_counter(name: str, budget: Budget, clock: Clock) -> Counter | None:
+def read_counter(name: str, budget: Budget, clock: Clock) -> Flow[Counter | None]:
     """Read a quota's counter, again after a transient failure, within `budget`.
 
     Raises:
         StoreError: the last failure.
     """
-    return await _repeated(ReadCounter(name), budget, clock)
+    return _repeated(ReadCounter(name), budget, clock)
 
 
-async def save(blob: Blob, budget: Budget, clock: Clock) -> None:
+def save(blob: Blob, budget: Budget, clock: Clock) -> Flow[None]:
     """Save an answer beside its record, again after a transient failure, within `budget`.
 
     Raises:
         StoreError: the last failure.
     """
-    await _repeated(Save(blob), _for(blob.at, budget), clock)
+    return _repeated(Save(blob), _for(blob.at, budget), clock)
 
 
-async def fetch(at: StoredRef, budget: Budget, clock: Clock) -> bytes | None:
+def fetch(at: StoredRef, budget: Budget, clock: Clock) -> Flow[bytes | None]:
     """Fetch a kept answer, again after a transient failure, within `budget`.
 
     Raises:
         StoreError: the last failure.
     """
-    return await _repeated(Fetch(at), _for(at, budget), clock)
+    return _repeated(Fetch(at), _for(at, budget), clock)
 
 
 def _for(at: StoredRef, budget: Budget) -> Budget:

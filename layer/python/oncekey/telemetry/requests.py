@@ -29,6 +29,8 @@ def _fields(event: str, record: Record, now_ms: int) -> dict[str, object]:
 
 
 def _say(level: int, event: str, record: Record, now_ms: int, remark: str = "") -> None:
+    if not _logger.isEnabledFor(level):
+        return
     fields = _fields(event, record, now_ms)
     _logger.log(
         level,
