@@ -101,7 +101,7 @@ def test_two_first_calls_are_given_one_store(monkeypatch: pytest.MonkeyPatch) ->
             else:
                 turnstile.second_came.set()
 
-    monkeypatch.setattr(defaults, "DynamoDBStore", Slow)
+    monkeypatch.setattr(dynamodb_store, "DynamoDBStore", Slow)
     monkeypatch.setattr(defaults, "_making_a_store", turnstile, raising=False)
     got: list[object] = []
     other = threading.Thread(target=lambda: got.append(defaults.store(1_500)))

@@ -10,6 +10,7 @@ from oncekey.engine.operation_options import OperationOptions
 from oncekey.engine.request import Request
 from oncekey.record.identity import Identity
 from oncekey.record.record import Effects
+from oncekey.settings import Settings
 from tests.support.events import load, with_key, with_tenant
 from tests.support.protected import Answer, Protected, headers_of
 
@@ -67,13 +68,14 @@ def keyed_request(
     key: str = "a-key-of-sixteen",
     tenant: str = "acme",
     quota: Quota = Quota(new_keys=1),  # noqa: B008 -- it is immutable
+    settings: Settings = Settings(),  # noqa: B008 -- as above
     **fields: Any,
 ) -> Request:
     """A request under a quota of one new key."""
     made: dict[str, Any] = {
         "identity": Identity(tenant=tenant, operation="POST /payments", key=key),
         "fingerprint": "f1:same",
-        "options": OperationOptions(effects=Effects.UNRECORDED, quota=quota),
+        "options": OperationOptions(effects=Effects.UNRECORDED, settings=settings, quota=quota),
         "deadline_ms": FAR_MS,
         **fields,
     }

@@ -172,6 +172,13 @@ def store_faults(store: object) -> list[str]:
     return ["store is no store: pass DynamoDBStore(table), or name the table in ONCEKEY_TABLE"]
 
 
+def quota_faults(quota: object) -> list[str]:
+    """What is wrong with the quota."""
+    if quota is None or hasattr(quota, "counts_keys"):
+        return []
+    return [f"quota is {quota!r}: pass Quota(new_keys=100), or leave it out"]
+
+
 def duration_faults(durations: Mapping[str, object]) -> list[str]:
     """What is wrong with the durations. Each must be a `timedelta`, which states its unit."""
     return [

@@ -203,7 +203,7 @@ def _is_name(caller: str) -> bool:
 
 
 def _is_plain(caller: str) -> bool:
-    import unicodedata  # noqa: PLC0415 -- most names are ASCII
+    import unicodedata
 
     kinds = {unicodedata.category(character) for character in caller}
     is_seen = any(kind[0] not in "CZ" for kind in kinds)

@@ -33,7 +33,7 @@ def bind_effects(
 
     async def driven_async(flow: Flow[Any]) -> Any:
         # Only coroutines need asyncio, which takes a fifth of all imports.
-        from oncekey.flow.driver_async import drive_async  # noqa: PLC0415
+        from oncekey.flow.driver_async import drive_async
 
         return await drive_async(
             flow, store=late, clock=clock, invocation=never_async, has_begun=True

@@ -159,7 +159,7 @@ class RecordedWork:
     async def _step_async(
         self, name: str, function: Callable[[], Awaitable[Any]], *, is_idempotent: bool
     ) -> Any:
-        import asyncio  # noqa: PLC0415 -- coroutines alone need it
+        import asyncio
 
         try:
             begins = self.run.begin(name, is_idempotent=is_idempotent)

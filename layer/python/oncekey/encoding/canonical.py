@@ -171,7 +171,7 @@ def _number(text: str) -> int | float:
 
 def _shortest_integer(number: float) -> int:
     """The integer that ECMAScript prints for a large `number`: its shortest digits, and zeros."""
-    from decimal import Decimal  # noqa: PLC0415 -- few numbers need it
+    from decimal import Decimal
 
     return int(Decimal(repr(number)))
 
@@ -179,7 +179,7 @@ def _shortest_integer(number: float) -> int:
 def _is_exact(text: str, number: float) -> bool:
     if len(text) <= _EXACT_DIGITS and _LEAST_EXACT < abs(number) < _LARGEST_EXACT:
         return True
-    from decimal import Decimal, InvalidOperation  # noqa: PLC0415 -- as above
+    from decimal import Decimal, InvalidOperation
 
     try:
         return Decimal(text) == Decimal(repr(number))

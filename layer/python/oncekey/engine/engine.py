@@ -121,8 +121,7 @@ async def _answered(
     """What the caller of a request gets that did not get the lease."""
     options = request.options
     if options.quota is not None:
-        # Only quotas need this module.
-        from oncekey.engine.quota_counting import limited  # noqa: PLC0415
+        from oncekey.engine.quota_counting import limited
 
         decision = limited(decision, request, owner, clock.now_ms())
     if isinstance(decision, Replayed):
@@ -156,8 +155,7 @@ def _invocation(
     running = RunningAttempt(operation, request.deadline_ms)
     if request.options.effects is not Effects.RECORDED:
         return Invoke(operation, None, running, returned, raised)
-    # Only recorded effects need this module.
-    from oncekey.effects.journal import Journal  # noqa: PLC0415
+    from oncekey.effects.journal import Journal
 
     journal = Journal(
         record=record,
@@ -182,8 +180,7 @@ async def _carried_out(recorder: Recorder, invoke: Invoke) -> Outcome:
         is_spent=invoke.running.is_spent,
     )
     if journal is not None:
-        # Only recorded effects need this module.
-        from oncekey.engine.recorded_recorder import recorded  # noqa: PLC0415
+        from oncekey.engine.recorded_recorder import recorded
 
         recorder = recorded(recorder, journal, invoke.raised)
     return await recorder.end(result, disposition)
@@ -234,8 +231,7 @@ async def _findable(refusal: Refusal, request: Request, budget: Budget, clock: C
         return replace(refusal, is_findable=True)
     if not request.options.has_status_url or request.options.settings.in_progress != "accepted":
         return refusal
-    # Only a status URL needs this module.
-    from oncekey.engine.operation_pointer import pointer_to  # noqa: PLC0415
+    from oncekey.engine.operation_pointer import pointer_to
 
     try:
         await retry.save(pointer_to(record, request, clock.now_ms()), budget, clock)

@@ -50,7 +50,7 @@ async def run_async(
 ) -> Any:
     """The same for a coroutine function; calls of the store leave the event loop free."""
     # Only coroutines need asyncio, which takes a fifth of all imports.
-    from oncekey.flow.driver_async import drive_async  # noqa: PLC0415
+    from oncekey.flow.driver_async import drive_async
 
     late: Any = LateStore(store)
 
@@ -70,8 +70,7 @@ def _operation(command: Invoke, store: Callable[[], Store], clock: Clock) -> Ope
     operation: Operation = command.operation
     if command.journal is None:
         return operation
-    # Only recorded effects need this module.
-    from oncekey.effects.binding import bind_effects  # noqa: PLC0415
+    from oncekey.effects.binding import bind_effects
 
     operation = bind_effects(operation, command.journal, store, clock)
     command.running.operation = operation

@@ -88,14 +88,12 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
         takes_over = isinstance(decision, TakeOver)
         reply: Written | Refused | Refusal
         if request.job is not None and isinstance(decision, Enqueue | Reserve):
-            # Only queued work needs this module.
-            from oncekey.engine.acceptance import accept  # noqa: PLC0415
+            from oncekey.engine.acceptance import accept
 
             reply = await accept(decision, met, request, budget, clock)
             is_accepted |= isinstance(reply, Written)
         elif isinstance(decision, Reserve) and request.options.counts_keys:
-            # Only quotas need this module.
-            from oncekey.engine import quota_counting  # noqa: PLC0415
+            from oncekey.engine import quota_counting
 
             reply = await quota_counting.reserve(decision, request, budget, clock)
         else:
@@ -155,8 +153,7 @@ def decide(record: Record | None, request: Request, owner: str, clock: Clock) ->
         gone_after_ms=request.options.settings.gone_after_ms,
     )
     if request.job is not None and verdict in _OF_QUEUED_WORK:
-        # Only queued work needs this module.
-        from oncekey.engine.acceptance import decide_queued  # noqa: PLC0415
+        from oncekey.engine.acceptance import decide_queued
 
         return decide_queued(verdict, record, request, owner, now_ms)
     match verdict:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from oncekey.errors import StoreError
 from oncekey.flow.commands import Asked, Fetch, Pause, Read, ReadCounter, Save, Transact, Write
-from oncekey.record.commit import ConditionsFailed, Inapplicable
 from oncekey.record.stored_answer import OBJECT_CALL_TIMEOUT_MS, Place
 from oncekey.store.store import Refused
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from oncekey.clock import Clock
     from oncekey.flow.commands import Flow
-    from oncekey.record.commit import Commit
+    from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
     from oncekey.record.counter import Counter
     from oncekey.record.record import Record
     from oncekey.record.stored_answer import Blob, StoredRef
@@ -101,6 +100,8 @@ async def commit(
     Raises:
         StoreError: the last failure. The commit may have been applied.
     """
+    from oncekey.record.commit import ConditionsFailed, Inapplicable
+
     doubts_before = budget.doubts
     reply = await _repeated(Transact(whole), budget, clock)
     is_refused = isinstance(reply, ConditionsFailed | Inapplicable)

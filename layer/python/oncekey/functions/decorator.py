@@ -17,13 +17,13 @@ from oncekey.errors import ConfigurationError
 from oncekey.functions.keys import KeySource, function_key
 from oncekey.functions.operation import Call, FunctionOperation
 from oncekey.misuse import explained, function_faults
-from oncekey.quotas.quota import Quota, quota_faults
 from oncekey.record.record import Effects
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from oncekey.effects.operation import Operation
+    from oncekey.quotas.quota import Quota
     from oncekey.store.store import Store
     from oncekey.telemetry.operation_event import OnEvent
 
@@ -117,7 +117,7 @@ class idempotent_function:  # noqa: N801 -- written as a decorator
             *options.event_faults(self.on_event),
             *options.clock_faults(self.clock),
             *options.store_faults(self.store),
-            *quota_faults(self.quota),
+            *options.quota_faults(self.quota),
             *options.duration_faults(self._durations()),
             *options.settings_faults(self._settings()),
         ]

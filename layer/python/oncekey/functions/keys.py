@@ -96,7 +96,7 @@ def _expression(
     text: str, parameters: list[str], operation: str
 ) -> Callable[[inspect.BoundArguments], Any]:
     # Comes with boto3; only an expression needs it.
-    import jmespath  # type: ignore[import-untyped]  # noqa: PLC0415
+    import jmespath  # type: ignore[import-untyped]
 
     try:
         expression = jmespath.compile(text)
@@ -141,7 +141,7 @@ def _root_names(tree: Mapping[str, Any]) -> list[str]:
 
 def _function_faults(tree: Mapping[str, Any]) -> list[str]:
     # jmespath itself looks at functions only when it calls them.
-    from jmespath.functions import Functions  # type: ignore[import-untyped]  # noqa: PLC0415
+    from jmespath.functions import Functions  # type: ignore[import-untyped]
 
     faults = [fault for part in tree["children"] for fault in _function_faults(part)]
     if tree["type"] != "function_expression":

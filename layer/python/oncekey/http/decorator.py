@@ -20,7 +20,6 @@ from oncekey.engine.execution import run, run_async
 from oncekey.errors import ConfigurationError
 from oncekey.http.answer import Answer, storing_rule
 from oncekey.http.fingerprint import LeftOut
-from oncekey.http.job import HttpJob, mark
 from oncekey.http.key import DEFAULT_MIN_KEY_LENGTH
 from oncekey.http.methods import methods_of
 from oncekey.http.operation import HttpOperation
@@ -222,6 +221,8 @@ class idempotent:  # noqa: N801 -- written as a decorator
         del wrapper.__wrapped__
         self._refuse(second_operation(self.operation, handler, wrapper, self.store))
         if self.mode == "queued" or self.on_abandoned == "complete":
+            from oncekey.http.job import HttpJob, mark
+
             mark(wrapper, HttpJob(bound, call, is_coroutine=wrapper is protected_async))
         return wrapper
 

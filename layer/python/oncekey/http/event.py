@@ -280,7 +280,7 @@ def _raw_query(event: Mapping[str, Any], shape: Shape) -> str:
         else list(single.items())
     )
     if pairs and shape is Shape.REST:
-        from urllib.parse import quote  # noqa: PLC0415 -- few requests have a query to encode
+        from urllib.parse import quote
 
         # A REST API decodes the query; a load balancer hands it on as it came.
         pairs = [

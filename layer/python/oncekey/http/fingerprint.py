@@ -58,7 +58,7 @@ class Fingerprint:
         if not self.secrets:
             # It hides nothing: whoever has its request can compute it.
             return recorded == version + plain
-        import hmac  # noqa: PLC0415 -- secrets alone need it
+        import hmac
 
         known = [plain, *(_keyed(secret, plain) for secret in self.secrets)]
         return any(
@@ -131,7 +131,7 @@ def selected_fingerprint(selected: Any, secrets: tuple[bytes, ...] = ()) -> Fing
 
 
 def _keyed(secret: bytes, plain: str) -> str:
-    import hmac  # noqa: PLC0415 -- as above
+    import hmac
 
     code = hmac.digest(secret, plain.encode("ascii"), "sha256")
     return base64.urlsafe_b64encode(code).rstrip(b"=").decode("ascii")
@@ -197,7 +197,7 @@ def may_be_json(media_type: str, body: bytes) -> bool:
 
 
 def _selected(request: HttpRequest, select: Selection) -> tuple[str, bytes]:
-    from oncekey.http.body_models import MISFITS, model_body, unfit  # noqa: PLC0415 -- few select
+    from oncekey.http.body_models import MISFITS, model_body, unfit
 
     if isinstance(select, type):
         return model_body(request.body, select)
@@ -211,7 +211,7 @@ def _selected(request: HttpRequest, select: Selection) -> tuple[str, bytes]:
 
 
 def _canonical(value: Any) -> tuple[str, bytes]:
-    from oncekey.encoding.key_values import is_json, json_value, spelled  # noqa: PLC0415 -- as above
+    from oncekey.encoding.key_values import is_json, json_value, spelled
 
     try:
         if not is_json(value):
@@ -249,7 +249,7 @@ def _decoded(text: str) -> bytes:
     raw = text.replace("+", " ").encode("utf-8", "surrogatepass")
     if b"%" not in raw:
         return raw
-    from urllib.parse import unquote_to_bytes  # noqa: PLC0415 -- few queries have an escape
+    from urllib.parse import unquote_to_bytes
 
     return unquote_to_bytes(raw)
 

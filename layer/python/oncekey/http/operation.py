@@ -6,11 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oncekey.effects.bare_run import run_bare
 from oncekey.effects.operation import Operation
 from oncekey.engine.engine import attempt
-from oncekey.engine.job import Job, check_depth, event_text, kept_request
-from oncekey.engine.job_begin import begin
 from oncekey.engine.operation_options import nothing_proves_it
 from oncekey.engine.request import remaining_ms
 from oncekey.engine.reservation import reserve
@@ -30,7 +27,7 @@ from oncekey.telemetry import requests as telemetry
 if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.engine.engine import Reserving
-    from oncekey.engine.job import JobMessage
+    from oncekey.engine.job import Job, JobMessage
     from oncekey.engine.request import Request
     from oncekey.flow.commands import Flow
     from oncekey.http.answer import Answer
@@ -81,6 +78,8 @@ class HttpOperation:
             if policy.is_queued:
                 keyed = replace(keyed, job=self._job(event, request, caller, deployed.store))
             if policy.completes_abandoned:
+                from oncekey.engine.job import kept_request
+
                 sender = policy.unnamed(caller, event)
                 keyed = replace(keyed, stored_event=kept_request(event, policy.name, sender))
         except RequestRefused as error:
@@ -101,6 +100,8 @@ class HttpOperation:
         Raises:
             RequestRefused: it does not have the form that this release's operation needs.
         """
+        from oncekey.engine.job_begin import begin
+
         request = read_request(message.event)
         caller = self.policy.sender(message.event, request)
         deployed = self._deployed()
@@ -132,6 +133,8 @@ class HttpOperation:
         )
 
     async def _unprotected(self, request: HttpRequest, caller: Caller, context: Any) -> Any:
+        from oncekey.effects.bare_run import run_bare
+
         policy, now_ms = self.policy, self.clock.now_ms()
         operation = Operation(
             name=policy.name,
@@ -167,6 +170,8 @@ class HttpOperation:
         return with_headers(answer, {"Allow": self.policy.methods.allow}, request.shape)
 
     def _job(self, event: Any, request: HttpRequest, caller: Caller, store: Store) -> Job:
+        from oncekey.engine.job import Job, check_depth, event_text
+
         if not store.has_outbox:
             fault = (
                 "mode='queued' needs an outbox: name its table in ONCEKEY_OUTBOX_TABLE, or pass"

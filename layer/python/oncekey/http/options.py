@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from oncekey import options
 from oncekey.http.headers import is_header_name
-from oncekey.quotas.quota import quota_faults
 
 if TYPE_CHECKING:
     from oncekey.http.decorator import idempotent
@@ -40,7 +39,7 @@ def option_faults(given: idempotent, settings: dict[str, int | str]) -> list[str
         *_abandonment_faults(given),
         *options.clock_faults(given.clock),
         *options.store_faults(given.store),
-        *quota_faults(given.quota),
+        *options.quota_faults(given.quota),
         *options.duration_faults({name: getattr(given, name) for name in _DURATIONS}),
         *options.settings_faults(settings),
     ]

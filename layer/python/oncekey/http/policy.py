@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from oncekey.engine.kept_event import kept_event, sender_of
 from oncekey.engine.operation_options import OperationOptions
 from oncekey.engine.request import Request, deadline_ms
 from oncekey.errors import RequestRefused, StoreError
@@ -99,6 +98,8 @@ class HttpPolicy:
 
     def unnamed(self, caller: Caller, event: Mapping[str, Any]) -> Caller | None:
         """`caller`, if what is kept of `event` names nobody or somebody else; None if it does."""
+        from oncekey.engine.kept_event import kept_event
+
         context = request_context(kept_event(event))
         tenant = caller_of(self.tenant, context)
         principal = caller_of(self.principal, context) if self.principal else ""
@@ -114,6 +115,8 @@ class HttpPolicy:
         Raises:
             RequestRefused: as for `caller`.
         """
+        from oncekey.engine.kept_event import sender_of
+
         noted = sender_of(kept)
         if noted is None:
             return self.caller(request)

@@ -37,8 +37,8 @@ def sorted_by_id(rows: Iterable[Row], *, id_of: Callable[[Row], str]) -> Iterato
         TypeError: an id is not a str.
         sqlite3.OperationalError: there is no room for the file.
     """
-    import pickle  # noqa: PLC0415 -- only a comparison of ledgers needs these two
-    import sqlite3  # noqa: PLC0415
+    import pickle
+    import sqlite3
 
     def written() -> Iterator[tuple[bytes, bytes]]:
         for number, row in enumerate(rows, start=1):

@@ -98,12 +98,5 @@ class Quota:
         }
 
 
-def quota_faults(quota: object) -> list[str]:
-    """What is wrong with a decorator's `quota`."""
-    if quota is None or isinstance(quota, Quota):
-        return []
-    return [f"quota is {quota!r}: pass Quota(new_keys=100), or leave it out"]
-
-
 def _is_number(value: object, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most

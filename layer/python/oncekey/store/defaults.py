@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from oncekey.environment import Environment, environment
 from oncekey.settings import Settings, settings_from, table_name
-from oncekey.store.dynamodb.store import DynamoDBStore
-from oncekey.store.s3 import ResponseBucket
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from oncekey.store.due_index import OpenRecords
+    from oncekey.store.dynamodb.store import DynamoDBStore
+    from oncekey.store.s3 import ResponseBucket
     from oncekey.store.store import Store
 
 # A different value of any of these makes another store. In Lambda they never change.
@@ -89,6 +89,8 @@ def _bucket(
     name: str,
     connection: tuple[str, ...],  # noqa: ARG001 -- a part of the cache's key
 ) -> ResponseBucket:
+    from oncekey.store.s3 import ResponseBucket
+
     return ResponseBucket(name)
 
 
@@ -98,11 +100,13 @@ def _store(
     bucket: str,
     outbox: str,
     call_timeout_ms: int,
-    connection: tuple[str, ...],  # noqa: ARG001 -- a part of the cache's key
+    connection: tuple[str, ...],
 ) -> DynamoDBStore:
+    from oncekey.store.dynamodb.store import DynamoDBStore
+
     return DynamoDBStore(
         table,
         call_timeout_ms=call_timeout_ms,
-        bucket=ResponseBucket(bucket) if bucket else None,
+        bucket=_bucket(bucket, connection) if bucket else None,
         outbox=outbox,
     )

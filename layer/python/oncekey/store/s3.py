@@ -69,8 +69,8 @@ class ResponseBucket:
 
 
 def _own_client() -> S3Client:
-    import boto3  # noqa: PLC0415 -- importing the library must not import boto3
-    from botocore.config import Config  # noqa: PLC0415
+    import boto3
+    from botocore.config import Config
 
     config = Config(
         connect_timeout=_CONNECT_TIMEOUT_S,

@@ -32,7 +32,7 @@ def secret_words(variable: str, clock: Clock | None = None) -> list[bytes]:
     if text.strip():
         fault = f"it is set, and so is {variable}{_NAMED}: leave one of the two out"
         raise ConfigurationError(variable, [fault])
-    from oncekey.store.secrets_manager import secret_text  # noqa: PLC0415 -- few keep one there
+    from oncekey.store.secrets_manager import secret_text
 
     text = secret_text(name, (clock or SystemClock()).now_ms())
     if text.lstrip().startswith("{"):

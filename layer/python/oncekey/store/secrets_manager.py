@@ -79,8 +79,8 @@ def _read(name: str, connection: tuple[str, ...]) -> str:
 
 
 def _client() -> Any:
-    import boto3  # noqa: PLC0415 -- importing the library must not import boto3
-    from botocore.config import Config  # noqa: PLC0415
+    import boto3
+    from botocore.config import Config
 
     # The call delays the handler, so there is one attempt only. The client may retry.
     config = Config(

@@ -233,8 +233,8 @@ class SqsQueue:
 
 
 def _own_client(call_timeout_ms: int | None) -> SQSClient:
-    import boto3  # noqa: PLC0415 -- importing the library must not import boto3
-    from botocore.config import Config  # noqa: PLC0415
+    import boto3
+    from botocore.config import Config
 
     timeout_s = (call_timeout_ms or _TIMEOUT_MS) / 3000
     config = Config(

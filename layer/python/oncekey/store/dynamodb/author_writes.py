@@ -22,7 +22,7 @@ def low_level(values: Mapping[str, Any]) -> dict[str, Any]:
         TypeError: boto3 has no form for a value. The message names the attribute and the type.
             Unlike boto3's message, it does not contain the value.
     """
-    from boto3.dynamodb.types import TypeSerializer  # noqa: PLC0415 -- importing the library needs nothing
+    from boto3.dynamodb.types import TypeSerializer
 
     serializer = TypeSerializer()
     written: dict[str, Any] = {}
@@ -69,7 +69,7 @@ def _check_texts(values: Iterable[object], what: str) -> None:
 
 def python_values(item: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """An item of DynamoDB's as Python values."""
-    from boto3.dynamodb.types import TypeDeserializer  # noqa: PLC0415 -- as above
+    from boto3.dynamodb.types import TypeDeserializer
 
     if item is None:
         return None
@@ -92,7 +92,7 @@ def conditions(
     if isinstance(condition, str):
         parameters["ConditionExpression"] = condition
     elif condition is not None:
-        from boto3.dynamodb.conditions import (  # noqa: PLC0415 -- as above
+        from boto3.dynamodb.conditions import (
             ConditionBase,
             ConditionExpressionBuilder,
         )

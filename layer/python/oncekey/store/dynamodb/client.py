@@ -65,8 +65,8 @@ def _boto3_client(call_timeout_ms: int) -> DynamoDBClient:
     for the connection.
     """
     # boto3 is imported here, so that importing the library is fast and works without boto3.
-    import boto3  # noqa: PLC0415
-    from botocore.config import Config  # noqa: PLC0415
+    import boto3
+    from botocore.config import Config
 
     # The connect timeout and the read timeout add up.
     connect_timeout_s = call_timeout_ms / 3000
