@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import traceback
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from oncekey.settlement.settlement import Settlement
 from oncekey.testing.memory import MemoryStore
 from tests.support.events import load
 from tests.support.protected import Protected, headers_of, problem_of
+from tests.support.replacing import replace
 from tests.support.steps import POST, FaultyStore, Steps, caught, settler, step
 
 if TYPE_CHECKING:

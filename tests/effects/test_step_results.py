@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from tests.support.dynamodb import (
     write_units,
 )
 from tests.support.protected import is_replay, problem_of
+from tests.support.replacing import replace
 from tests.support.result_kinds import (
     Colour,
     Derived,

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tracemalloc
 import zlib
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,6 +27,7 @@ from tests.support.events import load
 from tests.support.function_calls import Calls
 from tests.support.protected import Protected, problem_of
 from tests.support.records import record
+from tests.support.replacing import replace
 from tests.support.result_kinds import Item
 from tests.support.steps import Steps, step
 
@@ -39,6 +39,7 @@ _MODELS = """
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
 
 open({witness!r}, "a").write("loaded\\n")
 

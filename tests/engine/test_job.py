@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import uuid
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from oncekey.record.record import Status
 from tests.support.events import load, with_body, with_header
 from tests.support.protected import SHAPES
 from tests.support.records import NOW_MS, record
+from tests.support.replacing import replace
 
 POST = load("apigw_http_v2_post")
 WITHOUT_CREDENTIALS = with_header(POST, "authorization")

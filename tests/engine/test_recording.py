@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from tests.support.protected import (
     problem_of,
     records,
 )
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

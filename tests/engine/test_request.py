@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from oncekey.record.record import Due, Effects, Record, Status
 from oncekey.settings import Settings
 from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support import events
+from tests.support.replacing import replace
 from tests.support.stable_names import stable_repr
 
 NOW_MS = 1_700_000_000_999

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +20,7 @@ from oncekey.settings import Settings
 from oncekey.store.store import Refused, Written
 from oncekey.testing.memory import ManualClock
 from tests.support.records import NOW_MS, NOW_S, record
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

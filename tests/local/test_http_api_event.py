@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from oncekey_local.front.http_api_event import HttpRequest, Reception, event, event_bytes
 from tests.support.events import load
+from tests.support.replacing import replace
 
 REQUEST = HttpRequest(
     method="POST",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from oncekey_local.description import Function, Queue, ScheduleTrigger, Service
 from oncekey_local.functions.runtime_api import OutcomeKind
+from tests.support.replacing import replace
 from tests.support.sample_event_store import FAST, Events, running
 
 if TYPE_CHECKING:

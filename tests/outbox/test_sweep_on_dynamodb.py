@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -20,6 +19,7 @@ from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.dynamodb import LossyTransport, dynamodb_table
 from tests.support.many_records import Reads, multiply
 from tests.support.reconciled import RUN_MS, Escalations, reconciler
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

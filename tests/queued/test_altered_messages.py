@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +14,7 @@ from oncekey.record.record import Status
 from tests.support.abandoned import HOLD, Abandoned
 from tests.support.accepted import Accepted
 from tests.support.events import load, with_body, with_header
+from tests.support.replacing import replace
 from tests.support.steps import FAILED, commit
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -23,6 +22,7 @@ from oncekey.testing.memory import MemoryStore
 from tests.support.async_world import POST, Accepting
 from tests.support.events import with_tenant
 from tests.support.protected import answers
+from tests.support.replacing import replace
 
 MESSAGE = Delivered(
     id="message-1",

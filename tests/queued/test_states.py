@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from tests.support.protected import (
     problem_of,
     while_running,
 )
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from oncekey.record.record import Status
 from tests.support.accepted import Accepted, Meanwhile
 from tests.support.events import with_key
 from tests.support.protected import Protected, problem_of
+from tests.support.replacing import replace
 from tests.support.steps import FAILED, POST, step
 
 EFFECTS = pytest.mark.parametrize("effects", ["unrecorded", "repeatable", "recorded"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,6 +27,7 @@ from oncekey.record.transitions import Ending, ExpireLease, TimeOut
 from oncekey.settings import Settings
 from oncekey.settlement.resolvers import nothing_in_doubt
 from tests.support.records import LEASES, NOW_MS, NOW_S, STEPS, every_record, record
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from oncekey.record.record import Status
 from oncekey.record.references import reference_to
 from oncekey.store.sqs import Entry, Rejected, SqsQueue
 from tests.support.records import NOW_MS, STEPS, record
+from tests.support.replacing import replace
 
 ESCALATED = record(
     status=Status.UNKNOWN,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from oncekey.errors import StoreError
 from oncekey.reconciler.report import Report
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.reconciled import PAID, Unrecorded, counts, knows, reconciles
+from tests.support.replacing import replace
 from tests.support.steps import FAILED, Steps, caught, step
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -26,6 +25,7 @@ from tests.support.reconciled import (
     reconciles,
     wait_until_due,
 )
+from tests.support.replacing import replace
 from tests.support.stable_names import stable_repr
 from tests.support.steps import POST, Steps, caught, finds, raises, step
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from tests.support.outages import DAY_MS, MINUTE_MS
 from tests.support.quotas import Metered
 from tests.support.reconciled import Escalations, Unrecorded, knows, reconciles
 from tests.support.records import every_record
+from tests.support.replacing import replace
 from tests.support.steps import (
     BESIDE,
     FAILED,

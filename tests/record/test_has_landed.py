@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from oncekey.record.record import Effects, Record, Status
 from oncekey.record.rules import applied, has_landed, permitted
 from oncekey.record.transitions import ClearStep, FinishStep, SettleStep, StartStep, StepTransition
 from tests.support.records import FINISHED, REACHED, STARTED, STEPS, every_record, record
+from tests.support.replacing import replace
 from tests.support.transition_rows import CHARGED, HALF_DONE, OTHER_STEP, PK
 
 OWNER = record().owner

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from oncekey.record.identity import Identity, digest
+from tests.support.replacing import replace
 
 IDENTITY = Identity(
     tenant="tenant-1", operation="POST /payments", key="8e03978e-40d5-43e8-bc93-6894a57f9324"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from oncekey.record.judgement import Verdict, judge
 from oncekey.record.policy import Encoding, Policy
 from oncekey.record.record import Effects, Record, Status
 from tests.support.records import EXPIRIES, LEASES, NOW_MS, STEPS, record
+from tests.support.replacing import replace
 
 OURS, OTHER = "owner-1", "owner-2"
 SAME, DIFFERENT = "f1:asked", "f1:else"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.protected import Protected, fails, is_replay, problem_of
 from tests.support.reconciled import reconciles
+from tests.support.replacing import replace
 from tests.support.settled import in_doubt, the
 from tests.support.stable_names import stable_repr
 from tests.support.steps import POST

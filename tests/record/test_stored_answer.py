@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from oncekey.record.stored_answer import (
 )
 from tests.support.large_answers import MULTI_BYTE, PRINTABLE, text_of
 from tests.support.records import NOW_S, record
+from tests.support.replacing import replace
 
 RECORD = record(
     pk="v1#" + "p" * 43, operation_id="0" * 36, fingerprint="f1:" + "f" * 43, owner="o" * 22

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +24,7 @@ from oncekey.record.transitions import (
     seen,
 )
 from tests.support.records import FINISHED, NOW_MS, REACHED, STARTED, STEPS, record
+from tests.support.replacing import replace
 from tests.support.transition_rows import (
     CHARGED,
     DOUBT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -44,6 +44,7 @@ from tests.support.documents import (
 from tests.support.dynamodb import Recorder, dynamodb_table, store_on
 from tests.support.events import load
 from tests.support.protected import Protected
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from pathlib import Path

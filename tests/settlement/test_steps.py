@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from oncekey.settlement.settlement import Settlement
 from tests.support.dynamodb import dynamodb_table, make_response_bucket
 from tests.support.protected import is_replay, problem_of
 from tests.support.records import record as some_record
+from tests.support.replacing import replace
 from tests.support.result_kinds import Point, same
 from tests.support.steps import (
     BESIDE,

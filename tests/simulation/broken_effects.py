@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects import disposition, journal
@@ -30,6 +29,7 @@ from oncekey.settlement.resolvers import Completed
 from oncekey.settlement.writes import Settled, Settling
 from oncekey.testing.memory import MemoryStore
 from tests.simulation.broken_flows import judge_with, over_means_take_over
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     import pytest

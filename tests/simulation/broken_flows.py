@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects import disposition
@@ -13,6 +12,7 @@ from oncekey.record import judgement
 from oncekey.record.judgement import Verdict
 from oncekey.record.record import Effects, Record, Status
 from oncekey.settlement.settlement import Settler
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

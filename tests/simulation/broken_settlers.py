@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from oncekey.reconciler.decisions import Visitor
@@ -13,6 +12,7 @@ from oncekey.record.record import Record, Status
 from oncekey.record.rules import applied
 from oncekey.record.transitions import Settle
 from oncekey.settlement.settlement import Settler
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     import pytest

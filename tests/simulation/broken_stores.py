@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from oncekey.record import rules as transition_rules
@@ -22,6 +21,7 @@ from oncekey.store.store import Refused, Written
 from oncekey.testing.memory import MemoryStore
 from tests.simulation.actors import ActorClock
 from tests.simulation.broken_flows import is_old
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from oncekey.record.outcome import Ran, Reason, Refusal, Replayed
@@ -32,6 +31,7 @@ from tests.simulation.history import (
     Told,
     Wrote,
 )
+from tests.support.replacing import replace
 
 AT_MS = 1_000_000
 EXPIRES_AT_S = 5_000

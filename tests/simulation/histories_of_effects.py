@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from oncekey.record.message import Message
@@ -23,6 +22,7 @@ from tests.simulation.histories import (
     wrote,
 )
 from tests.simulation.history import Affected, Answer, StepBegan, Told
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from oncekey.record.record import Record

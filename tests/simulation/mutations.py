@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from tests.simulation.actors import ActorClock
 from tests.simulation.broken_stores import BrokenStore
 from tests.simulation.scenario import Caller, Kind, Plan, Scenario, Until
 from tests.simulation.world import World
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

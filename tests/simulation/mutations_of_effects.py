@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from oncekey.record.record import Effects
@@ -10,6 +9,7 @@ from tests.simulation import broken_effects, broken_flows
 from tests.simulation.broken_stores import BrokenStore
 from tests.simulation.mutations import Mutation
 from tests.simulation.scenario import Caller, Kind, Plan, Scenario, Step, Until, Work
+from tests.support.replacing import replace
 
 A, B = (Caller(name=name, effects=Effects.RECORDED) for name in "AB")
 KEYED = Work(steps=(Step(is_idempotent=True),))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from oncekey.settings import Settings
@@ -10,6 +9,7 @@ from tests.simulation import broken_settlers
 from tests.simulation.broken_stores import BrokenStore
 from tests.simulation.mutations import Mutation
 from tests.simulation.scenario import Caller, Plan, Scenario, Until
+from tests.support.replacing import replace
 
 A, B = Caller(name="A"), Caller(name="B")
 # A record is due to a reconciler as soon as the lease is over.

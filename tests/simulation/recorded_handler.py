@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.binding import bind_effects
@@ -12,6 +12,7 @@ from oncekey.flow.commands import Answered, Invoke, Raised
 from tests.simulation.history import Affected, Answer
 from tests.simulation.provider import Call, large
 from tests.simulation.scenario import Plan, Step, Work
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -36,7 +36,6 @@ _TIMED_OUT = TimedOut(()).ending
 _QUEUE = SqsQueue("https://sqs.example/escalations")
 
 
-@dataclass(frozen=True, slots=True)
 class Hear(Asked["Known | None"]):
     """Hear from the provider what it knows of the operation; None where nothing is on record."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,6 +37,7 @@ from tests.simulation.histories import (
     wrote,
 )
 from tests.simulation.history import Died, Healed, Returned, Swept
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,6 +53,7 @@ from tests.simulation.histories_of_effects import (
 )
 from tests.simulation.histories_of_effects import RECORDED as RUNNING
 from tests.simulation.history import Died, Returned, Swept
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

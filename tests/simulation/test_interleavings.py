@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +12,7 @@ from tests.simulation.explorer import explore
 from tests.simulation.history import Told
 from tests.simulation.scenario import Caller, Kind, Plan, Scenario, Until
 from tests.support.proof import with_largest_in_proof
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,7 +6,6 @@ attempt is killed, or its call lost or late.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +16,7 @@ from tests.simulation.history import Told
 from tests.simulation.mutations_of_effects import SETTLED_TWICE
 from tests.simulation.scenario import ALL_FAULTS, Caller, Kind, Plan, Scenario, Step, Until, Work
 from tests.support.proof import with_largest_in_proof
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from tests.simulation.explorer import explore
 from tests.simulation.scenario import DEFAULTS, Caller, Kind, Plan, Scenario, Step, Until, Work
 from tests.simulation.workers import JobsWorld, Worker, judge_jobs
 from tests.support.proof import with_largest_in_proof
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,7 @@ from tests.simulation.traces import (
     stored,
 )
 from tests.simulation.workers import Worker, jobs_in
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,6 +32,7 @@ from tests.simulation.traces import (
     stored,
     world_of,
 )
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from oncekey.record.commit import Commit

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from oncekey.record.outcome import Reason, Replayed
@@ -31,6 +29,7 @@ from tests.simulation.traces import (
     stored,
     world_of,
 )
+from tests.support.replacing import replace
 
 A, B, C = (Caller(name=name, effects=Effects.RECORDED) for name in "ABC")
 KEYED = Work(steps=(Step(is_idempotent=True),))

@@ -6,7 +6,6 @@ runs.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
@@ -41,6 +40,7 @@ from tests.simulation.scenario import CALL_TIMEOUT_MS, Caller, Kind, Move, Plan,
 from tests.simulation.settlers import Hear
 from tests.simulation.under_way import Sent, digest, effect_of, sent_by
 from tests.simulation.watched_store import WatchedStore
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +17,7 @@ from oncekey.store.store import Refused, Written
 from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import TABLE, store_on, write_units
 from tests.support.records import NOW_MS, record
+from tests.support.replacing import replace
 from tests.support.transition_rows import PK
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -30,6 +29,7 @@ from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import TABLE, LossyTransport, Recorder, deny, items, store_on
 from tests.support.records import NOW_MS, NOW_S, record
 from tests.support.transition_rows import LEASE, PK, WAITING
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from oncekey.store.dynamodb.codec import attribute_values, record_from_item
 from tests.support.records import record
+from tests.support.replacing import replace
 
 EMPTY = record(key="", principal="", last_error="", reconcile_attempts=0, escalated_at_ms=None)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +15,7 @@ from oncekey.store.dynamodb.expressions import update_parameters
 from oncekey.store.store import Written
 from tests.support.dynamodb import TABLE, items, store_on
 from tests.support.records import FINISHED, NOW_MS, REACHED, STARTED, STEPS, record
+from tests.support.replacing import replace
 from tests.support.transition_rows import LEASE, PK, RECORDED_LEASE
 
 if TYPE_CHECKING:

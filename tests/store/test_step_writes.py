@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +22,7 @@ from oncekey.record.transitions import (
 )
 from oncekey.store.store import Refused, Written
 from tests.support.records import NOW_MS, record
+from tests.support.replacing import replace
 from tests.support.transition_rows import HALF_DONE, PK, RECORDED_LEASE
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +25,7 @@ from oncekey.testing.memory import MemoryStore
 from tests.support.due_rows import DUE_ROWS
 from tests.support.dynamodb import TABLE, Recorder, items, store_on
 from tests.support.records import EXPIRIES, LEASES, NOW_MS, every_record, record
+from tests.support.replacing import replace
 from tests.support.transition_rows import PK, VERSIONS
 from tests.support.transition_table import NEVER
 from tests.support.transition_table import TABLE as ROWS

@@ -6,7 +6,6 @@ import contextlib
 import json
 import threading
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -22,6 +21,7 @@ from tests.support.dynamodb import BUCKET
 from tests.support.events import load, with_body, with_route
 from tests.support.protected import Answer, Protected, headers_of
 from tests.support.recorded import OUTBOX, WITHOUT_END, recorded_world
+from tests.support.replacing import replace
 from tests.support.steps import FaultyStore
 
 if TYPE_CHECKING:

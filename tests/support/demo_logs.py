@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from oncekey_local.demo.log import CHARGE, REFUND, Exchange, Movement, Order, SceneLog
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

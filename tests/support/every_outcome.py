@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey import NotExecuted
@@ -14,6 +13,7 @@ from tests.support.events import load, with_body, with_header, with_key
 from tests.support.function_calls import Calls
 from tests.support.large_answers import LARGE, TOO_LARGE_FOR_AN_ITEM
 from tests.support.protected import Protected
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
@@ -20,6 +20,7 @@ from botocore.config import Config
 from oncekey_local.functions.environment import REGION
 from oncekey_local.store.store import READY
 from tests.support.dev_service import ROOT
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

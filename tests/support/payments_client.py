@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from oncekey_local.functions.environment import REGION
 from oncekey_local.identifiers import new_id
 from tests.support.dev_service import Answer, send
 from tests.support.provider import Provider
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

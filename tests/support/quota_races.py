@@ -7,7 +7,7 @@ runs few. Nothing is left to chance: equal scripts make equal runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine.engine import attempt
@@ -17,6 +17,7 @@ from oncekey.flow.commands import Answered, Invoke, Pause, Transact
 from oncekey.flow.driver import perform
 from oncekey.record.outcome import Ran, Refusal
 from oncekey.testing.memory import ManualClock, MemoryStore
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey.record.policy import Encoding, Policy
 from oncekey.record.record import Due, Effects, Record, Status
 from oncekey.record.steps import NO_STEPS, FinishedStep, StartedStep, Steps
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

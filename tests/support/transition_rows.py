@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.record.policy import Encoding, Policy
@@ -18,6 +18,7 @@ from oncekey.record.transitions import (
     Waiting,
 )
 from tests.support.records import EXPIRIES, LEASES, NOW_MS, NOW_S, record
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ It is written apart from the code that it judges: tests compare every store and 
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from oncekey.record.record import Record, Status
@@ -26,6 +26,7 @@ from oncekey.record.transitions import (
 )
 from tests.support.pending_rows import PENDING_ROWS
 from tests.support.records import FINISHED, NOW_MS, STARTED
+from tests.support.replacing import replace
 from tests.support.transition_rows import (
     ANSWERS,
     CHARGED,

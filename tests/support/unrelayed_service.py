@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from infra.service import SERVICE as REFERENCE
+from tests.support.replacing import replace
 
 SERVICE = replace(
     REFERENCE,

@@ -6,7 +6,7 @@ import functools
 import importlib
 import pkgutil
 import re
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,10 +28,12 @@ from oncekey.record.record import Effects
 from oncekey.record.stored_answer import Blob, Place, StoredRef
 from oncekey.settings import Settings
 from oncekey.testing.memory import ManualClock, MemoryStore
+from oncekey.value import Value
 from oncekey.webhooks import Delivery, Publish, StripeSignature, webhook
 from tests.support.events import load, with_body, with_header, with_key
 from tests.support.protected import Context
 from tests.support.records import record
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from oncekey.engine.request import Request
@@ -50,7 +52,8 @@ VALUES = {
     f"{kind.__module__}.{kind.__qualname__}": kind
     for module in modules()
     for kind in vars(module).values()
-    if isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == module.__name__
+    if isinstance(kind, type) and kind.__module__ == module.__name__
+    if is_dataclass(kind) or (issubclass(kind, Value) and kind.fields_)
 }
 
 # A field of one of these types can hold what an author or a client gave, whatever its name.
@@ -77,11 +80,21 @@ def _is_told(field: str, kind: str) -> bool:
     return is_text or ANYTHING.search(kind) is not None
 
 
+def fields_of(kind: Any) -> dict[str, str]:
+    """The fields of a dataclass or a value of ours, and their types as they are written."""
+    if is_dataclass(kind):
+        return {each.name: str(each.type) for each in fields(kind)}
+    written: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        written |= each.__dict__.get("__annotations__", {})
+    return {name: str(written[name]) for name in kind.fields_}
+
+
 def shown_fields(kind: type) -> set[str]:
     """The fields whose values stand in what is printed of a value."""
     value: Any = object.__new__(kind)
-    for each in fields(kind):
-        object.__setattr__(value, each.name, f"{CANARY}-{each.name};")
+    for name in fields_of(kind):
+        object.__setattr__(value, name, f"{CANARY}-{name};")
     printed = f"{value!r} {value} {value:}"
     return set(re.findall(rf"{CANARY}-(\w+);", printed))
 
@@ -95,7 +108,7 @@ def test_no_value_prints_a_field_that_can_hold_a_secret(name: str) -> None:
     Hide such a field by `field(repr=False)`. Red when a field is added without a thought for it.
     """
     kind = VALUES[name]
-    types = {each.name: str(each.type) for each in fields(kind)}
+    types = fields_of(kind)
 
     shown = {
         field

@@ -10,8 +10,9 @@ import gc
 import logging
 import os
 import weakref
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +23,7 @@ _logger = logging.getLogger("oncekey")
 _MARK = "_oncekey_operation"
 
 
-@dataclass(frozen=True, slots=True)
-class _Declared:
+class _Declared(Value):
     """One protected function, for as long as it is alive."""
 
     protected: weakref.ReferenceType[Any] = field(repr=False)

@@ -5,8 +5,9 @@ This module imports only the standard library, because every other module import
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from oncekey.value import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -354,8 +355,7 @@ class TransactionInvalid(OncekeyError, ValueError):  # noqa: N818 -- as above
     """
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedWrite:
+class RefusedWrite(Value):
     """A write whose condition did not hold.
 
     `item` is the item found in the table, as Python values, or None; logs and `repr` omit it.

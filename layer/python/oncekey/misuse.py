@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 import types
-from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncekey.errors import ConfigurationError
+from oncekey.value import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ _MISSING_FAULTS = {
 
 
 def explained(example: str) -> Callable[[type[T]], type[T]]:
-    """Make a dataclass of options raise `WronglyWritten` if it gets wrong arguments.
+    """Make a class of options raise `WronglyWritten` if it gets wrong arguments.
 
     `example` shows the correct form. Type checkers see the class unchanged.
     """
@@ -82,8 +82,8 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 def _faults(kind: Any, given: tuple[Any, ...], options: dict[str, Any], example: str) -> list[str]:
-    known = [field for field in fields(kind) if field.init]
-    by_place = [field.name for field in known if not field.kw_only]
+    known = [field for field in kind.fields_.values() if field.is_given]
+    by_place = [field.name for field in known if not field.is_keyword]
     if len(given) > len(by_place) or (given and callable(given[0])):
         what = "it was given what it decorates" if callable(given[0]) else "options have names"
         return [f"{what}: write {example}"]
@@ -96,6 +96,6 @@ def _faults(kind: Any, given: tuple[Any, ...], options: dict[str, Any], example:
     faults += [
         _MISSING_FAULTS.get(field.name, f"{field.name} is missing")
         for field in known
-        if field.default is MISSING and field.default_factory is MISSING and field.name not in names
+        if field.default is MISSING and field.factory is None and field.name not in names
     ]
     return faults

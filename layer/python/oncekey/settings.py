@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oncekey.errors import ConfigurationError
+from oncekey.value import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,8 +58,7 @@ _RANGES = {
 MAX_KEY_LENGTH = 255
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Value, kw_only=True):
     """How one operation behaves.
 
     Args:

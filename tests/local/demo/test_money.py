@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +24,7 @@ from tests.support.demo_logs import (
     refund,
     replayed,
 )
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from oncekey_local.demo.log import Movement

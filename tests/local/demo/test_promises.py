@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -34,6 +33,7 @@ from tests.support.demo_logs import (
     refund,
     replayed,
 )
+from tests.support.replacing import replace
 
 NOON = datetime(2031, 5, 1, 12, tzinfo=UTC)
 RUNNING = "request-in-progress"

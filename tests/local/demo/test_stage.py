@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,6 +14,7 @@ from oncekey_local.demo.backstage import CannotPlay
 from oncekey_local.demo.narrator import Narrator
 from oncekey_local.demo.stage import Stage
 from tests.support.demo_logs import accepted_answer, answer, problem, replayed
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.outbox import Outbox, Source
@@ -10,6 +9,7 @@ from oncekey.effects.recorded_work import RecordedWork
 from oncekey.effects.transaction import Transaction
 from oncekey.flow.driver import drive, never
 from oncekey.store.late import LateStore
+from oncekey.value import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from oncekey.errors import ConfigurationError
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(Value, kw_only=True):
     """One attempt at one operation.
 
     `operation_id` is a random UUID, the same in all attempts. Derive business ids and messages from

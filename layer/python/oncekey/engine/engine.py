@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.disposition import decide
@@ -20,6 +19,7 @@ from oncekey.record.record import Effects, Status
 from oncekey.record.references import reference_to
 from oncekey.telemetry import requests as telemetry
 from oncekey.telemetry.operation_event import tell
+from oncekey.value import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from oncekey.engine.acceptance import timed_out
@@ -20,6 +19,7 @@ from oncekey.record.rules import applied
 from oncekey.record.transitions import Begin, Reserve, TakeOver
 from oncekey.store.store import Refused
 from oncekey.telemetry.operation_event import tell
+from oncekey.value import replace
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock

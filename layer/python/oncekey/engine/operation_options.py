@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from oncekey.errors import ConfigurationError
 from oncekey.record.policy import IETF_NAME, Encoding, Policy
 from oncekey.record.record import Effects
 from oncekey.settings import Settings
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,7 @@ def nothing_proves_it(_error: BaseException) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationOptions:
+class OperationOptions(Value, kw_only=True):
     """The options as the engine needs them. They are made once for each environment.
 
     Args:

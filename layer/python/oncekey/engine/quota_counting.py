@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
@@ -14,6 +14,7 @@ from oncekey.record.identity import digest
 from oncekey.record.outcome import RETRY_SOON_MS, Reason, Refusal, Replayed
 from oncekey.record.transitions import Reserve
 from oncekey.telemetry import quotas as quota_telemetry
+from oncekey.value import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

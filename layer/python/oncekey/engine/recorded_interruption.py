@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.stop import Stop, StopReason
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from oncekey.effects.journal import Journal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interruption(Recorder):
+class Interruption(Recorder, kw_only=True):
     """Ends an attempt that did not come to a confirmed end of its own; `journal` says why."""
 
     journal: Journal

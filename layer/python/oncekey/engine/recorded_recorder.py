@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.disposition import Disposition, decide
@@ -21,6 +20,7 @@ from oncekey.record.record import Effects
 from oncekey.record.stored_answer import NotKept, Place, StoredRef, place_answer
 from oncekey.store.store import Refused, Written
 from oncekey.telemetry import requests as telemetry
+from oncekey.value import field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 _MOST_ACTIONS = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRecorder(Interruption):
+class RecordedRecorder(Interruption, kw_only=True):
     """Ends one attempt. `result_of` says what an exception raised at its end comes to."""
 
     result_of: Callable[[BaseException], Result] = field(repr=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.disposition import Disposition, reason
@@ -35,6 +34,7 @@ from oncekey.record.transitions import (
 from oncekey.store.store import Refused
 from oncekey.telemetry import requests as telemetry
 from oncekey.telemetry.operation_event import tell
+from oncekey.value import Value
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
@@ -46,8 +46,7 @@ if TYPE_CHECKING:
 KEPT_LONGER_S = 24 * 3600
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorder:
+class Recorder(Value, kw_only=True):
     """Ends one attempt, whose lease `record` is."""
 
     request: Request
@@ -149,7 +148,7 @@ class Recorder:
         if self.clock.now_ms() + OBJECT_CALL_TIMEOUT_MS > self.budget.until_ms:
             return NotKept("no time was left to keep it")
         try:
-            await retry.save(blob, replace(self.budget, failures=0), self.clock)
+            await retry.save(blob, self.budget.afresh(), self.clock)
         except StoreError as error:
             return NotKept(f"it could not be kept: {error.reason}")
         return stored

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
@@ -10,6 +9,7 @@ from oncekey.flow import retry
 from oncekey.record.outcome import RETRY_SOON_MS, Reason, Refusal, Replayed
 from oncekey.record.stored_answer import AnswerDamaged, StoredRef, opened
 from oncekey.telemetry import requests as telemetry
+from oncekey.value import replace
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine.sandbox import Sandbox
 from oncekey.record.record import Due, Record, Status
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 _A_MOMENT_MS = 60_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Value, kw_only=True):
     """Everything that the engine needs to know of one request.
 
     `deadline_ms` is when this invocation is killed.

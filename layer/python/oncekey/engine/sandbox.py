@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from oncekey.quotas.memory import QuotaMemory
 from oncekey.settings import STORE_TIMEOUT_MS
 from oncekey.store.breaker import Breaker
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from oncekey.engine.operation_options import OperationOptions
     from oncekey.store.store import Store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sandbox:
+class Sandbox(Value, kw_only=True):
     """All operations of a sandbox that use one store share this object.
 
     `call_timeout_ms` is the longest that one call of the store takes.
@@ -41,8 +40,7 @@ def sandbox_of(store: Store) -> Sandbox:
     return known
 
 
-@dataclass(frozen=True, slots=True)
-class Deployed:
+class Deployed(Value):
     """An operation in its environment: what its requests need beside themselves."""
 
     options: OperationOptions

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Generator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     # Quoted below as types of replies, where the linter does not look.
@@ -25,59 +26,50 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class Asked(Generic[R]):
+class Asked(Value, Generic[R]):
     """A command; awaited, it gives its reply."""
-
-    __slots__ = ()
 
     def __await__(self) -> Generator[Asked[R], R, R]:
         """Hand the command to the driver; its reply."""
         return (yield self)
 
 
-@dataclass(frozen=True, slots=True)
 class Write(Asked["Written | Refused"]):
     """One conditional write; a `StoreError` is thrown into the flow."""
 
     transition: Transition
 
 
-@dataclass(frozen=True, slots=True)
 class Transact(Asked["Written | Refused | ConditionsFailed | Inapplicable"]):
     """One fenced transaction; a `StoreError` is thrown into the flow."""
 
     commit: Commit
 
 
-@dataclass(frozen=True, slots=True)
 class Read(Asked["Record | None"]):
     """One strongly consistent read; a `StoreError` is thrown into the flow."""
 
     pk: str
 
 
-@dataclass(frozen=True, slots=True)
 class ReadCounter(Asked["Counter | None"]):
     """One strongly consistent read of a counter; a `StoreError` is thrown into the flow."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
 class Save(Asked[None]):
     """Save an answer beside its record; a `StoreError` is thrown into the flow."""
 
     blob: Blob
 
 
-@dataclass(frozen=True, slots=True)
 class Fetch(Asked[bytes | None]):
     """Fetch an answer from beside its record; a `StoreError` is thrown into the flow."""
 
     at: StoredRef
 
 
-@dataclass(frozen=True, slots=True)
 class Pause(Asked[None]):
     """Let about `duration_ms` milliseconds pass."""
 
@@ -90,15 +82,12 @@ class Outside(Asked[R]):
     What the call raises is thrown into the flow.
     """
 
-    __slots__ = ()
-
     @abstractmethod
     def carry_out(self) -> R:
         """Make the call; its reply."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered(Generic[T]):
+class Answered(Value, Generic[T], kw_only=True):
     """The handler ended with `value`, which is stored as `stored`.
 
     `is_final` says whether it may be stored at all; `commits`, whether what the operation has
@@ -114,16 +103,14 @@ class Answered(Generic[T]):
     is_refusal: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Unserialisable:
+class Unserialisable(Value):
     """The handler ended with a final answer that has no stored form; `error` tells its author."""
 
     error: BaseException = field(repr=False)
     commits: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(Value):
     """The attempt ended with an exception.
 
     `has_returned`: the handler itself had ended; what went wrong came after it. `is_proof`: what
@@ -143,7 +130,6 @@ def as_it_is(value: Any, _operation: Any) -> Result:
     return Answered(value=value, stored="", is_final=True)
 
 
-@dataclass(frozen=True, slots=True)
 class Invoke(Asked[Result]):
     """Run the handler. The reply is a `Result`; nothing is thrown into the flow.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from oncekey.errors import StoreError
@@ -33,7 +32,6 @@ _MOST_IN_A_CROWD = 8
 _CROWDS = {"counter", "throttled"}
 
 
-@dataclass(slots=True, kw_only=True)
 class Budget:
     """How long calls to the store may be tried, and how often they may fail.
 
@@ -42,12 +40,23 @@ class Budget:
     all calls together; None where only the time counts. `failures` counts them.
     """
 
-    until_ms: int
-    call_timeout_ms: int
-    max_failures: int | None
-    failures: int = 0
-    # Of these, the failures after which what was asked may have been applied.
-    doubts: int = 0
+    __slots__ = ("call_timeout_ms", "doubts", "failures", "max_failures", "until_ms")
+
+    def __init__(self, *, until_ms: int, call_timeout_ms: int, max_failures: int | None) -> None:
+        self.until_ms = until_ms
+        self.call_timeout_ms = call_timeout_ms
+        self.max_failures = max_failures
+        self.failures = 0
+        # Of these, the failures after which what was asked may have been applied.
+        self.doubts = 0
+
+    def afresh(self, *, call_timeout_ms: int = 0) -> Budget:
+        """A budget without failures yet, for calls that take `call_timeout_ms` if that is more."""
+        return Budget(
+            until_ms=self.until_ms,
+            call_timeout_ms=max(self.call_timeout_ms, call_timeout_ms),
+            max_failures=self.max_failures,
+        )
 
     @property
     def is_bounded(self) -> bool:
@@ -154,7 +163,9 @@ def fetch(at: StoredRef, budget: Budget, clock: Clock) -> Flow[bytes | None]:
 def _for(at: StoredRef, budget: Budget) -> Budget:
     if at.place is not Place.OBJECT:
         return budget
-    return replace(budget, call_timeout_ms=max(budget.call_timeout_ms, OBJECT_CALL_TIMEOUT_MS))
+    longer = budget.afresh(call_timeout_ms=OBJECT_CALL_TIMEOUT_MS)
+    longer.failures = budget.failures
+    return longer
 
 
 async def _repeated(command: Asked[R], budget: Budget, clock: Clock) -> R:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from oncekey import options
@@ -18,6 +17,7 @@ from oncekey.functions.keys import KeySource, function_key
 from oncekey.functions.operation import Call, FunctionOperation
 from oncekey.misuse import explained, function_faults
 from oncekey.record.record import Effects
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -36,8 +36,7 @@ NotExecutedRule = (
 
 
 @explained("@idempotent_function(operation='settle invoice', key='id', tenant=single_tenant())")
-@dataclass(frozen=True, kw_only=True)
-class idempotent_function:  # noqa: N801 -- written as a decorator
+class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a decorator
     """Make a function safe to call again: every key takes effect once.
 
     The function runs only after its key is durably reserved. Its result is stored, and every repeat

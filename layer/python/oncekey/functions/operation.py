@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from oncekey.effects.bare_run import run_bare
@@ -49,6 +48,7 @@ from oncekey.settings import DEFAULT_LEASE_MS, is_disabled
 from oncekey.store import defaults
 from oncekey.telemetry import requests as telemetry
 from oncekey.tenants import NOBODY_WHILE_DISABLED, is_name
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,16 +75,14 @@ _EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
 _NOT_SET_UP = "it is not set up as the function needs it: its log says what to put right"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Value):
     """The arguments of one call, `self` apart."""
 
     args: tuple[Any, ...] = field(repr=False)
     kwargs: Mapping[str, Any] = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionOperation:
+class FunctionOperation(Value, kw_only=True):
     """The options of one function; every one has been checked."""
 
     name: str

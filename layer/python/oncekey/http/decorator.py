@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -28,6 +27,7 @@ from oncekey.http.policy import HttpPolicy
 from oncekey.http.preset import IETF
 from oncekey.misuse import explained
 from oncekey.record.record import Effects
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from oncekey.effects.operation import Operation
@@ -50,8 +50,7 @@ Secrets = Sequence[bytes] | Callable[[], Sequence[bytes]]
 
 
 @explained("@idempotent(operation='POST /payments', tenant=jwt_claim('tenant_id'))")
-@dataclass(frozen=True, kw_only=True)
-class idempotent:  # noqa: N801 -- written as a decorator
+class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
     """Make an HTTP handler safe to retry: every Idempotency-Key takes effect once.
 
     The handler runs only after its key is durably reserved; when it returns a final answer (2xx,

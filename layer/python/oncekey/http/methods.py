@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from oncekey.value import Value
 
 # A preflight is an OPTIONS; what is safe changes nothing (RFC 9110, section 9.2.1).
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -13,8 +14,7 @@ _ROUTE = re.compile(r"\s*([A-Za-z]+)\s+/")
 _ANY = "ANY"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Methods:
+class Methods(Value, kw_only=True):
     """`keyed` need a key. `allowed` reach the handler; the others are refused (405)."""
 
     keyed: frozenset[str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from oncekey.record.outcome import Failed, Unrecorded
 from oncekey.settings import DEFAULT_LEASE_MS, is_disabled
 from oncekey.store import defaults
 from oncekey.telemetry import requests as telemetry
+from oncekey.value import replace
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock

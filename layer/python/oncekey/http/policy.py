@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine.operation_options import OperationOptions
@@ -16,6 +15,7 @@ from oncekey.record.identity import Identity
 from oncekey.record.policy import Encoding
 from oncekey.telemetry import requests as telemetry
 from oncekey.tenants import NOBODY_WHILE_DISABLED, Caller, CallerSource, caller_of, why_nobody
+from oncekey.value import Value, field, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 _SOON_MS = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpPolicy:
+class HttpPolicy(Value, kw_only=True):
     """How one operation behaves; every option has been checked."""
 
     name: str

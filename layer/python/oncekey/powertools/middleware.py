@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.disposition import is_proof
@@ -43,6 +42,7 @@ from oncekey.powertools.answer import (
     response_of,
 )
 from oncekey.problem import is_our_refusal
+from oncekey.value import field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -59,15 +59,14 @@ if TYPE_CHECKING:
 
     Next = Callable[[ApiGatewayResolver], Any]
 
-_OPTIONS = [option.name for option in fields(idempotent) if option.name != "operation"]
+_OPTIONS = [name for name in idempotent.fields_ if name != "operation"]
 # The event that an outer middleware protects. The operation's name cannot identify it, because a
 # route may send another request to the same route.
 _protected_event: ContextVar[object] = ContextVar("oncekey_protected_event", default=None)
 
 
 @explained("idempotent_route(tenant=jwt_claim('tenant_id'))")
-@dataclass(frozen=True, kw_only=True)
-class idempotent_route(idempotent):  # noqa: N801 -- written like the decorator
+class idempotent_route(idempotent, kw_only=True):  # noqa: N801 -- written like the decorator
     """Make routes of a Powertools resolver safe to retry: every Idempotency-Key takes effect once.
 
     The middleware has the options and guarantees of `idempotent`, except `operation`. The operation

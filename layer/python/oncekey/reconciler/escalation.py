@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
 from oncekey.flow.commands import Outside
 from oncekey.record.references import reference_to
 from oncekey.store.sqs import Entry
+from oncekey.value import field
 
 if TYPE_CHECKING:
     from oncekey.record.record import Record
@@ -75,7 +75,6 @@ class NotSent(StoreError):  # noqa: N818 -- a statement about the message
     """The message is certainly not in the queue."""
 
 
-@dataclass(frozen=True, slots=True)
 class TellPerson(Outside[None]):
     """Send a message to a person, whose entry in the queue has this `name`.
 

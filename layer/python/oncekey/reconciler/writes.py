@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from oncekey.store.due_index import OpenRecords
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PutOff(Outside["int | None"]):
+class PutOff(Outside["int | None"], kw_only=True):
     """`OpenRecords.put_off`, once; a `StoreError` is thrown into the flow."""
 
     store: OpenRecords = field(compare=False, repr=False)

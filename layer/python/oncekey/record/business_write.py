@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
     from oncekey.errors import Final
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BusinessWrite:
+class BusinessWrite(Value, kw_only=True):
     """A put, an update, a delete, or a check that writes nothing.
 
     `parameters` are those of DynamoDB's action. They are made when the write is collected, so later

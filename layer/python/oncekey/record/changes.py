@@ -5,11 +5,11 @@ Each function changes the fields that it names and keeps all others.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from oncekey.record.record import Status
 from oncekey.record.transitions import Doubt, Ending, Retry
+from oncekey.value import replace
 
 if TYPE_CHECKING:
     from oncekey.record.record import Record

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.errors import ConditionFailed, TransactionInvalid
 from oncekey.record.stored_answer import Blob
+from oncekey.value import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from oncekey.record.transitions import Transition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commit:
+class Commit(Value, kw_only=True):
     """What one transaction applies. It is built once, and a retry sends it unchanged.
 
     `transition` is the fence: if its condition fails, nothing is applied. It is None if the commit
@@ -40,8 +39,7 @@ class Commit:
     counts: tuple[Count, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionsFailed:
+class ConditionsFailed(Value):
     """The record's condition held, and conditions of the author's writes or of counters did not.
 
     Nothing was applied.
@@ -51,8 +49,7 @@ class ConditionsFailed:
     counts: tuple[RefusedCount, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Inapplicable:
+class Inapplicable(Value):
     """DynamoDB refuses the transaction as invalid, on every attempt. Nothing was applied."""
 
     reason: str

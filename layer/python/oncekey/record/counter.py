@@ -6,8 +6,9 @@ compares the two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from oncekey.value import Value, field, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 _MOST_TAKEN_OFF = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counter:
+class Counter(Value, kw_only=True):
     """A stored counter.
 
     `buckets` maps a time (epoch seconds) to the number of keys in `count` that expire then. A
@@ -34,8 +34,7 @@ class Counter:
         return min((at_s for at_s in self.buckets if at_s > now_s), default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
+class Count(Value, kw_only=True):
     """One more key in the counter `name`, if its count is below `limit`.
 
     `runs_out_at_s` names the bucket that the key is counted in, if the counter has buckets.
@@ -57,8 +56,7 @@ class Count:
         return sum(keys for _, keys in self.taken_off)
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedCount:
+class RefusedCount(Value):
     """A count that its counter did not permit; `counter` is the stored one, or None."""
 
     count: Count

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 from binascii import b2a_base64
-from dataclasses import dataclass, field
+
+from oncekey.value import Value, field
 
 _VERSION = "v1#"
 # To copy it takes less than to make another one.
@@ -13,8 +14,7 @@ _EMPTY = hashlib.sha256()
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(Value, kw_only=True):
     """Whose key it is, and for what. `principal` is empty unless the operation is scoped by it."""
 
     tenant: str

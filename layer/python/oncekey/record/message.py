@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from oncekey.record.stored_answer import StoredRef
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
 _OVERHEAD_BYTES = 400
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(Value, kw_only=True):
     """A message that is sent after the operation has committed it.
 
     `id` is never reused; workers deduplicate by it. `payload` is JSON text. `payload_ref` says

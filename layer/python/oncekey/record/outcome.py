@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from oncekey.record.record import Record
@@ -31,23 +32,20 @@ class Reason(StrEnum):
     SUPERSEDED = "superseded"
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Value):
     """We hold the lease of `record`, and the handler may run."""
 
     record: Record
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(Value):
     """The operation is completed. `stored` is the text of its answer, after it has been fetched."""
 
     record: Record
     stored: str = field(default="", repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Value, kw_only=True):
     """The request gets no answer from a handler.
 
     `retry_after_ms` is None if sending the same request again is pointless. `is_outage`: the store
@@ -64,8 +62,7 @@ class Refusal:
     needs_deployment: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class Ran(Value, kw_only=True):
     """The handler ran, and `value` is its answer.
 
     `expires_at_s` is None if the answer is not on record. `is_done`: the record says that the work
@@ -78,15 +75,13 @@ class Ran:
     is_done: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Value):
     """The handler ran and raised `error`, which its caller gets."""
 
     error: BaseException = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Unrecorded:
+class Unrecorded(Value):
     """The handler ran without a record, and this is what it returned."""
 
     value: Any = field(repr=False)

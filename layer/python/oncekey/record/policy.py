@@ -6,9 +6,10 @@ and none of them needs to know the handler's options.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from oncekey.value import Value
 
 if TYPE_CHECKING:
     from oncekey.record.record import Record
@@ -28,8 +29,7 @@ class Encoding(StrEnum):
     RESULT = "result"  # the result of a function, by `oncekey.encoding.results`
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Value, kw_only=True):
     """How the answers of one operation are stored.
 
     Args:

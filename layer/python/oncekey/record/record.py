@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from oncekey.record.steps import NO_STEPS, Steps
+from oncekey.value import Value
 
 if TYPE_CHECKING:
     from oncekey.record.policy import Policy
@@ -37,8 +37,7 @@ SETTLED = frozenset({Status.COMPLETED, Status.FAILED_RETRYABLE})
 LOOKED_AT = frozenset({Status.UNKNOWN, Status.FAILED_RETRYABLE, Status.PENDING})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
+class Due(Value, kw_only=True):
     """When and under which index partition somebody must look at a record.
 
     `shard` is empty where the index is switched off: the record is in no partition.
@@ -48,8 +47,7 @@ class Due:
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Value, kw_only=True):
     """One record.
 
     Times are epoch milliseconds, except `expires_at_s`, which DynamoDB's TTL reads in seconds.

@@ -5,7 +5,6 @@ A store's conditions and updates express the same rules; a contract test compare
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from oncekey.record.changes import begun, ended, waiting
@@ -35,6 +34,7 @@ from oncekey.record.transitions import (
     Transition,
     seen,
 )
+from oncekey.value import replace
 
 if TYPE_CHECKING:
     from oncekey.record.steps import Steps

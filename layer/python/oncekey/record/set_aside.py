@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass
+
+from oncekey.value import Value
 
 TOPIC = "oncekey.set-aside"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetAside:
+class SetAside(Value, kw_only=True):
     """A message that stays in the outbox, unsent, until a person deals with it.
 
     `reason` says why the queue or the relay refused it.

@@ -6,15 +6,15 @@ finished is in doubt. Steps run one after the other, so at most one is in doubt.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from oncekey.value import Value, field, replace
 
 if TYPE_CHECKING:
     from oncekey.record.stored_answer import StoredAnswer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartedStep:
+class StartedStep(Value, kw_only=True):
     """A step that is running, or was running when its owner died: it is in doubt.
 
     `position` is its place in the order of the run, from 0. `mark` is a number that differs between
@@ -27,8 +27,7 @@ class StartedStep:
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedStep:
+class FinishedStep(Value, kw_only=True):
     """A step that is done, or the recovery point of a commit, which has no `result`.
 
     `is_final`: the step ended the operation with `Final`, and its result is that answer.
@@ -46,8 +45,7 @@ class FinishedStep:
         return self.result is None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
+class Steps(Value, kw_only=True):
     """The steps of one record, the finished ones in the order of the run."""
 
     started: StartedStep | None = None

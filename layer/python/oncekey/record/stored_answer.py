@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from oncekey.record.policy import IETF_NAME
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from oncekey.record.policy import Policy
@@ -47,8 +47,7 @@ class Place(StrEnum):
     OBJECT = "object"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredRef:
+class StoredRef(Value, kw_only=True):
     """The place of an answer that is stored outside its record; `digest` detects damage."""
 
     place: Place
@@ -56,8 +55,7 @@ class StoredRef:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class NotKept:
+class NotKept(Value):
     """The work was done, but its answer could not be stored; `reason` says why."""
 
     reason: str
@@ -67,8 +65,7 @@ class NotKept:
 StoredAnswer = str | bytes | StoredRef | NotKept
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blob:
+class Blob(Value, kw_only=True):
     """Bytes to be stored outside a record. `expires_at_s` is 0 if they do not expire."""
 
     at: StoredRef

@@ -32,8 +32,9 @@ Each is one conditional write in a store. A plain read never guards a write.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from oncekey.record.policy import Policy
@@ -42,16 +43,14 @@ if TYPE_CHECKING:
     from oncekey.record.stored_answer import StoredAnswer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(Value, kw_only=True):
     """The version of a record that a decision was made from."""
 
     owner: str
     rev: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
+class Lease(Value, kw_only=True):
     """A new attempt's right to run.
 
     `policy` says how this attempt's answer is stored; None keeps the policy on record.
@@ -64,8 +63,7 @@ class Lease:
     policy: Policy | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(Value, kw_only=True):
     """A stored answer."""
 
     response: StoredAnswer = field(repr=False)
@@ -74,8 +72,7 @@ class Ending:
     response_version: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class Retry(Value, kw_only=True):
     """The operation may run again.
 
     A record with finished steps is half done: it never expires, and somebody must look at it when
@@ -87,8 +84,7 @@ class Retry:
     due: Due | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
+class Doubt(Value, kw_only=True):
     """The outcome is unknown; somebody must look at the record when it is `due`.
 
     `escalated_at_ms` is set if no resolver can help, so that a person must settle it.
@@ -99,8 +95,7 @@ class Doubt:
     escalated_at_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reserve:
+class Reserve(Value, kw_only=True):
     """Absent, or settled and expired → IN_PROGRESS, PENDING or COMPLETED, as `record`."""
 
     record: Record
@@ -112,8 +107,7 @@ class Reserve:
         return self.record.pk
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resume:
+class Resume(Value, kw_only=True):
     """FAILED_RETRYABLE → IN_PROGRESS, with a new owner and the next attempt."""
 
     pk: str
@@ -121,8 +115,7 @@ class Resume:
     lease: Lease
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TakeOver:
+class TakeOver(Value, kw_only=True):
     """IN_PROGRESS with its lease over → IN_PROGRESS, with a new owner and the next attempt.
 
     Repeatable effects, or recorded ones with no step in doubt.
@@ -134,8 +127,7 @@ class TakeOver:
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireLease:
+class ExpireLease(Value, kw_only=True):
     """IN_PROGRESS with its lease over → UNKNOWN, or FAILED_RETRYABLE where a new run is harmless.
 
     The owner stays.
@@ -147,8 +139,7 @@ class ExpireLease:
     to: Doubt | Retry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Complete:
+class Complete(Value, kw_only=True):
     """IN_PROGRESS or UNKNOWN → COMPLETED, by its own owner."""
 
     pk: str
@@ -156,8 +147,7 @@ class Complete:
     ending: Ending
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class Release(Value, kw_only=True):
     """IN_PROGRESS → FAILED_RETRYABLE, by its own owner.
 
     Proven not executed, or harmless to repeat.
@@ -168,8 +158,7 @@ class Release:
     retry: Retry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkUnknown:
+class MarkUnknown(Value, kw_only=True):
     """IN_PROGRESS → UNKNOWN, by its own owner. The lease stays."""
 
     pk: str
@@ -177,8 +166,7 @@ class MarkUnknown:
     doubt: Doubt
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settle:
+class Settle(Value, kw_only=True):
     """UNKNOWN → COMPLETED or FAILED_RETRYABLE, by a resolver, webhook or operator.
 
     Not for recorded effects: there a run completes the operation and makes its writes. It writes a
@@ -191,8 +179,7 @@ class Settle:
     to: Ending | Retry
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettleStep:
+class SettleStep(Value, kw_only=True):
     """UNKNOWN → FAILED_RETRYABLE, by a resolver, webhook or operator; recorded effects.
 
     The step in doubt is either `finished`, or `cleared` by its name as never executed. Both are
@@ -207,8 +194,7 @@ class SettleStep:
     cleared: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LateEffect:
+class LateEffect(Value, kw_only=True):
     """FAILED_RETRYABLE → COMPLETED, by a webhook or operator who reports a late effect."""
 
     pk: str
@@ -217,8 +203,7 @@ class LateEffect:
     ending: Ending
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(Value, kw_only=True):
     """A new attempt that waits for a worker, which has until `due` to begin it.
 
     `policy` says how its answer is stored; None keeps the policy on record.
@@ -232,8 +217,7 @@ class Waiting:
     policy: Policy | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Enqueue:
+class Enqueue(Value, kw_only=True):
     """FAILED_RETRYABLE → PENDING, with a new owner and the next attempt.
 
     The message that tells a worker is written in the same transaction.
@@ -244,8 +228,7 @@ class Enqueue:
     waiting: Waiting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begin:
+class Begin(Value, kw_only=True):
     """PENDING → IN_PROGRESS, with the worker as its new owner; the attempt's number stays.
 
     If the work is half done, only a handler of recorded effects may begin it.
@@ -256,8 +239,7 @@ class Begin:
     lease: Lease
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeOut:
+class TimeOut(Value, kw_only=True):
     """PENDING → COMPLETED: no worker has ever begun the job, and its deadline has passed."""
 
     pk: str
@@ -265,8 +247,7 @@ class TimeOut:
     ending: Ending
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettlePending:
+class SettlePending(Value, kw_only=True):
     """PENDING → COMPLETED, by a webhook or operator: the work is done, and no worker may do it.
 
     An earlier attempt had a late effect, or somebody did the work by hand. With recorded effects,
@@ -283,8 +264,7 @@ class SettlePending:
 PendingTransition = Enqueue | Begin | TimeOut | SettlePending
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartStep:
+class StartStep(Value, kw_only=True):
     """The step is about to run and is in doubt from now on.
 
     Condition: no step is started, and this one is not finished.
@@ -295,8 +275,7 @@ class StartStep:
     step: StartedStep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishStep:
+class FinishStep(Value, kw_only=True):
     """The step is done, or a commit has reached its recovery point.
 
     Condition: the step is not finished yet, and the mark on record is the one of its start: the
@@ -309,8 +288,7 @@ class FinishStep:
     mark: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClearStep:
+class ClearStep(Value, kw_only=True):
     """The step is proven not to have been executed.
 
     Condition: the mark on record is the one of its start.
@@ -324,8 +302,7 @@ class ClearStep:
 StepTransition = StartStep | FinishStep | ClearStep
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reschedule:
+class Reschedule(Value, kw_only=True):
     """Somebody looks at the record now, and next when it is `due`.
 
     It is written before a resolver is called. So only one of two reconcilers calls it, and a

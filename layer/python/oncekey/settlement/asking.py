@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from oncekey.errors import NotExecuted
 from oncekey.flow.commands import Outside
 from oncekey.settlement.resolvers import StillUnknown, is_finding
 from oncekey.telemetry import requests as telemetry
+from oncekey.value import field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 _AGAIN = StillUnknown(timedelta(0))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskResolver(Outside["Finding"]):
+class AskResolver(Outside["Finding"], kw_only=True):
     """Ask a resolver, as `ask` does. Answers its finding, and never throws."""
 
     question: Question

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey.encoding.results import encode
@@ -24,6 +24,7 @@ from oncekey.record.transitions import (
     seen,
 )
 from oncekey.settlement.resolvers import Completed
+from oncekey.value import replace
 
 if TYPE_CHECKING:
     from oncekey.record.policy import Policy

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oncekey.settings import DUE_SHARDS
 from oncekey.store.store import Store
+from oncekey.value import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 MOST_ON_PAGE = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DuePage:
+class DuePage(Value, kw_only=True):
     """Keys of records that are due, in order of their due time.
 
     `after` asks for the next page; None on the last page. `read` is the number of index entries

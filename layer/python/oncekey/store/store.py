@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from oncekey.value import Value
 
 if TYPE_CHECKING:
     from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
@@ -13,13 +14,11 @@ if TYPE_CHECKING:
     from oncekey.record.transitions import Transition
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Value):
     """The transition was applied and is durable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Value):
     """The transition was not permitted and nothing was written.
 
     `record` is the stored record (None: there is none).

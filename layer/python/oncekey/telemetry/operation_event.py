@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.telemetry import requests as telemetry
+from oncekey.value import Value
 
 if TYPE_CHECKING:
     from oncekey.record.record import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationEvent:
+class OperationEvent(Value, kw_only=True):
     """The event that `on_event=` gets before the caller is answered.
 
     Attributes:

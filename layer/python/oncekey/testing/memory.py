@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter as Counts
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import RefusedWrite
@@ -13,6 +12,7 @@ from oncekey.record.counter import RefusedCount, admits, counted
 from oncekey.record.rules import applied, permitted
 from oncekey.store.due_index import MOST_ON_PAGE, DuePage
 from oncekey.store.store import Refused, Written
+from oncekey.value import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from oncekey.declared import second_operation
 from oncekey.effects.handlers import is_coroutine_function
 from oncekey.errors import ConfigurationError
 from oncekey.misuse import explained, function_faults
+from oncekey.value import Value, field
 from oncekey.webhooks.operation import WebhookOperation
 from oncekey.webhooks.signatures import secrets_faults
 
@@ -36,8 +36,7 @@ _RETENTION = timedelta(days=31)
 @explained(
     "@webhook(operation='POST /webhooks/stripe', scheme=StripeSignature(), tenant=single_tenant())"
 )
-@dataclass(frozen=True, kw_only=True)
-class webhook:  # noqa: N801 -- written as a decorator
+class webhook(Value, kw_only=True):  # noqa: N801 -- written as a decorator
     """Accept every event of a provider once, however often it is sent.
 
     The decorated function is a Lambda handler of HTTP events. Your function gets a `Delivery`. It

@@ -1,0 +1,183 @@
+"""Immutable values with named fields, for classes that every cold start needs.
+
+They are used like frozen dataclasses, and type checkers take them for such. The difference is the
+cost of the class: `dataclasses` compiles several methods for each one, which is most of the time
+that it takes to import the library. Here all classes share the methods of `Value`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MISSING: Any = object()
+V = TypeVar("V", bound="Value")
+
+
+class Field:
+    """One field of a class. `is_compared` also says whether it counts for the hash."""
+
+    __slots__ = ("default", "factory", "is_compared", "is_given", "is_keyword", "is_shown", "name")
+
+    def __init__(
+        self,
+        default: Any,
+        factory: Callable[[], Any] | None,
+        *,
+        is_given: bool,
+        is_shown: bool,
+        is_compared: bool,
+    ) -> None:
+        self.name = ""
+        self.default = default
+        self.factory = factory
+        self.is_given = is_given
+        self.is_shown = is_shown
+        self.is_compared = is_compared
+        self.is_keyword = False
+
+
+def field(
+    *,
+    default: Any = MISSING,
+    default_factory: Callable[[], Any] | None = None,
+    init: bool = True,
+    repr: bool = True,  # noqa: A002 -- the names are those of `dataclasses.field`
+    compare: bool = True,
+) -> Any:
+    """What is special about a field. The arguments mean the same as for `dataclasses.field`."""
+    return Field(default, default_factory, is_given=init, is_shown=repr, is_compared=compare)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Value:
+    """The base class of values. With `kw_only=True`, a class takes all its fields by name.
+
+    Values of one class are equal if their compared fields are, and then have one hash.
+    `__post_init__` is called at the end of the initialisation, if a class has it.
+    """
+
+    fields_: ClassVar[dict[str, Field]] = {}
+    _defaults: ClassVar[dict[str, Any]] = {}
+    _factories: ClassVar[dict[str, Callable[[], Any]]] = {}
+    # The fields that a caller gives, or that have a default.
+    _given: ClassVar[dict[str, None]] = {}
+    # The fields that a class fills itself.
+    _closed: ClassVar[tuple[str, ...]] = ()
+    _by_place: ClassVar[tuple[str, ...]] = ()
+    _compared: ClassVar[tuple[str, ...]] = ()
+    _compares_all: ClassVar[bool] = True
+
+    def __init_subclass__(cls, *, kw_only: bool = False, **options: Any) -> None:
+        """Collect the fields of a new class: those of its base classes, then its own."""
+        super().__init_subclass__(**options)
+        known = dict(cls.fields_)
+        for name, kind in cls.__dict__.get("__annotations__", {}).items():  # noqa: RUF063 -- `inspect` costs a cold start more than this whole room
+            if str(kind).startswith("ClassVar"):
+                continue
+            stated = cls.__dict__.get(name, MISSING)
+            if not isinstance(stated, Field):
+                stated = Field(stated, None, is_given=True, is_shown=True, is_compared=True)
+            stated.name = name
+            stated.is_keyword = kw_only
+            known[name] = stated
+            if stated.default is not MISSING:
+                setattr(cls, name, stated.default)
+            elif name in cls.__dict__:
+                delattr(cls, name)
+        cls.fields_ = known
+        all_fields = known.values()
+        cls._defaults = {
+            each.name: each.default for each in all_fields if each.default is not MISSING
+        }
+        cls._factories = {
+            each.name: each.factory for each in all_fields if each.factory is not None
+        }
+        cls._given = {
+            each.name: None
+            for each in all_fields
+            if each.is_given or each.name in cls._defaults or each.factory is not None
+        }
+        cls._closed = tuple(each.name for each in all_fields if not each.is_given)
+        cls._by_place = tuple(
+            each.name for each in all_fields if each.is_given and not each.is_keyword
+        )
+        cls.__match_args__ = cls._by_place
+        cls._compared = tuple(each.name for each in all_fields if each.is_compared)
+        cls._compares_all = len(cls._compared) == len(known)
+
+    def __init__(self, *by_place: Any, **given: Any) -> None:
+        cls = type(self)
+        if by_place:
+            self._place(by_place, given)
+        for name in cls._closed:
+            if name in given:
+                raise TypeError(f"{cls.__name__} fills {name!r} itself")
+        values = {**cls._defaults, **given} if cls._defaults else given
+        for name, make in cls._factories.items():
+            if name not in values:
+                values[name] = make()
+        if values.keys() != cls._given.keys():
+            raise TypeError(self._wrongly_given(values))
+        object.__setattr__(self, "__dict__", values)
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        """Nothing; classes compute their other fields here."""
+
+    def _place(self, by_place: tuple[Any, ...], given: dict[str, Any]) -> None:
+        names = self._by_place
+        if len(by_place) > len(names):
+            raise TypeError(f"{type(self).__name__} takes at most {len(names)} values by place")
+        for name, value in zip(names, by_place, strict=False):
+            if name in given:
+                raise TypeError(f"{type(self).__name__} got two values of {name!r}")
+            given[name] = value
+
+    def _wrongly_given(self, values: dict[str, Any]) -> str:
+        known = self._given
+        missing = ", ".join(repr(name) for name in known if name not in values)
+        unknown = ", ".join(repr(name) for name in values if name not in known)
+        faults = [f"needs {missing}"] if missing else []
+        faults += [f"has no {unknown}"] if unknown else []
+        return f"{type(self).__name__} {' and '.join(faults)}"
+
+    def __setattr__(self, name: str, _value: object) -> None:
+        raise AttributeError(f"a {type(self).__name__} cannot be changed: {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a {type(self).__name__} cannot be changed: {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other):
+            return NotImplemented
+        if self._compares_all:
+            return self.__dict__ == other.__dict__
+        return all(getattr(self, name) == getattr(other, name) for name in self._compared)
+
+    def __hash__(self) -> int:
+        return hash(tuple([getattr(self, name) for name in self._compared]))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(
+            f"{each.name}={getattr(self, each.name)!r}"
+            for each in self.fields_.values()
+            if each.is_shown
+        )
+        return f"{type(self).__qualname__}({shown})"
+
+    def __replace__(self, **changes: Any) -> Self:
+        values = {**self.__dict__, **changes}
+        for name in self._closed:
+            if name not in changes:
+                del values[name]
+        return type(self)(**values)
+
+
+def replace(value: V, **changes: Any) -> V:
+    """A copy of `value` with these fields changed."""
+    return value.__replace__(**changes)
