@@ -86,7 +86,7 @@ def fields_of(kind: Any) -> dict[str, str]:
         return {each.name: str(each.type) for each in fields(kind)}
     written: dict[str, str] = {}
     for each in reversed(kind.__mro__):
-        written |= each.__dict__.get("__annotations__", {})
+        written |= each.__dict__.get("__annotations__", {})  # noqa: RUF063 -- of this class alone
     return {name: str(written[name]) for name in kind.fields_}
 
 

@@ -17,9 +17,12 @@ V = TypeVar("V", bound="Value")
 
 
 class Field:
-    """One field of a class. `is_compared` also says whether it counts for the hash."""
+    """One field of a class."""
 
-    __slots__ = ("default", "factory", "is_compared", "is_given", "is_keyword", "is_shown", "name")
+    __slots__ = (
+        *("default", "factory", "is_compared", "is_given", "is_hashed", "is_keyword"),
+        *("is_shown", "name"),
+    )
 
     def __init__(
         self,
@@ -29,6 +32,7 @@ class Field:
         is_given: bool,
         is_shown: bool,
         is_compared: bool,
+        is_hashed: bool,
     ) -> None:
         self.name = ""
         self.default = default
@@ -36,6 +40,7 @@ class Field:
         self.is_given = is_given
         self.is_shown = is_shown
         self.is_compared = is_compared
+        self.is_hashed = is_hashed
         self.is_keyword = False
 
 
@@ -46,9 +51,17 @@ def field(
     init: bool = True,
     repr: bool = True,  # noqa: A002 -- the names are those of `dataclasses.field`
     compare: bool = True,
+    hash: bool | None = None,  # noqa: A002 -- as above
 ) -> Any:
     """What is special about a field. The arguments mean the same as for `dataclasses.field`."""
-    return Field(default, default_factory, is_given=init, is_shown=repr, is_compared=compare)
+    return Field(
+        default,
+        default_factory,
+        is_given=init,
+        is_shown=repr,
+        is_compared=compare,
+        is_hashed=compare if hash is None else hash,
+    )
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -68,6 +81,7 @@ class Value:
     _closed: ClassVar[tuple[str, ...]] = ()
     _by_place: ClassVar[tuple[str, ...]] = ()
     _compared: ClassVar[tuple[str, ...]] = ()
+    _hashed: ClassVar[tuple[str, ...]] = ()
     _compares_all: ClassVar[bool] = True
 
     def __init_subclass__(cls, *, kw_only: bool = False, **options: Any) -> None:
@@ -79,7 +93,7 @@ class Value:
                 continue
             stated = cls.__dict__.get(name, MISSING)
             if not isinstance(stated, Field):
-                stated = Field(stated, None, is_given=True, is_shown=True, is_compared=True)
+                stated = field(default=stated)
             stated.name = name
             stated.is_keyword = kw_only
             known[name] = stated
@@ -106,6 +120,7 @@ class Value:
         )
         cls.__match_args__ = cls._by_place
         cls._compared = tuple(each.name for each in all_fields if each.is_compared)
+        cls._hashed = tuple(each.name for each in all_fields if each.is_hashed)
         cls._compares_all = len(cls._compared) == len(known)
 
     def __init__(self, *by_place: Any, **given: Any) -> None:
@@ -160,7 +175,7 @@ class Value:
         return all(getattr(self, name) == getattr(other, name) for name in self._compared)
 
     def __hash__(self) -> int:
-        return hash(tuple([getattr(self, name) for name in self._compared]))
+        return hash(tuple([getattr(self, name) for name in self._hashed]))
 
     def __repr__(self) -> str:
         shown = ", ".join(

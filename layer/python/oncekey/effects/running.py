@@ -25,13 +25,18 @@ class RunningAttempt:
     """One attempt. Within `with`, its handler is running, and knows it as the current one.
 
     `deadline_ms` is when its invocation ends: what the handler calls has no more time.
+    `is_handed_out` is true from when the handler may have begun.
     """
 
-    __slots__ = ("__weakref__", "_heard", "_token", "deadline_ms", "operation", "thread")
+    __slots__ = (
+        *("__weakref__", "_heard", "_token", "deadline_ms", "is_handed_out", "operation"),
+        "thread",
+    )
 
     def __init__(self, operation: Operation, deadline_ms: int) -> None:
         self.operation = operation
         self.deadline_ms = deadline_ms
+        self.is_handed_out = False
         self.thread = 0
         self._token: Token[tuple[RunningAttempt, ...]] | None = None
         # By identity. A deleted exception cannot be raised again, so its entry may go.
@@ -110,6 +115,7 @@ def is_spent(error: BaseException) -> bool:
 
 async def handled(invoke: Invoke) -> Result:
     """How the handler ended. Its operation object can then be used no longer."""
+    invoke.running.is_handed_out = True
     try:
         result = await invoke
     except GeneratorExit:

@@ -67,17 +67,17 @@ async def attempt(
     if request.forgets_too_early(now_ms):
         retention_s = request.options.settings.retention_s
         telemetry.retention_too_short(request.identity.operation, retention_s)
-    owner, is_handed_out = clock.new_owner(), False
+    owner = clock.new_owner()
+    invoke: Invoke | None = None
     try:
         outcome = await _begun(request, owner, clock, reserving)
         if isinstance(outcome, Recorder):
             invoke = _invocation(outcome, returned, raised)
-            is_handed_out = True
             outcome = await _carried_out(outcome, invoke)
     except GeneratorExit:
         raise
     except BaseException as interruption:
-        if not is_handed_out:
+        if invoke is None or not invoke.running.is_handed_out:
             # An exit, a cancellation or a signal's exception: nothing ran, and that is known here.
             await _withdrawn(request, owner, interruption, clock)
         raise

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 from oncekey.errors import ConfigurationError
 from oncekey.misuse import explained
+from oncekey.value import Value
 
 _MINUTE = timedelta(minutes=1)
 _LONGEST_WINDOW = timedelta(days=1)
@@ -16,8 +16,7 @@ _MOST_SHARDS = 64
 
 
 @explained("Quota(new_keys=100)")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class Quota(Value, kw_only=True):
     """The limits of one tenant; at least one is given. A request beyond a limit gets a 429.
 
     `new_keys` and `active_keys` never refuse an existing key: its repeats are replayed, refused and

@@ -12,6 +12,7 @@ from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.misuse import explained, function_faults
 from oncekey.record.record import Effects
 from oncekey.record.references import reference_to
+from oncekey.value import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,8 +102,7 @@ _resolvers: dict[tuple[str, str], Callable[[Question], Finding]] = {}
 
 
 @explained("@resolver('POST /payments')")
-@dataclass(frozen=True, slots=True)
-class resolver:  # noqa: N801 -- written as a decorator
+class resolver(Value):  # noqa: N801 -- written as a decorator
     """Declare the function that finds out what became of something in doubt.
 
     `@resolver("POST /x", "charge")` is asked about a step of recorded effects,
