@@ -28,8 +28,8 @@ from oncekey.store.store import Written
 from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import TABLE, LossyTransport, Recorder, deny, items, store_on
 from tests.support.records import NOW_MS, NOW_S, record
-from tests.support.transition_rows import LEASE, PK, WAITING
 from tests.support.replacing import replace
+from tests.support.transition_rows import LEASE, PK, WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from oncekey.record.record import Record, Status
 from oncekey.record.transitions import Begin, Enqueue, Reserve, SettlePending, TimeOut
 from tests.support.records import NOW_MS
@@ -33,7 +31,7 @@ PENDING_ROWS = [
         from_status=COMPLETED | FAILED,
         from_absent=True,
         expired=True,
-        changes=changing(*(field.name for field in fields(Record))),
+        changes=changing(*Record.fields_),
     ),
     Row(
         name="FAILED_RETRYABLE -> PENDING by a request",

@@ -5,7 +5,6 @@ It is written apart from the code that it judges: tests compare every store and 
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from oncekey.record.record import Record, Status
@@ -83,7 +82,7 @@ TABLE = [
         from_status=COMPLETED | FAILED,
         from_absent=True,
         expired=True,
-        changes=changing(*(field.name for field in fields(Record))),
+        changes=changing(*Record.fields_),
     ),
     Row(
         name="FAILED_RETRYABLE -> IN_PROGRESS by resume",

@@ -192,7 +192,7 @@ class DirectClient:
         """Whether the clock was wrong by minutes, and is corrected for signatures from now on."""
         if _code(answer, parsed) not in _OF_THE_CLOCK:
             return False
-        from email.utils import parsedate_to_datetime  # noqa: PLC0415 -- rarely needed
+        from email.utils import parsedate_to_datetime
 
         try:
             there = parsedate_to_datetime(answer.header(b"date").decode("latin-1"))
@@ -279,7 +279,7 @@ def _forget_after_restore(environment: Mapping[str, str], forget: Callable[[], N
     if environment.get("AWS_LAMBDA_INITIALIZATION_TYPE") != "snap-start":
         return
     try:
-        import snapshot_restore_py  # type: ignore[import-untyped]  # noqa: PLC0415 -- it comes with Lambda's runtime
+        import snapshot_restore_py  # type: ignore[import-untyped]
     except ImportError:
         return
     snapshot_restore_py.register_after_restore(forget)

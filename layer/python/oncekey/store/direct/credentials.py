@@ -211,7 +211,7 @@ class FromBotocore:
 
     @staticmethod
     def _load() -> Any:
-        from botocore.session import Session  # noqa: PLC0415 -- the other sources need nothing of it
+        from botocore.session import Session
 
         chain = Session().get_credentials()
         if chain is None:

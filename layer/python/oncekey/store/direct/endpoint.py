@@ -174,7 +174,7 @@ def tls_for(ca: str) -> ssl.SSLContext:
     TLS 1.2 and later are used, as by botocore. A certificate file of 150 authorities takes some
     milliseconds to read, so make one context and keep it.
     """
-    import ssl  # noqa: PLC0415 -- it takes milliseconds, and an endpoint without TLS needs none of it
+    import ssl
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -38,8 +38,8 @@ def own_client(call_timeout_ms: int, transport: str | None = None) -> DynamoDBCl
     """
     if (transport or settings.transport(os.environ)) == "direct":
         # Imported here, because most of it is not needed with boto3.
-        from oncekey.store.direct.client import DirectClient  # noqa: PLC0415
-        from oncekey.store.direct.endpoint import LeftToBoto3  # noqa: PLC0415
+        from oncekey.store.direct.client import DirectClient
+        from oncekey.store.direct.endpoint import LeftToBoto3
 
         try:
             # It has those methods of boto3's client that the store calls.
