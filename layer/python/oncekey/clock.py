@@ -59,7 +59,7 @@ class SystemClock:
 
     def random_fraction(self) -> float:
         """See `Clock.random_fraction`."""
-        import random  # noqa: PLC0415 -- retries alone need it
+        import random
 
         return random.random()  # noqa: S311 -- jitter needs no secrecy
 
