@@ -74,7 +74,7 @@ def function_faults(function: object) -> list[str]:
 
 def nearest(name: str, known: list[str]) -> str:
     """` (did you mean ...?)`, with the known name that is most like `name`; empty if none is."""
-    from difflib import get_close_matches  # noqa: PLC0415 -- mistakes alone need it
+    from difflib import get_close_matches
 
     likely = get_close_matches(name.lower(), {each.lower(): each for each in known}, n=1)
     found = [each for each in known if likely and each.lower() == likely[0]]

@@ -167,7 +167,7 @@ def why_nobody(source: CallerSource, context: Mapping[str, Any]) -> str:
         return f"the names in the authorizer's context are {shown}{more}"
     if sought in names:
         return f"{sought!r} is there and names nobody: it is no text, or says null and the like"
-    from oncekey.misuse import nearest  # noqa: PLC0415 -- mistakes alone need it
+    from oncekey.misuse import nearest
 
     likely = nearest(sought, names)
     return f"there is no {sought!r} in the authorizer's context{likely}; there are {shown}{more}"
