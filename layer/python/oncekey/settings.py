@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -208,6 +207,8 @@ def misspelt_variables(environment: Mapping[str, str]) -> list[str]:
     for name in environment:
         if name in VARIABLES or not _squeezed(name).startswith(_PREFIX):
             continue
+        from difflib import get_close_matches
+
         found = get_close_matches(_core(name), meant, n=1, cutoff=_LEAST_ALIKE)
         if found:
             faults.append(f"{name} is no variable of oncekey: did you mean {meant[found[0]]}?")

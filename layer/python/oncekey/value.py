@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, KeysView
 
 MISSING: Any = object()
+_set = object.__setattr__
 V = TypeVar("V", bound="Value")
 
 
@@ -76,13 +77,15 @@ class Value:
     _defaults: ClassVar[dict[str, Any]] = {}
     _factories: ClassVar[dict[str, Callable[[], Any]]] = {}
     # The fields that a caller gives, or that have a default.
-    _given: ClassVar[dict[str, None]] = {}
+    _names: ClassVar[KeysView[str]] = {}.keys()
     # The fields that a class fills itself.
     _closed: ClassVar[tuple[str, ...]] = ()
     _by_place: ClassVar[tuple[str, ...]] = ()
     _compared: ClassVar[tuple[str, ...]] = ()
     _hashed: ClassVar[tuple[str, ...]] = ()
     _compares_all: ClassVar[bool] = True
+    # Whether all fields are given by the caller, or have a plain default.
+    _is_simple: ClassVar[bool] = True
 
     def __init_subclass__(cls, *, kw_only: bool = False, **options: Any) -> None:
         """Collect the fields of a new class: those of its base classes, then its own."""
@@ -109,11 +112,11 @@ class Value:
         cls._factories = {
             each.name: each.factory for each in all_fields if each.factory is not None
         }
-        cls._given = {
+        cls._names = {
             each.name: None
             for each in all_fields
             if each.is_given or each.name in cls._defaults or each.factory is not None
-        }
+        }.keys()
         cls._closed = tuple(each.name for each in all_fields if not each.is_given)
         cls._by_place = tuple(
             each.name for each in all_fields if each.is_given and not each.is_keyword
@@ -121,22 +124,30 @@ class Value:
         cls.__match_args__ = cls._by_place
         cls._compared = tuple(each.name for each in all_fields if each.is_compared)
         cls._hashed = tuple(each.name for each in all_fields if each.is_hashed)
+        cls._is_simple = not (
+            cls._closed or cls._factories or cls.__post_init__ is not Value.__post_init__
+        )
         cls._compares_all = len(cls._compared) == len(known)
 
     def __init__(self, *by_place: Any, **given: Any) -> None:
         cls = type(self)
         if by_place:
             self._place(by_place, given)
+        values = {**cls._defaults, **given} if cls._defaults else given
+        if cls._is_simple:
+            if values.keys() != cls._names:
+                raise TypeError(self._wrongly_given(values))
+            _set(self, "__dict__", values)
+            return
         for name in cls._closed:
             if name in given:
                 raise TypeError(f"{cls.__name__} fills {name!r} itself")
-        values = {**cls._defaults, **given} if cls._defaults else given
         for name, make in cls._factories.items():
             if name not in values:
                 values[name] = make()
-        if values.keys() != cls._given.keys():
+        if values.keys() != cls._names:
             raise TypeError(self._wrongly_given(values))
-        object.__setattr__(self, "__dict__", values)
+        _set(self, "__dict__", values)
         self.__post_init__()
 
     def __post_init__(self) -> None:
@@ -152,7 +163,7 @@ class Value:
             given[name] = value
 
     def _wrongly_given(self, values: dict[str, Any]) -> str:
-        known = self._given
+        known = self._names
         missing = ", ".join(repr(name) for name in known if name not in values)
         unknown = ", ".join(repr(name) for name in values if name not in known)
         faults = [f"needs {missing}"] if missing else []

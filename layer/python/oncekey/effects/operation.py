@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, TypeVar
 
 from oncekey.errors import ConfigurationError
@@ -158,4 +157,6 @@ class Operation(Value, kw_only=True):
 
 def downstream_key(operation_id: str, name: str) -> str:
     """The key that an operation sends to a provider with the call `name`, in every attempt."""
+    import uuid
+
     return str(uuid.uuid5(uuid.UUID(operation_id), name))

@@ -49,6 +49,8 @@ class HttpOperation:
         self.store = store
         self.clock = clock
         self._settings = OncePerEnvironment(lambda: defaults.settings(policy.given_settings))
+        # Raises ConfigurationError where neither a store is given nor a table is named.
+        self.find_store = OncePerEnvironment(self._found_store)
         self._deployed = OncePerEnvironment(self._made)
 
     def __repr__(self) -> str:
@@ -111,12 +113,7 @@ class HttpOperation:
             raise RequestRefused("request-invalid", detail)
         return await self._attempt(keyed, request, partial(begin, message))
 
-    def find_store(self) -> Store:
-        """The store that was given, or else the one that the environment names.
-
-        Raises:
-            ConfigurationError: it names no table.
-        """
+    def _found_store(self) -> Store:
         return self.store or defaults.store(self._settings().store_timeout_ms)
 
     def _made(self) -> Deployed:
