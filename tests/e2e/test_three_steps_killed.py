@@ -35,10 +35,10 @@ CALLS = {
 }
 
 
-@pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    """A store, a provider, and processes to be killed."""
-    with killed_process.world() as made:
+@pytest.fixture(scope="module", params=["sdk", pytest.param("direct", marks=pytest.mark.proof)])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """A store, a provider, and processes to be killed, which use either transport."""
+    with killed_process.world(request.param) as made:
         yield made
 
 

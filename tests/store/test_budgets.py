@@ -18,7 +18,7 @@ from botocore.config import Config
 
 from oncekey import DynamoDBStore, idempotent, single_tenant
 from oncekey.clock import SystemClock
-from oncekey.settings import STORE_TIMEOUT_MS
+from oncekey.settings import STORE_TIMEOUT_MS, TRANSPORTS
 from oncekey.store.dynamodb.client import own_client
 from oncekey.testing.memory import ManualClock
 from tests.support.events import load
@@ -104,8 +104,9 @@ def test_our_own_client_says_who_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.case(21)
 @pytest.mark.requirement("C9")
+@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_server_that_accepts_and_never_answers_costs_three_tries_and_no_run(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, transport: str
 ) -> None:
     """A stalled DynamoDB: three tries of one connection each, then 503; the handler never starts.
 
@@ -117,6 +118,7 @@ def test_a_server_that_accepts_and_never_answers_costs_three_tries_and_no_run(
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)
         monkeypatch.setenv("ONCEKEY_TABLE", "a-table")
         monkeypatch.setenv("ONCEKEY_STORE_TIMEOUT_MS", "150")
+        monkeypatch.setenv("ONCEKEY_TRANSPORT", transport)
 
         @idempotent(operation="POST /payments", tenant=single_tenant(), clock=clock)
         def handler(event: dict[str, object], _context: object) -> dict[str, object]:

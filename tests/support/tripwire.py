@@ -85,7 +85,7 @@ class Tripwire:
             self._answered(connection, answer)
             return answer
 
-        Connection.exchange = wrapped  # type: ignore[method-assign]  # for this process alone
+        Connection.exchange = wrapped  # type: ignore[method-assign, assignment]  # for this process alone
 
     @staticmethod
     def _wrap(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import logging
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import botocore
 import pytest
 from botocore.endpoint_provider import EndpointProvider
 from botocore.loaders import Loader
@@ -109,7 +106,7 @@ def test_a_configured_endpoint_is_used(name: str, url: str) -> None:
         ENVIRONMENT | {"AWS_ENDPOINT_URL": "http://general.example"} | {name: url}
     )
 
-    assert (endpoint.host_for(ACCOUNT), bool(endpoint.ca)) == (host, tls)
+    assert (endpoint.host_for(ACCOUNT), bool(endpoint.certificates)) == (host, tls)
     assert address_of(host, tls=tls) == address
 
 
@@ -192,31 +189,3 @@ def test_another_transport_is_refused() -> None:
         settings_from({"ONCEKEY_TRANSPORT": "quick"}, {})
     with pytest.raises(ConfigurationError, match="'quick': one of sdk, direct is needed"):
         DynamoDBStore("a-table", transport="quick")
-
-
-def test_the_certificates_are_those_of_botocore() -> None:
-    """Without a variable, certifi's certificates are trusted, as by botocore; else the named ones.
-
-    Red when the system's are used, or none.
-    """
-    import certifi
-
-    named = {"AWS_CA_BUNDLE": "one.pem", "REQUESTS_CA_BUNDLE": "two.pem"}
-
-    assert endpoint_in(ENVIRONMENT).ca == certifi.where()
-    assert endpoint_in(ENVIRONMENT | named).ca == "one.pem"
-    assert endpoint_in(ENVIRONMENT | {"REQUESTS_CA_BUNDLE": "two.pem"}).ca == "two.pem"
-
-
-def test_without_certifi_botocores_own_certificates_are_trusted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Lambda's runtime has botocore and no certifi."""
-    monkeypatch.setattr(
-        "oncekey.store.direct.endpoint.find_spec",
-        lambda name: None if name == "certifi" else importlib.util.find_spec(name),
-    )
-
-    ca = endpoint_in(ENVIRONMENT).ca
-    assert ca == str(Path(botocore.__file__).parent / "cacert.pem")
-    assert Path(ca).is_file()

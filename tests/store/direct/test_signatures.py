@@ -110,6 +110,15 @@ def test_credentials_cannot_add_a_header(field: int, text: str) -> None:
         Signer(Credentials(*fields), "eu-central-1", "a-host")
 
 
+def test_the_user_agent_cannot_add_a_header() -> None:
+    """What the environment says of the caller has no line breaks when it is sent."""
+    signer = Signer(
+        Credentials("key", "secret"), "eu-central-1", "a-host", "oncekey app/a\r\nX-Evil: 1"
+    )
+
+    assert headers_in(signer.head("T", b"", 0))["User-Agent"] == "oncekey app/a--X-Evil: 1"
+
+
 def test_credentials_do_not_show_themselves() -> None:
     """Neither the text of credentials nor that of their signer holds a secret."""
     credentials = Credentials("key", "secret", "token")

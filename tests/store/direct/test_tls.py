@@ -7,19 +7,18 @@ import ipaddress
 import json
 import socket
 import ssl
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import certifi
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from oncekey.store.direct.certificates import Certificates
 from tests.support.peers import OK, failure, peer, says
 from tests.support.wire import answer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +87,33 @@ def test_a_certificate_that_is_not_trusted_is_refused_before_anything_is_sent(
         found = failure(made.client())
 
     assert (found.reason, found.is_harmless, made.requests) == ("SSLError", True, [])
+
+
+def test_a_peer_of_another_authority_of_the_usual_bundle_is_served(
+    tls: ssl.SSLContext,
+    certificate: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """AWS's authorities do not vouch for the peer, and another one of the bundle does: the call
+    takes a second connection, the next ones none.
+
+    Red when such an endpoint cannot be reached.
+    """
+    usual = tmp_path / "cacert.pem"
+    usual.write_text(
+        Path(certifi.where()).read_text("utf-8") + certificate[0].read_text("utf-8"), "utf-8"
+    )
+    monkeypatch.setattr(
+        "oncekey.store.direct.endpoint.trusted",
+        lambda _environment: Certificates(str(usual), is_usual=True),
+    )
+    with peer(says(OK), tls=tls) as made:
+        client = made.client()
+        for _ in range(2):
+            client.get_item(TableName="t", Key={})
+
+    assert (made.accepted, len(made.requests)) == (2, 2)
 
 
 def test_a_certificate_of_another_name_is_refused(

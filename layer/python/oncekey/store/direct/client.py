@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from oncekey.clock import Clock, SystemClock, elapsed_s
+from oncekey.store.direct.certificates import Verification
 from oncekey.store.direct.connection import Connection, connect
 from oncekey.store.direct.credentials import source_in
-from oncekey.store.direct.endpoint import address_of, endpoint_in, tls_for
+from oncekey.store.direct.endpoint import address_of, endpoint_in
 from oncekey.store.direct.errors import (
     ChecksumError,
     RequestNotSent,
@@ -55,19 +56,27 @@ class DirectClient:
         call_timeout_ms: the longest that one call may take, with its name resolved, connected,
             secured, sent and received. A third of it is for the connection.
         clock: the time of signatures and of expiries.
+        user_agent: what CloudTrail shows of the caller.
 
     Raises:
         LeftToBoto3: the environment describes an endpoint that only boto3 finds.
     """
 
     def __init__(
-        self, environment: Mapping[str, str], call_timeout_ms: int, clock: Clock | None = None
+        self,
+        environment: Mapping[str, str],
+        call_timeout_ms: int,
+        clock: Clock | None = None,
+        *,
+        user_agent: str = "oncekey",
     ) -> None:
         self._environment = environment
         self._endpoint = endpoint_in(environment)
-        self._tls = tls_for(self._endpoint.ca) if self._endpoint.ca else None
+        certificates = self._endpoint.certificates
+        self._tls = Verification(certificates) if certificates else None
         self._timeout_s = call_timeout_ms / 1000
         self._now_ms = (clock or SystemClock()).now_ms
+        self._user_agent = user_agent
         self._skew_ms = 0
         self._idle: deque[Connection] = deque()
         self.forget()
@@ -184,7 +193,7 @@ class DirectClient:
         known, signer = self._signed
         if signer is None or known is not credentials:
             host = self._endpoint.host_for(credentials.account_id)
-            signer = Signer(credentials, self._endpoint.region, host)
+            signer = Signer(credentials, self._endpoint.region, host, self._user_agent)
             self._signed = (credentials, signer)
         return signer
 

@@ -28,6 +28,7 @@ from oncekey.store.direct.errors import (
 if TYPE_CHECKING:
     import ssl
 
+    from oncekey.store.direct.certificates import Verification
     from oncekey.store.direct.endpoint import Address
 
 # A transaction of 100 items of 400 KB could be refused with all of them, and takes 40 MB. What this
@@ -201,19 +202,32 @@ class _Incoming:
 
 
 def connect(
-    address: Address, host: str, tls: ssl.SSLContext | None, connect_s: float, deadline_s: float
+    address: Address, host: str, tls: Verification | None, connect_s: float, deadline_s: float
 ) -> Connection:
     """A new connection: its name resolved and connected within `connect_s`, TLS by `deadline_s`.
 
     Raises:
         TransportError: there is none; nothing was sent.
     """
+    context = tls.context if tls else None
+    try:
+        return _secured(address, host, context, connect_s, deadline_s)
+    except SSLError as error:
+        if tls is None or context is None or not tls.widened(context, error.__cause__):
+            raise
+    return _secured(address, host, tls.context, connect_s, deadline_s)
+
+
+def _secured(
+    address: Address, host: str, tls: ssl.SSLContext | None, connect_s: float, deadline_s: float
+) -> Connection:
     made = _connected(address, elapsed_s() + connect_s)
     try:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
+            # Names are bytes, because Python loads a table of Unicode to encode a text.
             made = tls.wrap_socket(
-                made, server_hostname=address.name, do_handshake_on_connect=False
+                made, server_hostname=address.name.encode(), do_handshake_on_connect=False
             )
             made.settimeout(_left_s(deadline_s))
             made.do_handshake()
@@ -272,7 +286,8 @@ def _resolved(address: Address, deadline_s: float) -> list[Any]:
 
 
 def _look_up(address: Address, flags: int = 0) -> list[Any]:
-    return socket.getaddrinfo(address.name, address.port, type=socket.SOCK_STREAM, flags=flags)
+    name = address.name.encode("ascii")
+    return socket.getaddrinfo(name, address.port, type=socket.SOCK_STREAM, flags=flags)
 
 
 def _left_s(deadline_s: float) -> float:

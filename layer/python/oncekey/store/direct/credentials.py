@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oncekey.clock import elapsed_s
+from oncekey.store.direct.certificates import Verification, trusted
 from oncekey.store.direct.connection import connect
-from oncekey.store.direct.endpoint import address_of, tls_for, trusted
+from oncekey.store.direct.endpoint import address_of
 from oncekey.store.direct.errors import CredentialRetrievalError, NoCredentialsError
 from oncekey.store.direct.signing import Credentials
 
@@ -154,7 +155,10 @@ def _fetch(environment: Mapping[str, str], deadline_s: float) -> dict[str, Any]:
     address = address_of(host, tls=is_tls)
     if not is_tls and not _NEAR.fullmatch(host.removesuffix(f":{address.port}")):
         raise ValueError("credentials are fetched without TLS from the sandbox itself only")
-    tls = tls_for(trusted(environment)) if is_tls else None
+    certificates = trusted(environment) if is_tls else None
+    tls = Verification(certificates) if certificates else None
+    if is_tls and tls is None:
+        raise ValueError("there are no certificates of certifi's or botocore's")
     connection = connect(address, host, tls, deadline_s - elapsed_s(), deadline_s)
     lines = f"GET {path or '/'} HTTP/1.1\r\nHost: {host}\r\nAccept: application/json\r\n"
     try:

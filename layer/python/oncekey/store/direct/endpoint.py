@@ -5,15 +5,14 @@ https://docs.aws.amazon.com/sdkref/latest/guide/feature-endpoints.html
 
 from __future__ import annotations
 
-import os
 import re
 import select
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from oncekey.store.direct.certificates import Certificates, trusted
+
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Iterator, Mapping
 
 # The Regions of each partition, with its two domains. These names are botocore's; a test compares
@@ -57,13 +56,13 @@ class Endpoint(NamedTuple):
     Attributes:
         host: the host of a Region's endpoint, or of the configured one, as the header has it.
         by_account: what follows an account's id in the host of its own endpoint, if it has one.
-        ca: the file or folder of trusted certificates; None for a connection without TLS.
+        certificates: those that are trusted; None for a connection without TLS.
     """
 
     region: str
     host: str
     by_account: str | None
-    ca: str | None
+    certificates: Certificates | None
 
     def host_for(self, account_id: str | None) -> str:
         """The host for the requests of this account."""
@@ -94,8 +93,8 @@ def endpoint_in(environment: Mapping[str, str]) -> Endpoint:
             raise LeftToBoto3("the configured endpoint has a path, or is no usual URL")
         scheme, name, port = found.groups()
         is_usual = not port or int(port) == _DEFAULT_PORT[scheme]
-        ca = trusted(environment) if scheme == "https" else None
-        return Endpoint(region, name if is_usual else f"{name}:{port}", None, ca)
+        certificates = _trusted(environment) if scheme == "https" else None
+        return Endpoint(region, name if is_usual else f"{name}:{port}", None, certificates)
     is_fips, is_dual = _flags(environment)
     for partition, pattern, domain, dual_domain in _PARTITIONS:
         if re.fullmatch(pattern, region):
@@ -105,7 +104,7 @@ def endpoint_in(environment: Mapping[str, str]) -> Endpoint:
             is_preferred = _mode(environment) == "preferred" and not is_fips
             has_accounts = partition == "aws" or region in _WITH_ACCOUNTS
             by_account = f".ddb{suffix}" if is_preferred and has_accounts else None
-            return Endpoint(region, service + suffix, by_account, trusted(environment))
+            return Endpoint(region, service + suffix, by_account, _trusted(environment))
     raise LeftToBoto3(f"the Region {region!r} is in no partition known here")
 
 
@@ -153,31 +152,8 @@ def _is_true(environment: Mapping[str, str], name: str) -> bool:
     return environment.get(name, "").lower() == "true"
 
 
-def trusted(environment: Mapping[str, str]) -> str:
-    """The certificates that botocore trusts: those named, else certifi's, else its own."""
-    for name in ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"):
-        if environment.get(name):
-            return environment[name]
-    for package in ("certifi", "botocore"):
-        # Neither package is loaded: that would take longer than a call.
-        spec = find_spec(package)
-        if spec is not None and spec.origin:
-            file = os.path.join(os.path.dirname(spec.origin), "cacert.pem")  # noqa: PTH118, PTH120
-            if Path(file).is_file():
-                return file
-    raise LeftToBoto3("there are no certificates of certifi's or botocore's")
-
-
-def tls_for(ca: str) -> ssl.SSLContext:
-    """A context that verifies the peer's certificate and name against `ca`, a file or a folder.
-
-    TLS 1.2 and later are used, as by botocore. A certificate file of 150 authorities takes some
-    milliseconds to read, so make one context and keep it.
-    """
-    import ssl
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    is_folder = Path(ca).is_dir()
-    context.load_verify_locations(None if is_folder else ca, ca if is_folder else None)
-    return context
+def _trusted(environment: Mapping[str, str]) -> Certificates:
+    certificates = trusted(environment)
+    if certificates is None:
+        raise LeftToBoto3("there are no certificates of certifi's or botocore's")
+    return certificates

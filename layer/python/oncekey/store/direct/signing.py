@@ -15,6 +15,7 @@ _CONTENT_TYPE = "application/x-amz-json-1.0"
 _ALGORITHM = "AWS4-HMAC-SHA256"
 # What a header can hold, without white space, which the signature would have to squeeze.
 _PLAIN = re.compile(r"[\x21-\x7e]*")
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 
 
 class Credentials(NamedTuple):
@@ -55,10 +56,13 @@ class Signer:
         ValueError: the credentials have characters that no header can hold.
     """
 
-    def __init__(self, credentials: Credentials, region: str, host: str) -> None:
+    def __init__(
+        self, credentials: Credentials, region: str, host: str, user_agent: str = "oncekey"
+    ) -> None:
         if not all(_PLAIN.fullmatch(text or "") for text in credentials):
             raise ValueError("the credentials have characters that no header can hold")
         self.host = host
+        self._user_agent = _UNPRINTABLE.sub("-", user_agent)
         self._credentials = credentials
         self._region = region
         token = credentials.token
@@ -106,7 +110,7 @@ class Signer:
             ),
             to_sign=f"{_ALGORITHM}\n{stamp}\n{scope}\n",
             head=(
-                f"POST / HTTP/1.1\r\nHost: {self.host}\r\nUser-Agent: oncekey\r\n"
+                f"POST / HTTP/1.1\r\nHost: {self.host}\r\nUser-Agent: {self._user_agent}\r\n"
                 f"Accept-Encoding: identity\r\nContent-Type: {_CONTENT_TYPE}\r\n"
                 f"X-Amz-Date: {stamp}\r\n{self._token_header}X-Amz-Target: "
             ),

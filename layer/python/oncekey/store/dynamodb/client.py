@@ -43,7 +43,8 @@ def own_client(call_timeout_ms: int, transport: str | None = None) -> DynamoDBCl
 
         try:
             # It has those methods of boto3's client that the store calls.
-            return DirectClient(os.environ, call_timeout_ms)  # type: ignore[return-value]
+            user_agent = _user_agent("oncekey")
+            return DirectClient(os.environ, call_timeout_ms, user_agent=user_agent)  # type: ignore[return-value]
         except LeftToBoto3 as reason:
             _log_that_boto3_is_used(str(reason))
     return _boto3_client(call_timeout_ms)
