@@ -349,8 +349,9 @@ def test_new_credentials_sign_the_next_call_and_lead_to_their_accounts_endpoint(
 
     Red when a signer outlives its credentials, or a connection to another host is used.
     """
-    said = [stated("one", 2 * HOUR_MS), stated("two", 9 * HOUR_MS, AccountId="123456789012")]
-    clock = ManualClock(0)
+    said = [stated("one", HOUR_MS), stated("two", 9 * HOUR_MS, AccountId="123456789012")]
+    # A second before new credentials are asked for, so that the connection is still young then.
+    clock = ManualClock(HOUR_MS - 15 * MINUTE_MS - 1_000)
     with peer(*map(says, said)) as metadata, peer(says(OK)) as made:
         port = int(made.url.rpartition(":")[2])
         client = made.client(
@@ -365,7 +366,7 @@ def test_new_credentials_sign_the_next_call_and_lead_to_their_accounts_endpoint(
             lambda address, _deadline_s: [(2, 1, 6, "", ("127.0.0.1", address.port))],
         )
         client.get_item(TableName="t", Key={})
-        clock.advance(2 * HOUR_MS)
+        clock.advance(1_000)
         client.get_item(TableName="t", Key={})
 
     (first, _), (second, _) = made.requests

@@ -249,6 +249,22 @@ def test_a_restored_snapshot_has_no_connections(monkeypatch: pytest.MonkeyPatch)
     assert len(hooks) == 1
 
 
+def test_no_more_connections_are_kept_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection above the limit is closed after its call.
+
+    Red when a burst of threads leaves its connections open for ever.
+    """
+    monkeypatch.setattr("oncekey.store.direct.client._MOST_IDLE_CONNECTIONS", 1)
+    with peer(says(OK)) as made:
+        client = made.client()
+        put(client)
+        (kept,) = client._idle
+        client._idle.appendleft(kept)
+        put(client)
+
+        assert list(client._idle) == [kept]
+
+
 def test_an_idle_connection_is_closed_with_the_client() -> None:
     """`close` closes what is idle, and the client goes on with new connections."""
     with peer(says(OK)) as made:
