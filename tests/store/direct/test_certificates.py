@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import botocore
 import certifi
@@ -27,13 +27,9 @@ def bundle(name: str) -> Certificates:
 
 def names(context: ssl.SSLContext) -> set[str]:
     """The common names of the authorities."""
-    return {
-        value
-        for certificate in context.get_ca_certs()
-        for part in certificate["subject"]
-        for key, value in part  # type: ignore[misc, has-type]  # as the module documents them
-        if key == "commonName"
-    }
+    found: list[dict[str, Any]] = context.get_ca_certs()
+    subjects = [dict(part[0] for part in each["subject"]) for each in found]
+    return {subject["commonName"] for subject in subjects if "commonName" in subject}
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ Each failure is an outage. It is harmless exactly if DynamoDB cannot have receiv
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import socket
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,8 +18,11 @@ from oncekey.store.aws_errors import store_error
 from oncekey.store.direct import connection as connections
 from oncekey.store.direct.connection import MOST_BYTES
 from oncekey.store.direct.errors import TransportError
-from tests.support.peers import OK, Peer, failure, peer, says
+from tests.support.peers import OK, Peer, failure, in_turn, peer, says
 from tests.support.wire import answer
+
+if TYPE_CHECKING:
+    from oncekey.store.direct.client import DirectClient
 
 ITEM = {"Item": {"pk": {"S": "v1#ä"}, "data": {"B": b"\x00\xff"}}}
 BODY = json.dumps({"Item": {"pk": {"S": "v1#ä"}, "data": {"B": "AP8="}}}).encode()
@@ -182,10 +186,18 @@ def test_a_peer_that_drips_does_not_prolong_a_call(monkeypatch: pytest.MonkeyPat
     assert next(asked) <= 155
 
 
+def hurried(made: Peer) -> DirectClient:
+    """A client that has a connection, and from now on little time, however busy the machine is."""
+    client = made.client()
+    client.get_item(TableName="a-table", Key={})
+    client._timeout_s = 0.1
+    return client
+
+
 def test_a_silent_peer_costs_the_call_its_time() -> None:
     """A peer that takes the request and says nothing: a timeout; the request may be applied."""
-    with peer(says()) as made:
-        found = failure(made.client(150))
+    with peer(in_turn(OK, b"")) as made:
+        found = failure(hurried(made))
 
     assert (found.reason, found.is_harmless) == ("ReadTimeoutError", False)
 
@@ -197,14 +209,19 @@ def test_a_request_that_the_peer_does_not_take_is_unsent() -> None:
     """
     release = threading.Event()
 
-    def deaf(_made: Peer) -> Any:
-        return lambda _connection: release.wait()
+    def deaf(made: Peer) -> Any:
+        def script(connection: socket.socket) -> None:
+            made.receive(connection)
+            connection.sendall(OK)
+            release.wait()
 
-    with peer(deaf) as made:
-        client = made.client(300)
+        return script
+
+    with peer(deaf) as made, contextlib.ExitStack() as after:
+        after.callback(release.set)
+        client = hurried(made)
         with pytest.raises(TransportError) as raised:
-            client.put_item(TableName="a-table", Item={"data": {"B": b"x" * 30_000_000}})
-        release.set()
+            client.put_item(TableName="a-table", Item={"data": {"B": b"x" * 15_000_000}})
 
     found = store_error(raised.value)
     assert (found.reason, found.is_outage, found.is_harmless) == ("RequestNotSent", True, True)

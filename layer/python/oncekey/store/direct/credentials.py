@@ -209,7 +209,7 @@ class FromBotocore:
             getattr(frozen, "account_id", None),
         )
         found = self._found
-        if found != seen:
+        if found is None or found != seen:
             self._found = found = seen
         return found
 
