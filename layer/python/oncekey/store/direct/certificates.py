@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    # Importing TLS takes milliseconds, and an endpoint without TLS needs none of it.
     import ssl
     from collections.abc import Iterator, Mapping
 
@@ -79,7 +80,8 @@ def _amazons(path: str) -> Iterator[str]:
 
 
 def _context(path: str | None = None, text: str | None = None) -> ssl.SSLContext:
-    import ssl  # noqa: PLC0415 -- it takes milliseconds, and an endpoint without TLS needs none of it
+    # Importing TLS takes milliseconds, and an endpoint without TLS needs none of it.
+    import ssl
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
