@@ -21,6 +21,8 @@ _SOURCES = (
     tenants.api_key_id,
     tenants.single_tenant,
 )
+# At about a kilobyte each, more than a sandbox has room for.
+_MOST_REMEMBERED = 100_000
 _SECRETS_VARIABLE = "ONCEKEY_FINGERPRINT_SECRETS"
 
 if TYPE_CHECKING:
@@ -203,6 +205,14 @@ def event_faults(on_event: object) -> list[str]:
         is_async = on_event is not None and is_coroutine_function(on_event)
         return ["on_event is an async function, which nobody awaits"] if is_async else []
     return ["on_event is no callable of an OperationEvent"]
+
+
+def cache_faults(local_cache: object) -> list[str]:
+    """What is wrong with the number of answers that a sandbox remembers."""
+    is_number = isinstance(local_cache, int) and not isinstance(local_cache, bool)
+    if is_number and 0 <= local_cache <= _MOST_REMEMBERED:
+        return []
+    return [f"local_cache is {local_cache!r}: a number of answers up to {_MOST_REMEMBERED:,}"]
 
 
 def kind_faults(values: Mapping[str, tuple[object, type]]) -> list[str]:

@@ -13,6 +13,7 @@ from oncekey.value import Value, field
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from oncekey.engine.local_cache import LocalCache
     from oncekey.quotas.quota import Quota
     from oncekey.telemetry.operation_event import OnEvent
 
@@ -37,6 +38,7 @@ class OperationOptions(Value, kw_only=True):
         has_status_url: whether a caller can be told where to ask after the operation.
         quota: what a tenant may use.
         on_event: the author's hook.
+        local_cache: how many completed records a sandbox remembers.
     """
 
     effects: Effects
@@ -50,8 +52,10 @@ class OperationOptions(Value, kw_only=True):
     has_status_url: bool = False
     quota: Quota | None = None
     on_event: OnEvent | None = field(default=None, repr=False)
+    local_cache: int = 0
     # How the answer is kept, whoever gives it.
     policy: Policy = field(init=False)
+    cache: LocalCache | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Make the policy that the records of the operation carry.
@@ -76,8 +80,17 @@ class OperationOptions(Value, kw_only=True):
             is_queued=self.is_queued,
         )
         object.__setattr__(self, "policy", policy)
+        object.__setattr__(self, "cache", _cache(self.local_cache))
 
     @property
     def counts_keys(self) -> bool:
         """Whether a new key is counted as it is reserved."""
         return self.quota is not None and self.quota.counts_keys
+
+
+def _cache(most: int) -> LocalCache | None:
+    if not most:
+        return None
+    from oncekey.engine.local_cache import LocalCache
+
+    return LocalCache(most)

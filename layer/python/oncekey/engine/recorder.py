@@ -14,6 +14,7 @@ from oncekey.flow.commands import Answered, Raised, Unserialisable
 from oncekey.flow.retry import Budget
 from oncekey.record.outcome import RETRY_SOON_MS, Failed, Outcome, Ran, Reason, Refusal, Replayed
 from oncekey.record.record import Status
+from oncekey.record.rules import applied
 from oncekey.record.stored_answer import (
     OBJECT_CALL_TIMEOUT_MS,
     Blob,
@@ -115,6 +116,9 @@ class Recorder(Value, kw_only=True):
             return Ran(value=answered.value, record=self.record, expires_at_s=None)
         if isinstance(reply, Refused):
             return await self._answer_in_place_of(answered, reply.record)
+        cache = self.request.options.cache
+        if cache is not None:
+            cache.remember(applied(transition, self.record), self.clock.now_ms())
         # What is not kept cannot be promised until any time.
         is_done = isinstance(stored, NotKept)
         expires_at_s = None if is_done else transition.ending.expires_at_s

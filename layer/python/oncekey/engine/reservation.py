@@ -62,6 +62,12 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
     """
     settings = request.options.settings
     wait_until_ms = clock.now_ms() + settings.wait_up_to_ms if settings.in_progress == "wait" else 0
+    cache = request.options.cache
+    if cache is not None:
+        known = cache.find(request.pk, clock.now_ms())
+        decision = None if known is None else decide(known, request, owner, clock)
+        if isinstance(decision, Replayed | Refusal):
+            return decision
     met: Record | None = None
     is_large = request.job is not None and request.job.is_large
     if request.is_a_late_retry(clock.now_ms()) or is_large or request.options.counts_keys:
@@ -105,6 +111,8 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
         decision = decide(met, request, owner, clock)
     if isinstance(decision, Held) and takes_over:
         tell(request.options.on_event, "takeover", decision.record)
+    if cache is not None and isinstance(decision, Replayed):
+        cache.remember(decision.record, clock.now_ms())
     if isinstance(decision, Held | Replayed | Refusal):
         return decision
     return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=SHORTEST_RETRY_AFTER_MS)

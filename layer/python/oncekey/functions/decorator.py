@@ -74,6 +74,9 @@ class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a de
         quota: how many keys a tenant may use; see `oncekey.Quota`.
         on_event: is told of replays, conflicts, takeovers and what is unknown; see
             `oncekey.OperationEvent`. That tells a replay from a run.
+        local_cache: how many completed answers a sandbox remembers, none by default. A repeat that
+            meets its answer there is answered without a request to the table, for five minutes at
+            most, whatever is done to the record meanwhile.
         store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
         clock: the source of time and randomness, for tests.
 
@@ -102,6 +105,7 @@ class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a de
     reconcile_grace: timedelta | None = None
     quota: Quota | None = None
     on_event: OnEvent | None = field(default=None, repr=False)
+    local_cache: int = 0
     store: Store | None = field(default=None, repr=False)
     clock: Clock | None = field(default=None, repr=False)
 
@@ -114,6 +118,7 @@ class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a de
             *options.proof_faults(self.not_executed),
             *options.kind_faults({"store_raw_key": (self.store_raw_key, bool)}),
             *options.event_faults(self.on_event),
+            *options.cache_faults(self.local_cache),
             *options.clock_faults(self.clock),
             *options.store_faults(self.store),
             *options.quota_faults(self.quota),
@@ -206,6 +211,7 @@ class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a de
             stores_raw_key=self.store_raw_key,
             quota=self.quota,
             on_event=self.on_event,
+            local_cache=self.local_cache,
             given_settings=self._settings(),
             store=self.store,
             clock=self.clock or SystemClock(),

@@ -95,6 +95,7 @@ class FunctionOperation(Value, kw_only=True):
     stores_raw_key: bool
     quota: Quota | None
     on_event: OnEvent | None = field(repr=False)
+    local_cache: int
     given_settings: Mapping[str, int | str]
     store: Store | None
     clock: Clock
@@ -165,6 +166,7 @@ class FunctionOperation(Value, kw_only=True):
             stores_raw_key=self.stores_raw_key,
             quota=self.quota,
             on_event=self.on_event,
+            local_cache=self.local_cache,
         )
         return Deployed(options, self.find_store())
 

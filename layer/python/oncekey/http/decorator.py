@@ -137,6 +137,9 @@ class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
         quota: how many keys a tenant may use; see `oncekey.Quota`.
         on_event: is told of replays, conflicts, takeovers and what is unknown; see
             `oncekey.OperationEvent`.
+        local_cache: how many completed answers a sandbox remembers, none by default. A repeat that
+            meets its answer there is answered without a request to the table, for five minutes at
+            most, whatever is done to the record meanwhile.
         problem_base: what a problem's `type` begins with, such as your documentation's address.
         store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
         clock: the source of time and randomness, for tests.
@@ -176,6 +179,7 @@ class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
     reconcile_grace: timedelta | None = None
     quota: Quota | None = None
     on_event: OnEvent | None = field(default=None, repr=False)
+    local_cache: int = 0
     problem_base: str | None = None
     store: Store | None = field(default=None, repr=False)
     clock: Clock | None = field(default=None, repr=False)
@@ -256,6 +260,7 @@ class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
             completes_abandoned=self.on_abandoned == "complete",
             quota=self.quota,
             on_event=self.on_event,
+            local_cache=self.local_cache,
             given_settings=self._settings(),
         )
         return HttpOperation(policy=policy, store=self.store, clock=self.clock or SystemClock())

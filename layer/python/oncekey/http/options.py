@@ -31,6 +31,7 @@ def option_faults(given: idempotent, settings: dict[str, int | str]) -> list[str
             {"before_store": given.before_store, "upgrade_response": given.upgrade_response}
         ),
         *options.event_faults(given.on_event),
+        *options.cache_faults(given.local_cache),
         *options.kind_faults({name: (getattr(given, name), bool) for name in _SWITCHES}),
         *options.kind_faults({"problem_base": (given.problem_base or "", str)}),
         *_replay_faults(given.replay_headers),

@@ -63,6 +63,7 @@ class HttpPolicy(Value, kw_only=True):
     completes_abandoned: bool
     quota: Quota | None
     on_event: OnEvent | None = field(repr=False)
+    local_cache: int
     given_settings: Mapping[str, int | str]
 
     def needs_key(self, request: HttpRequest) -> bool:
@@ -135,6 +136,7 @@ class HttpPolicy(Value, kw_only=True):
             has_status_url=True,
             quota=self.quota,
             on_event=self.on_event,
+            local_cache=self.local_cache,
         )
 
     def keyed_request(

@@ -1,0 +1,44 @@
+"""A sandbox's memory of completed operations, whose answers are given again without the store."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from oncekey.record.record import Status
+
+if TYPE_CHECKING:
+    from oncekey.record.record import Record
+
+# A completed record never changes, but a person may delete it. No sandbox remembers it for longer.
+LONGEST_BELIEF_MS = 300_000
+
+
+class LocalCache:
+    """The last `most` records that were seen to be completed. Safe to share between threads.
+
+    Whoever finds a record here judges it like one from the store: by its fingerprint and expiry.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        # Partition key → the record, and when it was seen.
+        self._known: OrderedDict[str, tuple[Record, int]] = OrderedDict()
+
+    def remember(self, record: Record, now_ms: int) -> None:
+        """Keep `record`, which the store was seen to hold, if it is completed."""
+        if record.status is not Status.COMPLETED:
+            return
+        with self._lock:
+            self._known[record.pk] = (record, now_ms)
+            self._known.move_to_end(record.pk)
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+
+    def find(self, pk: str, now_ms: int) -> Record | None:
+        """The completed record under `pk`; None if the store must be asked."""
+        record, seen_at_ms = self._known.get(pk, (None, 0))
+        # A clock that was set back must not prolong the belief.
+        return record if 0 <= now_ms - seen_at_ms < LONGEST_BELIEF_MS else None
