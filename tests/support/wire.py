@@ -11,6 +11,7 @@ import json
 import socket
 import threading
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -126,10 +127,15 @@ def _take(counts: dict[str, int], operation: str) -> bool:
     return left > 0
 
 
+@cache
+def _moto() -> Any:
+    return create_backend_app("dynamodb").test_client()
+
+
 @contextlib.contextmanager
 def wire() -> Iterator[Wire]:
     """A socket in front of moto's tables. It must be opened within `mocked_aws`."""
-    made, app, lock = Wire(), create_backend_app("dynamodb").test_client(), threading.Lock()
+    made, app, lock = Wire(), _moto(), threading.Lock()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         made.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         threads: list[threading.Thread] = []

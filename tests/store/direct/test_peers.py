@@ -274,6 +274,28 @@ def test_a_resolver_that_stalls_does_not_hold_the_call(monkeypatch: pytest.Monke
     assert (found.reason, found.is_harmless) == ("ConnectTimeoutError", True)
 
 
+def test_a_process_without_another_thread_resolves_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """If no thread can be started, the name is resolved all the same.
+
+    Red when a process at its limit of threads makes no more calls, as by a mistake in code.
+    """
+    with peer(says(OK)) as made:
+        client = made.client(AWS_ENDPOINT_URL=made.url.replace("127.0.0.1", "localhost"))
+        started = threading.Thread.start
+
+        def start(thread: threading.Thread) -> None:
+            if thread.name == "oncekey-dns":
+                raise RuntimeError("can't start new thread")
+            started(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start)
+        client.get_item(TableName="t", Key={})
+
+    assert len(made.requests) == 1
+
+
 def test_a_connection_that_is_not_accepted_in_time_is_unsent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

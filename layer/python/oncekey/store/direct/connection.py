@@ -276,8 +276,13 @@ def _resolved(address: Address, deadline_s: float) -> list[Any]:
             failures.append(OSError(errno.EHOSTUNREACH, str(error)))
 
     asking = threading.Thread(target=ask, name="oncekey-dns", daemon=True)
-    asking.start()
-    asking.join(_left_s(deadline_s))
+    try:
+        asking.start()
+    except RuntimeError:
+        # This process can have no more threads.
+        ask()
+    else:
+        asking.join(_left_s(deadline_s))
     if failures:
         raise EndpointConnectionError from failures[0]
     if not found:
