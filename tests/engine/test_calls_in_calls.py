@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 from datetime import timedelta
 from decimal import Decimal
@@ -335,4 +334,4 @@ def test_a_final_raised_in_a_function_ends_the_handlers_operation() -> None:
     inner.then = None
     with pytest.raises(OutcomeUnknown):
         inner.call({"id": "a"})
-    assert dataclasses.asdict(records(service)[0])["status"] is Status.COMPLETED
+    assert records(service)[0].status is Status.COMPLETED

@@ -28,6 +28,7 @@ from tests.support.protected import (
     records,
     while_running,
 )
+from tests.support.replacing import replace
 
 POST = load("apigw_http_v2_post")
 
@@ -154,12 +155,10 @@ def test_a_providers_replay_marks_are_not_ours() -> None:
 @pytest.mark.parametrize("stored", ["{", "[]", "null", '"x"', '{"body": ""}'])
 def test_a_damaged_record_is_an_error_and_never_a_second_run(stored: str) -> None:
     """A stored answer that is none: 500 `answer-unavailable`, whatever is wrong with it."""
-    import dataclasses
-
     service = Protected()
     service.send(POST)
     (record,) = records(service)
-    service.store.records[record.pk] = dataclasses.replace(record, response=stored)
+    service.store.records[record.pk] = replace(record, response=stored)
 
     assert problem_of(service.send(POST)) == (500, "answer-unavailable", False)
     assert len(service.runs) == 1
