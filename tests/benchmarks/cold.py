@@ -87,8 +87,8 @@ def cold_start(name: str, call: Call, server: Loopback, transport: str) -> Start
     said: dict[str, Any] = json.loads(done.stdout)
     assert said["answer"]["statusCode"] == 201, said
     assert server.is_played()
-    # Who is said to do without boto3 does not fall back to it.
-    assert said["has_boto3"] == (name != "oncekey" or transport == "sdk"), name
+    # Who is said to do without the SDK does not fall back to it.
+    assert said["has_sdk"] == (name != "oncekey" or transport == "sdk"), name
     return dict(zip(MARKS, said["marks"], strict=True))
 
 

@@ -105,8 +105,8 @@ def main() -> None:
     answer = handler(given["event"], Context())
     answered = _now()
     marks = [{name: mark[name] - begun[name] for name in begun} for mark in (decorated, answered)]
-    has_boto3 = "boto3" in sys.modules
-    print(json.dumps({"marks": marks, "answer": answer, "has_boto3": has_boto3}))  # noqa: T201
+    has_sdk = "botocore.session" in sys.modules
+    print(json.dumps({"marks": marks, "answer": answer, "has_sdk": has_sdk}))  # noqa: T201
 
 
 if __name__ == "__main__":
