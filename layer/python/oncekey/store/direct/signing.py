@@ -11,7 +11,7 @@ from hashlib import sha256
 from hmac import digest
 from typing import NamedTuple
 
-_CONTENT_TYPE = "application/x-amz-json-1.0"
+CONTENT_TYPE = "application/x-amz-json-1.0"
 _ALGORITHM = "AWS4-HMAC-SHA256"
 # What a header can hold, without white space, which the signature would have to squeeze.
 _PLAIN = re.compile(r"[\x21-\x7e]*")
@@ -34,6 +34,7 @@ class _Moment(NamedTuple):
     """What all requests of one second have in common."""
 
     second: int
+    stamp: str
     key: bytes
     canonical: str
     to_sign: str
@@ -81,17 +82,31 @@ class Signer:
 
         `target` is the operation, such as `DynamoDB_20120810.PutItem`.
         """
+        moment, authorization = self._signed(target, body, second)
+        return (
+            f"{moment.head}{target}\r\nContent-Length: {len(body)}\r\n"
+            f"Authorization: {authorization}\r\n\r\n"
+        ).encode()
+
+    def headers(self, target: str, body: bytes, second: int) -> dict[str, str]:
+        """The headers that sign a POST of `body` at `second`, for another sender.
+
+        Content type, host and target are signed, too, and the sender gives them as they are here.
+        """
+        moment, authorization = self._signed(target, body, second)
+        signed = {"X-Amz-Date": moment.stamp, "Authorization": authorization}
+        token = self._credentials.token
+        return {**signed, "X-Amz-Security-Token": token} if token else signed
+
+    def _signed(self, target: str, body: bytes, second: int) -> tuple[_Moment, str]:
         moment = self._moment
         if moment.second != second:
             self._moment = moment = self._at(second)
-        _, key, canonical, to_sign, head, authorization = moment
         hashed = sha256(body).hexdigest()
-        request = f"{canonical}{target}\n\n{self._names}\n{hashed}"
-        text = to_sign + sha256(request.encode()).hexdigest()
-        signature = digest(key, text.encode(), "sha256").hex()
-        return (
-            f"{head}{target}\r\nContent-Length: {len(body)}\r\n{authorization}{signature}\r\n\r\n"
-        ).encode()
+        request = f"{moment.canonical}{target}\n\n{self._names}\n{hashed}"
+        text = moment.to_sign + sha256(request.encode()).hexdigest()
+        signature = digest(moment.key, text.encode(), "sha256").hex()
+        return moment, moment.authorization + signature
 
     def _at(self, second: int) -> _Moment:
         stamp = datetime.fromtimestamp(second, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -103,19 +118,20 @@ class Signer:
             self._day = (date, key)
         return _Moment(
             second=second,
+            stamp=stamp,
             key=key,
             canonical=(
-                f"POST\n/\n\ncontent-type:{_CONTENT_TYPE}\nhost:{self.host}\nx-amz-date:{stamp}\n"
+                f"POST\n/\n\ncontent-type:{CONTENT_TYPE}\nhost:{self.host}\nx-amz-date:{stamp}\n"
                 f"{self._token_line}x-amz-target:"
             ),
             to_sign=f"{_ALGORITHM}\n{stamp}\n{scope}\n",
             head=(
                 f"POST / HTTP/1.1\r\nHost: {self.host}\r\nUser-Agent: {self._user_agent}\r\n"
-                f"Accept-Encoding: identity\r\nContent-Type: {_CONTENT_TYPE}\r\n"
+                f"Accept-Encoding: identity\r\nContent-Type: {CONTENT_TYPE}\r\n"
                 f"X-Amz-Date: {stamp}\r\n{self._token_header}X-Amz-Target: "
             ),
             authorization=(
-                f"Authorization: {_ALGORITHM} Credential={self._credentials.access_key}/{scope}, "
+                f"{_ALGORITHM} Credential={self._credentials.access_key}/{scope}, "
                 f"SignedHeaders={self._names}, Signature="
             ),
         )

@@ -95,6 +95,9 @@ def _boto3_client(call_timeout_ms: int) -> DynamoDBClient:
     # With one attempt, botocore's retry handler never asks for another. Where a release of botocore
     # knows its handler by another name, this does nothing, and a call only takes a little longer.
     client.meta.events.unregister("needs-retry.dynamodb", unique_id="retry-config-dynamodb")
+    from oncekey.store.direct.sdk_signing import sign_by_kept_key
+
+    sign_by_kept_key(client)
     return client
 
 
