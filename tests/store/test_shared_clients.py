@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
@@ -112,3 +115,28 @@ def test_two_first_calls_are_given_one_store(monkeypatch: pytest.MonkeyPatch) ->
 
     assert len(made) == 1
     assert got[0] is got[1]
+
+
+def test_a_program_without_boto3_gets_the_same_client_from_botocore() -> None:
+    """Nothing loads boto3 but the program itself; a program that has loaded it gets its session's.
+
+    Red when our client imports boto3, which takes a tenth of a cold start.
+    """
+    program = (
+        "import sys\n"
+        "from oncekey.store.dynamodb.client import own_client\n"
+        "made = own_client(1500)\n"
+        "first = 'boto3' in sys.modules, made.meta.region_name, made.meta.config.read_timeout\n"
+        "import boto3\n"
+        "boto3.setup_default_session(region_name='eu-west-3')\n"
+        "print(*first, own_client(1500).meta.region_name)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "AWS_DEFAULT_REGION": "eu-central-1", "ONCEKEY_TRANSPORT": "sdk"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.split() == ["False", "eu-central-1", "1.0", "eu-west-3"]

@@ -74,7 +74,6 @@ def _boto3_client(call_timeout_ms: int) -> DynamoDBClient:
     from botocore.session import get_session
 
     boto3 = sys.modules.get("boto3")
-    create = boto3.client if boto3 is not None else get_session().create_client
     sdk = f"Botocore/{botocore_version}" if boto3 is None else f"Boto3/{boto3.__version__}"
 
     # The connect timeout and the read timeout add up.
@@ -91,7 +90,12 @@ def _boto3_client(call_timeout_ms: int) -> DynamoDBClient:
         user_agent=_user_agent(sdk),
         user_agent_extra="oncekey",
     )
-    client: DynamoDBClient = create("dynamodb", config=config)
+    client: DynamoDBClient
+    if boto3 is not None:
+        client = boto3.client("dynamodb", config=config)
+    else:
+        session = get_session()
+        client = session.create_client("dynamodb", config=config)
     # With one attempt, botocore's retry handler never asks for another. Where a release of botocore
     # knows its handler by another name, this does nothing, and a call only takes a little longer.
     client.meta.events.unregister("needs-retry.dynamodb", unique_id="retry-config-dynamodb")
