@@ -77,7 +77,6 @@ class DirectClient:
         self._timeout_s = call_timeout_ms / 1000
         self._now_ms = (clock or SystemClock()).now_ms
         self._user_agent = user_agent
-        self._skew_ms = 0
         self._idle: deque[Connection] = deque()
         self.forget()
         _forget_after_restore(environment, self.forget)
@@ -111,12 +110,13 @@ class DirectClient:
         return self._call("BatchWriteItem", parameters)
 
     def forget(self) -> None:
-        """Forget connections and credentials, because they belong to another process or time."""
+        """Forget connections, credentials and the clock's error: of another process or time."""
         idle, self._idle = self._idle, deque()
         for connection in idle:
             connection.close()
         self._source = source_in(self._environment)
         self._signed: tuple[Credentials | None, Signer | None] = (None, None)
+        self._skew_ms = 0
         # Last, so that no thread uses what is to be forgotten.
         self._process = os.getpid()
 
