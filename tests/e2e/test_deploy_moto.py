@@ -43,14 +43,14 @@ def test_what_the_stacks_put_out_is_there(deployment: MotoDeployment) -> None:
 
 
 def test_the_functions_are_deployed_with_their_settings(deployment: MotoDeployment) -> None:
-    """Each deployed function has the variables of the description, resolved to physical names, and
-    of its secrets the names alone.
+    """Each deployed function has the variables of the description, resolved to physical names, of
+    its secrets the names alone, and the construct's choice of the transport.
     """
     outputs = deployment.deployed.outputs[f"{deployment.service}-stateful"]
     for function in SERVICE.functions:
         variables = deployment.functions.variables(function)
 
-        expected = {
+        expected = {"ONCEKEY_TRANSPORT"} | {
             f"{name}_ARN" if value in _SECRETS else name
             for name, value in function.environment.items()
         }
