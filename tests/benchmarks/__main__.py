@@ -63,10 +63,10 @@ def main() -> None:
         write(names, is_quick=asked.quick)
     elif asked.cold:
         tapes = recorded([CASES["first-call"]], 1)
-        print_cold(cold_starts(tapes, 6 if asked.quick else 20, asked.transport))
+        print_cold(cold_starts(tapes, 6 if asked.quick else 10, asked.transport))
     else:
         tapes = recorded([CASES[name] for name in names], CALLS)
-        rounds = 12 if asked.quick else 60
+        rounds = 12 if asked.quick else 24
         times = times_of(names, tapes, over=asked.over, rounds=rounds, transport=asked.transport)
         for name in names:
             print_times(name, times[name])
@@ -74,7 +74,7 @@ def main() -> None:
 
 def write(names: tuple[str, ...], *, is_quick: bool) -> None:
     """Measure everything, and write the page and the plot."""
-    rounds = 12 if is_quick else 60
+    rounds = 12 if is_quick else 24
     tapes = recorded([CASES[name] for name in names], CALLS)
     measured = figures.Figures(
         where=figures.where(),
@@ -89,12 +89,12 @@ def write(names: tuple[str, ...], *, is_quick: bool) -> None:
             )
         },
         cold={
-            (transport, tls): cold_starts(tapes, 6 if is_quick else 20, transport, tls=tls)
+            (transport, tls): cold_starts(tapes, 6 if is_quick else 10, transport, tls=tls)
             for transport in TRANSPORTS
             for tls in (False, True)
         },
-        batches=throughputs(10 if is_quick else 60),
-        loads=loads(tapes, rounds=3 if is_quick else 12, thousands=2 if is_quick else 3),
+        batches=throughputs(10 if is_quick else 40),
+        loads=loads(tapes, rounds=3 if is_quick else 6, thousands=2),
     )
     PAGE.write_text(page(measured), "utf-8")
     PAGE.with_suffix(".svg").write_text(plot(measured), "utf-8")
