@@ -7,7 +7,6 @@ import pytest
 from tests.benchmarks.batches import ITEMS, Batch, play, recorded_batches
 from tests.benchmarks.bouts import Bout
 from tests.benchmarks.cases import CASES
-from tests.benchmarks.environment import ENVIRONMENT
 from tests.benchmarks.load import in_threads, kept_blocks
 from tests.benchmarks.recording import Call
 from tests.benchmarks.suite import source_of_replies
@@ -21,13 +20,6 @@ pytestmark = pytest.mark.usefixtures("no_resolvers")
 def batches() -> dict[str, Batch]:
     """One recorded batch of each function."""
     return recorded_batches()
-
-
-@pytest.fixture(autouse=True)
-def in_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment in which the batches were recorded."""
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
 
 
 @pytest.mark.parametrize("name", ITEMS)

@@ -9,7 +9,6 @@ from tests.benchmarks import units
 from tests.benchmarks.bouts import Bout, bouts
 from tests.benchmarks.cases import CASES, Context
 from tests.benchmarks.contenders import powertools
-from tests.benchmarks.environment import ENVIRONMENT
 from tests.benchmarks.loopback import loopback
 from tests.benchmarks.measuring import Times, measured
 from tests.benchmarks.recording import Call, Tapes, recorded
@@ -26,13 +25,6 @@ CALLS = 2
 def tapes() -> Tapes:
     """Every case, recorded."""
     return recorded(list(CASES.values()), CALLS)
-
-
-@pytest.fixture(autouse=True)
-def in_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment in which the cases were recorded."""
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
