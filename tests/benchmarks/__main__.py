@@ -30,7 +30,7 @@ from tests.benchmarks.cold import MARKS, cold_starts
 from tests.benchmarks.environment import use_environment
 from tests.benchmarks.load import loads
 from tests.benchmarks.plot import plot
-from tests.benchmarks.profiling import profile
+from tests.benchmarks.profiling import profile, shares
 from tests.benchmarks.recording import recorded
 from tests.benchmarks.report import page
 from tests.benchmarks.suite import costs_of, source_of_replies, times_of
@@ -93,6 +93,7 @@ def write(names: tuple[str, ...], *, is_quick: bool) -> None:
             for transport in TRANSPORTS
             for tls in (False, True)
         },
+        shares={transport: shares(names, tapes, transport) for transport in TRANSPORTS},
         batches=throughputs(10 if is_quick else 40),
         loads=loads(tapes, rounds=3 if is_quick else 6, thousands=2),
     )

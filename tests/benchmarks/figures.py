@@ -31,6 +31,7 @@ class Figures:
         costs: what a call sends and pays for, by case and contender.
         times: by oncekey's transport and by what the requests went over; then by case.
         cold: by oncekey's transport, and whether the server has TLS.
+        shares: of packages in oncekey's own CPU, by transport and case.
         batches: the throughput of the functions that work in batches, by name.
         loads: the contenders in many threads and over many calls.
     """
@@ -39,6 +40,7 @@ class Figures:
     costs: Mapping[str, Mapping[str, Costs]] = field(default_factory=dict)
     times: Mapping[tuple[str, str], Mapping[str, Times]] = field(default_factory=dict)
     cold: Mapping[tuple[str, bool], ColdStarts] = field(default_factory=dict)
+    shares: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
     batches: Mapping[str, Throughput] = field(default_factory=dict)
     loads: Mapping[str, Load] = field(default_factory=dict)
 
@@ -49,6 +51,7 @@ def where() -> dict[str, str]:
     return {
         "Date": today.isoformat(),
         "Machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
+        "Load while this was written": f"{os.getloadavg()[0]:.1f}",
         "Python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
     }

@@ -10,12 +10,17 @@ from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from tests.benchmarks.bouts import bouts
+from tests.benchmarks.cases import CASES
+from tests.benchmarks.environment import apart
 from tests.benchmarks.measuring import timed
+from tests.benchmarks.suite import source_of_replies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tests.benchmarks.bouts import Bout
+    from tests.benchmarks.recording import Tapes
     from tests.benchmarks.transport import Source
 
     Function = tuple[str, int, str]
@@ -33,16 +38,35 @@ def profile(bout: Bout, source: Source, functions: int = 45) -> str:
 
     A profiler slows calls of Python down more than those of C, so read shares, not times.
     """
-    timed(bout, source)
-    profiler = cProfile.Profile()
-    for _ in range(_BLOCKS):
-        timed(bout, source, profiler)
     text = io.StringIO()
-    stats = pstats.Stats(profiler, stream=text)
+    stats = pstats.Stats(_profiled(bout, source), stream=text)
     stats.sort_stats("tottime").print_stats(functions)
     shares = shares_of(stats.stats)  # type: ignore[attr-defined]
     lines = [f"{name:16} {share:6.1%}" for name, share in shares.items()]
     return "\n".join([text.getvalue().rstrip(), "by the package that asked for it:", *lines])
+
+
+def shares(names: Sequence[str], tapes: Tapes, transport: str) -> dict[str, dict[str, float]]:
+    """The share of each package in oncekey's calls of each case, on the stub."""
+    return apart(transport, _shares, names, tapes)
+
+
+def _shares(names: Sequence[str], tapes: Tapes) -> dict[str, dict[str, float]]:
+    found = {}
+    with source_of_replies("stub") as source:
+        for name in names:
+            bout = bouts(CASES[name], tapes, source)["oncekey"]
+            stats = pstats.Stats(_profiled(bout, source))
+            found[name] = shares_of(stats.stats)  # type: ignore[attr-defined]
+    return found
+
+
+def _profiled(bout: Bout, source: Source) -> cProfile.Profile:
+    timed(bout, source)
+    profiler = cProfile.Profile()
+    for _ in range(_BLOCKS):
+        timed(bout, source, profiler)
+    return profiler
 
 
 def shares_of(entries: Entries) -> dict[str, float]:

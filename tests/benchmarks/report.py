@@ -61,6 +61,10 @@ _BATCHES = """\
 Each function works on one batch after the other, over canned answers. In this table everything is
 counted, from the event to the answer."""
 
+_SHARES = """\
+Shares of oncekey's own calls on the stub, under a profiler. The time of the standard library and of
+C functions belongs to the package that called them."""
+
 _LOADS = """\
 First calls over canned answers. Python runs one thread at a time, so that 32 threads share one
 core. The last column is how many blocks of memory more are allocated after each further thousand of
@@ -84,6 +88,8 @@ def page(figures: Figures) -> str:
                     text,
                     _calls(times, over),
                 ]
+    if figures.shares:
+        parts += ["## Where the CPU goes", _SHARES, _shares(figures.shares)]
     if figures.costs:
         parts += ["## Requests, bytes and units a call", _COSTS, _costs(figures.costs)]
     for (transport, tls), starts in figures.cold.items():
@@ -125,6 +131,18 @@ def _calls(times: Mapping[str, Times], over: str) -> str:
             row += [_ratio(each.ratio("oncekey", peer, of=kind)) for peer in ("powertools", "bare")]
         rows.append(row)
     return _table(head, rows)
+
+
+def _shares(shares: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    rows = [
+        (
+            f"`{case}`, {transport} transport",
+            ", ".join(f"{name} {share:.0%}" for name, share in of_case.items() if share >= 0.01),
+        )
+        for transport, of_transport in shares.items()
+        for case, of_case in of_transport.items()
+    ]
+    return _table(("case", "packages"), rows)
 
 
 def _costs(costs: Mapping[str, Mapping[str, Costs]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 from tests.benchmarks.cold import ColdStarts, Start
@@ -50,6 +51,14 @@ def test_the_page_shows_each_target_with_what_was_measured() -> None:
     assert f"| {DIRECT} | Powertools | ≤ 0.3 | not measured |  |" in text
     assert "modules of ours |  | ≤ 45 | 46 | **missed** |" in text
     assert "| first-call: round trips |  | ≤ 2 | 2 | met |" in text
+
+
+def test_the_page_says_whose_code_takes_the_time() -> None:
+    """Somebody who sees a missed target sees which packages take the CPU."""
+    shares = {"sdk": {"replay": {"botocore": 0.74, "oncekey": 0.257, "tests": 0.003}}}
+    text = page(replace(figures(), shares=shares))
+
+    assert "| `replay`, sdk transport | botocore 74%, oncekey 26% |" in text
 
 
 def test_the_page_says_where_it_was_measured() -> None:
