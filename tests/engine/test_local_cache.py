@@ -152,12 +152,13 @@ def test_a_repeat_from_memory_counts_as_a_look_up() -> None:
 
 def test_a_function_gives_its_result_from_memory() -> None:
     """Functions remember their results in the same way."""
-    calls = Calls(store=CountingStore(), local_cache=5)
+    store = CountingStore()
+    calls = Calls(store=store, local_cache=5)
     result = calls.call({"id": "a"})
-    asked = calls.store.calls
+    asked = store.calls
 
     assert calls.call({"id": "a"}) == result
-    assert calls.store.calls == asked
+    assert store.calls == asked
 
 
 @pytest.mark.parametrize("number", [-1, True, "many", 100_001])

@@ -209,8 +209,11 @@ def event_faults(on_event: object) -> list[str]:
 
 def cache_faults(local_cache: object) -> list[str]:
     """What is wrong with the number of answers that a sandbox remembers."""
-    is_number = isinstance(local_cache, int) and not isinstance(local_cache, bool)
-    if is_number and 0 <= local_cache <= _MOST_REMEMBERED:
+    if (
+        isinstance(local_cache, int)
+        and not isinstance(local_cache, bool)
+        and 0 <= local_cache <= _MOST_REMEMBERED
+    ):
         return []
     return [f"local_cache is {local_cache!r}: a number of answers up to {_MOST_REMEMBERED:,}"]
 

@@ -121,7 +121,7 @@ class Value:
         cls._by_place = tuple(
             each.name for each in all_fields if each.is_given and not each.is_keyword
         )
-        cls.__match_args__ = cls._by_place
+        setattr(cls, "__match_args__", cls._by_place)  # noqa: B010 -- type checkers derive it from the fields
         cls._compared = tuple(each.name for each in all_fields if each.is_compared)
         cls._hashed = tuple(each.name for each in all_fields if each.is_hashed)
         cls._is_simple = not (

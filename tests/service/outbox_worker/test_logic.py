@@ -11,8 +11,7 @@ import stripe
 from functions.outbox_worker import logic
 from functions.shared import provider as provider_of_functions
 from functions.shared.models import Charge
-from oncekey import InProgress, NotExecuted, idempotent_function
-from oncekey.effects.operation import current_operation
+from oncekey import InProgress, NotExecuted, current_operation, idempotent_function
 from tests.support.queue_events import MESSAGE
 from tests.support.reference_tables import PAYMENT_ID
 from tests.support.stripe_answers import Scripted, invalid, lost

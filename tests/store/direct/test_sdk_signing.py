@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import boto3
 import pytest
@@ -14,9 +14,6 @@ from botocore.credentials import Credentials
 from botocore.exceptions import NoCredentialsError
 
 from oncekey.store.direct.sdk_signing import KeptKey, sign_by_kept_key
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TOKEN = "a-token"
 ENDPOINTS = (
@@ -59,7 +56,7 @@ def sent(made: Any, table: str = "t") -> AWSPreparedRequest:
     return caught.value.request
 
 
-def text_of(headers: Mapping[str, Any]) -> dict[str, str]:
+def text_of(headers: Any) -> dict[str, str]:
     """The headers by lower-case name, as text."""
     return {
         name.lower(): value.decode() if isinstance(value, bytes) else value
@@ -145,5 +142,7 @@ def test_without_credentials_nothing_is_sent() -> None:
     """The SDK's own error says what is missing."""
     request = AWSRequest("POST", "https://h/", {}, b"{}")
 
+    nobody: Any = None
+
     with pytest.raises(NoCredentialsError):
-        KeptKey(None, "dynamodb", "eu-central-1").add_auth(request)
+        KeptKey(nobody, "dynamodb", "eu-central-1").add_auth(request)

@@ -27,8 +27,10 @@ class KeptKey(SigV4Auth):
 
     def add_auth(self, request: AWSRequest) -> None:
         """Sign `request`. A signature that it has is replaced."""
-        url, headers, body = urlsplit(request.url), request.headers, request.body
-        target, frozen = headers.get("X-Amz-Target"), self.credentials
+        url, body = urlsplit(request.url), request.body
+        # The types of botocore's objects are a third party's guess.
+        headers: Any = request.headers
+        target, frozen = headers.get("X-Amz-Target"), _frozen(self)
         is_usual = (
             frozen is not None
             and url.path in ("", "/")
@@ -43,7 +45,7 @@ class KeptKey(SigV4Auth):
             super().add_auth(request)
             return
         credentials = Credentials(frozen.access_key, frozen.secret_key, frozen.token)
-        signer = _signer(credentials, self._region_name, _host(url))
+        signer = _signer(credentials, _region(self), _host(url))
         for name, text in signer.headers(target, body, _clock.now_ms() // 1000).items():
             del headers[name]
             headers[name] = text
@@ -53,6 +55,16 @@ def sign_by_kept_key(client: Any) -> None:
     """Have all requests of a DynamoDB client of ours signed in this way."""
     AUTH_TYPE_MAPS[_NAME] = KeptKey
     client.meta.events.register("choose-signer.dynamodb", _chosen, unique_id=_NAME)
+
+
+def _frozen(auth: Any) -> Any:
+    # The keys, which do not change any more; None if there are none.
+    return auth.credentials
+
+
+def _region(auth: Any) -> str:
+    region: str = auth._region_name  # noqa: SLF001 -- of our base class
+    return region
 
 
 def _chosen(**_: Any) -> str:

@@ -90,7 +90,7 @@ def _boto3_client(call_timeout_ms: int) -> DynamoDBClient:
         user_agent=_user_agent(sdk),
         user_agent_extra="oncekey",
     )
-    client: DynamoDBClient
+    client: Any
     if boto3 is not None:
         client = boto3.client("dynamodb", config=config)
     else:
