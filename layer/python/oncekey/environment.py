@@ -6,7 +6,7 @@ What is computed from the environment is computed once a sandbox with it, and ag
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -55,7 +55,7 @@ def environment() -> Environment:
     global _known  # noqa: PLW0603 -- one process has one environment
     # `os.environ` decodes a variable at each access. CPython keeps the undecoded ones in a plain
     # dictionary; to compare that one takes a microsecond.
-    raw = getattr(os.environ, "_data", None)
+    raw: Any = getattr(os.environ, "_data", None)
     if raw is None:
         raw = dict(os.environ)
     known = _known

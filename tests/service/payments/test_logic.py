@@ -12,8 +12,8 @@ from functions.payments.models import Payment, PaymentRequest
 from functions.shared import dynamodb
 from functions.shared.models import Charge
 from functions.shared.payments_table import Status
-from oncekey import NotExecuted, idempotent_function, single_tenant
-from oncekey.effects.operation import current_operation, downstream_key
+from oncekey import NotExecuted, current_operation, idempotent_function, single_tenant
+from oncekey.effects.operation import downstream_key
 from tests.support.dynamodb import Recorder
 from tests.support.reference_tables import PAYMENT_ID
 

@@ -27,26 +27,16 @@ class KeptKey(SigV4Auth):
 
     def add_auth(self, request: AWSRequest) -> None:
         """Sign `request`. A signature that it has is replaced."""
-        url, body = urlsplit(request.url), request.body
-        # The types of botocore's objects are a third party's guess.
-        headers: Any = request.headers
-        target, frozen = headers.get("X-Amz-Target"), _frozen(self)
-        is_usual = (
-            frozen is not None
-            and url.path in ("", "/")
-            and not url.query
-            # The brackets of an IPv6 address belong to the host.
-            and ":" not in (url.hostname or ":")
-            and target
-            and isinstance(body, bytes)
-            and headers.get("Content-Type") == CONTENT_TYPE
-        )
-        if not is_usual:
+        host = _host(request)
+        if self.credentials is None or host is None:
             super().add_auth(request)
             return
-        credentials = Credentials(frozen.access_key, frozen.secret_key, frozen.token)
-        signer = _signer(credentials, _region(self), _host(url))
-        for name, text in signer.headers(target, body, _clock.now_ms() // 1000).items():
+        signer = _signer(_credentials(self), _region(self), host)
+        # The types of botocore's objects are a third party's guess.
+        headers: Any = request.headers
+        body: Any = request.body
+        signed = signer.headers(headers["X-Amz-Target"], body, _clock.now_ms() // 1000)
+        for name, text in signed.items():
             del headers[name]
             headers[name] = text
 
@@ -57,9 +47,9 @@ def sign_by_kept_key(client: Any) -> None:
     client.meta.events.register("choose-signer.dynamodb", _chosen, unique_id=_NAME)
 
 
-def _frozen(auth: Any) -> Any:
-    # The keys, which do not change any more; None if there are none.
-    return auth.credentials
+def _credentials(auth: Any) -> Credentials:
+    frozen = auth.credentials
+    return Credentials(frozen.access_key, frozen.secret_key, frozen.token)
 
 
 def _region(auth: Any) -> str:
@@ -76,6 +66,18 @@ def _signer(credentials: Credentials, region: str, host: str) -> Signer:
     return Signer(credentials, region, host)
 
 
-def _host(url: Any) -> str:
+def _host(request: Any) -> str | None:
+    """The host that is signed; None if `request` is none that our signer knows."""
+    url = urlsplit(str(request.url))
+    is_known = (
+        url.path in ("", "/")
+        and not url.query
+        and "X-Amz-Target" in request.headers
+        and request.headers.get("Content-Type") == CONTENT_TYPE
+        and isinstance(request.body, bytes)
+    )
+    # The brackets of an IPv6 address belong to the host.
+    if not is_known or url.hostname is None or ":" in url.hostname:
+        return None
     usual = {"http": 80, "https": 443}.get(url.scheme)
-    return str(url.hostname) if url.port in (None, usual) else f"{url.hostname}:{url.port}"
+    return url.hostname if url.port in (None, usual) else f"{url.hostname}:{url.port}"

@@ -102,7 +102,8 @@ def _boto3_client(call_timeout_ms: int) -> DynamoDBClient:
     from oncekey.store.direct.sdk_signing import sign_by_kept_key
 
     sign_by_kept_key(client)
-    return client
+    made: DynamoDBClient = client
+    return made
 
 
 def _user_agent(sdk: str) -> str:
