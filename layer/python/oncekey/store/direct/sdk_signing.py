@@ -28,7 +28,8 @@ class KeptKey(SigV4Auth):
     def add_auth(self, request: AWSRequest) -> None:
         """Sign `request`. A signature that it has is replaced."""
         host = _host(request)
-        if self.credentials is None or host is None:
+        keys: Any = self.credentials
+        if keys is None or host is None:
             super().add_auth(request)
             return
         signer = _signer(_credentials(self), _region(self), host)
