@@ -5,26 +5,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from oncekey.quotas.memory import QuotaMemory
 from oncekey.settings import STORE_TIMEOUT_MS
 from oncekey.store.breaker import Breaker
 from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from oncekey.engine.operation_options import OperationOptions
+    from oncekey.quotas.memory import QuotaMemory
     from oncekey.store.store import Store
 
 
-class Sandbox(Value, kw_only=True):
+class Sandbox:
     """All operations of a sandbox that use one store share this object.
 
     `call_timeout_ms` is the longest that one call of the store takes.
     """
 
-    call_timeout_ms: int = STORE_TIMEOUT_MS
-    has_bucket: bool = False
-    breaker: Breaker = field(default_factory=Breaker)
-    quota_memory: QuotaMemory = field(default_factory=QuotaMemory)
+    __slots__ = ("_quota_memory", "breaker", "call_timeout_ms", "has_bucket")
+
+    def __init__(
+        self, *, call_timeout_ms: int = STORE_TIMEOUT_MS, has_bucket: bool = False
+    ) -> None:
+        self.call_timeout_ms = call_timeout_ms
+        self.has_bucket = has_bucket
+        self.breaker = Breaker()
+        self._quota_memory: QuotaMemory | None = None
+
+    @property
+    def quota_memory(self) -> QuotaMemory:
+        """What is remembered of the tenants' quotas. Few operations have one."""
+        if self._quota_memory is None:
+            from oncekey.quotas.memory import QuotaMemory
+
+            # Two threads that come first may each make one, and a few look-ups are not counted.
+            self._quota_memory = QuotaMemory()
+        return self._quota_memory
 
 
 _sandboxes: WeakKeyDictionary[object, Sandbox] = WeakKeyDictionary()
