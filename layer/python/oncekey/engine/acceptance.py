@@ -1,4 +1,4 @@
-"""Accepting a request now that is worked on later: its record, and the message that tells of it."""
+"""Accepts a request as a job: writes its record together with the message for a worker."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ async def accept(
     budget: Budget,
     clock: Clock,
 ) -> Written | Refused | Refusal:
-    """Apply `transition` together with its message and the way to find the operation by its id.
+    """Apply `transition` in one transaction with the job's message and the operation's pointer.
 
-    All of it is applied, or nothing; nothing, if it is refused for the tenant's quota.
+    Either all of them are applied or none. When it returns a `Refusal`, the tenant's quota is used
+    up and nothing was applied.
 
     Raises:
         StoreError: as for `oncekey.flow.retry.commit`.
@@ -58,13 +59,13 @@ async def accept(
     if message.payload_ref is not None:
         refusal = quota_counting.known_to_be_full(transition, request, clock.now_ms())
         if refusal is not None:
-            # Nothing removes what is kept for a request that is not accepted.
+            # Nothing would remove the stored payload of a request that is not accepted.
             return refusal
         payload = Blob(at=message.payload_ref, data=message.payload.encode("ascii"), expires_at_s=0)
         await retry.save(payload, budget, clock)
     whole = Commit(
         transition=transition,
-        # One request may accept twice, under one owner.
+        # One request may accept twice with the same owner, so the token has the attempt's number.
         token=token(record.operation_id, record.owner, record.attempt),
         messages=(message,),
         companion=pointer_to(record, request, clock.now_ms()),
@@ -83,10 +84,10 @@ async def accept(
 def decide_queued(
     verdict: Verdict, record: Record, request: Request, owner: str, now_ms: int
 ) -> Write | Refusal:
-    """The next write for a request whose handler a worker runs, or that somebody is at work."""
+    """The next write for a queued request, or the refusal if the operation is in progress."""
     match verdict:
         case Verdict.OURS:
-            # Begun to be accepted anew, and not to be run here.
+            # This request began the job only to accept it again. The handler does not run here.
             retry_later = _retry("not-begun-in-time", record, request, now_ms)
             return Release(pk=record.pk, owner=record.owner, retry=retry_later)
         case Verdict.RESUME:
@@ -100,14 +101,14 @@ def decide_queued(
                 return running(record, now_ms)
             if not record.was_begun:
                 return timed_out(record, request, now_ms)
-            # Its message is lost, or among the dead letters. What may have had an effect is not
-            # timed out: it is taken up, put back, and then accepted anew.
+            # The message is lost or a dead letter. A job that was begun may have had an effect, so
+            # it is not timed out. Instead it is begun, released and accepted again.
             begun = lease(request, owner, now_ms)
             return Begin(pk=record.pk, seen_owner=record.owner, lease=begun)
 
 
 def _reaccepted(record: Record, request: Request, owner: str, now_ms: int) -> Enqueue:
-    # The finished steps of the attempt that failed are kept.
+    # `Enqueue` keeps the finished steps of the attempt that failed.
     assert request.job is not None
     waiting = Waiting(
         owner=owner,
@@ -127,7 +128,7 @@ def _retry(reason: str, record: Record, request: Request, now_ms: int) -> Retry:
 
 
 def timed_out(record: Record, request: Request, now_ms: int) -> TimeOut:
-    """What ends an accepted request that no worker has begun in time."""
+    """The write that ends an accepted request that no worker has begun in time."""
     assert request.timed_out is not None
     policy = record.policy or request.options.policy
     ending = Ending(

@@ -1,4 +1,4 @@
-"""The one flow: reserve the key, run the handler, record how it ended, answer."""
+"""The flow of every protected call: reserve the key, run the handler, record its end, answer."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
     Reserving = Callable[[Request, str, Budget, Clock], Flow[Decision]]
 
-# What an author hears of a refusal.
+# The kinds of refusals in the events for `on_event`.
 _KINDS = {
     Reason.RUNNING: "conflict",
     Reason.KEY_REUSED: "key-reused",
     Reason.OUTCOME_UNKNOWN: "unknown",
 }
-# Before the handler has run the caller loses nothing by an early refusal: it sends it again.
+# Before the handler has run, an early refusal costs the caller only a retry.
 _MOST_RESERVE_FAILURES = 3
 
 
@@ -49,14 +49,15 @@ async def attempt(
     returned: Callable[[Any, Operation], Result] = as_it_is,
     raised: Callable[[BaseException], Result] = Raised,
 ) -> Outcome:
-    """Carry out one request. The handler runs at most once, and only under a lease that is durable.
+    """Carry out one request. The handler runs at most once, and only under a durable lease.
 
-    A request with a job is accepted, and its handler does not run here. A worker takes it up with a
-    `reserving` of its own. `returned` and `raised` are those of `Invoke`; `raised` also says what
-    an exception comes to that is raised while a recorded operation is committed.
+    A request with a job is accepted here, and its handler does not run. A worker runs it later,
+    with its own `reserving`. `returned` and `raised` are those of `Invoke`. `raised` also makes a
+    `Result` of an exception that the commit of a recorded operation raises.
 
-    A failure of the store is never raised. Before the handler has run it is a `Refusal`. After
-    that it costs the record, and not the answer.
+    A failure of the store is never raised. Before the handler has run, it is returned as a
+    `Refusal`. After the handler has run, its answer is returned without being recorded. But the
+    answer of a recorded operation is refused unless its commit is confirmed.
     """
     now_ms, breaker = clock.now_ms(), request.sandbox.breaker
     refused_for_ms = breaker.refuses_for_ms(now_ms)
@@ -78,7 +79,7 @@ async def attempt(
         raise
     except BaseException as interruption:
         if invoke is None or not invoke.running.is_handed_out:
-            # An exit, a cancellation or a signal's exception: nothing ran, and that is known here.
+            # An exit, a cancellation or a signal handler's exception. The handler did not run.
             await _withdrawn(request, owner, interruption, clock)
         raise
     if isinstance(outcome, Refusal) and outcome.is_outage:
@@ -91,9 +92,9 @@ async def attempt(
 async def _begun(
     request: Request, owner: str, clock: Clock, reserving: Reserving
 ) -> Recorder | Outcome:
-    """The recorder of an attempt that holds the lease, or what its caller gets at once.
+    """The recorder of an attempt that holds the lease, or the outcome for its caller.
 
-    No handler has run.
+    When it returns, no handler has run.
     """
     budget = Budget(
         until_ms=request.deadline_ms - ANSWER_MARGIN_MS,
@@ -109,7 +110,7 @@ async def _begun(
     record, now_ms = decision.record, clock.now_ms()
     recorder = Recorder(request=request, record=record, clock=clock, budget=budget)
     if request.deadline_ms <= now_ms:
-        # Reserving took all the time there was. Nothing ran, and the next attempt need not wait.
+        # Reserving took all the time. Nothing ran, so the next attempt may begin at once.
         return await recorder.give_back("no-time-left")
     telemetry.reserved(record, now_ms)
     return recorder
@@ -118,7 +119,7 @@ async def _begun(
 async def _answered(
     decision: Replayed | Refusal, request: Request, owner: str, budget: Budget, clock: Clock
 ) -> Replayed | Refusal:
-    """What the caller of a request gets that did not get the lease."""
+    """The outcome for the caller of a request that did not get the lease."""
     options = request.options
     if options.quota is not None:
         from oncekey.engine.quota_counting import limited
@@ -130,7 +131,7 @@ async def _answered(
             tell(options.on_event, "replay", replayed.record)
         return replayed
     record = decision.record
-    # What waits under our own owner is what we have just accepted.
+    # A waiting record with our own owner was accepted just now, and is not a refusal to report.
     if record is not None and record.owner != owner and decision.reason is not Reason.SUPERSEDED:
         telemetry.refused(decision.reason, record, clock.now_ms())
         if decision.reason in _KINDS:
@@ -170,7 +171,7 @@ def _invocation(
 
 
 async def _carried_out(recorder: Recorder, invoke: Invoke) -> Outcome:
-    """Run the handler under its lease, and record how that ended."""
+    """Run the handler under its lease, and record how it ended."""
     result, journal = await handled(invoke), invoke.journal
     disposition = decide(
         result,
@@ -187,13 +188,13 @@ async def _carried_out(recorder: Recorder, invoke: Invoke) -> Outcome:
 
 
 def _unreserved(error: StoreError, request: Request) -> Refusal:
-    """What a caller is told whose key could not be reserved."""
+    """The refusal for a caller whose key could not be reserved."""
     if error.contention in {"conflict", "in-progress"}:
-        # A transaction is writing the record: whoever owns it is at work.
+        # A transaction is writing the record, so its owner is still running.
         return Refusal(reason=Reason.RUNNING, retry_after_ms=RETRY_SOON_MS)
     telemetry.store_unavailable(request.identity.operation, error)
     if error.needs_deployment:
-        # Only a deployment helps: nobody is told to wait for it.
+        # Only a deployment helps, so the caller is not told to wait.
         return Refusal(reason=Reason.STORE_UNAVAILABLE, needs_deployment=True)
     return Refusal(
         reason=Reason.STORE_UNAVAILABLE,
@@ -205,10 +206,10 @@ def _unreserved(error: StoreError, request: Request) -> Refusal:
 async def _withdrawn(
     request: Request, owner: str, interruption: BaseException, clock: Clock
 ) -> None:
-    """Give back what was reserved for `owner`, whose handler never ran.
+    """Give back the lease of `owner`, whose handler never ran.
 
-    What stands there is read first, because it says what is done already. If the store does not
-    answer, the lease runs out.
+    The record is read first, because it may have finished steps. If the store does not answer, the
+    lease runs out.
     """
     budget = retry.few_tries(clock.now_ms(), request.sandbox.call_timeout_ms)
     try:
@@ -223,7 +224,7 @@ async def _withdrawn(
 
 
 async def _findable(refusal: Refusal, request: Request, budget: Budget, clock: Clock) -> Refusal:
-    """`refusal` with a way to find the operation by its id, where its caller is told of one."""
+    """`refusal`, after the operation's pointer was stored if its caller gets a status URL."""
     record = refusal.record
     if refusal.reason is not Reason.RUNNING or record is None:
         return refusal
@@ -236,7 +237,7 @@ async def _findable(refusal: Refusal, request: Request, budget: Budget, clock: C
     try:
         await retry.save(pointer_to(record, request, clock.now_ms()), budget, clock)
     except StoreError as error:
-        # Told to ask where nothing is found, the client would take it for lost.
+        # A status URL that finds nothing would tell the client that its request was lost.
         telemetry.store_unavailable(record.operation, error)
         return refusal
     return replace(refusal, is_findable=True)

@@ -1,6 +1,6 @@
-"""Carrying out a call: its flow, and the one place where a handler is called or awaited.
+"""Carries out a call: drives its flow, and calls or awaits the handler, which happens only here.
 
-`run` and `run_async` are all that differs between a function and a coroutine function.
+Functions and coroutine functions differ only in `run` and `run_async`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def run(
     flow: Flow[Any], handler: Callable[[Operation], Any], store: Callable[[], Store], clock: Clock
 ) -> Any:
-    """What `flow` comes to, whose handler is `handler`; the exception of a `Failed` is raised.
+    """Run `flow`, which runs `handler`, and return its outcome. A `Failed` is raised instead.
 
-    `store` makes the store when something is first asked of it.
+    `store` is called when the store is first used.
     """
     late: Any = LateStore(store)
 
@@ -35,7 +35,7 @@ def run(
         with command.running:
             try:
                 value = handler(operation)
-            except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
+            except BaseException as error:  # noqa: BLE001 -- it is recorded first, and then raised
                 return command.raised(error)
             return command.returned(value, operation)
 
@@ -48,8 +48,8 @@ async def run_async(
     store: Callable[[], Store],
     clock: Clock,
 ) -> Any:
-    """The same for a coroutine function; calls of the store leave the event loop free."""
-    # Only coroutines need asyncio, which takes a fifth of all imports.
+    """The same for a coroutine function. Calls of the store do not block the event loop."""
+    # Only coroutines need asyncio, whose import takes a fifth of the time of all imports.
     from oncekey.flow.driver_async import drive_async
 
     late: Any = LateStore(store)
@@ -59,7 +59,7 @@ async def run_async(
         with command.running:
             try:
                 value = await handler(operation)
-            except BaseException as error:  # noqa: BLE001 -- its record comes first; it is raised again then
+            except BaseException as error:  # noqa: BLE001 -- it is recorded first, and then raised
                 return command.raised(error)
             return command.returned(value, operation)
 
@@ -78,7 +78,7 @@ def _operation(command: Invoke, store: Callable[[], Store], clock: Clock) -> Ope
 
 
 def _given(outcome: Any) -> Any:
-    # It is raised out here because a coroutine cannot raise `StopIteration`.
+    # The error is raised outside the flow, because a coroutine cannot raise `StopIteration`.
     if isinstance(outcome, Failed):
         raise passed_on(outcome.error)
     return outcome

@@ -1,4 +1,4 @@
-"""What an accepted request leaves for a worker, and what the worker finds of it in the queue."""
+"""Jobs: what an accepted request stores for a worker, and what the worker gets from the queue."""
 
 from __future__ import annotations
 
@@ -24,39 +24,40 @@ if TYPE_CHECKING:
     from oncekey.record.record import Record
     from oncekey.tenants import Caller
 
-# The topic of the messages that tell workers of accepted requests.
+# The topic of the messages that bring jobs to workers.
 TOPIC = "oncekey.job"
 
-# A refused write is billed by the size of the record: sixteen units, while such a request runs.
+# A refused write is billed by the size of the record. With a request of this size, each repeat that
+# arrives while it runs costs sixteen write units.
 LARGEST_KEPT_REQUEST_BYTES = 16_000
 
-# What a message's payload has beside the event.
+# The size of a message's payload without the event, at most.
 _HEAD_BYTES = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What an accepted request leaves behind: its event, as JSON text."""
+    """What an accepted request stores for its worker: its event, as JSON text."""
 
     event: str = field(repr=False)
 
     @property
     def is_large(self) -> bool:
-        """Whether its message needs the bucket."""
+        """Whether the job's message needs the bucket."""
         return len(self.event) > LARGEST_INLINE_PAYLOAD_BYTES - _HEAD_BYTES
 
     @property
     def request_digest(self) -> str:
-        """What the record holds its message's event to."""
+        """The digest in the record, which the event of the message must match."""
         return digest(self.event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMessage:
-    """An accepted request as a worker gets it.
+    """A job as a worker gets it.
 
-    `pk` and `operation_id` say which record it speaks of, and `owner` under which acceptance: one
-    that was accepted again has another, and another message.
+    `pk` and `operation_id` identify the record. `owner` identifies the acceptance: if a request is
+    accepted again, it has another owner and another message.
     """
 
     pk: str
@@ -67,7 +68,8 @@ class JobMessage:
     def is_of(self, record: Record) -> bool:
         """Whether the event is the one that `record` was written for.
 
-        A message can be put into the queue by more than the relay, and ids are no secrets.
+        This must be checked, because others than the relay may send to the queue, and ids are not
+        secret.
         """
         expected = record.request_digest
         if record.request is not None:
@@ -79,13 +81,13 @@ class JobMessage:
 
 
 def event_text(event: Mapping[str, Any], *, has_bucket: bool, sender: Caller | None = None) -> str:
-    """What is kept of `event` as JSON text: nothing that proves who its caller is.
+    """The part of `event` that may be stored, as JSON text, without its caller's credentials.
 
-    `sender` is noted in it, where what is kept does not name its caller.
+    If the stored part does not name the caller, pass the caller as `sender`. It is then added.
 
     Raises:
-        RequestRefused: it is too large to be kept without a bucket, or nested deeper than 128
-            (`request-invalid`).
+        RequestRefused: the event is too large to be stored without a bucket, or is nested deeper
+            than 128 (`request-invalid`).
     """
     if is_value_too_deep(event):
         raise _too_deep()
@@ -100,7 +102,7 @@ def event_text(event: Mapping[str, Any], *, has_bucket: bool, sender: Caller | N
 
 
 def check_depth(event: Mapping[str, Any], json_body: bytes) -> None:
-    """Refuse what a worker, or its handler, may not be able to read.
+    """Refuse an event that a worker or its handler may not be able to read.
 
     Raises:
         RequestRefused: the event, or its body, is nested deeper than 128 (`request-invalid`).
@@ -112,9 +114,10 @@ def check_depth(event: Mapping[str, Any], json_body: bytes) -> None:
 def kept_request(
     event: Mapping[str, Any], operation: str, sender: Caller | None = None
 ) -> str | bytes | None:
-    """`event` as its record keeps it; None, and a warning, for one that takes too much of it.
+    """`event` as its record stores it, as text or compressed.
 
-    Or for one that is nested too deep for the worker that would get it back.
+    Returns None and logs a warning if the event is too large for the record, or is nested too deep
+    for the worker that would read it.
     """
     try:
         text = event_text(event, has_bucket=True, sender=sender)
@@ -123,7 +126,7 @@ def kept_request(
         return None
     packed = zlib.compress(text.encode("utf-8"))
     kept = text if len(text) <= len(packed) else packed
-    # Whoever hands it back writes its message without a bucket.
+    # The reconciler may send this event to a worker, in a message that cannot use the bucket.
     if len(kept) <= LARGEST_KEPT_REQUEST_BYTES and not Job(event=text).is_large:
         return kept
     job_telemetry.request_not_kept(operation, f"{len(packed)} bytes compressed")
@@ -131,13 +134,14 @@ def kept_request(
 
 
 def message_of(job: Job, record: Record, now_ms: int, *, name: str = "") -> Message:
-    """The message that tells a worker of the waiting `record`.
+    """The message that brings the job of the waiting `record` to a worker.
 
-    `name` tells it apart from the operation's other messages.
+    `name` distinguishes it from the operation's other messages.
     """
     head = _text({"record": record.pk, "owner": record.owner})
     text = f'{head[:-1]},"event":{job.event}}}'
-    # An attempt is accepted once: the transition that this message goes with sees to it.
+    # An attempt is accepted only once, because the transition in the same transaction is refused
+    # the second time. So its number makes the id unique.
     message_id = str(uuid.uuid5(uuid.UUID(record.operation_id), name or f"job {record.attempt}"))
     return Message(
         id=message_id,
@@ -152,10 +156,10 @@ def message_of(job: Job, record: Record, now_ms: int, *, name: str = "") -> Mess
 
 
 def job_message_in(payload: object, operation_id: str) -> JobMessage:
-    """The accepted request in a message's payload.
+    """The job in a message's payload.
 
     Raises:
-        EnvelopeUnreadable: it is none.
+        EnvelopeUnreadable: the payload has no job.
     """
     if isinstance(payload, dict):
         pk, owner, event = (payload.get(name) for name in ("record", "owner", "event"))

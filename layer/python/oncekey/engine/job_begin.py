@@ -1,4 +1,4 @@
-"""A worker begins what was accepted: what follows from the record that it finds."""
+"""How a worker begins a job, depending on the record that it finds."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 async def begin(
     message: JobMessage, request: Request, owner: str, budget: Budget, clock: Clock
 ) -> Decision:
-    """Take up `message` for `owner`: a read, and one write where nothing stands in the way.
+    """Begin the job of `message` for `owner`, usually with one read and one write.
 
-    When it returns `Held`, the lease is durable and ours, whatever answers were lost on the way. A
-    job whose worker died is taken up again as a retry of its request would be.
+    When it returns `Held`, the lease is durable and belongs to `owner`, even if answers of the
+    store were lost. A job whose worker died is treated like a retry of its request.
 
     Raises:
         StoreError: as for `oncekey.engine.reservation.reserve`.
@@ -67,8 +67,8 @@ def _decide(
     decision = _next(record, message, request, owner, clock)
     if isinstance(decision, Replayed | Refusal) or message.is_of(record):
         return decision
-    # Another event than the one that is kept, or that waits; or that of an older message, whose
-    # request was accepted anew since.
+    # The message's event is not the one that the record was written for. Either it was altered, or
+    # the message is older than the request that was accepted last.
     is_waiting = record.status is Status.PENDING and record.owner == message.owner
     is_altered = is_waiting or record.request is not None
     reason = Reason.KEY_REUSED if is_altered else Reason.SUPERSEDED
@@ -80,10 +80,11 @@ def _next(
 ) -> Decision | Write:
     now_ms = clock.now_ms()
     if record.status is not Status.PENDING:
-        # The event is held to the record by its digest: a release may compute another fingerprint.
+        # The caller compares the event's digest. Its fingerprint is not compared, because another
+        # release may compute it differently.
         found = replace(request, fingerprint=record.fingerprint)
         decision = decide(record, found, owner, clock)
-        # It has expired at this moment; the request of a new operation is not this one's.
+        # The record expired just now. This message must not begin a new operation.
         expired = isinstance(decision, Reserve)
         return Refusal(reason=Reason.SUPERSEDED) if expired else decision
     if record.owner != message.owner:
@@ -91,6 +92,6 @@ def _next(
     if record.is_overdue(now_ms) and not record.was_begun:
         return timed_out(record, request, now_ms)
     if record.steps.finished and request.options.effects is not Effects.RECORDED:
-        # A handler that knows nothing of steps would do the finished ones again.
+        # A handler without recorded effects would repeat the finished steps.
         return outcome_unknown(record, now_ms)
     return Begin(pk=record.pk, seen_owner=record.owner, lease=lease(request, owner, now_ms))

@@ -1,9 +1,10 @@
-"""What of an event is written down for a worker: what was asked, and nothing that proves who asks.
+"""The part of an event that is stored for a worker: the request, without its caller's credentials.
 
-An event that is kept goes through outbox, queue and dead letters, and lives for weeks. Of its own
-members, of its request context and of what an authorizer found, only what is named here is kept. Of
-headers and query everything is kept but what looks like a credential, by its name or by its value:
-which of them a handler reads is its author's to say. The body and the path are what was asked.
+A stored event passes through the outbox, the queue and the dead letters, and lives for weeks. Its
+members, its request context and the authorizer's result are stored only if they are named here. All
+headers and query parameters are stored, except those that look like a credential by name or by
+value, because a handler may read any of them. The body and the path are stored whole: they are the
+request.
 """
 
 from __future__ import annotations
@@ -40,30 +41,30 @@ _IDENTITY = frozenset(
 _IAM = frozenset({"accountId", "cognitoIdentity", "principalOrgId", "userArn", "userId"})
 _COGNITO = frozenset({"amr", "identityId", "identityPoolId"})
 
-# Names of headers and of members of a query whose values prove who somebody is.
+# Names of headers and query parameters whose values prove an identity.
 _SECRET_NAME = re.compile(
     r"auth|token|secret|passw|passphrase|passcode|pwd|credential|cookie|sess(ion|id)|signature"
     r"|assertion|jwt|oidc|saml|csrf|xsrf|dpop|bearer|api-?key|access-?key|client-?cert"
     r"|origin-verify|principal|hmac|totp|mnemonic|magic-?link|verifier|sec-websocket-protocol"
     r"|(^|-)(key|sig|sas|otp|mfa|2fa|pin|nonce|ticket|sid|pass|creds?|wsse|code|cvc|cvv|ssn)$"
 )
-# The client's own key, and where a client goes on reading.
+# Names that match above and are no secrets, such as the client's key or a pagination token.
 _NO_SECRET_NAME = re.compile(
     r"(.*-)?idempotency-key|authority|(.*-)?authors?|(.*-)?(partition|sort|routing)-key"
     r"|(next|page|next-page|continuation)-token"
 )
-# A claim is what a token says; only these are what a token is.
+# A claim is a part of a token's content. Only claims with these names contain a credential.
 _SECRET_CLAIM = re.compile(
     r"secret|passw|credential|cookie|api-?key|private-?key|(access|refresh|id)-?token|(^|-)(token|otp|pin)$"
 )
-# A value of any name that begins like one of these is a credential.
+# A value that begins with one of these schemes is a credential, whatever its name.
 _SECRET_SCHEME = re.compile(
     r"(basic|bearer|digest|negotiate|ntlm|kerberos|dpop|hawk|token|jwt|oauth|apikey|googlelogin"
     r"|sharedkey(lite)?|sharedaccesssignature|usernametoken|vapid|aws4-hmac-sha256)\s+\S",
     re.IGNORECASE,
 )
-# So is one with one of these in it: a JSON web token, signed or encrypted; what a provider's keys
-# look like; a private key; a password in an address.
+# So is a value that contains one of these: a signed or encrypted JSON web token, a provider's key,
+# a private key, or a password in a URL.
 _SECRET_PART = re.compile(
     r"\beyJ[\w-]{5,}\.[\w-]*\.[\w-]*"
     r"|\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{35}|\bya29\.[\w-]{8,}|\bSG\.[\w-]{8,}\.[\w-]{4,}"
@@ -72,16 +73,16 @@ _SECRET_PART = re.compile(
     r"|\bhv[bsr]\.[\w-]{8,}|\bdop_v1_\w{8,}|-----BEGIN |://[^/\s:@]*:[^/\s@]+@",
     re.IGNORECASE,
 )
-# The names of the members of a query that a value has in it, such as the address of a page.
+# The names of query parameters inside a value, such as the URL of a page.
 _MEMBER_WITHIN = re.compile(r"[?&#]([^=&#?\s]+)=[^&#\s]")
 _SEPARATORS = re.compile(r"[-_.\s:\[\]]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-# Where a kept event says who sent it, if what is kept of its request context does not.
+# The member of a stored event that names its sender, if its stored request context does not.
 _SENDER = "oncekeySender"
 
 
 def kept_event(event: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `event` with what a worker may have of it; `event` itself is not changed."""
+    """A copy of `event` with the parts that a worker may get. `event` itself is not changed."""
     kept = _only(event, _MEMBERS)
     for name in ("headers", "multiValueHeaders"):
         if isinstance(kept.get(name), Mapping):
@@ -98,12 +99,12 @@ def kept_event(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_sender(kept: Mapping[str, Any], tenant: str, principal: str) -> dict[str, Any]:
-    """`kept` with a note of who sent it, for an event whose request context no longer says so."""
+    """`kept` with the name of its sender, for an event whose request context no longer has it."""
     return {**kept, _SENDER: {"tenant": tenant, "principal": principal}}
 
 
 def sender_of(kept: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Tenant and principal that `kept` has a note of; None where its request context names them."""
+    """The tenant and principal noted in `kept`; None if its request context names them."""
     noted = kept.get(_SENDER)
     if not isinstance(noted, Mapping):
         return None
@@ -111,7 +112,7 @@ def sender_of(kept: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def without_sender(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The event as its handler gets it."""
+    """The event as its handler gets it, without the note of its sender."""
     return {name: value for name, value in kept.items() if name != _SENDER}
 
 
@@ -123,7 +124,7 @@ def _context(context: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _authorizer(authorizer: Mapping[str, Any]) -> dict[str, Any]:
-    # What a Lambda authorizer returns may be anything: a token for a service behind, say.
+    # A Lambda authorizer may return anything, for example a token for a backend service.
     kept = _only(authorizer, frozenset({"jwt", "claims", "scopes", "iam", "principalId"}))
     _narrow(kept, "claims", _claims)
     _narrow(kept, "jwt", _jwt)
@@ -153,7 +154,7 @@ def _claims(claims: Mapping[str, Any]) -> dict[str, Any]:
 def _narrow(
     parent: dict[str, Any], name: str, narrowed: Callable[[Mapping[str, Any]], dict[str, Any]]
 ) -> None:
-    # Of another form than the gateway's it is not understood, and so not kept.
+    # A member that has another form than the gateway's is not understood, and so not stored.
     if isinstance(parent.get(name), Mapping):
         parent[name] = narrowed(parent[name])
     elif parent.get(name) is not None:
@@ -161,7 +162,7 @@ def _narrow(
 
 
 def _only(members: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
-    # What a gateway leaves empty stays so.
+    # Members that the gateway sets to null stay null.
     return {name: value for name, value in members.items() if name in names or value is None}
 
 
@@ -177,7 +178,8 @@ def _is_secret(name: str, value: object) -> bool:
 
 
 def _is_secret_member(name: str, value: object) -> bool:
-    # A load balancer hands the query on undecoded. A plain `key` is more often no credential.
+    # A load balancer passes the query on undecoded. A parameter named `key` is rarely a credential,
+    # so only its value is checked.
     name = unquote_plus(name)
     return _is_credential(value) if _plain(name) == "key" else _is_secret(name, value)
 
@@ -188,7 +190,7 @@ def _is_kept_piece(piece: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    # X-Auth-Token, x_auth_token and xAuthToken are one name.
+    # X-Auth-Token, x_auth_token and xAuthToken become the same name.
     return _SEPARATORS.sub("-", _HUMP.sub("-", name)).lower().strip("-")
 
 

@@ -1,4 +1,4 @@
-"""A sandbox's memory of completed operations, whose answers are given again without the store."""
+"""A sandbox's memory of completed operations. Their answers are replayed without the store."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from oncekey.record.record import Status
 if TYPE_CHECKING:
     from oncekey.record.record import Record
 
-# A completed record never changes, but a person may delete it. No sandbox remembers it for longer.
+# A completed record never changes, but a person may delete it. So a sandbox forgets it after this
+# time.
 LONGEST_BELIEF_MS = 300_000
 
 
 class LocalCache:
-    """The last `most` records that were seen to be completed. Safe to share between threads.
+    """The last `most` records that were read as completed. Threads may share it.
 
-    Whoever finds a record here judges it like one from the store: by its fingerprint and expiry.
+    A record found here must be judged like one from the store, by its fingerprint and expiry.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
-        # Partition key → the record, and when it was seen.
+        # From the partition key to the record and the time when it was read.
         self._known: OrderedDict[str, tuple[Record, int]] = OrderedDict()
 
     def remember(self, record: Record, now_ms: int) -> None:
-        """Keep `record`, which the store was seen to hold, if it is completed."""
+        """Remember `record`, which the store holds, if it is completed."""
         if record.status is not Status.COMPLETED:
             return
         with self._lock:
@@ -40,5 +41,5 @@ class LocalCache:
     def find(self, pk: str, now_ms: int) -> Record | None:
         """The completed record under `pk`; None if the store must be asked."""
         record, seen_at_ms = self._known.get(pk, (None, 0))
-        # A clock that was set back must not prolong the belief.
+        # If the clock was set back, the record must not be remembered for longer.
         return record if 0 <= now_ms - seen_at_ms < LONGEST_BELIEF_MS else None

@@ -1,4 +1,4 @@
-"""What all requests of one operation have in common: its author's options and its settings."""
+"""The options and settings that all requests of one operation share."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def nothing_proves_it(_error: BaseException) -> bool:
-    """The rule of an author who names no exceptions: only `NotExecuted` itself is a proof."""
+    """The rule of an author who names no exceptions: only `NotExecuted` is a proof."""
     return False
 
 
 class OperationOptions(Value, kw_only=True):
-    """The options as the engine needs them. They are made once for each environment.
+    """The options that the engine needs. They are made once for each environment.
 
     Args:
         effects: what the author declares about the handler's effects.
@@ -32,13 +32,13 @@ class OperationOptions(Value, kw_only=True):
         is_not_executed: whether an exception proves that nothing happened.
         encoding: the form of the stored answer.
         response_version: the version of the answers that this release gives.
-        preset: the name of the preset, where its words may be needed without the handler.
+        preset: the name of the preset, for answers that are given without the handler.
         is_queued: whether a worker runs the handler.
         stores_raw_key: whether key and principal may be stored.
-        has_status_url: whether a caller can be told where to ask after the operation.
+        has_status_url: whether there is a URL for the operation's status.
         quota: what a tenant may use.
         on_event: the author's hook.
-        local_cache: how many completed records a sandbox remembers.
+        local_cache: how many completed records a sandbox remembers; 0 for none.
     """
 
     effects: Effects
@@ -53,7 +53,7 @@ class OperationOptions(Value, kw_only=True):
     quota: Quota | None = None
     on_event: OnEvent | None = field(default=None, repr=False)
     local_cache: int = 0
-    # How the answer is kept, whoever gives it.
+    # The policy that the operation's records carry.
     policy: Policy = field(init=False)
     cache: LocalCache | None = field(init=False, repr=False, compare=False)
 
@@ -61,7 +61,7 @@ class OperationOptions(Value, kw_only=True):
         """Make the policy that the records of the operation carry.
 
         Raises:
-            ConfigurationError: the operation needs the `due` index, which is switched off.
+            ConfigurationError: the operation needs the index `due`, which is switched off.
         """
         needs_index = self.is_queued or self.effects is Effects.RECORDED
         if needs_index and not self.settings.due_shards:
@@ -84,7 +84,7 @@ class OperationOptions(Value, kw_only=True):
 
     @property
     def counts_keys(self) -> bool:
-        """Whether a new key is counted as it is reserved."""
+        """Whether a new key is counted when it is reserved."""
         return self.quota is not None and self.quota.counts_keys
 
 

@@ -1,4 +1,4 @@
-"""The way from an operation's id to its record, for those who ask by the id alone."""
+"""Pointers, which find the record of an operation by its id alone."""
 
 from __future__ import annotations
 
@@ -17,24 +17,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pointer:
-    """Where the record is, and whose it is; a hash, because callers may be personal data."""
+    """The partition key of the record, and the hash of its caller.
+
+    The caller is hashed because tenant and principal may be personal data.
+    """
 
     pk: str
     caller: str
 
 
 def caller_digest(tenant: str, principal: str) -> str:
-    """Who may ask, in a form that says nothing to others."""
+    """The hash of the caller who may read the status. It reveals neither tenant nor principal."""
     return digest(tenant, principal)
 
 
 def pointer_place(operation_id: str) -> StoredRef:
-    """Where the pointer to this operation is kept: beside the records."""
+    """The item of the pointer to this operation, in the table of the records."""
     return StoredRef(place=Place.ITEM, name=f"op#{operation_id}", digest="")
 
 
 def pointer_to(record: Record, request: Request, now_ms: int) -> Blob:
-    """The pointer to `record`, made by `request`. It outlives the work on it and its answer."""
+    """The pointer to `record`, made for `request`. It outlives the operation and its answer."""
     identity = request.identity
     fields = {"pk": record.pk, "caller": caller_digest(identity.tenant, identity.principal)}
     return Blob(
@@ -45,7 +48,7 @@ def pointer_to(record: Record, request: Request, now_ms: int) -> Blob:
 
 
 def pointer_from(data: bytes) -> Pointer | None:
-    """The pointer that was kept; None if it is none."""
+    """The pointer stored as `data`; None if `data` is not a pointer."""
     try:
         fields = json.loads(data)
         return Pointer(pk=str(fields["pk"]), caller=str(fields["caller"]))

@@ -1,4 +1,4 @@
-"""Counting a new key: in the transaction that reserves it, or not at all."""
+"""Counts a new key in the transaction that reserves it. Either both are applied or neither."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     Reply = Written | Refused | ConditionsFailed | Inapplicable
 
 _HOUR_S = 3600
-# How many buckets a retention is cut into, so that a counter stays within one write unit.
+# A retention is divided into this many buckets, so that a counter stays within one write unit.
 _BUCKETS = 24
-# A host whose clock is behind still counts in a window that is over elsewhere.
+# A host whose clock is behind may still count in a window that is over for the others.
 _WINDOW_STAYS_S = _HOUR_S
-# Operations that share a counter write its expiry in turn; no short retention may remove what a
-# longer one still counts.
+# Operations with different retentions may share a counter, and each write sets its expiry. This
+# margin prevents a short retention from removing keys that a longer one still counts.
 _RETENTIONS_DIFFER_S = 90 * 24 * _HOUR_S
-# A round is lost only where somebody else has written the counter since it was last seen.
+# A round fails only if somebody else has written the counter since it was last read.
 _MOST_ROUNDS = 20
 
 
 @dataclass(slots=True)
 class _Line:
-    """One limit, and the counters of it that may have room: one a shard."""
+    """One limit, with one counter a shard. `open` are the counters that may have room."""
 
     limit: str
     open: list[Count] = field(default_factory=list)
@@ -58,13 +58,14 @@ async def commit(
     clock: Clock,
     is_landed: Callable[[Record | None], bool],
 ) -> Reply | Refusal:
-    """Apply `whole`; if it reserves a key under a quota, only together with the count of that.
+    """Apply `whole`. If it reserves a key under a quota, count the key in the same transaction.
 
-    The record's own condition is judged first: a key that exists is never refused here. When it
-    returns `Refusal`, nothing was applied.
+    The record's own condition is checked first, so a key that exists is never refused here. When
+    it returns `Refusal`, nothing was applied.
 
     Raises:
-        StoreError: as for `oncekey.flow.retry.commit`. The key is reserved and counted, or neither.
+        StoreError: as for `oncekey.flow.retry.commit`. The key is both reserved and counted, or
+            neither.
     """
     reserve = whole.transition
     if not isinstance(reserve, Reserve) or not request.options.counts_keys:
@@ -110,7 +111,7 @@ async def reserve(
 
 
 def known_to_be_full(transition: Transition, request: Request, now_ms: int) -> Refusal | None:
-    """The refusal of a new key, where this sandbox knows already that there is no room for it."""
+    """The refusal of a new key, if this sandbox already knows that its quota is used up."""
     if not isinstance(transition, Reserve) or not request.options.counts_keys:
         return None
     return _full(request, _lines(request, request.sandbox.quota_memory, now_ms), now_ms)
@@ -119,7 +120,7 @@ def known_to_be_full(transition: Transition, request: Request, now_ms: int) -> R
 def limited(
     decision: Replayed | Refusal, request: Request, owner: str, now_ms: int
 ) -> Replayed | Refusal:
-    """`decision`, unless it answers a repeat, and its tenant has had as many as it may."""
+    """`decision`, or a refusal if it answers a repeat and the tenant's look-ups are used up."""
     quota, record = request.options.quota, decision.record
     if quota is None or quota.lookups is None or record is None or record.owner == owner:
         return decision
@@ -132,9 +133,9 @@ def limited(
 
 
 def _lines(request: Request, memory: QuotaMemory, now_ms: int) -> list[_Line]:
-    """The limits that a new key is held against, each with its counters; the key's own come first.
+    """The limits that apply to a new key, each with its counters.
 
-    A counter that is known to be full is not asked.
+    The counter of the key's own shard comes first. Counters that are known to be full are left out.
     """
     quota = request.options.quota
     assert quota is not None
@@ -178,8 +179,8 @@ def _in_window(request: Request, quota: Quota, share: int, shard: int, now_ms: i
 
 
 def _among_active(request: Request, quota: Quota, share: int, shard: int, now_ms: int) -> Count:
-    # As if it were answered now. A bucket's width follows from the retention alone, so that all
-    # hosts name the same ones.
+    # The expiry is estimated as if the key were answered now. The width of a bucket depends on the
+    # retention alone, so that all hosts name the same buckets.
     expires_at_s = request.expires_at_s(now_ms)
     width_s = max(1, -(-request.options.policy.kept_s // (_BUCKETS * _HOUR_S))) * _HOUR_S
     runs_out_at_s = -(-expires_at_s // width_s) * width_s
@@ -197,12 +198,13 @@ def _name(request: Request, quota: Quota, *parts: str) -> str:
 
 
 def _scope(request: Request, quota: Quota) -> str:
-    # No operation has an empty name.
+    # The empty text stands for all operations: no operation has an empty name.
     return request.identity.operation if quota.scope == "operation" else ""
 
 
 def _token(transition: Reserve, number: int) -> str:
-    # The commits of the run that follows have tokens of the same operation and owner.
+    # The token must differ from those of the later commits, which have the same operation and
+    # owner.
     record = transition.record
     return str(uuid.uuid5(uuid.UUID(record.operation_id), f"reserve {record.owner} {number}"))
 
@@ -210,17 +212,21 @@ def _token(transition: Reserve, number: int) -> str:
 async def _learn(
     refused: RefusedCount, lines: list[_Line], memory: QuotaMemory, budget: Budget, clock: Clock
 ) -> None:
-    """Go on with what has run out taken off, or else with the next shard that has room."""
+    """Prepare the next round after a counter refused.
+
+    Expired keys are removed from the counter. If it is still full, the next shard with room is
+    used.
+    """
     line = next(line for line in lines if line.open and line.open[0] == refused.count)
     if not _has_room(line, refused, memory, clock.now_ms()):
         await _find_room(line, memory, budget, clock)
 
 
 async def _find_room(line: _Line, memory: QuotaMemory, budget: Budget, clock: Clock) -> None:
-    """Read the shards of `line` up to one with room.
+    """Read the shards of `line` one after the other until one has room.
 
-    A read costs a small part of a refused transaction, and holds nobody up. When there is no
-    time left the rest stays open, as unread as it was.
+    A read costs far less than a refused transaction and blocks nobody. When no time is left, the
+    remaining shards stay open and unread.
     """
     while line.open and _is_time_left(budget, clock):
         count = line.open[0]
@@ -230,7 +236,10 @@ async def _find_room(line: _Line, memory: QuotaMemory, budget: Budget, clock: Cl
 
 
 def _has_room(line: _Line, met: RefusedCount, memory: QuotaMemory, now_ms: int) -> bool:
-    """Whether the first shard of `line` has room in what was met there; it is dropped if not."""
+    """Whether the first shard of `line` has room, given the counter that was read there.
+
+    If it has none, the shard is removed from `line` and remembered as full.
+    """
     again = after_refusal(met, now_ms // 1000)
     if again is not None:
         line.open[0] = again

@@ -1,4 +1,4 @@
-"""What becomes of a recorded attempt that was stopped, or whose commit was not confirmed."""
+"""Ends a recorded attempt that was stopped, or whose last commit was not confirmed."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Interruption(Recorder, kw_only=True):
-    """Ends an attempt that did not come to a confirmed end of its own; `journal` says why."""
+    """Ends an attempt without a confirmed end. `journal` says why it was stopped."""
 
     journal: Journal
 
     @property
     def _is_half_done(self) -> bool:
-        # A checkpoint that was not confirmed may be on record. Asked in this order: what another
-        # thread has confirmed meanwhile is on record by then.
+        # A checkpoint that was not confirmed may be on record. The order matters: a write that
+        # another thread confirms meanwhile is on record by then.
         return not self.journal.is_certain or bool(self.journal.record.steps.finished)
 
     @property
@@ -54,7 +54,7 @@ class Interruption(Recorder, kw_only=True):
                 return outcome_unknown(self.record, self.clock.now_ms())
 
     async def _out_of_time(self) -> Outcome:
-        # The lease is over and the process alive: nobody kills it, so that it may ask once.
+        # The lease is over but the process is alive. So it may send one late write.
         reply = await self._released(is_late=True)
         if isinstance(reply, Refused):
             return await self._lost(reply.record)
@@ -63,9 +63,10 @@ class Interruption(Recorder, kw_only=True):
     async def _unconfirmed(
         self, error: StoreError | None, result: Answered[Any] | Unserialisable | None
     ) -> Outcome:
-        """What was sent may have been applied. A release says: it is refused if it was.
+        """End an attempt whose last write may or may not have been applied.
 
-        `error` is why it is not known; None where the attempt was interrupted.
+        A release finds out: it is refused if a completion was applied. `error` is the failure of
+        the write; it is None if the attempt was interrupted.
         """
         reply = await self._released()
         if isinstance(reply, Refused):
@@ -81,7 +82,7 @@ class Interruption(Recorder, kw_only=True):
         if error is None:
             return self._unfinished(self.record)
         if error.contention is not None:
-            # Others write the same items: that says nothing of the store's health.
+            # Others write the same items. That is not an outage of the store.
             telemetry.commit_contended(self.record, self.clock.now_ms(), error)
             return Refusal(reason=Reason.RUNNING, retry_after_ms=RETRY_SOON_MS)
         telemetry.store_unavailable(self.record.operation, error)
@@ -93,7 +94,7 @@ class Interruption(Recorder, kw_only=True):
         )
 
     async def _released(self, *, is_late: bool = False) -> Written | Refused | None:
-        """The answer to a release; None where there is no time left for one, or none came."""
+        """The answer to a release; None if no time is left to send it, or if no answer came."""
         record = self.record
         release = Release(pk=record.pk, owner=record.owner, retry=self._retry("not-confirmed"))
         reply = await self._write_in_time(release, is_late=is_late)
@@ -106,13 +107,13 @@ class Interruption(Recorder, kw_only=True):
         started = reply.record.steps.started
         if started is None or not self._is_in_doubt(reply.record):
             return reply
-        # Its mark has landed, and it was never called: that is known.
+        # The step's mark was written, but this attempt knows that its function was not called.
         clear = ClearStep(pk=record.pk, owner=record.owner, step=started)
         await self._write_in_time(clear, is_late=is_late)
         return await self._write_in_time(release, is_late=is_late)
 
     def _is_released(self, met: Record) -> bool:
-        # Our own release landed and its answer was lost, or somebody else's said the same.
+        # Our release was applied and its answer was lost, or somebody else wrote the same.
         return met.status is Status.FAILED_RETRYABLE and met.owner == self.record.owner
 
     async def _write_in_time(
@@ -132,11 +133,15 @@ class Interruption(Recorder, kw_only=True):
         )
 
     async def _lost(self, met: Record | None) -> Outcome:
-        """The record is another's: nothing of this attempt that was not confirmed has happened."""
+        """The outcome after this attempt has lost its record.
+
+        A write of this attempt that was not confirmed was not applied, because the fence refuses
+        it.
+        """
         now_ms = self.clock.now_ms()
         telemetry.ownership_lost(self.record, now_ms)
         if met is None or met.operation_id != self.record.operation_id:
-            # With the record its evidence is gone: what this attempt has done, nobody can say.
+            # The record is gone, and with it the evidence of what this attempt has done.
             reason = Reason.OUTCOME_UNKNOWN if self._may_have_acted else Reason.NOT_EXECUTED
             return Refusal(reason=reason, retry_after_ms=RETRY_SOON_MS)
         match met.status:
@@ -147,10 +152,11 @@ class Interruption(Recorder, kw_only=True):
             case Status.UNKNOWN:
                 return outcome_unknown(met, now_ms)
             case Status.PENDING:
-                # Released in our name, and accepted anew.
+                # It was released with our owner and then accepted again.
                 return running(met, now_ms)
             case Status.FAILED_RETRYABLE:
-                # Released in our name, or by a successor: what was called is not said undone.
+                # It was released with our owner or by a successor. Calls of this attempt may still
+                # have taken effect.
                 return self._unfinished(met)
 
     async def _refused(self, met: Record | None, result: Answered[Any] | Unserialisable) -> Outcome:

@@ -35,14 +35,14 @@ _MOST_ACTIONS = 100
 
 
 class RecordedRecorder(Interruption, kw_only=True):
-    """Ends one attempt. `result_of` says what an exception raised at its end comes to."""
+    """Ends one attempt. `result_of` makes a `Result` of an exception raised by the last commit."""
 
     result_of: Callable[[BaseException], Result] = field(repr=False)
 
     async def end(self, result: Result, disposition: Disposition) -> Outcome:
-        """Record `result` as `disposition` says, unless the journal knows better.
+        """Record `result` as `disposition` says, unless the journal contradicts it.
 
-        When it returns an answer of the handler's, what the handler has collected is applied.
+        When it returns the handler's final answer, the collected writes and messages are applied.
         """
         outcome = await self._ended(result, disposition)
         if not isinstance(outcome, Refusal):
@@ -52,11 +52,11 @@ class RecordedRecorder(Interruption, kw_only=True):
         if isinstance(result, Raised):
             passes = was_interrupted and not _is_answered(result.error)
             if passes or ends_all(result.error):
-                # What ends the process, or cancels the coroutine, is not ours to swallow; nor is
-                # what came in between.
+                # Errors that end the process or cancel the coroutine must be passed on. So must an
+                # error that interrupted a step.
                 return Failed(result.error)
         elif isinstance(result, Answered) and was_interrupted and not result.is_final:
-            # It promises nothing.
+            # An answer that is not final makes no claim about the interrupted step.
             return Ran(value=result.value, record=self.record, expires_at_s=None)
         return outcome
 
@@ -65,13 +65,13 @@ class RecordedRecorder(Interruption, kw_only=True):
         if journal.stopped is None and disposition is Disposition.COMPLETED:
             missed = journal.order.missed(self.record.steps)
             if missed is not None and isinstance(result, Answered) and result.is_failure:
-                # It failed on its way: the next attempt may come to what this one has missed.
+                # The handler failed before it reached the missed steps. The next attempt may.
                 return await Recorder.end(self, result, Disposition.RETRYABLE)
             if missed is not None:
                 journal.stop_for_changed_steps(missed)
             lost = journal.result_lost_of
             if lost is not None and isinstance(result, Answered) and result.is_refusal:
-                # The step is done, and its handler was told of a mistake: it takes it for failed.
+                # The step is done, but its handler got an error, and so reports it as failed.
                 journal.lose_result_of(lost)
         if journal.stopped is not None:
             return await self._stopped(journal.stopped)
@@ -102,7 +102,7 @@ class RecordedRecorder(Interruption, kw_only=True):
             return await self._unconfirmed(failed, result)
         if isinstance(reply, ConditionsFailed | Inapplicable):
             error = error_of(commit, reply)
-            # Nothing was applied, so that no failure is final, even where failures are stored.
+            # Nothing was applied. So no failure is final, even if the operation stores failures.
             instead = self.result_of(error) if isinstance(error, Final) else Raised(error)
             disposition = decide(
                 instead,
@@ -142,7 +142,7 @@ class RecordedRecorder(Interruption, kw_only=True):
         elif collected.fits(len(kept.data)):
             return stored, kept
         else:
-            # There is no room for it in the transaction: it is kept before, and means nothing yet.
+            # The transaction has no room for it. It is saved first, and no record refers to it yet.
             await retry.save(kept, self._until_the_deadline(), self.clock)
         if isinstance(stored, NotKept):
             telemetry.answer_not_kept(self.record, self.clock.now_ms(), stored.reason)
@@ -162,7 +162,7 @@ class RecordedRecorder(Interruption, kw_only=True):
             writes=tuple(collected.writes),
             messages=tuple(collected.messages),
             companion=companion,
-            # Beyond that they stay without an expiry: too much is kept, never too little.
+            # The results over the limit get no expiry. They are kept too long, never too short.
             expiring=tuple(expiring[: _MOST_ACTIONS - taken]),
         )
 
@@ -171,19 +171,19 @@ class RecordedRecorder(Interruption, kw_only=True):
         if commit.writes or commit.messages or commit.companion or commit.expiring:
             return await retry.commit(commit, budget, self.clock, self._is_landed)
         assert commit.transition is not None
-        # Half the price of a transaction of one.
+        # A plain write costs half as much as a transaction with one action.
         return await retry.write(commit.transition, budget, self.clock)
 
 
 def _is_answered(error: BaseException) -> bool:
-    """Whether the operation answers for `error`, all of it."""
+    """Whether `error` and all its members are answered with a refusal, and not passed on."""
     return all(isinstance(each, RunStopped | NotExecuted) for each in leaves(error))
 
 
 def recorded(
     recorder: Recorder, journal: Journal, result_of: Callable[[BaseException], Result]
 ) -> RecordedRecorder:
-    """The recorder of an attempt whose handler has ended with this journal."""
+    """The recorder of an attempt whose handler has ended and left `journal`."""
     return RecordedRecorder(
         request=recorder.request,
         record=journal.record,

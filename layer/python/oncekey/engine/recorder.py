@@ -1,4 +1,4 @@
-"""Records how an attempt ended, and finds the answer that its caller gets."""
+"""Records how an attempt ended, and determines the outcome for its caller."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from oncekey.flow.commands import Result
     from oncekey.record.record import Record
 
-# What is kept beside a record outlives it, so that a record in force never points at nothing.
+# Companions and objects outlive their record, so that a valid record never refers to a missing one.
 KEPT_LONGER_S = 24 * 3600
 
 
 class Recorder(Value, kw_only=True):
-    """Ends one attempt, whose lease `record` is."""
+    """Ends one attempt. `record` is its record, with its lease."""
 
     request: Request
     record: Record
@@ -56,10 +56,11 @@ class Recorder(Value, kw_only=True):
     budget: Budget
 
     async def end(self, result: Result, disposition: Disposition) -> Outcome:
-        """Record `result` as `disposition` says. When it returns, everything was done that can be.
+        """Record `result` as `disposition` says, and return the outcome for the caller.
 
-        Never raises for the store's sake: where a record cannot be written its lease runs out,
-        which means the same to everybody, only later.
+        When it returns, the end is recorded if the store allowed it. A failure of the store is not
+        raised. If the end could not be written, the lease runs out. That has the same meaning for
+        all others, only later.
         """
         if disposition is Disposition.COMPLETED and isinstance(result, Answered):
             return await self._complete(result)
@@ -69,7 +70,7 @@ class Recorder(Value, kw_only=True):
         if disposition is Disposition.NOT_EXECUTED:
             refusal = await self.give_back(reason(result))
             if isinstance(result, Raised) and ends_all(result.error):
-                # What ends the process or the task, or suspends it, is not ours to swallow.
+                # Errors that end or suspend the process or the task must be passed on.
                 return Failed(result.error)
             return refusal
         if disposition is Disposition.RETRYABLE:
@@ -81,19 +82,22 @@ class Recorder(Value, kw_only=True):
         return Failed(result.error)
 
     async def give_back(self, why: str) -> Refusal:
-        """End an attempt that has done nothing, but for its steps on record; it may run again."""
+        """End an attempt that has done nothing except its steps on record. It may run again."""
         await self._release(why)
         return self._unfinished(self.record)
 
     def _unfinished(self, record: Record | None) -> Refusal:
-        """The refusal of an attempt that came to no answer: that nothing was done, if it is so."""
+        """The refusal for an attempt without an answer.
+
+        It says that nothing was done only if no step or commit may have taken effect.
+        """
         has_acted = self._may_have_acted or (record is not None and bool(record.steps.finished))
         reason = Reason.UNFINISHED if has_acted else Reason.NOT_EXECUTED
         return Refusal(reason=reason, record=record, retry_after_ms=RETRY_SOON_MS)
 
     @property
     def _may_have_acted(self) -> bool:
-        """Whether something that this attempt has not undone may have taken effect."""
+        """Whether a step or commit of this operation may have taken effect."""
         return bool(self.record.steps.finished)
 
     async def _complete(self, answered: Answered[Any]) -> Outcome:
@@ -119,7 +123,7 @@ class Recorder(Value, kw_only=True):
         cache = self.request.options.cache
         if cache is not None:
             cache.remember(applied(transition, self.record), self.clock.now_ms())
-        # What is not kept cannot be promised until any time.
+        # If the answer is not stored, no expiry can be promised for it.
         is_done = isinstance(stored, NotKept)
         expires_at_s = None if is_done else transition.ending.expires_at_s
         return Ran(
@@ -127,7 +131,7 @@ class Recorder(Value, kw_only=True):
         )
 
     async def _complete_without_answer(self) -> None:
-        # The work is done: its record must never be released because the answer cannot be kept.
+        # The work is done. The record must not be released only because the answer is not storable.
         transition = self._completion(NotKept("answer-not-storable"))
         try:
             await retry.write(transition, self._until_the_deadline(), self.clock)
@@ -141,14 +145,14 @@ class Recorder(Value, kw_only=True):
             await retry.save(blob, self._until_the_deadline(), self.clock)
         except StoreError as error:
             if error.transient:
-                # Where no item can be written, the record cannot be either.
+                # The table accepts no item now, so it would not accept the record either.
                 raise
             return NotKept(f"it could not be kept: {error.reason}")
         return stored
 
     async def _kept_as_object(self, stored: StoredAnswer, blob: Blob) -> StoredAnswer:
-        # The work is done, and the record can say so without the bucket: a bucket that is down must
-        # cost neither the time to answer in nor the record.
+        # The work is done, and the record can say so without the bucket. If the bucket is down, the
+        # answer must still be given in time and the record be written.
         if self.clock.now_ms() + OBJECT_CALL_TIMEOUT_MS > self.budget.until_ms:
             return NotKept("no time was left to keep it")
         try:
@@ -170,12 +174,12 @@ class Recorder(Value, kw_only=True):
     async def _answer_in_place_of(self, answered: Answered[Any], met: Record | None) -> Outcome:
         now_ms = self.clock.now_ms()
         if met is None or met.operation_id != self.record.operation_id:
-            # Another operation lives under the key by now, or none: what it says is no answer to
-            # this request.
+            # The key now belongs to another operation, or to none. Its record is no answer to this
+            # request.
             telemetry.ownership_lost(self.record, now_ms)
             return Ran(value=answered.value, record=self.record, expires_at_s=None)
         if met.status is Status.COMPLETED and met.owner == self.record.owner:
-            # Ours: it landed and its answer was lost.
+            # The write of this attempt was applied, and the store's answer was lost.
             kept = not isinstance(met.response, NotKept)
             expires_at_s = met.expires_at_s if kept else None
             return Ran(
@@ -202,7 +206,7 @@ class Recorder(Value, kw_only=True):
 
     @property
     def _is_half_done(self) -> bool:
-        # What has finished steps is evidence, and never expires.
+        # A record with finished steps is evidence, and does not expire before it is completed.
         return bool(self.record.steps.finished)
 
     async def _mark_unknown(self, why: str, *, is_escalated: bool = False) -> None:

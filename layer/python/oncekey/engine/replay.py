@@ -1,4 +1,4 @@
-"""Giving a stored answer again."""
+"""Replays a stored answer."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 async def replay(found: Replayed, budget: Budget, clock: Clock) -> Replayed | Refusal:
-    """The answer of a completed record, from wherever it is kept.
+    """The answer of a completed record, read from the record, its companion or the bucket.
 
-    One that is missing, damaged or was never kept is refused, and never a reason to run again.
+    If the answer is missing, damaged or was never stored, the request is refused. The handler
+    never runs again for this reason.
     """
     record = found.record
     try:

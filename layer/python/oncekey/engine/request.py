@@ -1,4 +1,4 @@
-"""A request under its key: who asks, for what, under which settings, and until when."""
+"""A request with its key: its caller, its operation, its settings and its deadline."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from oncekey.settings import Settings
 
 
-# A first request arrives within it, whatever the network does.
+# The first sending of a request arrives within this time, however slow the network is.
 _A_MOMENT_MS = 60_000
 
 
 class Request(Value, kw_only=True):
-    """Everything that the engine needs to know of one request.
+    """Everything that the engine needs to know about one request.
 
-    `deadline_ms` is when this invocation is killed.
+    `deadline_ms` is the time (epoch milliseconds) when this invocation is killed.
     """
 
     identity: Identity
@@ -33,15 +33,15 @@ class Request(Value, kw_only=True):
     options: OperationOptions
     deadline_ms: int
     sandbox: Sandbox = field(default_factory=Sandbox, repr=False)
-    # Whether a fingerprint that differs is that of this request, by an older algorithm or secret.
+    # Whether a different fingerprint is the same request, under an older algorithm or secret.
     accepts: Callable[[str], bool] | None = field(default=None, repr=False)
-    # When the client first sent the request, if it says so.
+    # When the client first sent the request, if the client tells it.
     first_sent_ms: int | None = None
-    # What is left for a worker; None where the request is carried out at once.
+    # The job for a worker; None if the handler runs at once.
     job: Job | None = None
-    # The event, where the operation is to be completed without its client.
+    # The event, if the operation may have to be completed without its client.
     stored_event: str | bytes | None = field(default=None, repr=False)
-    # The stored answer to an accepted request that no worker begins in time.
+    # The answer to store if no worker begins the accepted request in time.
     timed_out: str | None = field(default=None, repr=False)
 
     @property
@@ -50,9 +50,10 @@ class Request(Value, kw_only=True):
         return self.identity.pk
 
     def lease_until_ms(self, now_ms: int) -> int:
-        """The end of a lease taken now.
+        """The end of a lease that is taken now.
 
-        The real deadline and the margin for clocks that differ, or `max_lease_ms`.
+        It is the deadline plus a margin for clocks that differ, or `max_lease_ms` from now if that
+        is earlier.
         """
         until_ms = self.deadline_ms + self.options.settings.lease_margin_ms
         longest_ms = self.options.settings.max_lease_ms
@@ -63,10 +64,11 @@ class Request(Value, kw_only=True):
         return self.first_sent_ms is not None and self.first_sent_ms + _A_MOMENT_MS < now_ms
 
     def is_too_old_to_begin(self, now_ms: int, expired: Record | None = None) -> bool:
-        """Whether an answer to this request may have been forgotten, so that it must not begin.
+        """Whether the answer to this request may have expired, so that the handler must not run.
 
-        That is so if it was first sent longer ago than answers are kept, or before the operation
-        ended whose `expired` record is still there, whatever answers were kept then.
+        This holds if the request was first sent before the retention began. It also holds if it
+        was first sent before the operation of the `expired` record ended, because a change of the
+        retention may have expired that answer early.
         """
         sent_ms = self.first_sent_ms
         if sent_ms is None:
@@ -76,31 +78,31 @@ class Request(Value, kw_only=True):
         return is_before or sent_ms + self.options.settings.retention_ms < now_ms
 
     def forgets_too_early(self, now_ms: int) -> bool:
-        """Whether an answer is forgotten before the lease of an attempt that begins now can end."""
+        """Whether an answer may expire before the lease of an attempt that begins now ends."""
         remembered_ms = self.options.settings.retention_ms + 1000 * self.options.settings.gone_for_s
         return remembered_ms <= self.lease_until_ms(now_ms) - now_ms
 
     def due(self, at_ms: int) -> Due:
-        """The index entry that makes somebody look at the record at `at_ms`."""
+        """The index entry with which the reconciler finds the record at `at_ms`."""
         return Due(shard=self.identity.due_shard(self.options.settings.due_shards), at_ms=at_ms)
 
     def due_after_lease(self, lease_until_ms: int) -> Due:
-        """When to look at an attempt that may be dead.
+        """When the reconciler must look at an attempt that may be dead.
 
-        After its lease, and after calls of its that are still under way.
+        It is after the lease plus the grace, in which calls of the attempt may still arrive.
         """
         return self.due(lease_until_ms + self.options.settings.reconcile_grace_ms)
 
     def expires_at_s(self, now_ms: int) -> int:
-        """When a record settled now expires."""
+        """When a record that is completed now expires."""
         return self.options.policy.expires_at_s(now_ms)
 
     def failure_expires_at_s(self, now_ms: int) -> int:
-        """When a record expires that has failed now, and may run again."""
+        """When a record that fails now, and may run again, expires."""
         return self.options.policy.failure_expires_at_s(now_ms)
 
     def new_record(self, *, operation_id: str, owner: str, now_ms: int) -> Record:
-        """The record of a first attempt: one that begins now, or waits for a worker."""
+        """The record of a first attempt, which begins now or waits for a worker."""
         until_ms = self.lease_until_ms(now_ms) if self.job is None else None
         return Record(
             pk=self.pk,
@@ -127,18 +129,18 @@ class Request(Value, kw_only=True):
 
 
 def deadline_ms(context: Any, settings: Settings, now_ms: int) -> int:
-    """When this invocation is killed, or has to have ended where nobody kills it."""
+    """When this invocation is killed; without a Lambda context, when its default lease ends."""
     left_ms = remaining_ms(context)
     return now_ms + (settings.default_lease_ms if left_ms is None else left_ms)
 
 
 def remaining_ms(context: Any) -> int | None:
-    """What is left of this invocation in milliseconds; None without a Lambda context.
+    """The remaining time of this invocation in milliseconds; None without a Lambda context.
 
-    Zero is not None: it means that the time is up.
+    Zero means that the time is up.
     """
-    # Asked of whatever stands for the context, a proxy or a wrapper as well; what answers no number
-    # of milliseconds, such as a mock, is none.
+    # A proxy or a wrapper of a context is accepted as well. An object that does not answer with a
+    # number, such as a mock, is not a context.
     ask = getattr(context, "get_remaining_time_in_millis", None)
     left_ms = ask() if callable(ask) else None
     if not isinstance(left_ms, int | float) or isinstance(left_ms, bool):

@@ -1,4 +1,4 @@
-"""Reserving a key: what follows from each record that stands in the way."""
+"""Reserves a key, or decides what an existing record means for the request."""
 
 from __future__ import annotations
 
@@ -32,33 +32,34 @@ if TYPE_CHECKING:
     from oncekey.flow.retry import Budget
     from oncekey.record.record import Due, Record
 
-# Each round after the first means that the record changed between our write and its refusal;
-# nothing changes it this often.
+# Each round after the first means that the record changed since it was last read. It does not
+# change this often.
 MOST_ROUNDS = 8
-# What is kept of an invocation's time to give the answer in.
+# This part of an invocation's time is reserved for giving the answer.
 ANSWER_MARGIN_MS = 250
 _FIRST_POLL_MS = 50
 _LONGEST_POLL_MS = 1_000
-# A client that comes back sooner only finds the same; later, and it waits for nothing.
+# A client that retries sooner finds the same state.
 SHORTEST_RETRY_AFTER_MS = 1_000
 _LONGEST_RETRY_AFTER_RUNNING_MS = 5_000
 _LONGEST_RETRY_AFTER_UNKNOWN_MS = 60_000
 
 
-# What a request whose handler runs in a worker does otherwise.
+# The verdicts that are decided differently if a worker runs the handler.
 _OF_QUEUED_WORK = {Verdict.OURS, Verdict.RESUME, Verdict.PENDING, Verdict.TAKE_OVER}
 
 Write = Reserve | Resume | Enqueue | Begin | TimeOut | TakeOver | ExpireLease | Release
 
 
 async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) -> Decision:
-    """Reserve the key for `owner`, in one round trip where nothing stands in the way.
+    """Reserve the key for `owner`. A new key usually takes one request to the store.
 
-    When it returns `Held`, the lease is durable and ours, whatever answers were lost on the way.
+    When it returns `Held`, the lease is durable and belongs to `owner`, even if answers of the
+    store were lost.
 
     Raises:
-        StoreError: the store did not answer within `budget`; a write may have been applied or may
-            still be.
+        StoreError: the store did not answer within `budget`. A write may have been applied, or may
+            still be applied later.
     """
     settings = request.options.settings
     wait_until_ms = clock.now_ms() + settings.wait_up_to_ms if settings.in_progress == "wait" else 0
@@ -71,8 +72,8 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
     met: Record | None = None
     is_large = request.job is not None and request.job.is_large
     if request.is_a_late_retry(clock.now_ms()) or is_large or request.options.counts_keys:
-        # What is under the key decides whether it may begin; a reserve would write over it. A
-        # large payload is not kept for a repeat, and no repeat locks the counters of new keys.
+        # A late retry must see an expired record, which a reserve would overwrite. A repeat must
+        # not store a large payload, nor lock the counters of new keys.
         met = await retry.read(request.pk, budget, clock)
     decision = decide(met, request, owner, clock)
     polls, is_accepted, takes_over = 0, False, False
@@ -89,7 +90,7 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
         if isinstance(decision, Held | Replayed | Refusal):
             break
         if isinstance(decision, Enqueue) and met is not None and is_accepted:
-            # It has failed since we accepted it: the queue's next delivery is its retry.
+            # It failed after this request accepted it. The queue's next delivery retries it.
             return running(met, clock.now_ms())
         takes_over = isinstance(decision, TakeOver)
         reply: Written | Refused | Refusal
@@ -106,7 +107,7 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
             reply = await retry.write(decision, budget, clock)
         if isinstance(reply, Refusal):
             return reply
-        # What was written is judged like anything else: a lease may have ended while it was sent.
+        # Our own write is judged like any record: its lease may have ended while it was sent.
         met = reply.record if isinstance(reply, Refused) else applied(decision, met)
         decision = decide(met, request, owner, clock)
     if isinstance(decision, Held) and takes_over:
@@ -119,9 +120,9 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
 
 
 def running(record: Record, now_ms: int) -> Refusal:
-    """The refusal that `record` in progress means: come back.
+    """The refusal for a `record` in progress.
 
-    That is in a moment, or when its lease is over if that is sooner.
+    The client is told to retry after five seconds, or when the lease ends if that is sooner.
     """
     left_ms = (
         record.lease_until_ms - now_ms
@@ -133,10 +134,13 @@ def running(record: Record, now_ms: int) -> Refusal:
 
 
 def outcome_unknown(record: Record, now_ms: int) -> Refusal:
-    """The refusal that an unknown outcome means: come back when somebody has looked at it."""
+    """The refusal for an unknown outcome.
+
+    The client is told to retry when the record is due, and after a minute at most.
+    """
     left_ms = record.due.at_ms - now_ms if record.due is not None else 0
     if left_ms <= 0:
-        # Whoever should have looked has not: asking every second does not bring it about.
+        # The reconciler is late. A retry every second would not help.
         left_ms = _LONGEST_RETRY_AFTER_UNKNOWN_MS
     retry_after_ms = _clamped(left_ms, _LONGEST_RETRY_AFTER_UNKNOWN_MS)
     return Refusal(reason=Reason.OUTCOME_UNKNOWN, record=record, retry_after_ms=retry_after_ms)
@@ -147,7 +151,7 @@ def _clamped(duration_ms: int, longest_ms: int) -> int:
 
 
 def decide(record: Record | None, request: Request, owner: str, clock: Clock) -> Decision | Write:
-    """What `record` means for `request`: the last word on it, or the write that comes next."""
+    """What `record` means for `request`: the final decision, or the next write to try."""
     now_ms = clock.now_ms()
     if record is None:
         return _fresh(request, owner, clock)
@@ -205,7 +209,7 @@ def _fresh(
 
 
 def lease(request: Request, owner: str, now_ms: int) -> Lease:
-    """The lease of an attempt by `owner` that begins now."""
+    """The lease for an attempt by `owner` that begins now."""
     until_ms = request.lease_until_ms(now_ms)
     return Lease(
         owner=owner,
@@ -217,8 +221,8 @@ def lease(request: Request, owner: str, now_ms: int) -> Lease:
 
 
 def _due_of_dead(record: Record, request: Request, now_ms: int) -> Due:
-    # A call that the dead owner sent may arrive until the grace has passed; nobody need look
-    # before.
+    # A call that the dead owner sent may arrive until the grace has passed. Looking earlier would
+    # not settle anything.
     lease_until_ms = record.lease_until_ms if record.lease_until_ms is not None else now_ms
     return request.due(max(now_ms, lease_until_ms + request.options.settings.reconcile_grace_ms))
 
@@ -228,7 +232,7 @@ def _is_running(decision: Decision | Write) -> bool:
 
 
 def _time_to_wait_ms(request: Request, wait_until_ms: int, clock: Clock) -> int:
-    # Whoever has waited must still have time to answer.
+    # After waiting, time must be left to give the answer.
     return min(wait_until_ms, request.deadline_ms - ANSWER_MARGIN_MS) - clock.now_ms()
 
 

@@ -1,4 +1,4 @@
-"""What one sandbox knows of a store, and of an operation in its environment."""
+"""The state that one sandbox keeps for a store, and for an operation in its environment."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Sandbox:
-    """All operations of a sandbox that use one store share this object.
+    """The state that all operations of a sandbox share if they use the same store.
 
-    `call_timeout_ms` is the longest that one call of the store takes.
+    One call of the store takes at most `call_timeout_ms` milliseconds.
     """
 
     __slots__ = ("_quota_memory", "breaker", "call_timeout_ms", "has_bucket")
@@ -33,11 +33,11 @@ class Sandbox:
 
     @property
     def quota_memory(self) -> QuotaMemory:
-        """What is remembered of the tenants' quotas. Few operations have one."""
+        """The memory of the tenants' quotas. It is made when it is first used: few have a quota."""
         if self._quota_memory is None:
             from oncekey.quotas.memory import QuotaMemory
 
-            # Two threads that come first may each make one, and a few look-ups are not counted.
+            # Two threads may each make one at the same time. A few look-ups are then not counted.
             self._quota_memory = QuotaMemory()
         return self._quota_memory
 
@@ -46,7 +46,7 @@ _sandboxes: WeakKeyDictionary[object, Sandbox] = WeakKeyDictionary()
 
 
 def sandbox_of(store: Store) -> Sandbox:
-    """What this sandbox knows of `store`."""
+    """The state that this sandbox keeps for `store`."""
     known = _sandboxes.get(store)
     if known is None:
         known = _sandboxes.setdefault(
@@ -56,12 +56,12 @@ def sandbox_of(store: Store) -> Sandbox:
 
 
 class Deployed(Value):
-    """An operation in its environment: what its requests need beside themselves."""
+    """An operation in its environment: the options, store and sandbox that its requests share."""
 
     options: OperationOptions
     store: Store
     sandbox: Sandbox = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Find what this sandbox knows of the store."""
+        """Find the sandbox's state for the store."""
         object.__setattr__(self, "sandbox", sandbox_of(self.store))
