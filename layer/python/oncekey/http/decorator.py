@@ -1,6 +1,6 @@
 """The public decorator of HTTP handlers.
 
-It checks its options when it is applied, and does nothing else before the first event.
+Decorating only checks the options. Everything else happens when the first event arrives.
 """
 
 from __future__ import annotations
@@ -53,94 +53,99 @@ Secrets = Sequence[bytes] | Callable[[], Sequence[bytes]]
 class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
     """Make an HTTP handler safe to retry: every Idempotency-Key takes effect once.
 
-    The handler runs only after its key is durably reserved; when it returns a final answer (2xx,
-    3xx, and 4xx but for 408, 425 and 429) that answer is stored and every repeat gets it, its body
-    byte for byte, with the headers of the answer (see `replay_headers`). Repeats of a running
-    request, another request under the same key, and requests without a key are answered without
-    running anything. If the process is killed, or the handler raises, a repeat is told that the
-    outcome is unknown, until somebody settles it, and nothing runs twice, unless `effects` says
-    more. If the store does not answer, nothing runs at all.
+    - The handler runs only after its key is durably reserved. If the store does not answer, the
+      handler does not run.
+    - A final answer is stored: 2xx, 3xx, and 4xx except 408, 425 and 429. Every repeat gets the
+      same body, byte for byte, and the headers that `replay_headers` describes.
+    - The handler does not run for a repeat of a running request, for another request with the same
+      key, or for a request without a key. Each of these gets an answer that says why.
+    - If the process is killed or the handler raises, the outcome is unknown. Repeats are told so
+      until somebody settles it, and nothing runs twice. `effects` can change this.
 
-    Decorating opens no connection and needs no environment. The handler is called with the event,
-    the context, and, if it takes a third argument, the `Operation`. An `async def` handler stays
-    one; its event loop is free while the store is called.
+    Decorating opens no connection and needs no environment variables. The handler is called with
+    the event, the context, and, if it takes a third argument, the `Operation`. An `async def`
+    handler stays a coroutine function; its event loop is free during calls to the store.
 
     Args:
-        operation: the name that the key is bound to, by convention method and route template, such
-            as `POST /payments`. Renaming it forgets all its keys. Two handlers of one name are
-            refused: each would be given the other's answers.
-        tenant: whose key it is, from the verified request context only. `single_tenant()` if there
-            is only one. Where it names nobody the request is refused (403), with a key or without.
-        principal: narrows the scope of a key within a tenant.
-        effects: what the handler does to the outside world. With `unrecorded` what is interrupted
-            is unknown; with `repeatable` running again is harmless, and what is interrupted runs
-            again; with `recorded` every effect goes through the operation (`op.transaction`,
-            `op.step`, `op.outbox`), and what is interrupted resumes after its finished steps.
-        preset: how refusals are worded and replays marked, `IETF` or `STRIPE`.
-        fingerprint: what part of the request must be the same in a repeat, in place of the whole
-            body. This is a callable from the request to a JSON value, or a pydantic model, of which
-            the members of the body that it reads count as they were sent. A body that does not fit
-            the model, or that the callable is at a loss with, is refused (400) before anything is
-            written.
-        ignore_query: members of the query that a repeat may have otherwise, or not at all, such as
-            the signature of a signed URL: `("X-Amz-*",)`. A trailing `*` stands for any ending.
-        base_path: what the path begins with where it comes by another way, such as a custom domain
-            with a base path: `/v1`. A stage that the event names is left out by itself.
-        fingerprint_secrets: make the fingerprint an HMAC, so that the table says nothing of what
-            was asked. The newest comes first; the others are accepted. By default the words of
-            ONCEKEY_FINGERPRINT_SECRETS, or of the Secrets Manager secret that
-            ONCEKEY_FINGERPRINT_SECRETS_ARN names.
-        methods: which methods need a key. GET, HEAD, OPTIONS and the method in the operation's name
-            (`PUT /things/{id}`) pass through without one, if their tenant is known. Any other is
-            refused (405), because it would run unprotected: list it here, or give it a handler of
-            its own. A name that is no route has no method of its own.
-        required: False lets requests without a key pass unprotected, once their tenant is known,
-            and logs them.
-        min_key_length: shorter keys are refused, because guessable ones would leak answers.
-        store_raw_key: False keeps key and principal out of the table, where they may be personal
-            data.
-        not_executed: exception types, or a predicate, that prove that nothing happened, as raising
-            `NotExecuted` does. What is no `Exception` is raised on, as it came; an exit or a
-            cancellation proves it only where its own type is named. Of an exception group every
-            member must prove it.
-        store_when: which answers are stored. `final` (2xx, 3xx, 4xx but for 408, 425, 429), `begun`
-            (any, and an exception as a 500), or a callable that decides. The preset's own choice by
-            default.
-        before_store: changes what is stored, to keep secrets out of the table. The first caller
-            gets the answer as it was, a replay what was stored.
-        replay_headers: which headers a replay repeats, where the rule does not fit: `{"Set-Cookie":
-            True, "X-Cost": False}`. By the rule it repeats those of the answer and not those of the
-            first exchange (`Date`, ids of requests and traces, rate limits, `Access-Control-*`,
-            cookies, `WWW-Authenticate`, hop-by-hop); these are not stored either.
+        operation: the name that the key is bound to. By convention this is the method and the route
+            template, such as `POST /payments`. If you rename it, all its keys are forgotten. Two
+            handlers with the same name are refused, because each would replay the other's answers.
+        tenant: finds the owner of the key, from the verified request context only. Use
+            `single_tenant()` if there is only one. If it finds no tenant, the request is refused
+            (403), with or without a key.
+        principal: finds the user within the tenant. Keys of different users are then separate.
+        effects: what the handler does to the outside world. `unrecorded`: the outcome of an
+            interrupted attempt is unknown. `repeatable`: running again is harmless, so an
+            interrupted attempt runs again. `recorded`: every effect goes through the operation
+            (`op.transaction`, `op.step`, `op.outbox`), and a retry resumes after the finished
+            steps.
+        preset: the wording of refusals and the headers of replays, `IETF` or `STRIPE`.
+        fingerprint: selects what must be the same in a repeat, instead of the whole body. Pass a
+            callable that takes the request and returns a JSON value, or a pydantic model. With a
+            model, only the members of the body that it reads count, as they were sent. If the body
+            does not fit the model, or the callable fails on it, the request is refused (400) before
+            anything is written.
+        ignore_query: names of query parameters that a repeat may change or leave out, such as the
+            signature of a signed URL: `("X-Amz-*",)`. A trailing `*` matches any ending.
+        base_path: a prefix that some paths have and others lack, such as the base path of a custom
+            domain: `/v1`. It is removed before paths are compared. A stage that the event names is
+            removed without this option.
+        fingerprint_secrets: makes the fingerprint an HMAC, so that the table does not reveal the
+            request. The first secret is used for new records; the others are still accepted. By
+            default the secrets are the words in ONCEKEY_FINGERPRINT_SECRETS, or in the Secrets
+            Manager secret that ONCEKEY_FINGERPRINT_SECRETS_ARN names.
+        methods: the methods that need a key. GET, HEAD, OPTIONS and the method in the operation's
+            name (`PUT /things/{id}`) pass through without one, if their tenant is known. All other
+            methods are refused (405), because they would run unprotected. List such a method here,
+            or give it a handler of its own. A name that is not a route has no method.
+        required: if False, requests without a key run unprotected and are logged. Their tenant must
+            still be known.
+        min_key_length: shorter keys are refused, because guessable keys would leak answers.
+        store_raw_key: if False, the table does not contain the key and the principal, which may be
+            personal data.
+        not_executed: exception types, or a predicate, that prove that nothing happened, as
+            `NotExecuted` does. An exception that is not an `Exception` is raised again unchanged.
+            Such an exit or cancellation is a proof only if its own type is listed. In an exception
+            group, every member must be a proof.
+        store_when: which answers are stored. `final`: 2xx, 3xx, and 4xx except 408, 425 and 429.
+            `begun`: every answer, and an exception as a 500. A callable decides for each answer. By
+            default the preset decides.
+        before_store: changes the answer that is stored, to keep secrets out of the table. The first
+            caller gets the original answer; a replay gets the stored one.
+        replay_headers: overrides which headers a replay repeats: `{"Set-Cookie": True, "X-Cost":
+            False}`. By default it repeats all except those of the first exchange: `Date`, request
+            and trace ids, rate limits, `Access-Control-*`, cookies, `WWW-Authenticate`, and
+            hop-by-hop headers. Headers that are not repeated are not stored either.
         response_version: the version of the answers that this release gives.
-        upgrade_response: turns an answer stored by another version into one of this version, on
-            replay; it gets the answer and its version.
+        upgrade_response: converts a stored answer of another version to this version, on replay. It
+            is called with the answer and its version.
         in_progress: what a repeat of a running request gets. `conflict` (409 at once, the default),
             `accepted` (202), or `wait` for the first answer.
-        wait_up_to: 10 s by default.
+        wait_up_to: 10 s by default. If `wait` gets no answer in this time, the repeat gets 409.
         retention: how long answers are kept, 24 h by default. A later repeat is a new operation.
-        after_expiry: `run` (the default), or `gone`, which answers 410 to a repeat for `gone_for`
-            (24 h by default) after the retention.
-        mode: `sync`, or `queued` for long work: the request is accepted (202), and a worker runs
-            the handler; see `oncekey.queued`.
-        start_within: how long an accepted request may wait for a worker, 1 h by default; then its
-            answer is a 408, which is final.
-        on_abandoned: what becomes of half-done work whose client never comes back, with `recorded`
-            effects. `wait` for the client (the default), or `complete`: the request is kept in the
-            record, without credentials, and the reconciler has a worker finish it; see
-            `oncekey.queued`. A request that takes more than 16 KB compressed waits all the same.
-            Half done is what has a finished step or commit: put a commit before a first step that
-            is idempotent, which leaves nothing on record where it is interrupted.
-        max_lease: a shorter lease than the Lambda's own deadline, with `repeatable` effects only.
-        reconcile_grace: how long after a dead attempt's lease its calls may still arrive somewhere,
-            60 s by default.
+        after_expiry: `run` (the default), or `gone`. With `gone`, a repeat after the retention gets
+            410 for `gone_for` (24 h by default).
+        mode: `sync`, or `queued` for long work. A queued request is accepted (202), and a worker
+            runs the handler; see `oncekey.queued`.
+        start_within: how long an accepted request may wait for a worker, 1 h by default. After that
+            its answer is a 408, which is final.
+        on_abandoned: what happens to half-done work, with `recorded` effects, if the client never
+            retries. `wait` for the client (the default), or `complete`: the record keeps the
+            request, without credentials, and the reconciler hands it to a worker, which finishes
+            it; see `oncekey.queued`. A request of more than 16 KB when compressed waits anyway.
+            Work is half done once it has completed a step or a commit. An idempotent first step
+            leaves nothing on record if it is interrupted, so put a commit before it.
+        max_lease: a lease shorter than the deadline of the Lambda invocation, with `repeatable`
+            effects only.
+        reconcile_grace: how long after the lease of a dead attempt its calls may still arrive at
+            other services, 60 s by default.
         quota: how many keys a tenant may use; see `oncekey.Quota`.
-        on_event: is told of replays, conflicts, takeovers and what is unknown; see
+        on_event: is called on replays, conflicts, takeovers and unknown outcomes; see
             `oncekey.OperationEvent`.
-        local_cache: how many completed answers a sandbox remembers, none by default. A repeat that
-            meets its answer there is answered without a request to the table, for five minutes at
-            most, whatever is done to the record meanwhile.
-        problem_base: what a problem's `type` begins with, such as your documentation's address.
+        local_cache: how many completed answers each sandbox keeps in memory, none by default. A
+            repeat found there is answered without a request to the table. A cached answer is used
+            for five minutes at most, even if the record changes in that time.
+        problem_base: the prefix of a problem's `type`, such as the address of your documentation.
         store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
         clock: the source of time and randomness, for tests.
 
@@ -198,7 +203,7 @@ class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
         self, handler: Callable[[Event, Context], Result], /
     ) -> Callable[[Event, Context], Result]: ...
     def __call__(self, handler: Callable[..., Any], /) -> Callable[[Any, Any], Any]:
-        """Protect `handler`, which keeps its types; the operation, if it takes one, is supplied."""
+        """Return the protected handler, with its types. The operation is supplied if it takes one."""
         self._refuse(handlers.handler_faults(handler))
         bound = self.bound()
         takes_operation = handlers.takes_operation(handler)
@@ -220,7 +225,7 @@ class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
             return await run_async(flow, handle, bound.find_store, bound.clock)
 
         wrapper = protected_async if handlers.is_coroutine_function(handler) else protected
-        # Callers see two arguments: the third is ours to give.
+        # Callers see two arguments, because the wrapper supplies the third.
         del wrapper.__wrapped__
         self._refuse(second_operation(self.operation, handler, wrapper, self.store))
         if self.mode == "queued" or self.on_abandoned == "complete":
