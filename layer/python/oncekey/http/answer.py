@@ -1,6 +1,6 @@
-"""A handler's HTTP answer: what is stored of it, and what is added when it is given.
+"""A handler's HTTP answer: the form in which it is stored, and the headers that are added.
 
-What the first caller gets is decoded from what is stored, so that a replay cannot differ from it.
+The first caller gets the answer as decoded from its stored form, so a replay cannot differ from it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 Answer = dict[str, Any]
 
 
-# Of the 4xx these say "not now" rather than "no": RFC 9110 section 15.5.9, RFC 8470 section 5.2,
-# RFC 6585 section 4.
-# Of a handler. The 408 of a request that no worker began is ours, and is stored as it is.
+# These 4xx mean "not now" and not "no": RFC 9110 section 15.5.9, RFC 8470 section 5.2, RFC 6585
+# section 4. This applies to a handler's answers. Our own 408, for a request that no worker began,
+# is final and is stored.
 _NOT_FINAL = frozenset({408, 425, 429})
 _WRITER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-# A store takes UTF-8, which has no lone surrogates; escaped they are plain ASCII.
+# A store takes UTF-8, which has no lone surrogates. This writer escapes them to plain ASCII.
 _ASCII_WRITER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _read = json_text.reader(json.JSONDecoder())
 _written = json_text.writer()
@@ -33,22 +33,22 @@ _SAME_IN_JSON = frozenset({str, int, bool, type(None)})
 
 
 def stored_form(returned: Any, shape: Shape) -> str:
-    """What `returned` is stored as: compact JSON of the whole answer.
+    """The stored form of `returned`: compact JSON of the whole answer.
 
-    A handler behind payload 2.0 may return a bare value, which API Gateway sends as 200 with a JSON
+    With payload 2.0, a handler may return a bare value, which API Gateway sends as 200 with a JSON
     body
-    (https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html#http-api-develop-integrations-lambda.v2);
-    it is made explicit here, so that the headers of the replay have somewhere to stand.
+    (https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html#http-api-develop-integrations-lambda.v2).
+    Such a value is stored as a whole answer, because a replay adds headers to it.
 
     Raises:
-        TypeError: it is no HTTP answer, or holds something that has no JSON form. The message names
-            it, without a value.
+        TypeError: it is not an HTTP answer, or a part of it has no JSON form. The message names the
+            part, without its value.
     """
     return stored_and_given(returned, shape)[0]
 
 
 def stored_and_given(returned: Any, shape: Shape) -> tuple[str, Answer]:
-    """The stored form of `returned`, and the answer that it stands for, which nobody else holds.
+    """The stored form of `returned`, and a fresh copy of the answer that it decodes to.
 
     Raises:
         TypeError: as for `stored_form`.
@@ -74,9 +74,9 @@ def stored_and_given(returned: Any, shape: Shape) -> tuple[str, Answer]:
 
 
 def _copy_of_plain(answer: Answer) -> Answer | None:
-    """What comes back after writing and reading `answer`; None where only reading it can tell.
+    """A copy that equals `answer` after writing and reading it; None if that is not certain.
 
-    So it is of an answer of texts, numbers, and lists and dictionaries of texts.
+    It is certain for an answer of texts, numbers, and lists and dictionaries of texts.
     """
     copy: Answer = {}
     for name, part in answer.items():
@@ -98,10 +98,10 @@ def _copy_of_plain(answer: Answer) -> Answer | None:
 
 
 def final_answer(final: Final) -> Answer:
-    """The answer that a raised `Final` stands for.
+    """The answer that a raised `Final` contains.
 
     Raises:
-        TypeError: its body or a header has no form in which it can be sent.
+        TypeError: its body or one of its headers cannot be sent.
     """
     try:
         return _final_answer(final)
@@ -112,7 +112,7 @@ def final_answer(final: Final) -> Answer:
 
 
 def _final_answer(final: Final) -> Answer:
-    # What an author gives, whatever its type says, is checked like any answer.
+    # An author's values may have other types than declared, so they are checked like any answer.
     given: Mapping[str, Any] = final.headers
     headers = {n: str(v) if isinstance(v, int | float) else v for n, v in given.items()}
     if isinstance(final.body, str):
@@ -127,7 +127,7 @@ def answer_from(stored: str) -> Answer:
     """The answer that was stored.
 
     Raises:
-        ValueError: what is stored is no answer.
+        ValueError: `stored` is not an answer.
     """
     answer = _read(stored)
     if not isinstance(answer, dict) or "statusCode" not in answer:
@@ -150,10 +150,10 @@ def status_code(answer: Mapping[str, Any]) -> int:
 
 
 def changed_by(hook: str, changed: Any) -> Answer:
-    """What an author's hook made of an answer, checked.
+    """The answer that an author's hook returned, after a check.
 
     Raises:
-        TypeError: it is no answer; the message names the hook.
+        TypeError: it is not an answer; the message names the hook.
     """
     if not isinstance(changed, dict) or "statusCode" not in changed:
         raise TypeError(f"oncekey: {hook} returns an answer, a dict with a statusCode")
@@ -162,20 +162,17 @@ def changed_by(hook: str, changed: Any) -> Answer:
 
 
 def is_final(answer: Mapping[str, Any]) -> bool:
-    """Whether the answer is the last word on its request.
-
-    That is 2xx, 3xx, and 4xx but for those that say "not now".
-    """
+    """Whether the answer ends its request: 2xx, 3xx, and 4xx except those that mean "not now"."""
     return is_final_status(status_code(answer))
 
 
 def is_final_status(status: int) -> bool:
-    """The same of an answer's status."""
+    """The same for an answer's status."""
     return 200 <= status < 500 and status not in _NOT_FINAL
 
 
 def storing_rule(store_when: str | Callable[[Answer], bool]) -> Callable[[Answer], bool]:
-    """Which answers of a handler are stored: the `final` ones, any (`begun`), or by a rule."""
+    """The rule for which answers are stored: the `final` ones, all (`begun`), or a callable's."""
     if callable(store_when):
         return store_when
     return is_final if store_when == "final" else (lambda _answer: True)
@@ -188,9 +185,9 @@ def with_headers(
     *,
     without: frozenset[str] = frozenset(),
 ) -> Answer:
-    """A copy of `answer` with the headers `added`, in place of any of the same name.
+    """A copy of `answer` with the headers `added`, which replace headers of the same name.
 
-    They stand where `shape` wants them. The names in `without` (lower case) are removed.
+    They are in the member that `shape` reads. Headers named in `without` (lower case) are removed.
     """
     names = without.union(map(str.lower, added))
     copy = dict(answer)
@@ -205,8 +202,7 @@ def with_headers(
 
 
 def _with_lines_only(answer: Answer, added: Mapping[str, str]) -> Answer:
-    # A load balancer with multi-value headers switched on reads these only, and a copy of the
-    # others with them.
+    # A load balancer with multi-value headers reads only these, so the others are copied to them.
     many = answer.get("multiValueHeaders") or {}
     taken = {name.lower() for name, values in many.items() if values}
     plain = {
@@ -240,8 +236,8 @@ def _json(value: Any) -> str:
 
 
 def _no_json(error: Exception) -> TypeError:
-    """What an author is told whose answer made the encoder, or an object in it, raise `error`."""
-    # Only the encoder's own messages are known to hold no value.
+    """The error for an author whose answer made the encoder, or an object in it, raise `error`."""
+    # Only the encoder's own messages are known to contain no value of the answer.
     is_known = type(error) in {TypeError, ValueError, RecursionError}
     why = str(error) if is_known else type(error).__name__
     return TypeError(f"oncekey: the handler's answer cannot be sent as JSON: {why}")

@@ -1,6 +1,6 @@
-"""What counts of a body that a model has to fit, and why it does not fit.
+"""Fingerprints by a model: which parts of a body count, and why a body does not fit its model.
 
-The members that the model reads count as they were sent. A refusal repeats nothing of a body.
+The members that the model reads count as they were sent. A refusal never contains a body's values.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from oncekey.telemetry import requests as telemetry
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-# What code raises that was given something of another form than it expects, or nested deeper than
-# a parser goes. Anything else is about the program and not about the request.
+# Exceptions that code raises for input of an unexpected form, or nested too deeply for a parser.
+# Any other exception is a fault of the program and not of the request.
 MISFITS = (
     ArithmeticError,
     AssertionError,
@@ -30,20 +30,20 @@ MISFITS = (
 )
 _UNFIT = "The request does not have the form that this operation needs."
 
-# A body may have a fault in each of a million members; who corrects one needs a few at a time.
+# A body may have a million faults. A client needs only a few at a time to correct it.
 _MOST_FAULTS = 10
 _LONGEST_LOCATION = 100
 _LONGEST_RULE = 200
 
-# What pydantic's texts are filled with from the model. Anything else may be from the client.
+# Values in pydantic's messages that come from the model. Any other value may be from the client.
 _OF_THE_MODEL = {
     *("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern", "expected"),
     *("max_digits", "decimal_places", "whole_digits", "discriminator", "class", "class_name"),
     *("field_type", "actual_length", "expected_schemes", "expected_version"),
 }
-# What follows the first comma or colon of a text, if that is filled with it.
+# Values that pydantic puts after the first comma or colon of a message.
 _AT_THE_END = {"error"}
-# The entries of a schema that hold no schema; where there is no type, the entries are fields.
+# Entries of a schema that contain no schema. In a dict without a type, every entry is a field.
 _NO_SCHEMAS = {"config", "default", "metadata", "serialization"}
 
 
@@ -57,19 +57,19 @@ class Model(Protocol):
 
 
 def model_body(body: bytes, model: type[Model]) -> tuple[str, bytes]:
-    """What counts of `body`, once it has been found to fit `model`.
+    """The kind and the bytes of the part of `body` that counts, after checking it with `model`.
 
-    That is what was sent and never what a dump says of it: a dump leaves out, masks and renames.
-    The model only chooses among the top-level members: those that it reads count with their whole
-    value, by the names on the wire; those that it ignores do not. Where it cannot be known what the
-    model reads, everything counts. A body without a canonical form counts byte for byte.
+    The sent values count, and not the model's dump, because a dump leaves out, masks and renames.
+    The model only selects top-level members by their names on the wire. Members that it reads count
+    with their whole value; members that it ignores do not count. If it is not known which members
+    the model reads, all count. A body without a canonical form counts byte for byte.
 
-    Limits: values that the model takes for the same, such as 1200 and "1200", are different, which
-    refuses a retry that spells them anew. And a release that refuses what an earlier one took
-    refuses the retries of completed requests too (400 in place of the stored answer).
+    Limits: values that are the same to the model, such as 1200 and "1200", differ here, so a retry
+    that spells a value differently is refused. If a release refuses bodies that an earlier one
+    accepted, it also refuses retries of completed requests (400 and not the stored answer).
 
     Raises:
-        RequestRefused: it does not fit (`request-invalid`); no value of the body is repeated.
+        RequestRefused: it does not fit (`request-invalid`). The message has no value of the body.
     """
     try:
         model.model_validate_json(body)
@@ -84,9 +84,9 @@ def model_body(body: bytes, model: type[Model]) -> tuple[str, bytes]:
 
 
 def unfit(selector: Any, error: Exception, told: str = "") -> RequestRefused:
-    """The refusal of a request that `selector` could not make anything of.
+    """The refusal of a request that `selector` failed on.
 
-    Without `told`, the error may as well be a mistake in the author's code, so it is logged.
+    Without `told`, the cause may also be a mistake in the author's code, so the error is logged.
     """
     if told:
         detail = f"The body is not a valid {selector.__name__}: {told}."
@@ -97,7 +97,7 @@ def unfit(selector: Any, error: Exception, told: str = "") -> RequestRefused:
 
 
 def _names_read(model: type[Model]) -> frozenset[str] | None:
-    """The names of the top-level members that can make a difference to an instance; None: any."""
+    """The names of the top-level members that can affect an instance; None if any member can."""
     found = _plain_model(model)
     if found is None:
         return None
@@ -111,8 +111,8 @@ def _names_read(model: type[Model]) -> frozenset[str] | None:
 
 
 def _plain_model(model: type[Model]) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    # Members that no field names are unseen only by a model that ignores them and that runs none of
-    # its author's code on the body as a whole. Whatever is not known to be harmless is not.
+    # A member without a field has no effect only if the model ignores extra members and runs no
+    # author's code on the whole body. If this is not certain, all members count.
     schema = getattr(model, "__pydantic_core_schema__", None)
     validate = getattr(model.model_validate_json, "__func__", None)
     if schema is None or getattr(validate, "__module__", None) != "pydantic.main":
@@ -139,18 +139,18 @@ def _wire_names(name: str, field: Mapping[str, Any]) -> Iterator[str]:
     elif isinstance(alias, str):
         yield alias
     else:
-        # A path, or a list of them; what a path leads into counts as a whole.
+        # A path or a list of paths. The top-level member of a path counts as a whole.
         paths: Iterable[Any] = [alias] if isinstance(alias[0], str) else alias
         yield from (path[0] for path in paths)
 
 
 def reasons(error: Exception, model: type) -> str:
-    """Where and by which rules a body does not fit `model`; empty if the error is not about that.
+    """Where a body does not fit `model` and by which rules; empty if `error` says neither.
 
-    At most ten faults are told. In a location stand the names that the model itself gives, and
-    indexes of lists; any other name, such as a key of a dictionary, is `*`. A rule is told in
-    pydantic's words as far as these are filled from the model; otherwise by its type, as are the
-    rules of an author's own.
+    The text names at most ten faults. A location contains names from the model and indexes of
+    lists. Any other name, such as a dictionary's key, is shown as `*`. A rule is shown in
+    pydantic's words if all values in them come from the model. Otherwise, and for an author's own
+    rules, only its type is shown.
     """
     validation_error = getattr(sys.modules.get("pydantic_core"), "ValidationError", ())
     if not isinstance(error, validation_error):
@@ -172,7 +172,7 @@ def _location(parts: tuple[str | int, ...], known: set[str]) -> str:
 
 def _rule(fault: dict[str, Any]) -> str:
     filled_with = set(fault.get("ctx", ())) - _OF_THE_MODEL
-    # Only pydantic's own rules come with an address; another one may bear the same name.
+    # Only pydantic's own rules have a URL. An author's rule may have the same type name.
     if "url" in fault and not filled_with:
         return _shortened(fault["msg"], _LONGEST_RULE)
     if "url" in fault and filled_with == _AT_THE_END:

@@ -203,7 +203,7 @@ class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
         self, handler: Callable[[Event, Context], Result], /
     ) -> Callable[[Event, Context], Result]: ...
     def __call__(self, handler: Callable[..., Any], /) -> Callable[[Any, Any], Any]:
-        """Return the protected handler, with its types. The operation is supplied if it takes one."""
+        """Return the protected handler, with the same types except for the supplied operation."""
         self._refuse(handlers.handler_faults(handler))
         bound = self.bound()
         takes_operation = handlers.takes_operation(handler)

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-# A piece up to the next semicolon that stands in no quotes.
+# The text up to the next semicolon outside quotes.
 _PARAMETER = r';?(?:[^;"]|"(?:[^"\\]|\\.)*"?)+|;'
 _ESCAPE = r"\\(.)"
 _JSON = "application/json"
 
 
 class Shape(StrEnum):
-    """How the event is laid out, and how its answer must be."""
+    """The layout of an event and of its answer."""
 
     PAYLOAD_2 = "payload-2.0"  # HTTP API and Function URL
     REST = "payload-1.0"
@@ -36,10 +36,11 @@ class Shape(StrEnum):
 
 
 class HttpRequest:
-    """A request, read once, before the handler can touch the event. Nobody changes it.
+    """A request. It is read before the handler can change the event, and never changes.
 
-    `path` is concrete, `raw_query` still percent-encoded, `context` is the event's request context:
-    what the gateway and its authorizer state about the caller.
+    `path` is the concrete path and not the route template. `raw_query` is still percent-encoded.
+    `context` is the event's request context: what the gateway and its authorizer say about the
+    caller.
     """
 
     __slots__ = ("_lines", "context", "is_base64", "method", "path", "raw_query", "shape", "text")
@@ -63,15 +64,15 @@ class HttpRequest:
         self.text = text
         self.is_base64 = is_base64
         self.context = context
-        # By the header's name in lower case.
+        # Header name in lower case → its lines.
         self._lines = lines
 
     def __repr__(self) -> str:
-        """What the request is about, without anything that a client can write a secret into."""
+        """Method and path only, because a client may send secrets in every other part."""
         return f"HttpRequest({self.shape.value}: {self.method} {self.path})"
 
     def at(self, path: str, raw_query: str) -> HttpRequest:
-        """The same request, sent to another address."""
+        """The same request with another address."""
         return HttpRequest(
             shape=self.shape,
             method=self.method,
@@ -85,7 +86,7 @@ class HttpRequest:
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """The headers as pairs in lower case, with one entry a line."""
+        """The headers as pairs of lower-case name and value, one pair for each line."""
         return tuple((name, line) for name, lines in self._lines.items() for line in lines)
 
     @property
@@ -93,7 +94,7 @@ class HttpRequest:
         """The body, decoded.
 
         Raises:
-            RequestRefused: it is said to be base64 and is not (`request-invalid`).
+            RequestRefused: it is marked as base64 and is not (`request-invalid`).
         """
         if not self.is_base64:
             return self.text.encode("utf-8", "surrogatepass")
@@ -104,23 +105,24 @@ class HttpRequest:
             raise RequestRefused("request-invalid", detail) from error
 
     def header_lines(self, name: str) -> list[str]:
-        """The values of the header `name` (given in lower case).
+        """The values of the header `name` (in lower case).
 
-        There is one for each line, as far as the gateway tells lines apart.
+        There is one value for each line, if the gateway does not join lines.
         """
         return [*self._lines.get(name, ())]
 
     @property
     def media_type(self) -> str:
-        """The body's media type without parameters, in lower case; empty if it is not stated."""
+        """The body's media type without parameters, in lower case; empty if there is none."""
         lines = self._lines.get("content-type")
         return lines[0].partition(";")[0].strip().lower() if lines else ""
 
     @property
     def content_type(self) -> str:
-        """The body's media type in one spelling, with its parameters but for the charset.
+        """The body's media type in one spelling, with its parameters except the charset.
 
-        Names are in lower case and sorted, values without quotes. Lines that differ are all there.
+        Names are in lower case and sorted. A value has quotes only if it needs them. All different
+        lines of the header are included.
         """
         lines = self._lines.get("content-type", [])
         if lines == [_JSON]:
@@ -129,10 +131,10 @@ class HttpRequest:
 
     @property
     def served_path(self) -> str:
-        """The path without what only says by which way it came, as far as the event says so.
+        """The path without prefixes that depend on the address used, if the event reveals them.
 
-        That is the stage of an HTTP API, and the base path of a REST API's custom domain, unless
-        its route is greedy.
+        These are the stage of an HTTP API, and the base path of a REST API's custom domain. The
+        base path cannot be recognised if the route is greedy.
         """
         if self.shape is Shape.PAYLOAD_2:
             return _without_stage(self.path, self.context)
@@ -140,7 +142,7 @@ class HttpRequest:
 
 
 def unread_request(event: Any) -> HttpRequest:
-    """What is known of an event that is passed on unread: its shape and its context."""
+    """A request with only the shape and the context, for an event that is passed on unread."""
     return HttpRequest(
         shape=shape_of(event) or Shape.PAYLOAD_2,
         method="",
@@ -161,7 +163,7 @@ def _content_type(line: str) -> str:
         value = value.strip()
         if len(value) > 1 and value[0] == value[-1] == '"':
             value = re.sub(_ESCAPE, r"\1", value[1:-1])
-        # Quoted only where it must be, so that no value can be taken for further parameters.
+        # A value with special characters is quoted, so that it cannot look like more parameters.
         found.append((name.strip().lower(), value if value.isalnum() else json.dumps(value)))
     kept = sorted(pair for pair in found if pair[0] not in {"", "charset"})
     return ";".join([media_type.strip().lower(), *(f"{name}={value}" for name, value in kept)])
@@ -171,13 +173,13 @@ def _without_stage(path: str, context: Mapping[str, Any]) -> str:
     stage = context.get("stage")
     if not isinstance(stage, str) or stage in {"", "$default"}:
         return path
-    # A route may begin like the stage; then the path does so by itself.
+    # A route may begin with the stage's name. Then that is a part of the path.
     template = str(context.get("routeKey") or "").partition(" ")[2]
     return path if begins_with(template, f"/{stage}") else without_prefix(path, f"/{stage}")
 
 
 def _as_in(path: str, template: object) -> str:
-    """The end of `path` that has the segments of `template`, where it has more than these."""
+    """The last segments of `path` if they match `template`, otherwise the whole path."""
     if not isinstance(template, str) or not template.startswith("/") or "+}" in template:
         return path
     segments, wanted = path.split("/")[1:], template.split("/")[1:]
@@ -190,12 +192,12 @@ def _as_in(path: str, template: object) -> str:
 
 
 def begins_with(path: str, prefix: str) -> bool:
-    """Whether the first segments of `path` are those of `prefix`."""
+    """Whether `path` begins with the segments of `prefix`."""
     return path == prefix or path.startswith(f"{prefix}/")
 
 
 def without_prefix(path: str, prefix: str) -> str:
-    """`path` without `prefix`, if that is what it begins with."""
+    """`path` without `prefix`, or unchanged if it does not begin with it."""
     return path[len(prefix) :] or "/" if begins_with(path, prefix) else path
 
 
@@ -232,13 +234,13 @@ def read_request(event: Mapping[str, Any]) -> HttpRequest:
 
 
 def request_context(event: object) -> Mapping[str, Any]:
-    """What `event` states about its caller; empty if it is no HTTP request."""
+    """The request context of `event`, which describes the caller; empty if it has none."""
     context: object = event.get("requestContext") if isinstance(event, dict) else None
     return context if isinstance(context, dict) else {}
 
 
 def shape_of(event: object) -> Shape | None:
-    """The shape of `event`, or None if it is no HTTP request of any."""
+    """The shape of `event`, or None if it is not an HTTP request."""
     context = request_context(event)
     if not isinstance(event, dict) or not context:
         return None
@@ -260,7 +262,7 @@ def _header_lines(event: Mapping[str, Any]) -> Mapping[str, list[str]]:
     lines = {name.lower(): [str(value)] for name, value in single.items() if value is not None}
     if len(lines) == len(single):
         return lines
-    # Something is left out: a header without a value, or one whose name is there in two cases.
+    # The sizes differ if a header has no value, or if a name occurs in two spellings.
     return _joined((name, [value]) for name, value in single.items() if value is not None)
 
 
@@ -282,7 +284,7 @@ def _raw_query(event: Mapping[str, Any], shape: Shape) -> str:
     if pairs and shape is Shape.REST:
         from urllib.parse import quote
 
-        # A REST API decodes the query; a load balancer hands it on as it came.
+        # A REST API decodes the query. A load balancer passes it on unchanged.
         pairs = [
             (quote(name, errors="surrogatepass"), quote(value or "", errors="surrogatepass"))
             for name, value in pairs

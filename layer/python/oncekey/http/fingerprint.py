@@ -1,4 +1,4 @@
-"""The fingerprint of a request: what was asked, hashed, so that a key serves one request only."""
+"""The fingerprint of a request: a hash of its content, so that one key serves one request only."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from oncekey.http.body_models import Model
     from oncekey.http.event import HttpRequest
 
-    # What part of a request counts: a JSON value that a callable takes from it, or a model of the
-    # body.
+    # Selects the part of a request that counts: a callable that returns a JSON value, or a model of
+    # the body.
     Selection = Callable[[HttpRequest], Any] | type[Model]
 
-# The algorithm's version. A stored fingerprint is compared by the algorithm that it names.
+# The algorithm's version. A stored fingerprint is compared using the algorithm that it names.
 VERSION = "f1:"
 
-# Of these kinds of content the media type says more than that it is JSON.
+# For these kinds of content, the media type counts unless it is plain JSON.
 _OF_THE_BODY = frozenset({"json", "model", "model bytes"})
 _PLAIN = frozenset({"", "application/json"})
 _NO_QUERY = digest()
 
 
 class Fingerprint:
-    """The fingerprint of one request, and those that it has under older algorithms and secrets.
+    """The fingerprints of one request, by the current and the older algorithms and secrets.
 
-    `by_algorithm` holds the plain hash of each algorithm, the newest first; `secrets`, the newest
-    first, make them HMACs. `current` is what is stored with a new record.
+    `by_algorithm` has the plain hash of each algorithm, the newest first. With `secrets`, the
+    newest first, the fingerprints are HMACs. `current` is stored with a new record.
     """
 
     __slots__ = ("by_algorithm", "current", "secrets")
@@ -47,16 +47,16 @@ class Fingerprint:
         self.current = version + (_keyed(secrets[0], plain) if secrets else plain)
 
     def accepts(self, recorded: str) -> bool:
-        """Whether a stored fingerprint is that of this request, by what was current then.
+        """Whether a stored fingerprint belongs to this request, by any known algorithm and secret.
 
-        One without a secret counts too: it was stored before there was one.
+        A fingerprint without a secret is accepted too: it was stored before there was a secret.
         """
         version = recorded[: recorded.find(":") + 1]
         plain = self.by_algorithm.get(version)
         if plain is None:
             return False
         if not self.secrets:
-            # It hides nothing: whoever has its request can compute it.
+            # It is not secret: anyone who has the request can compute it.
             return recorded == version + plain
         import hmac
 
@@ -67,9 +67,9 @@ class Fingerprint:
 
 
 class LeftOut:
-    """What of a request does not count: members of its query, and what its path begins with.
+    """The parts of a request that do not count: query parameters, and a prefix of its path.
 
-    A name that ends with `*` stands for all that begin like it.
+    A name that ends with `*` matches all names with that beginning.
     """
 
     __slots__ = ("base_path", "query")
@@ -79,7 +79,7 @@ class LeftOut:
         self.base_path = base_path
 
     def of(self, request: HttpRequest) -> HttpRequest:
-        """`request` as it counts; itself, if all of it does."""
+        """`request` without these parts; the same object if it has none of them."""
         path, raw_query = request.served_path, request.raw_query
         if self.base_path:
             path = without_prefix(path, self.base_path)
@@ -107,7 +107,7 @@ def fingerprints(
     secrets: tuple[bytes, ...] = (),
     left_out: LeftOut = NOTHING,
 ) -> Fingerprint:
-    """The fingerprint of `request` by every algorithm that records may carry.
+    """The fingerprint of `request` by every algorithm that a record may have.
 
     Raises:
         RequestRefused: as for `fingerprint`.
@@ -121,11 +121,11 @@ def fingerprints(
 
 
 def selected_fingerprint(selected: Any, secrets: tuple[bytes, ...] = ()) -> Fingerprint:
-    """The fingerprint of a function's call: of what was selected of its arguments, or of nothing.
+    """The fingerprint of a function call, from the values selected from its arguments.
 
     Raises:
-        ConfigurationError: a part of what was selected has a type that no fingerprint takes; the
-            message names it by its path. See `oncekey.encoding.key_values`.
+        ConfigurationError: a selected value has a type that fingerprints do not support; the
+            message names its path. See `oncekey.encoding.key_values`.
     """
     return Fingerprint({VERSION: digest("call", *_canonical(selected))}, secrets)
 
@@ -138,7 +138,7 @@ def _keyed(secret: bytes, plain: str) -> str:
 
 
 def _seeing(request: HttpRequest, select: Selection | None) -> Selection | None:
-    """`select`, which sees all of `request`, whatever is left out of it."""
+    """`select`, called with the whole `request`, including the parts that do not count."""
     if select is None or isinstance(select, type):
         return select
     return functools.wraps(select)(lambda _counted: select(request))
@@ -147,20 +147,19 @@ def _seeing(request: HttpRequest, select: Selection | None) -> Selection | None:
 def fingerprint(
     request: HttpRequest, select: Selection | None = None, left_out: LeftOut = NOTHING
 ) -> str:
-    """`f1:` and the hash over method, concrete path, query and canonical body of `request`.
+    """`f1:` and the hash of the method, concrete path, query and canonical body of `request`.
 
     A JSON body is canonicalised (RFC 8785), so key order, white space and the spelling of numbers
-    do not matter; what has no canonical form is hashed byte for byte. The media type counts where
-    it is not plain `application/json`, with its parameters but for the charset: a JSON patch is
-    another request than a merge patch of the same body. The path counts without the stage that it
-    came through. The query counts as decoded pairs, sorted by name; the values of one name keep
-    their order. With a
-    callable as `select`, what it returns stands in place of the body; with a model, what
-    `model_body` takes from the body does.
+    do not matter. A body without a canonical form is hashed byte for byte. A media type other than
+    plain `application/json` counts, with its parameters except the charset, because a JSON patch
+    and a merge patch with the same body are different requests. The path counts without its stage.
+    The query counts as decoded pairs, sorted by name; the values of one name keep their order. With
+    a callable as `select`, its result replaces the body. With a model, the result of `model_body`
+    does.
 
     Raises:
-        RequestRefused: the body does not fit the model, or the callable could not make anything of
-            the request (`request-invalid`).
+        RequestRefused: the body does not fit the model, or the callable failed on the request
+            (`request-invalid`).
     """
     return VERSION + _f1(left_out.of(request), _seeing(request, select))
 
@@ -173,8 +172,8 @@ def _f1(request: HttpRequest, select: Selection | None) -> str:
     return digest(request.method, request.path, query, kind, body)
 
 
-# The newest first. A release with a new algorithm puts it before the old one, and keeps the old one
-# for as long as records by it live.
+# The newest first. A release with a new algorithm adds it before the old one, and keeps the old one
+# as long as there are records with it.
 ALGORITHMS: dict[str, Callable[[HttpRequest, Selection | None], str]] = {VERSION: _f1}
 
 
@@ -189,9 +188,9 @@ def _body(request: HttpRequest) -> tuple[str, bytes]:
 
 
 def may_be_json(media_type: str, body: bytes) -> bool:
-    """Whether a body is taken for JSON, if it can be read as that."""
-    # "1.0" and "1" are the same JSON, but not the same line of text; an object or an array is JSON
-    # under any name, and clients do mislabel it.
+    """Whether to read a body as JSON, if it can be parsed."""
+    # A bare "1.0" equals "1" only as JSON and not as text, so the media type decides. An object or
+    # an array is JSON with any media type, because clients often send the wrong one.
     declared = media_type in {"", "application/json"} or media_type.endswith("+json")
     return declared or body.lstrip()[:1] in {b"{", b"["}
 
@@ -226,8 +225,8 @@ def _canonical(value: Any) -> tuple[str, bytes]:
     try:
         return "selected", canonical_value(value)
     except NotCanonical:
-        # Integers beyond 2^53-1 and the like: exact all the same, only not in the form that other
-        # languages agree on.
+        # For example an integer above 2^53-1. Python writes it exactly, but RFC 8785 has no form
+        # for it.
         return "selected exactly", _dumped(value)
 
 
@@ -239,7 +238,7 @@ def _dumped(value: Any) -> bytes:
 
 
 def query_pairs(request: HttpRequest) -> Sequence[tuple[bytes, bytes]]:
-    """The query as decoded pairs of bytes, sorted by name; the values of one name stay in order."""
+    """The query as decoded pairs of bytes, sorted by name. Values of one name keep their order."""
     pairs = [piece.partition("=") for piece in request.raw_query.split("&") if piece]
     decoded = [(_decoded(name), _decoded(value)) for name, _, value in pairs]
     return sorted(decoded, key=lambda pair: pair[0])

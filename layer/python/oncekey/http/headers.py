@@ -1,7 +1,7 @@
 """The headers of an answer: which can be sent at all, and which of them a replay repeats.
 
-Some headers say what was done and go with the answer; others were about one exchange, and would be
-untrue, or another's, in the next.
+Some headers describe the result and belong to every replay. Others describe one exchange, and would
+be wrong in another one, or reveal the data of another caller.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
     from oncekey.http.answer import Answer
 
-# RFC 9110, sections 5.6.2 and 5.5: no line break or other control character, and bytes of Latin-1
-# at most. A gateway answers anything else with an error of its own, or cuts the answer in two.
+# RFC 9110, sections 5.6.2 and 5.5: no line breaks or other control characters, and only Latin-1.
+# For anything else a gateway sends an error of its own, or splits the answer.
 _NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _VALUE = r"[\t\x20-\x7e\x80-\xff]*"
 _PLACES = ("headers", "multiValueHeaders")
 _COOKIE = "set-cookie"
-# A handler's answers have the same few headers again and again.
+# The answers of one handler mostly have the same header names, so the checks are cached.
 _ANSWERS_REMEMBERED = 64
 
-# What belonged to the exchange that an answer was first given in.
+# Headers that describe one exchange.
 _OF_THE_EXCHANGE = frozenset(
     {
-        # When and by whom it was sent, and over which connection.
+        # The time, the server and the connection.
         *("date", "server", "via", "age", "alt-svc", "server-timing", "x-runtime", "x-powered-by"),
         *("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"),
         *("x-cache", "x-cache-hits", "x-served-by", "x-timer", "cf-ray", "x-response-time"),
         *("x-varnish", "cdn-loop", "x-process-time", "x-request-start", "timing-allow-origin"),
-        # Whose session it was, and how they proved who they are.
+        # The caller's session and authentication.
         *(_COOKIE, "set-cookie2", "www-authenticate", "authentication-info", "authorization"),
-        # Which request it was.
+        # Ids of requests and traces.
         *("x-request-id", "request-id", "x-correlation-id", "correlation-id", "x-amzn-requestid"),
         *("x-amzn-request-id", "x-amz-request-id", "x-amz-id-2", "x-amz-apigw-id"),
         *(
@@ -48,7 +48,7 @@ _OF_THE_EXCHANGE = frozenset(
             "traceresponse",
         ),
         *("baggage", "b3", "uber-trace-id", "sentry-trace", "x-cloud-trace-context"),
-        # What was left to its caller then.
+        # The caller's remaining rate limit.
         *("ratelimit", "x-ratelimit", "x-rate-limit"),
     }
 )
@@ -56,7 +56,7 @@ _PREFIXES_OF_THE_EXCHANGE = (
     *("access-control-", "proxy-", "ratelimit-", "x-ratelimit-", "x-rate-limit-"),
     *("x-b3-", "x-datadog-", "x-amz-cf-", "x-amzn-remapped-", "x-envoy-", "sec-websocket-"),
 )
-# Vendors put a word of their own before these: `X-GitHub-Request-Id`, `X-Amzn-RequestId`.
+# Vendors add their own prefixes to these: `X-GitHub-Request-Id`, `X-Amzn-RequestId`.
 _OF_THE_EXCHANGE_BY_FORM = (
     r"(.*-)?((request|correlation|conversation|trace|span)-?u?u?id"
     r"|(auth|access|id|refresh|csrf|xsrf|session|security)-?token)"
@@ -73,7 +73,7 @@ def check_headers(answer: Mapping[str, Any]) -> None:
     if single:
         _check_names("headers", single)
         for name, value in single.items():
-            # Most are text of ASCII.
+            # A fast path: most values are ASCII texts.
             if not (type(value) is str and value.isascii() and value.isprintable()):
                 _check_value(name, value)
     many: Any = answer.get("multiValueHeaders")
@@ -106,7 +106,7 @@ def _check_names(place: str, headers: Any) -> None:
 
 
 def is_header_name(name: object) -> bool:
-    """Whether `name` can be that of a header."""
+    """Whether `name` is a valid header name."""
     return isinstance(name, str) and re.fullmatch(_NAME, name) is not None
 
 
@@ -116,7 +116,7 @@ def _are_names(names: tuple[object, ...]) -> bool:
 
 
 def _check_value(name: str, value: object) -> None:
-    # A gateway writes a number or a flag as text, and nothing for None.
+    # A gateway converts numbers and booleans to text, and leaves out None.
     if value is None or isinstance(value, bool | int | float):
         return
     if not isinstance(value, str):
@@ -131,9 +131,9 @@ def _check_value(name: str, value: object) -> None:
 
 
 def for_replay(answer: Answer, chosen: Mapping[str, bool]) -> Answer:
-    """`answer` without what belonged to its first exchange; itself, if it has nothing of that.
+    """`answer` without the headers of its first exchange; the same object if it has none.
 
-    `chosen` says of headers (in lower case) whether they are repeated, whatever the rule is.
+    `chosen` (header names in lower case) overrides whether a header is repeated.
     """
     names = (*(answer.get("headers") or ()), *(answer.get("multiValueHeaders") or ()))
     dropped = _of_the_exchange(names)
@@ -164,9 +164,9 @@ def _is_of_the_exchange(name: str) -> bool:
 
 
 def with_cookies_for(answer: Answer, shape: Shape) -> Answer:
-    """`answer` with its cookies where `shape` reads them.
+    """`answer` with its cookies in the member that `shape` reads.
 
-    A load balancer without multi-value headers sends one: the last.
+    A load balancer without multi-value headers sends only one cookie: the last.
     """
     if not answer.get("cookies") and not answer.get("multiValueHeaders"):
         return answer

@@ -1,4 +1,4 @@
-"""The dates of HTTP: IMF-fixdate (RFC 9110, section 5.6.7), by its English names in any locale."""
+"""HTTP dates: IMF-fixdate (RFC 9110, section 5.6.7), with English names in every locale."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IMF_FIXDATE = (
 
 @lru_cache(8)
 def http_date(at_s: int) -> str:
-    """An instant, in seconds since the epoch, as a header has it."""
+    """The header form of an instant in epoch seconds."""
     at = datetime.fromtimestamp(at_s, UTC)
     day, month = _DAYS[at.weekday()], _MONTHS[at.month - 1]
     time = f"{at.hour:02}:{at.minute:02}:{at.second:02}"
@@ -27,7 +27,7 @@ def http_date(at_s: int) -> str:
 
 
 def read_http_date(text: str) -> int | None:
-    """The instant in seconds since the epoch; None if `text` is no such date."""
+    """The instant in epoch seconds; None if `text` is not such a date."""
     found = re.fullmatch(_IMF_FIXDATE, text, re.ASCII)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""A handler whose requests are accepted now and carried out by a worker."""
+"""The link from a decorated handler to the worker that runs its accepted requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ATTRIBUTE = "__oncekey_job__"
 
 @dataclass(frozen=True, slots=True)
 class HttpJob:
-    """What a worker needs of a decorated handler."""
+    """The parts of a decorated handler that a worker needs."""
 
     operation: HttpOperation
     handler: Any = field(repr=False)
@@ -26,11 +26,11 @@ class HttpJob:
 
 
 def mark(wrapper: Any, job: HttpJob) -> None:
-    """Keep `job` with the decorated handler, for `job_of`."""
+    """Attach `job` to the decorated handler, for `job_of`."""
     setattr(wrapper, _ATTRIBUTE, job)
 
 
 def job_of(handler: object) -> HttpJob | None:
-    """The job of a handler that is decorated with `mode="queued"`."""
+    """The job that `mark` attached to a decorated handler."""
     job = getattr(handler, _ATTRIBUTE, None)
     return job if isinstance(job, HttpJob) else None

@@ -1,8 +1,8 @@
-"""The headers that make a request repeatable: its key, and when it was first sent.
+"""The headers that make a request repeatable: its key, and the time when it was first sent.
 
-draft-ietf-httpapi-idempotency-key-header-07, section 2.1, makes the key a quoted structured-field
-string (RFC 9651, section 3.3.3); Stripe and most clients send it bare. `"abc"` and `abc` are the
-same key. Repeatability-First-Sent:
+In draft-ietf-httpapi-idempotency-key-header-07, section 2.1, the key is a quoted structured-field
+string (RFC 9651, section 3.3.3). Stripe and most clients send it without quotes. `"abc"` and `abc`
+are the same key. Repeatability-First-Sent:
 https://docs.oasis-open.org/odata/repeatable-requests/v1.0/repeatable-requests-v1.0.html
 """
 
@@ -18,21 +18,21 @@ HEADER = "idempotency-key"
 FIRST_SENT = "repeatability-first-sent"
 DEFAULT_MIN_KEY_LENGTH = 16
 
-# Visible ASCII. A bare key has no quote, comma or semicolon: those would begin a string, a list or
-# parameters.
+# Visible ASCII. A key without quotes has no quote, comma or semicolon, because these begin a
+# string, a list or parameters.
 _BARE = r"[!#-+\--:<-~]+"
-# A structured-field string, whole: printable ASCII with the space; a backslash escapes only a quote
-# or a backslash.
+# A whole structured-field string: printable ASCII, including spaces. A backslash escapes only a
+# quote or a backslash.
 _QUOTED = r'"((?:[ !#-\[\]-~]|\\["\\])*)"'
 _ESCAPE = r"\\(.)"
 
 
 def idempotency_key(lines: list[str], min_length: int = DEFAULT_MIN_KEY_LENGTH) -> str:
-    """The key in the header's `lines`; one line repeated unchanged counts once.
+    """The key in the header's `lines`. Identical lines count once.
 
     Raises:
-        RequestRefused: no header (`key-missing`), or no single key of `min_length` to 255
-            characters in it (`key-invalid`): printable ASCII in quotes, visible ASCII without.
+        RequestRefused: there is no header (`key-missing`). Or it is not one key of `min_length` to
+            255 characters (`key-invalid`): printable ASCII in quotes, or visible ASCII without.
     """
     if not lines:
         raise RequestRefused(
@@ -57,7 +57,7 @@ def idempotency_key(lines: list[str], min_length: int = DEFAULT_MIN_KEY_LENGTH) 
 
 
 def _unquoted(value: str) -> str:
-    # Most keys are UUIDs.
+    # A fast path: most keys are UUIDs.
     if value.isascii() and value.replace("-", "").isalnum():
         return value
     if not value.startswith('"'):
@@ -84,10 +84,10 @@ def _invalid(detail: str) -> RequestRefused:
 
 
 def first_sent_ms(lines: list[str]) -> int | None:
-    """When the request was first sent, in epoch milliseconds, or None if it does not say.
+    """When the request was first sent, in epoch milliseconds; None without the header.
 
     Raises:
-        RequestRefused: the header is no single IMF-fixdate (`request-invalid`).
+        RequestRefused: the header is not one IMF-fixdate (`request-invalid`).
     """
     if not lines:
         return None

@@ -6,11 +6,11 @@ import re
 
 from oncekey.value import Value
 
-# A preflight is an OPTIONS; what is safe changes nothing (RFC 9110, section 9.2.1).
+# Safe methods change nothing (RFC 9110, section 9.2.1). CORS preflight requests use OPTIONS.
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _ROUTE = re.compile(r"\s*([A-Za-z]+)\s+/")
-# API Gateway's word for a route of every method. No request has it.
+# In API Gateway, a route for every method. It is never the method of a request.
 _ANY = "ANY"
 
 
@@ -22,15 +22,15 @@ class Methods(Value, kw_only=True):
 
     @property
     def allow(self) -> str:
-        """The header Allow of a refusal (RFC 9110, section 10.2.1)."""
+        """The Allow header of a refusal (RFC 9110, section 10.2.1)."""
         return ", ".join(sorted(self.allowed))
 
 
 def methods_of(operation: str, keyed: frozenset[str]) -> Methods:
-    """The methods of `operation` where those in `keyed` need a key.
+    """The methods of `operation`, of which those in `keyed` need a key.
 
-    What is not safe would run unprotected without one. So it is allowed only where the operation's
-    name says that the handler is there for it: `PUT /things/{id}`.
+    An unsafe method would run unprotected without a key. So it is allowed only if the operation's
+    name contains it: `PUT /things/{id}`.
     """
     return Methods(keyed=keyed, allowed=keyed | SAFE | _named(operation))
 

@@ -1,4 +1,4 @@
-"""One HTTP operation: what happens to a request, from its event to its answer."""
+"""One HTTP operation: it handles a request, from its event to its answer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class HttpOperation:
-    """A policy, where its records are, and the clock they are judged by.
+    """A policy with the store of its records and a clock.
 
     `call` and `work` are flows. `oncekey.engine.execution` runs them with the handler.
     """
@@ -49,7 +49,7 @@ class HttpOperation:
         self.store = store
         self.clock = clock
         self._settings = OncePerEnvironment(lambda: defaults.settings(policy.given_settings))
-        # Raises ConfigurationError where neither a store is given nor a table is named.
+        # Raises ConfigurationError if neither a store is given nor a table is named.
         self.find_store = OncePerEnvironment(self._found_store)
         self._deployed = OncePerEnvironment(self._made)
 
@@ -60,8 +60,8 @@ class HttpOperation:
     async def call(self, event: Any, context: Any) -> Any:
         """The answer to `event`: the handler's, a replay or a refusal.
 
-        It is `Failed` where the attempt raised what is neither `Final` nor `NotExecuted`; its
-        record has been written first.
+        It is `Failed` if the attempt raised neither `Final` nor `NotExecuted`. The record is
+        written before that is returned.
         """
         policy = self.policy
         if is_disabled(environment().variables):
@@ -69,7 +69,7 @@ class HttpOperation:
             return await self._unprotected(unread_request(event), caller, context)
         request = read_request(event)
         try:
-            # First of all: a request without a key runs for a tenant, too.
+            # This comes first, because a request without a key needs a tenant, too.
             caller = policy.caller(request)
             if request.method not in policy.methods.allowed:
                 return self._method_refused(request)
@@ -97,10 +97,10 @@ class HttpOperation:
         return answer_to(outcome, request, policy, deployed.options.settings)
 
     async def work(self, message: JobMessage, context: Any) -> Outcome:
-        """What becomes of an accepted request in a worker.
+        """Run an accepted request in a worker, and return its outcome.
 
         Raises:
-            RequestRefused: it does not have the form that this release's operation needs.
+            RequestRefused: the request does not have the form that this release needs.
         """
         from oncekey.engine.job_begin import begin
 
@@ -147,12 +147,12 @@ class HttpOperation:
             policy.effects,
             now_ms + (DEFAULT_LEASE_MS if left_ms is None else left_ms),
             self.clock,
-            # Without a record only `NotExecuted` itself is answered; anything else is raised.
+            # Without a record, only `NotExecuted` itself gives an answer. Other errors are raised.
             is_not_executed=nothing_proves_it,
             returned=lambda value, operation: returned(value, request, policy, operation),
             raised=lambda error: raised_bare(error, request.shape),
         )
-        # No settings are read for what is passed on: a disabled call needs no environment.
+        # A passed-on value needs no settings, because a disabled call needs no environment.
         if isinstance(outcome, Unrecorded):
             return outcome.value
         return (

@@ -1,4 +1,4 @@
-"""What is wrong with the options of `@idempotent`, all of it at once."""
+"""The check of the options of `@idempotent`, which finds all faults at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SWITCHES = ["required", "store_raw_key"]
 
 
 def option_faults(given: idempotent, settings: dict[str, int | str]) -> list[str]:
-    """Every fault of the options that were given, in sentences that say what to do."""
+    """Every fault of the given options, in sentences that say what to do."""
     return [
         *options.name_faults(given.operation),
         *options.caller_faults(given.tenant, given.principal),

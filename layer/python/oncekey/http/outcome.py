@@ -1,4 +1,4 @@
-"""What became of a request, in the words of HTTP."""
+"""The outcome of a request as an HTTP answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def answer_to(
     outcome: Outcome, request: HttpRequest, policy: HttpPolicy, settings: Settings
 ) -> Answer | Failed:
-    """The answer that the caller gets, or what the attempt raised."""
+    """The answer for the caller, or the attempt's exception as `Failed`."""
     match outcome:
         case Failed():
             return outcome
@@ -59,13 +59,13 @@ def _replay(
     except ValueError:
         telemetry.answer_unavailable(record, record.created_at_ms, "the stored answer is damaged")
         return refused(Reason.ANSWER_UNAVAILABLE, request, policy, settings)
-    # Of a record of another release, or of what a resolver answered, more may be stored.
+    # A record of another release, or a resolver's answer, may contain headers not to be repeated.
     repeated = for_replay(_upgraded(answer, record, policy), policy.replay_headers)
     return _marked(with_cookies_for(repeated, request.shape), marks, request, policy)
 
 
 def _marked(answer: Answer, marks: Marks, request: HttpRequest, policy: HttpPolicy) -> Answer:
-    # A handler that passes on what a provider said must not speak for us.
+    # A handler may pass on a provider's answer. Its headers must not replace ours.
     headers = policy.preset.headers(marks)
     return with_headers(answer, headers, request.shape, without=_OURS)
 
@@ -80,7 +80,7 @@ def refused(
     retry_after_ms: int | None = None,
     needs_deployment: bool = False,
 ) -> Answer:
-    """The answer for the problem `code`, in the form that `request` came in."""
+    """The answer for the problem `code`, in the shape of `request`."""
     final: dict[str, Any] = {"retryable": False} if needs_deployment else {}
     answer = policy.preset.refusal(
         code,
@@ -109,7 +109,7 @@ def _refusal(
 
 
 def _accepted(refusal: Refusal) -> Answer:
-    """202: the request was accepted before, and is being worked on."""
+    """202: the request was accepted before, and is running or waiting to run."""
     assert refusal.record is not None
     operation_id = refusal.record.operation_id
     body = {
@@ -147,7 +147,7 @@ def _marks(
     if expires_at_s is not None and record.policy is not None:
         expires_at_s = record.policy.given_until_s(expires_at_s)
     elif expires_at_s is not None and settings.gone_for_s:
-        # The record lives on to say that its key has expired.
+        # The record lives longer than its answer, to say that its key has expired.
         completed_at_ms = record.completed_at_ms
         if completed_at_ms is None:
             expires_at_s -= settings.gone_for_s

@@ -1,4 +1,4 @@
-"""The options of one protected HTTP operation, and the request under its key that they make."""
+"""The options of one protected HTTP operation, and how they make the engine's request."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from oncekey.settings import Settings
     from oncekey.telemetry.operation_event import OnEvent
 
-# Nothing was begun, so waiting costs nobody anything.
+# Nothing was begun, so the client may retry soon.
 _SOON_MS = 1_000
 
 
 class HttpPolicy(Value, kw_only=True):
-    """How one operation behaves; every option has been checked."""
+    """The checked options of one operation."""
 
     name: str
     tenant: CallerSource = field(repr=False)
@@ -57,7 +57,7 @@ class HttpPolicy(Value, kw_only=True):
     response_version: int
     upgrade_response: Callable[[Answer, int], Answer] | None = field(repr=False)
     before_store: Callable[[Answer], Answer] | None = field(repr=False)
-    # By header, in lower case: whether a replay repeats it, where the rule is not what is wanted.
+    # Header name in lower case → whether a replay repeats it. It overrides the rule.
     replay_headers: Mapping[str, bool]
     is_queued: bool
     completes_abandoned: bool
@@ -67,7 +67,7 @@ class HttpPolicy(Value, kw_only=True):
     given_settings: Mapping[str, int | str]
 
     def needs_key(self, request: HttpRequest) -> bool:
-        """Whether the request is to be protected at all."""
+        """Whether the request is protected: whether it must or does have a key."""
         if request.method not in self.methods.keyed:
             if request.header_lines(HEADER):
                 telemetry.key_ignored(self.name, request.method)
@@ -78,10 +78,10 @@ class HttpPolicy(Value, kw_only=True):
         return False
 
     def caller(self, request: HttpRequest) -> Caller:
-        """Who sent `request`, by the verified request context.
+        """The sender of `request`, from the verified request context.
 
         Raises:
-            RequestRefused: tenant or principal are not known (`tenant-missing`).
+            RequestRefused: the tenant or the principal is not known (`tenant-missing`).
         """
         return Caller(
             tenant=self._named(self.tenant, request),
@@ -89,7 +89,7 @@ class HttpPolicy(Value, kw_only=True):
         )
 
     def caller_while_disabled(self, context: Mapping[str, Any]) -> Caller:
-        """The same under ONCEKEY_DISABLED, where an event need not say who sent it."""
+        """The same under ONCEKEY_DISABLED, when an event need not name its sender."""
         named = caller_of(self.principal, context) if self.principal else ""
         return Caller(
             tenant=caller_of(self.tenant, context) or NOBODY_WHILE_DISABLED,
@@ -97,7 +97,7 @@ class HttpPolicy(Value, kw_only=True):
         )
 
     def unnamed(self, caller: Caller, event: Mapping[str, Any]) -> Caller | None:
-        """`caller`, if what is kept of `event` names nobody or somebody else; None if it does."""
+        """`caller`, if the stored form of `event` no longer names that caller; otherwise None."""
         from oncekey.engine.kept_event import kept_event
 
         context = request_context(kept_event(event))
@@ -107,10 +107,10 @@ class HttpPolicy(Value, kw_only=True):
         return None if is_named else caller
 
     def sender(self, kept: Mapping[str, Any], request: HttpRequest) -> Caller:
-        """Who sent a kept event: by its note, or like any other.
+        """The sender of a stored event: from the note stored with it, or from its context.
 
-        A note is as good as its message. The identity holds both to the record: other names are
-        another record's.
+        A note is as trustworthy as the message that contains it. Wrong names give another identity
+        and so another record, which the caller of this method checks.
 
         Raises:
             RequestRefused: as for `caller`.
@@ -123,7 +123,7 @@ class HttpPolicy(Value, kw_only=True):
         return Caller(tenant=noted[0], principal=noted[1] if self.principal else "")
 
     def options(self, settings: Settings) -> OperationOptions:
-        """What all requests of this operation have in common under `settings`."""
+        """The options that all requests of this operation share under `settings`."""
         return OperationOptions(
             effects=self.effects,
             settings=settings,
@@ -147,11 +147,10 @@ class HttpPolicy(Value, kw_only=True):
         deployed: Deployed,
         clock: Clock,
     ) -> Request:
-        """What `request` of `caller` asks for, as the engine needs it.
+        """The engine's request for `request` of `caller`.
 
         Raises:
-            RequestRefused: the key is missing or malformed, or the request does not have the form
-                that it must have.
+            RequestRefused: the key is missing or malformed, or the request is malformed.
         """
         settings = deployed.options.settings
         key = idempotency_key(request.header_lines(HEADER), self.min_key_length)
@@ -176,15 +175,16 @@ class HttpPolicy(Value, kw_only=True):
         deployed: Deployed,
         clock: Clock,
     ) -> Request:
-        """The same of a request that was accepted before, and that a worker carries out.
+        """The same for a request that was accepted before, and that a worker runs.
 
-        Its record holds it to what it was, and it was not too old then. No new key is counted.
+        The record identifies it, so it needs no fingerprint. Its age was checked when it was
+        accepted. It does not count as a new key.
 
         Raises:
             RequestRefused: as for `keyed_request`.
         """
         settings = deployed.options.settings
-        # What was accepted had a key that was long enough then.
+        # The key was long enough when the request was accepted.
         key = idempotency_key(request.header_lines(HEADER), 1)
         return Request(
             identity=self._identity(caller, key),
@@ -204,7 +204,7 @@ class HttpPolicy(Value, kw_only=True):
         try:
             return self.secrets()
         except StoreError as error:
-            # Without them nobody can say whether it is the same request.
+            # Without the secrets, nobody can tell whether it is the same request.
             telemetry.store_unavailable(self.name, error)
             detail = "The secrets of the service cannot be read now; nothing was done."
             raise RequestRefused("store-unavailable", detail, _SOON_MS) from error

@@ -1,6 +1,6 @@
-"""How an API words its refusals and marks its replays; the IETF preset.
+"""The presets: how an API words its refusals and marks its replays. The IETF preset is here.
 
-That is draft-ietf-httpapi-idempotency-key-header-07 with RFC 9457 problem details.
+It follows draft-ietf-httpapi-idempotency-key-header-07, with RFC 9457 problem details.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Marks:
-    """What the headers of an answer are made of.
+    """The values for the headers of an answer.
 
-    `key` is the header as the client sent it; `expires_at_s` is None where the answer is not kept;
-    `request_id` is the gateway's id of this request, if it gave one.
+    `key` is the header as the client sent it. `expires_at_s` is in epoch seconds, and None if the
+    answer is not stored. `request_id` is the gateway's id of this request, or None.
     """
 
     __slots__ = ("expires_at_s", "is_replay", "key", "operation_id", "request_id")
@@ -44,11 +44,11 @@ class Marks:
 
 
 class Preset(Protocol):
-    """One way to word the contract. The cases are the same in all of them."""
+    """One wording of the contract. All presets have the same cases."""
 
     @property
     def name(self) -> str:
-        """What records call it, for those who speak in the handler's place."""
+        """Its name in records, for code that answers in place of the handler."""
         ...
 
     @property
@@ -67,12 +67,12 @@ class Preset(Protocol):
     ) -> Answer:
         """The answer for the problem `code` (see `oncekey.problem.PROBLEMS`).
 
-        `retryable` is given, as False, where this time no waiting helps, whatever the code says.
+        `retryable` is False if waiting does not help this time, even if the code is retryable.
         """
         ...
 
     def refusal_headers(self, request_id: str | None) -> dict[str, str]:
-        """The headers of a refusal beside its own; `request_id` is the gateway's."""
+        """Further headers of a refusal. `request_id` is the gateway's id of the request."""
         ...
 
     def headers(self, marks: Marks) -> dict[str, str]:
@@ -95,7 +95,7 @@ class IetfPreset:
         retry_after_ms: int | None = None,
         retryable: bool = True,
     ) -> Answer:
-        """A problem answer; its `type` is `base` and the code."""
+        """An RFC 9457 problem whose `type` is `base` followed by the code."""
         headers = {"Content-Type": "application/problem+json", **retry_after(retry_after_ms)}
         return {
             "statusCode": PROBLEMS[code].status,
@@ -105,12 +105,12 @@ class IetfPreset:
         }
 
     def refusal_headers(self, request_id: str | None) -> dict[str, str]:
-        """None."""
+        """No further headers."""
         del request_id
         return {}
 
     def headers(self, marks: Marks) -> dict[str, str]:
-        """The key, until when it is kept, and whether this is a replay."""
+        """The key, its expiry, and whether this is a replay."""
         headers = {"Idempotency-Key": marks.key, **expires(marks.expires_at_s)}
         if marks.is_replay:
             headers["Idempotent-Replayed"] = "true"
@@ -119,7 +119,7 @@ class IetfPreset:
 
 @lru_cache(64)
 def _problem_details(code: str, base: str, detail: str | None, *, retryable: bool) -> str:
-    """The body of a refusal (RFC 9457). A client that repeats a request is refused alike."""
+    """The body of a refusal (RFC 9457). It is cached, because repeats get the same refusal."""
     problem = PROBLEMS[code]
     body: dict[str, Any] = {
         "type": f"{base}{code}",
@@ -132,12 +132,12 @@ def _problem_details(code: str, base: str, detail: str | None, *, retryable: boo
 
 
 def retry_after(duration_ms: int | None) -> dict[str, str]:
-    """The header for a pause, in whole seconds, rounded up (RFC 9110, section 10.2.3)."""
+    """The Retry-After header, in whole seconds, rounded up (RFC 9110, section 10.2.3)."""
     return {} if duration_ms is None else {"Retry-After": str(whole_seconds(duration_ms))}
 
 
 def expires(expires_at_s: int | None) -> dict[str, str]:
-    """The header that says when the key expires, as IMF-fixdate (RFC 9110, section 5.6.7)."""
+    """The header with the expiry of the key, as IMF-fixdate (RFC 9110, section 5.6.7)."""
     return {} if expires_at_s is None else {"Idempotency-Expires": http_date(expires_at_s)}
 
 

@@ -1,4 +1,4 @@
-"""What a handler returned or raised, as the result of its attempt."""
+"""The result of an attempt, from the value that its handler returned or the error it raised."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ _SERVER_FAILED = 500
 def returned(value: Any, request: HttpRequest, policy: HttpPolicy, operation: Operation) -> Result:
     """The result of the handler of `operation` that returned `value`.
 
-    Without a record, `value` is passed on as it is. Never raises: the handler has run, and its
-    record comes first.
+    Without a record, `value` is passed on unchanged. It never raises, because the handler has run
+    and its record must be written first.
     """
     try:
         if not operation.protected:
             return Answered(value=value, stored="", is_final=True, commits=_is_given(value))
         warn_of_unused(operation, value)
         return _answered(value, request, policy, is_last_word=False)
-    except BaseException as mistake:  # noqa: BLE001 -- an object that ends the process when it is asked what it is
+    except BaseException as mistake:  # noqa: BLE001 -- an author's object may even raise SystemExit
         return Unserialisable(mistake)
 
 
@@ -77,7 +77,8 @@ def raised(
         return _answered(answer, request, policy, is_last_word=True, commits=final.commit)
     if not policy.stores_failures or not isinstance(error, Exception):
         return Raised(error)
-    # Asked once: a rule that changed its mind would free the key and call the outcome unknown.
+    # The rule is asked only once. Two different answers would free the key and also call the
+    # outcome unknown.
     if is_proof(Raised(error), policy.is_not_executed, is_spent):
         return Raised(error, is_proof=True)
     telemetry.failure_stored(policy.name, error)
@@ -97,18 +98,18 @@ def _answered(
         if type(value) is not dict and is_awaitable(value):
             return Raised(never_awaited(value), has_returned=True)
         text, answer = stored_and_given(value, request.shape)
-    except BaseException as mistake:  # noqa: BLE001 -- of the author's objects; the handler has run, so the record comes first
+    except BaseException as mistake:  # noqa: BLE001 -- from an author's object; the handler has run, so its record must be written
         if not is_last_word and not _seems_final(value, request.shape, policy):
             return Raised(mistake, has_returned=True)
         return Unserialisable(mistake, commits=commits_with(value) if commits is None else commits)
     status = status_code(answer)
     is_failure = status >= _SERVER_FAILED
     given = not is_failure if commits is None else commits
-    # An operation that calls another one and passes on its "not now" has not ended either.
+    # If an operation passes on the "not now" of another one, it has not ended either.
     passed_on = is_our_refusal(value)
     try:
         final = is_last_word or (_is_final(status, text, policy) and not passed_on)
-    except Exception as mistake:  # noqa: BLE001 -- of the author's rule: nobody knows how it ended
+    except Exception as mistake:  # noqa: BLE001 -- the author's rule failed, so the end is unknown
         return Raised(mistake, has_returned=True)
     stored = text
     try:
@@ -117,12 +118,12 @@ def _answered(
             stored = stored_form(for_replay(changed, policy.replay_headers), request.shape)
         elif (kept := for_replay(answer, policy.replay_headers)) is not answer:
             stored = stored_form(kept, request.shape)
-    except BaseException as mistake:  # noqa: BLE001 -- of the author's hook, as above
+    except BaseException as mistake:  # noqa: BLE001 -- from the author's hook, as above
         if not final:
             return Raised(mistake, has_returned=True)
         return Unserialisable(mistake, commits=given)
     if passed_on:
-        # Whoever called this operation is to know it for ours as well.
+        # The caller of this operation must recognise it as our refusal, too.
         answer["body"] = value["body"]
     return Answered(
         value=answer,
@@ -137,12 +138,12 @@ def _answered(
 def _is_final(status: int, text: str, policy: HttpPolicy) -> bool:
     if policy.is_final is is_final:
         return is_final_status(status)
-    # A rule of the author's gets an answer of its own, which it may change.
+    # The author's rule gets its own copy of the answer, because it may change it.
     return policy.is_final(answer_from(text))
 
 
 def warn_of_unused(operation: Operation, value: Any) -> None:
-    """Log that a recorded handler has made its success without its operation object."""
+    """Log if a handler with recorded effects succeeded without using its operation object."""
     if not operation.is_unused:
         return
     status = _status(value)
@@ -151,17 +152,16 @@ def warn_of_unused(operation: Operation, value: Any) -> None:
 
 
 def commits_with(value: Any) -> bool:
-    """Whether what a handler has collected is applied with the answer that it returned.
+    """Whether the writes that a handler collected are applied with the answer that it returned.
 
-    An answer that reports a failure of the server is none to write anything with, even where it is
-    stored.
+    They are not applied with an answer that reports a server failure, even if it is stored.
     """
     status = _status(value)
     return status is None or status < _SERVER_FAILED
 
 
 def _is_given(value: Any) -> bool:
-    """The same without a record, where nobody else asks whether the answer is final."""
+    """The same without a record, when nothing else checks whether the answer is final."""
     status = _status(value)
     return not is_our_refusal(value) and (status is None or is_final({"statusCode": status}))
 
@@ -171,18 +171,18 @@ def _status(value: Any) -> int | None:
         said = value.get("statusCode") if isinstance(value, dict) else None
         status = said if said is not None else getattr(value, "status_code", None)
         if isinstance(status, str) and status.isdecimal():
-            # API Gateway takes it for the number.
+            # API Gateway accepts such a text as a number.
             return int(status)
-    except Exception:  # noqa: BLE001 -- whatever an object of the author's does when it is asked
+    except Exception:  # noqa: BLE001 -- an author's object may raise anything
         return None
     return status if isinstance(status, int) else None
 
 
 def _seems_final(value: Any, shape: Shape, policy: HttpPolicy) -> bool:
-    # What cannot be stored may still say that the work was done. Behind payload 2.0 a bare value
-    # says so, too: API Gateway makes it a 200.
+    # A value that cannot be stored may still report success. With payload 2.0, so does a bare
+    # value, which API Gateway sends as 200.
     try:
-        # What an object says of its own class is code of its author's.
+        # `type()` is used because `__class__` may be the author's code.
         if not issubclass(type(value), dict) or "statusCode" not in value:
             return shape is Shape.PAYLOAD_2
         return is_final(value) or policy.stores_failures

@@ -1,4 +1,4 @@
-"""The STRIPE preset: the errors and headers that clients of Stripe's API, v1, know.
+"""The STRIPE preset: the errors and headers that clients of Stripe's API (v1) expect.
 
 https://docs.stripe.com/api/idempotent_requests and https://docs.stripe.com/error-low-level
 """
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from oncekey.http.answer import Answer
     from oncekey.http.preset import Marks
 
-# Problem code → status, Stripe's error type, and its error code where it has one. What Stripe has
-# no word for keeps its own code, so that the cases stay apart.
+# Problem code → status, Stripe's error type, and Stripe's error code. A case that Stripe does not
+# have keeps its own code, so that the cases remain distinct.
 ERRORS: dict[str, tuple[int, str, str]] = {
     "key-missing": (400, "invalid_request_error", "idempotency_key_missing"),
     "key-invalid": (400, "invalid_request_error", "idempotency_key_invalid"),
@@ -44,7 +44,7 @@ _NOT_IN_AN_ID = re.compile(r"[^A-Za-z0-9]")
 
 
 class StripePreset:
-    """Stripe's error objects, `Stripe-Should-Retry`, `Original-Request`; any answer is stored."""
+    """Stripe's error objects, `Stripe-Should-Retry`, `Original-Request`. All answers are stored."""
 
     name = "stripe"
     store_when = "begun"
@@ -58,7 +58,7 @@ class StripePreset:
         retry_after_ms: int | None = None,
         retryable: bool = True,
     ) -> Answer:
-        """An error object; `doc_url` is `base` and the problem code where `base` is an address."""
+        """An error object. If `base` is a URL, `doc_url` is `base` followed by the problem code."""
         problem = PROBLEMS[code]
         status, kind, error_code = ERRORS[code]
         error = {"type": kind, "code": error_code, "message": detail or problem.detail}
@@ -77,14 +77,14 @@ class StripePreset:
         }
 
     def refusal_headers(self, request_id: str | None) -> dict[str, str]:
-        """The request's id, where the gateway gave it one."""
+        """The request's id, if the gateway gave it one."""
         return {"Request-Id": _request_id(request_id)} if request_id else {}
 
     def headers(self, marks: Marks) -> dict[str, str]:
         """The key, both request ids, and whether it is a replay.
 
-        Of a stored answer also that nothing is gained by a retry; of another nothing is known.
-        On the first answer the two request ids are the same, as in Stripe's.
+        A stored answer also says that a retry does not help. Nothing is known about other answers.
+        On the first answer the two request ids are the same, as Stripe's are.
         """
         original = _request_id(marks.operation_id)
         here = _request_id(marks.request_id or marks.operation_id)
