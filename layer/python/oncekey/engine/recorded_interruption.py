@@ -135,8 +135,7 @@ class Interruption(Recorder, kw_only=True):
     async def _lost(self, met: Record | None) -> Outcome:
         """The outcome after this attempt has lost its record.
 
-        A write of this attempt that was not confirmed was not applied, because the fence refuses
-        it.
+        Its writes can no longer be applied, because each of them names the owner.
         """
         now_ms = self.clock.now_ms()
         telemetry.ownership_lost(self.record, now_ms)

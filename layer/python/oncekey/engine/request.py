@@ -66,9 +66,9 @@ class Request(Value, kw_only=True):
     def is_too_old_to_begin(self, now_ms: int, expired: Record | None = None) -> bool:
         """Whether the answer to this request may have expired, so that the handler must not run.
 
-        This holds if the request was first sent before the retention began. It also holds if it
-        was first sent before the operation of the `expired` record ended, because a change of the
-        retention may have expired that answer early.
+        This holds if the request was first sent longer ago than the retention. It also holds if it
+        was first sent before the operation of the `expired` record ended: that record may have been
+        this request's, and may have had a shorter retention.
         """
         sent_ms = self.first_sent_ms
         if sent_ms is None:

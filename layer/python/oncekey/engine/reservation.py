@@ -122,7 +122,8 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
 def running(record: Record, now_ms: int) -> Refusal:
     """The refusal for a `record` in progress.
 
-    The client is told to retry after five seconds, or when the lease ends if that is sooner.
+    The client is told to retry after five seconds, or when the lease ends if that is sooner, but
+    not before one second.
     """
     left_ms = (
         record.lease_until_ms - now_ms

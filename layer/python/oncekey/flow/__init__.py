@@ -1,1 +1,1 @@
-"""What a flow asks of the world, who carries that out, and when it is asked again."""
+"""Flows: their commands, the drivers that carry the commands out, and the retries."""

@@ -1,8 +1,8 @@
-"""What a flow asks of the world, as values that it awaits.
+"""The commands of a flow: values that it awaits to get something done outside.
 
-A flow is a coroutine: `reply = await Write(transition)` hands the command to whoever drives the
-flow, and goes on with the reply. The same flow thus serves threads, event loops and scheduled
-interleavings.
+A flow is a coroutine. `reply = await Write(transition)` passes the command to the flow's driver,
+and continues with the reply. So the same flow runs in threads, in event loops, and in tests that
+choose the interleaving.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from oncekey.value import Value, field
 
 if TYPE_CHECKING:
-    # Quoted below as types of replies, where the linter does not look.
+    # These are used below in quoted types of replies, which the linter does not read.
     from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable  # noqa: F401
     from oncekey.record.counter import Counter  # noqa: F401
     from oncekey.record.record import Record  # noqa: F401
@@ -27,45 +27,45 @@ R = TypeVar("R")
 
 
 class Asked(Value, Generic[R]):
-    """A command; awaited, it gives its reply."""
+    """A command. Awaiting it returns its reply."""
 
     def __await__(self) -> Generator[Asked[R], R, R]:
-        """Hand the command to the driver; its reply."""
+        """Pass the command to the driver, and return the reply."""
         return (yield self)
 
 
 class Write(Asked["Written | Refused"]):
-    """One conditional write; a `StoreError` is thrown into the flow."""
+    """One conditional write. A `StoreError` is thrown into the flow."""
 
     transition: Transition
 
 
 class Transact(Asked["Written | Refused | ConditionsFailed | Inapplicable"]):
-    """One fenced transaction; a `StoreError` is thrown into the flow."""
+    """One fenced transaction. A `StoreError` is thrown into the flow."""
 
     commit: Commit
 
 
 class Read(Asked["Record | None"]):
-    """One strongly consistent read; a `StoreError` is thrown into the flow."""
+    """One strongly consistent read of a record. A `StoreError` is thrown into the flow."""
 
     pk: str
 
 
 class ReadCounter(Asked["Counter | None"]):
-    """One strongly consistent read of a counter; a `StoreError` is thrown into the flow."""
+    """One strongly consistent read of a counter. A `StoreError` is thrown into the flow."""
 
     name: str
 
 
 class Save(Asked[None]):
-    """Save an answer beside its record; a `StoreError` is thrown into the flow."""
+    """Save a companion or an object. A `StoreError` is thrown into the flow."""
 
     blob: Blob
 
 
 class Fetch(Asked[bytes | None]):
-    """Fetch an answer from beside its record; a `StoreError` is thrown into the flow."""
+    """Fetch a companion or an object, or None. A `StoreError` is thrown into the flow."""
 
     at: StoredRef
 
@@ -77,22 +77,23 @@ class Pause(Asked[None]):
 
 
 class Outside(Asked[R]):
-    """A call of what is neither the store nor the handler, such as a resolver or a queue.
+    """A call of something other than the store and the handler, such as a resolver or a queue.
 
-    What the call raises is thrown into the flow.
+    An exception of the call is thrown into the flow.
     """
 
     @abstractmethod
     def carry_out(self) -> R:
-        """Make the call; its reply."""
+        """Make the call, and return the reply."""
 
 
 class Answered(Value, Generic[T], kw_only=True):
-    """The handler ended with `value`, which is stored as `stored`.
+    """The handler ended with `value`, whose stored form is `stored`.
 
-    `is_final` says whether it may be stored at all; `commits`, whether what the operation has
-    collected is applied with it; `is_failure`, that it reports a failure, stored though it may be;
-    `is_refusal`, that it says the request was not done, by whoever's fault.
+    `is_final` says whether the answer may be stored. `commits` says whether the collected writes
+    and messages are applied with it. `is_failure` says whether it reports a failure, even if it is
+    stored. `is_refusal` says whether it tells the client that the request was not done, for
+    whatever reason.
     """
 
     value: T = field(repr=False)
@@ -104,7 +105,7 @@ class Answered(Value, Generic[T], kw_only=True):
 
 
 class Unserialisable(Value):
-    """The handler ended with a final answer that has no stored form; `error` tells its author."""
+    """The handler ended with a final answer that has no stored form. `error` says why."""
 
     error: BaseException = field(repr=False)
     commits: bool = True
@@ -113,8 +114,8 @@ class Unserialisable(Value):
 class Raised(Value):
     """The attempt ended with an exception.
 
-    `has_returned`: the handler itself had ended; what went wrong came after it. `is_proof`: what
-    the author's rule said of it, where it has been asked already.
+    `has_returned` says whether the handler had ended before the exception. `is_proof` is the result
+    of the author's `not_executed` rule; None if the rule was not asked yet.
     """
 
     error: BaseException = field(repr=False)
@@ -126,19 +127,21 @@ Result = Answered[Any] | Unserialisable | Raised
 
 
 def as_it_is(value: Any, _operation: Any) -> Result:
-    """The result of a handler whose answer is passed on and not stored."""
+    """The result of a handler whose answer is returned and not stored."""
     return Answered(value=value, stored="", is_final=True)
 
 
 class Invoke(Asked[Result]):
     """Run the handler. The reply is a `Result`; nothing is thrown into the flow.
 
-    `journal` is that of a recorded operation. `running` is the attempt, whose block the handler
-    runs in. `returned` makes a result of what the handler returned, given its operation, and
-    `raised` one of what it raised. Neither raises; both are called within that block.
+    `journal` is the journal of a recorded operation. `running` is the attempt: the handler runs
+    inside its `with` block. `returned` makes a result of the handler's return value and its
+    operation. `raised` makes a result of the handler's exception. Both are called inside that
+    block, and never raise.
     """
 
-    # These belong to the room above. Only that room uses their members.
+    # Their types belong to `effects`, which this package must not import. So they are `Any`, and
+    # only `effects` uses their members.
     operation: Any = field(repr=False)
     journal: Any = field(default=None, repr=False)
     running: Any = field(default=None, repr=False)

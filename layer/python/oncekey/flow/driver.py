@@ -1,4 +1,4 @@
-"""Carries out a flow's commands, one after the other, in the calling thread."""
+"""Carries out a flow's commands one after the other in the calling thread."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ R = TypeVar("R")
 
 
 def never(command: Invoke) -> Result:
-    """The invocation of flows that run no handler."""
+    """The `invocation` for flows that run no handler."""
     raise AssertionError(f"Bug: {command.operation.name} is run by a flow that runs no handler")
 
 
@@ -41,10 +41,10 @@ def drive(
     clock: Clock,
     invocation: Callable[[Invoke], Result] = never,
 ) -> R:
-    """Run `flow` to its end and return its result. What the flow raises is raised.
+    """Run `flow` to its end and return its result, or raise the flow's exception.
 
-    Whatever comes in between is thrown into the flow, an exit or a signal's exception as well: the
-    flow knows what it has begun.
+    Any exception of a command is thrown into the flow, including an exit or the exception of a
+    signal handler, because only the flow knows what it has begun and must take back.
     """
     reply: object = None
     thrown: BaseException | None = None
@@ -68,7 +68,7 @@ def perform(
     clock: Clock,
     invocation: Callable[[Invoke], Result],
 ) -> object:
-    """Carry out one command, and answer what it is answered."""
+    """Carry out one command, and return its reply."""
     match command:
         case Write():
             return store.write(command.transition)

@@ -1,4 +1,4 @@
-"""Carries out a flow's commands for a coroutine: calls of the store leave the event loop free."""
+"""Carries out a flow's commands for a coroutine. Calls of the store do not block the event loop."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ async def drive_async(
     invocation: Callable[[Invoke], Awaitable[Result]],
     has_begun: bool = False,
 ) -> R:
-    """Run `flow` to its end and return its result. What the flow raises is raised.
+    """Run `flow` to its end and return its result, or raise the flow's exception.
 
-    A call of the store is not interrupted: a cancellation waits until it has ended. Before the
-    handler has begun it is then thrown into the flow, which takes back what it has reserved.
-    Cancelled in the handler, the flow first records that, like any other interruption, and while it
-    records, a cancellation waits until the record is written. `has_begun`: the handler is running
-    already, and this flow is a part of it.
+    A cancellation does not interrupt a call of the store, but waits until the call has ended. What
+    happens then depends on the handler. Before the handler has begun, the cancellation is thrown
+    into the flow, which gives back its reservation. In the handler, the cancellation is an
+    exception of the handler, and the flow records it like any other. After the handler, the
+    cancellation is raised once the flow has recorded the end. `has_begun` is True if this flow is a
+    part of a handler that is already running.
     """
     cancelled: asyncio.CancelledError | None = None
     go_on: Callable[[], Command] = partial(flow.send, None)
@@ -52,7 +53,7 @@ async def drive_async(
                     call = _sent(command, store, clock)
                     came = await _uninterrupted(call)
                     cancelled = came or cancelled
-                    # Cancelled before the handler has begun, the flow is told in place of the
+                    # Before the handler has begun, the flow gets the cancellation instead of the
                     # reply.
                     reply = call.result() if came is None or has_begun else _raise(came)
                 go_on = partial(flow.send, reply)
@@ -62,17 +63,16 @@ async def drive_async(
                 result: R = end.value
                 return result
             except GeneratorExit:
-                # The coroutine is closed: nothing can be awaited any more, and the lease runs out.
+                # The coroutine is closed and can await nothing more. The lease runs out.
                 raise
             except BaseException as error:
                 if getcoroutinestate(flow) == CORO_CLOSED:
                     if cancelled is not None and error is not cancelled:
-                        # What the flow had to say of it is recorded; the cancellation is its
-                        # caller's.
+                        # The flow has recorded the end. Its caller must see the cancellation.
                         raise cancelled from error
                     raise
                 if isinstance(error, asyncio.CancelledError):
-                    # What the flow still asks for is to record that.
+                    # The flow's remaining commands record the cancellation. None is interrupted.
                     has_begun = True
                 go_on = partial(flow.throw, error)
     finally:
@@ -84,7 +84,7 @@ def _raise(cancelled: asyncio.CancelledError) -> NoReturn:
 
 
 async def _uninterrupted(call: asyncio.Future[object]) -> asyncio.CancelledError | None:
-    """Wait for `call` to end; the cancellation that came meanwhile, if any."""
+    """Wait until `call` has ended. Returns the last cancellation that came meanwhile, or None."""
     cancelled: asyncio.CancelledError | None = None
     while not call.done():
         try:
@@ -95,7 +95,8 @@ async def _uninterrupted(call: asyncio.Future[object]) -> asyncio.CancelledError
 
 
 def _sent(command: Command, store: Store, clock: Clock) -> asyncio.Future[object]:
-    # No task: whoever cancels all tasks of a loop must not give up a call that goes on.
+    # This is a future and not a task. Code that cancels all tasks of the loop must not cancel it,
+    # because the call continues in its thread.
     loop = asyncio.get_running_loop()
     context = copy_context()
 
@@ -105,7 +106,8 @@ def _sent(command: Command, store: Store, clock: Clock) -> asyncio.Future[object
     try:
         return loop.run_in_executor(None, carry_out)
     except RuntimeError:
-        # The loop's threads are gone because it is closing: what is to be recorded still is.
+        # The loop is closing and its threads are gone. The call is still made, in this thread, so
+        # that the end is recorded.
         done: asyncio.Future[object] = loop.create_future()
         done.set_result(carry_out())
         return done

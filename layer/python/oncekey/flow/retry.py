@@ -1,4 +1,4 @@
-"""Asking the store again: when, how often, and until when."""
+"""Retries of calls to the store: when, how often, and until when."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ R = TypeVar("R")
 _FIRST_DELAY_MS = 50
 _LONGEST_DELAY_MS = 1_000
 _FEW = 3
-# A burst of one tenant's new keys meets in its counter; one of requests for one key is throttled.
-# That says nothing of the store, and passes: these tries take about three seconds.
+# A burst of a tenant's new keys contends for its counter. A burst of requests for one key is
+# throttled. Neither is an outage, and both pass soon: these tries take about three seconds.
 _MOST_IN_A_CROWD = 8
 _CROWDS = {"counter", "throttled"}
 
@@ -35,9 +35,9 @@ _CROWDS = {"counter", "throttled"}
 class Budget:
     """How long calls to the store may be tried, and how often they may fail.
 
-    The first try of a call is always made. No further one begins that could still be under way at
-    `until_ms`, given that one takes at most `call_timeout_ms`, or after `max_failures` failures of
-    all calls together; None where only the time counts. `failures` counts them.
+    The first try of a call is always made. Another try begins only if it ends by `until_ms` (epoch
+    milliseconds), even if it takes `call_timeout_ms`. All calls together may fail `max_failures`
+    times; None means that only the time is limited. `failures` counts their failures.
     """
 
     __slots__ = ("call_timeout_ms", "doubts", "failures", "max_failures", "until_ms")
@@ -47,11 +47,11 @@ class Budget:
         self.call_timeout_ms = call_timeout_ms
         self.max_failures = max_failures
         self.failures = 0
-        # Of these, the failures after which what was asked may have been applied.
+        # The number of failures after which the write may have been applied, or may be still.
         self.doubts = 0
 
     def afresh(self, *, call_timeout_ms: int = 0) -> Budget:
-        """A budget without failures yet, for calls that take `call_timeout_ms` if that is more."""
+        """The same budget without failures, with `call_timeout_ms` if that is longer."""
         return Budget(
             until_ms=self.until_ms,
             call_timeout_ms=max(self.call_timeout_ms, call_timeout_ms),
@@ -60,7 +60,7 @@ class Budget:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether somebody asks again anyway, so that not only the time counts."""
+        """Whether the number of failures is limited, because the caller can retry anyway."""
         return self.max_failures is not None
 
     def allows(self, next_at_ms: int) -> bool:
@@ -70,7 +70,7 @@ class Budget:
 
 
 def few_tries(now_ms: int, call_timeout_ms: int) -> Budget:
-    """The budget of a call that somebody makes again anyway, which is as good as a longer try."""
+    """The budget of a call that is made again later anyway, so that few tries are enough."""
     return Budget(
         until_ms=now_ms + (_FEW + 1) * call_timeout_ms,
         call_timeout_ms=call_timeout_ms,
@@ -79,16 +79,17 @@ def few_tries(now_ms: int, call_timeout_ms: int) -> Budget:
 
 
 def delay_ms(failures: int, random_fraction: float) -> int:
-    """The pause after `failures` failed tries.
+    """The pause in milliseconds after `failures` failed tries.
 
-    It doubles up to a cap; chance takes it to between half and all of that.
+    The longest pause doubles with each failure up to a cap. The pause is between half of it and all
+    of it, depending on `random_fraction` (0 to 1).
     """
     longest = min(_LONGEST_DELAY_MS, _FIRST_DELAY_MS << min(failures - 1, 10))
     return int(longest * (1 + random_fraction) / 2)
 
 
 def write(transition: Transition, budget: Budget, clock: Clock) -> Flow[Written | Refused]:
-    """Apply `transition`, sent again unchanged after a transient failure, within `budget`.
+    """Apply `transition`. After a transient failure, send it again unchanged within `budget`.
 
     Raises:
         StoreError: the last failure. The transition may have been applied.
@@ -102,9 +103,9 @@ async def commit(
     clock: Clock,
     is_landed: Callable[[Record | None], bool],
 ) -> Written | Refused | ConditionsFailed | Inapplicable:
-    """Apply a commit, sent again unchanged after a transient failure, within `budget`.
+    """Apply `whole`. After a transient failure, send it again unchanged within `budget`.
 
-    `is_landed` says of a record whether the commit has been applied to it.
+    `is_landed` says whether a record shows that the commit has been applied.
 
     Raises:
         StoreError: the last failure. The commit may have been applied.
@@ -116,8 +117,8 @@ async def commit(
     is_refused = isinstance(reply, ConditionsFailed | Inapplicable)
     if not is_refused or budget.doubts == doubts_before or whole.transition is None:
         return reply
-    # An earlier sending may have been applied: then a condition failed on its own writes. Or it may
-    # land still, so that the refusal is not the last word.
+    # An earlier try may have been applied, so that a condition failed because of its own writes. Or
+    # it may still be applied, so that this refusal does not decide.
     met = await read(whole.transition.pk, budget, clock)
     if is_landed(met):
         return Refused(met)
@@ -125,7 +126,7 @@ async def commit(
 
 
 def read(pk: str, budget: Budget, clock: Clock) -> Flow[Record | None]:
-    """Read a record, again after a transient failure, within `budget`.
+    """Read a record. After a transient failure, try again within `budget`.
 
     Raises:
         StoreError: the last failure.
@@ -134,7 +135,7 @@ def read(pk: str, budget: Budget, clock: Clock) -> Flow[Record | None]:
 
 
 def read_counter(name: str, budget: Budget, clock: Clock) -> Flow[Counter | None]:
-    """Read a quota's counter, again after a transient failure, within `budget`.
+    """Read a quota's counter. After a transient failure, try again within `budget`.
 
     Raises:
         StoreError: the last failure.
@@ -143,7 +144,7 @@ def read_counter(name: str, budget: Budget, clock: Clock) -> Flow[Counter | None
 
 
 def save(blob: Blob, budget: Budget, clock: Clock) -> Flow[None]:
-    """Save an answer beside its record, again after a transient failure, within `budget`.
+    """Save a companion or an object. After a transient failure, try again within `budget`.
 
     Raises:
         StoreError: the last failure.
@@ -152,7 +153,7 @@ def save(blob: Blob, budget: Budget, clock: Clock) -> Flow[None]:
 
 
 def fetch(at: StoredRef, budget: Budget, clock: Clock) -> Flow[bytes | None]:
-    """Fetch a kept answer, again after a transient failure, within `budget`.
+    """Fetch a companion or an object. After a transient failure, try again within `budget`.
 
     Raises:
         StoreError: the last failure.
