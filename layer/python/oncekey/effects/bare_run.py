@@ -1,7 +1,8 @@
-"""The run of a handler without a record: a request that needs no key, or ONCEKEY_DISABLED.
+"""Runs a handler without a record: for a request that needs no key, or with ONCEKEY_DISABLED.
 
-Steps, transaction and outbox work, and no record remembers them. What a recorded handler collects
-is applied in one transaction at its end, so that a handler that answers 201 has written its data.
+Steps, transaction and outbox work, but no record remembers them. The collected writes and messages
+of a recorded handler are applied in one transaction at its end. So a handler that answers 201 has
+written its data.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ _MOST_FAILURES = 3
 
 @dataclass(slots=True, kw_only=True)
 class BareRun:
-    """The journal and the recorder of such a run.
+    """The journal and the recorder of a run without a record.
 
-    See `oncekey.effects.journal.Journal` for what its flows are for. `raised` makes a result of an
-    exception, as for `Invoke`.
+    Its flows have the same purpose as those of `oncekey.effects.journal.Journal`. `raised` makes a
+    result of an exception, as for `Invoke`.
     """
 
     operation_id: str
@@ -66,7 +67,7 @@ class BareRun:
         return None
 
     async def finish(self, name: str, text: str | None, *, is_final: bool = False) -> None:  # noqa: ARG002 -- nothing is recorded
-        """The step is done, and its name used up."""
+        """The step is done, and its name may not be used again."""
         self.order.finish(name)
 
     async def fail(self, name: str, error: BaseException) -> None:  # noqa: ARG002 -- as above
@@ -78,19 +79,19 @@ class BareRun:
         """The step was not called."""
 
     async def commit(self, name: str) -> None:
-        """Apply what is collected."""
+        """Apply the collected writes and messages."""
         self.order.reach(name, NO_STEPS, is_commit=True)
         await self.apply()
         self.order.finish(name)
 
     def close(self) -> None:
-        """The handler has ended: its operation object can be used no longer."""
+        """The handler has ended. Its operation object must not be used any more."""
         self.use.is_over = True
 
     async def end(self, result: Result, disposition: Disposition) -> Outcome:
-        """Apply what is collected if `result` says so; what the caller gets.
+        """Apply the collected writes and messages if `result` says so, and return the outcome.
 
-        That nothing was done is not said of a run whose steps or commits may have taken effect.
+        The outcome says that nothing was done only if no step or commit may have taken effect.
         """
         if isinstance(result, Raised):
             is_proof = disposition is Disposition.NOT_EXECUTED and not self.acts
@@ -100,17 +101,17 @@ class BareRun:
         if result.commits:
             try:
                 await self.apply()
-            except Exception as error:  # noqa: BLE001 -- it is the outcome
+            except Exception as error:  # noqa: BLE001 -- the error becomes the outcome
                 result = self.raised(error)
         return Unrecorded(result.value) if isinstance(result, Answered) else Failed(result.error)
 
     async def apply(self) -> None:
-        """Apply what is collected, in one transaction.
+        """Apply the collected writes and messages in one transaction.
 
         Raises:
-            ConditionFailed, Final: a condition did not hold; nothing was applied.
-            TransactionInvalid: DynamoDB refuses it.
-            StoreError: it may or may not have been applied.
+            ConditionFailed, Final: a condition did not hold. Nothing was applied.
+            TransactionInvalid: DynamoDB refuses the transaction. Nothing was applied.
+            StoreError: the transaction may or may not have been applied.
         """
         taken = self.collected.take()
         if not taken:
@@ -137,8 +138,8 @@ class BareRun:
     async def _sent(
         self, whole: Commit, budget: Budget
     ) -> Written | Refused | ConditionsFailed | Inapplicable:
-        # Sent again only where it was certainly not applied: no record is here to say so later, and
-        # DynamoDB's token is not to be relied on alone.
+        # It is sent again only if it was certainly not applied. No record can tell this later, and
+        # DynamoDB's client token alone is not reliable enough.
         while True:
             try:
                 return await Transact(whole)
@@ -160,9 +161,9 @@ async def run_bare(
     raised: Callable[[BaseException], Result],
     is_not_executed: Callable[[BaseException], bool],
 ) -> Outcome:
-    """Run the handler of `operation` without a record; its invocation ends at `until_ms`.
+    """Run the handler of `operation` without a record. Its invocation ends at `until_ms`.
 
-    The store is asked for nothing, unless the handler has collected something to be applied.
+    The store is not used, unless the handler has collected writes or messages.
     """
     bare = BareRun(
         operation_id=operation.operation_id,

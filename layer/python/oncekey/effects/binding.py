@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 def bind_effects(
     operation: Operation, run: Journal | BareRun, store: Callable[[], Store], clock: Clock
 ) -> Operation:
-    """`operation` with the steps, transaction and outbox of `run`; the store is made when used."""
+    """`operation` with the steps, transaction and outbox of `run`.
+
+    `store` is called when the store is first used.
+    """
     late: Any = LateStore(store)
 
     def driven(flow: Flow[Any]) -> Any:
         return drive(flow, store=late, clock=clock)
 
     async def driven_async(flow: Flow[Any]) -> Any:
-        # Only coroutines need asyncio, which takes a fifth of all imports.
+        # Only coroutines need asyncio, whose import takes a fifth of the time of all imports.
         from oncekey.flow.driver_async import drive_async
 
         return await drive_async(
@@ -64,5 +67,5 @@ def bind_effects(
 
 
 async def never_async(command: Invoke) -> Result:
-    """Never called: no command of a running handler runs a handler."""
+    """Is never called, because no command of a running handler runs a handler."""
     return never(command)

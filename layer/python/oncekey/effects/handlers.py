@@ -1,4 +1,4 @@
-"""The arguments of handlers and functions, as their signatures declare them."""
+"""Checks the signatures of handlers and functions, and finds the arguments that they take."""
 
 from __future__ import annotations
 
@@ -114,9 +114,10 @@ def _takes_operation(parameter: inspect.Parameter) -> bool:
 
 
 def needed_arguments(handler: Callable[..., object]) -> list[str]:
-    """The names of the arguments that `handler` is called with: the first two, and required ones.
+    """The names of the arguments that `handler` is called with.
 
-    A handler with `*args` is called with event and context.
+    They are the first two, and further ones without a default. A handler with `*args` is called
+    with event and context.
     """
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     # The signature of a wrapper itself counts, unless it accepts and passes on any arguments.

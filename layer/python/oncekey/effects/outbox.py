@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from oncekey.effects.transaction import Collected
 
-# Every SQS queue accepts messages of 256 KiB. The rest is reserved for the other attributes.
+# Every SQS queue accepts messages of 256 KiB. The rest is left for the other attributes.
 LARGEST_INLINE_PAYLOAD_BYTES = 200_000
 LONGEST_TOPIC = 256
 # Workers trust messages of these topics, so an author's message must not look like a job's.

@@ -10,12 +10,12 @@ from oncekey.errors import Final, RunStopped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# They end the process, the coroutine or the generator, and do not tell what was done.
+# These end the process, the coroutine or the generator, and do not tell what was done.
 _EXITS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
 def exits() -> tuple[type[BaseException], ...]:
-    """The exits, and asyncio's cancellation once somebody has loaded asyncio."""
+    """The exits, and asyncio's cancellation if asyncio has been imported."""
     cancelled = getattr(sys.modules.get("asyncio.exceptions"), "CancelledError", None)
     return _EXITS if cancelled is None else (*_EXITS[:2], cancelled, *_EXITS[2:])
 
@@ -59,9 +59,9 @@ def is_stop(error: BaseException) -> bool:
 
 
 def ends_all(error: BaseException) -> bool:
-    """Whether `error` ends more than the handler: an exit or a cancellation, which is passed on.
+    """Whether `error` ends more than the handler, as an exit or a cancellation does.
 
-    `RunStopped` does not: it is answered.
+    Such an error is passed on. `RunStopped` is answered instead.
     """
     return bool(_ending_all(error))
 

@@ -1,4 +1,4 @@
-"""What the operation object of a recorded operation can do, carried out at once."""
+"""Carries out the steps and commits that a handler asks the operation object for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 
 class Run(Protocol):
-    """The flows of a run: a `Journal`, or a `BareRun` outside any record."""
+    """The flows of a run: a `Journal`, or a `BareRun` if there is no record."""
 
     def begin(self, name: str, *, is_idempotent: bool) -> Flow[Found | None]:
         """See `oncekey.effects.journal.Journal.begin`."""
@@ -52,9 +52,9 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedWork:
-    """Steps and commits of one run, whose flows `drive` and `drive_async` carry out.
+    """The steps and commits of one run. `drive` and `drive_async` carry out its flows.
 
-    `drive_async` is not interrupted: a cancellation is raised once the flow has ended.
+    A cancellation does not interrupt `drive_async`, which raises it once the flow has ended.
     """
 
     run: Run
@@ -78,7 +78,7 @@ class RecordedWork:
             result: R = self._step(name, function, is_idempotent=is_idempotent)
             is_done = True
             self.use.tell()
-            return result  # noqa: TRY300 -- what comes here is caught, too
+            return result  # noqa: TRY300 -- an exception here must be caught, too
         except BaseException:
             self.use.leave(name if is_done else None)
             raise
@@ -94,7 +94,7 @@ class RecordedWork:
             result: R = await self._step_async(name, function, is_idempotent=is_idempotent)
             is_done = True
             self.use.tell()
-            return result  # noqa: TRY300 -- what comes here is caught, too
+            return result  # noqa: TRY300 -- an exception here must be caught, too
         except BaseException:
             self.use.leave(name if is_done else None)
             raise
@@ -133,14 +133,15 @@ class RecordedWork:
         if found is not None:
             return self._given(found)
         try:
-            # Nothing else stands here: what this raises is the function's, or came while it ran.
+            # This block has no other call, so that the function raised every exception caught
+            # here, or was interrupted by it.
             value = function()
         except BaseException as error:
             final = final_in(error)
             self.drive(self._failed(name, error, final))
             if final is not None and final is not error:
                 self.use.untold = None
-                # What an attempt that resumes gets, too.
+                # A resuming attempt raises the same.
                 raise final from error
             self.use.untold = None
             raise
@@ -165,7 +166,7 @@ class RecordedWork:
             begins = self.run.begin(name, is_idempotent=is_idempotent)
             found: Found | None = await self.drive_async(begins)
         except asyncio.CancelledError:
-            # It is marked and was never called: that is known.
+            # The step may be marked, but its function was not called. So the mark can be removed.
             await self.drive_async(self.run.take_back(name))
             raise
         if found is not None:
@@ -173,7 +174,7 @@ class RecordedWork:
         try:
             value = await _awaitable(name, function)
         except GeneratorExit:
-            # The coroutine is closed, and nothing can be awaited any more: the step is left open.
+            # The coroutine is closed and can await nothing more. The step stays open.
             raise
         except BaseException as error:
             final = final_in(error)
@@ -192,7 +193,7 @@ class RecordedWork:
             return self.run.fail(name, error)
         try:
             text: str | None = final_text(final)
-        except Exception:  # noqa: BLE001 -- of whatever its body holds; its author is told when it is answered
+        except Exception:  # noqa: BLE001 -- its body may raise anything; its author is told when it is answered
             text = None
         return self.run.finish(name, text, is_final=True)
 
@@ -211,10 +212,10 @@ class RecordedWork:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """The result of a step: its text and what the text says, or why it has none.
+    """The result of a step: its stored text and the value of that text, or why it has no text.
 
-    `is_known`: the author can know that this mistake means a step that was done. Any other is left
-    untold, so that no answer is believed that a handler makes of it.
+    `is_known` is True if the author can know that this mistake means that the step was done. Any
+    other mistake leaves the step untold, so that no answer of the handler is accepted.
     """
 
     text: str | None = field(repr=False)
@@ -234,12 +235,12 @@ def _check_function(name: str, function: object) -> None:
 def _stored_form(name: str, value: Any) -> _Stored:
     try:
         text = encode(value)
-        # The first run gets what a resumed one would get.
+        # The first run gets the same value that a resumed run would get.
         return _Stored(text, decode(text))
     except TypeError as mistake:
-        # With a cause it came out of an object's own code, or from a signal's handler.
+        # An error with a cause was raised by an object's own code, or by a signal handler.
         return _Stored(None, mistake=mistake, is_known=mistake.__cause__ is None)
-    except Exception as error:  # noqa: BLE001 -- the step is done, whatever came while it was stored
+    except Exception as error:  # noqa: BLE001 -- the step is done, whatever its encoding raises
         told = TypeError(
             f"oncekey: the result of the step {name!r} was not stored, because of"
             f" {type(error).__name__}. The step is on record as done, and no attempt can resume"

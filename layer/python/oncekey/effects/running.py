@@ -1,4 +1,4 @@
-"""The attempts whose handlers are running: whose operation, until when, and what proves nothing.
+"""The attempts whose handlers are running, their operations and their deadlines.
 
 A `NotExecuted` covers the operation that raised it, and not the calling operations. The exception
 itself is not marked, because an author may raise the same object repeatedly. Instead, each attempt
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class RunningAttempt:
-    """One attempt. Within `with`, its handler is running, and knows it as the current one.
+    """One attempt. Inside its `with` block, the handler runs and this is the current attempt.
 
-    `deadline_ms` is when its invocation ends: what the handler calls has no more time.
-    `is_handed_out` is true from when the handler may have begun.
+    `deadline_ms` is when its invocation ends (epoch milliseconds), and with it everything that the
+    handler calls. `is_handed_out` is True once the handler may have begun.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class RunningAttempt:
         heard[number] = weakref.ref(error, lambda _gone: heard.pop(number, None))
 
     def is_spent(self, error: BaseException) -> bool:
-        """Whether `error` came from a function below, so that it proves nothing here."""
+        """Whether `error` came from an idempotent function below, and so proves nothing here."""
         heard = self._heard.get(id(error))
         return heard is not None and heard() is error
 
@@ -114,14 +114,15 @@ def is_spent(error: BaseException) -> bool:
 
 
 async def handled(invoke: Invoke) -> Result:
-    """How the handler ended. Its operation object can then be used no longer."""
+    """Run the handler and return its result. Then its operation object can no longer be used."""
     invoke.running.is_handed_out = True
     try:
         result = await invoke
     except GeneratorExit:
         raise
     except BaseException as error:  # noqa: BLE001 -- it is recorded first, and then raised
-        # It came around the handler, which may have ended or not: nothing is proven by it.
+        # The error was raised outside the handler, which may have ended or not. So it proves
+        # nothing.
         result = Raised(error, has_returned=True)
     if invoke.journal is not None:
         invoke.journal.close()

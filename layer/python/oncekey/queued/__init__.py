@@ -1,4 +1,4 @@
-"""Work that is accepted now and carried out by a worker; and its status, by the operation's id."""
+"""Jobs, which are accepted now and run by a worker later, and their status by operation id."""
 
 from typing import TYPE_CHECKING
 

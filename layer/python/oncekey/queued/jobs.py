@@ -1,6 +1,6 @@
-"""Carrying out, in a worker, the requests that `mode="queued"` handlers have accepted.
+"""Runs jobs in a worker: the requests that handlers with `mode="queued"` have accepted.
 
-And finishing half-done work of handlers with `on_abandoned="complete"`, in the same way.
+The half-done operations of handlers with `on_abandoned="complete"` are finished in the same way.
 
     from oncekey.outbox import delivered
     from oncekey.queued import Jobs
@@ -12,7 +12,7 @@ And finishing half-done work of handlers with `on_abandoned="complete"`, in the 
         if jobs.takes(message):
             jobs.perform(message, context)
 
-What it raises leaves the message in the queue.
+If `perform` raises, pass the exception on, so that the queue keeps the message.
 """
 
 from __future__ import annotations
@@ -53,14 +53,15 @@ _EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
 
 
 class Jobs:
-    """The accepted requests that one worker carries out.
+    """The jobs that one worker runs.
 
     Args:
         handlers: the handlers, each decorated with `@idempotent(mode="queued")`, or with
             `on_abandoned="complete"`.
 
     Raises:
-        ConfigurationError: one is not, or two share an operation.
+        ConfigurationError: a handler is decorated with neither, two handlers share an operation,
+            or no handler is given.
     """
 
     def __init__(self, *handlers: Callable[[Any, Any], Any]) -> None:
@@ -82,27 +83,27 @@ class Jobs:
             raise ConfigurationError("oncekey.queued.jobs.Jobs", faults or ["name the handlers"])
 
     def takes(self, message: Delivered) -> bool:
-        """Whether `message` tells of an accepted request to one of these handlers."""
+        """Whether `message` is a job for one of these handlers."""
         return message.topic == TOPIC and message.operation in self._jobs
 
     def perform(self, message: Delivered, context: Any) -> None:
-        """Carry out the accepted request that `message` tells of, once.
+        """Run the job of `message`. It takes effect once, however often the queue delivers it.
 
-        When it returns, the request is answered, by this run or another, or the message speaks of
-        it no longer: acknowledge it. When it raises, let the queue deliver the message again: the
-        request then goes on where its record says. `context` is the worker's Lambda context, whose
-        time bounds the lease.
+        When it returns, the request is answered, by this run or another one, or the message is
+        outdated. Acknowledge the message. When it raises, let the queue deliver the message again.
+        The next run then continues from the record. The lease ends with the invocation of
+        `context`, the worker's Lambda context.
 
         Raises:
-            JobUnfinished: the handler's answer is not final, or its end is not on record; or this
-                attempt ended before it had one, and some of its steps may have taken effect.
-            InProgress: another worker is at it; `retry_after_s` says when to look again.
-            OutcomeUnknown: it was interrupted and may have had an effect; it waits to be settled.
+            JobUnfinished: the handler's answer is not final, or its end was not recorded. Or this
+                attempt ended without an answer, and some of its steps may have taken effect.
+            InProgress: another worker runs the job. `retry_after_s` says when to try again.
+            OutcomeUnknown: the job was interrupted and may have had an effect. It must be settled.
             StoreUnavailable: the store did not answer, or did not confirm the end.
-            NotExecuted: nothing was done, by this attempt or any step on record.
+            NotExecuted: nothing was done, neither by this attempt nor by a step on record.
             ValueError: no handler here takes the message, the request does not fit this release, or
-                the message carries another request than was accepted.
-            BaseException: what the handler raised; its record has been written first.
+                the message's request is not the one that was accepted.
+            BaseException: the handler's exception. The end was recorded first, if possible.
         """
         job = self._job(message)
         if job.is_coroutine:
@@ -113,7 +114,7 @@ class Jobs:
         run(flow, handle, job.operation.find_store, job.operation.clock)
 
     async def perform_async(self, message: Delivered, context: Any) -> None:
-        """The same for an `async def` handler; the event loop is free while the store is called."""
+        """The same for an `async def` handler. Calls of the store do not block the event loop."""
         job = self._job(message)
         if not job.is_coroutine:
             raise TypeError(f"{job.name} is no async def handler: use perform")
@@ -131,7 +132,7 @@ class Jobs:
 
 
 async def _work(job: HttpJob, found: JobMessage, message: Delivered, context: Any) -> Failed | None:
-    """None if the request is answered, or the message void; `Failed` is what the handler raised."""
+    """None if the request is answered or the message outdated; `Failed` if the handler raised."""
     try:
         outcome = await job.operation.work(found, context)
     except RequestRefused as refusal:
@@ -146,7 +147,7 @@ async def _work(job: HttpJob, found: JobMessage, message: Delivered, context: An
 
 
 def _check(outcome: Outcome, message: Delivered) -> None:
-    """Return if the request is answered, or the message void; raise otherwise."""
+    """Return if the request is answered or the message is outdated. Otherwise raise."""
     match outcome:
         case Refusal(reason=Reason.NOT_EXECUTED):
             raise NotExecuted(f"{message.operation}: this attempt did nothing; deliver it again")
@@ -167,7 +168,8 @@ def _check(outcome: Outcome, message: Delivered) -> None:
         case Refusal(reason=Reason.SUPERSEDED):
             job_telemetry.superseded(message.operation, message.operation_id)
         case Ran(expires_at_s=None, is_done=False):
-            # Not final, or not recorded: the record says which, to whoever looks next.
+            # The answer is not final, or was not recorded. The next delivery reads which from the
+            # record.
             raise JobUnfinished(
                 operation=message.operation, operation_id=message.operation_id, retry_after_s=1
             )

@@ -1,11 +1,11 @@
-"""`GET /operations/{operation_id}`: what became of a request that was accepted.
+"""`GET /operations/{operation_id}`: the status of an accepted request.
 
     from oncekey import jwt_claim
     from oncekey.queued import OperationStatus
 
     handler = OperationStatus(tenant=jwt_claim("tenant_id"))
 
-It is where the `Location` of a 202 leads.
+The `Location` of a 202 answer names this URL.
 """
 
 from __future__ import annotations
@@ -49,22 +49,23 @@ _OPEN = frozenset({Status.PENDING, Status.IN_PROGRESS})
 
 @dataclass(frozen=True, kw_only=True)
 class OperationStatus:
-    """Answers what an operation has come to, by its id: a Lambda handler.
+    """A Lambda handler that answers with the status of an operation, found by its id.
 
-    200 with `operation_id`, `operation`, `status`, `created_at`, and once it is completed
-    `completed_at` and `answer`, which has the stored answer's `status` and, if it has one,
-    `location`. As long as that can change, `Retry-After` says when to ask again. An operation that
-    is absent, expired or somebody else's is a 404 in all three cases. The answer itself is given
-    to whoever sends the request again with its key.
+    The answer is 200 with `operation_id`, `operation`, `status` and `created_at`. A completed
+    operation also has `completed_at` and `answer`, with the stored answer's `status` and, if it has
+    one, its `location`. As long as the status can change, `Retry-After` says when to ask again. An
+    operation that is absent, expired or somebody else's is a 404 in all three cases. The stored
+    answer itself is not shown: the client gets it by sending the request again with its key.
 
-    It reads; nothing is written. Of an operation that was accepted with `mode="queued"` the id is
-    known at once, of another after the first 202.
+    The handler writes nothing. An operation with `mode="queued"` is found as soon as it is
+    accepted, any other after its first 202.
 
     Args:
-        tenant: who asks, from the verified request context, as the operations have it.
-        principal: the same, where operations are scoped by it. Operations that are not are found
-            with it, too.
-        store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
+        tenant: the caller's tenant, from the verified request context. Use the same source as for
+            the operations.
+        principal: the caller's principal, if operations are scoped by it. Operations without a
+            principal are found as well.
+        store: the store of the records, by default the DynamoDB table that ONCEKEY_TABLE names.
         clock: the source of time, for tests.
 
     Raises:
@@ -90,7 +91,7 @@ class OperationStatus:
         del context
         request = read_request(event)
         settings = defaults.settings({})
-        # A load balancer and a Function URL have no path parameters.
+        # Events of a load balancer or a Function URL have no path parameters.
         named = (event.get("pathParameters") or {}).get("operation_id")
         operation_id = str(named or request.path.rpartition("/")[2])
         callers = self._callers(request)
@@ -109,7 +110,7 @@ class OperationStatus:
         return with_headers(answer, {"Cache-Control": "no-store"}, request.shape)
 
     def _callers(self, request: HttpRequest) -> set[str]:
-        """The callers that the request may speak for, as pointers name them; empty if none."""
+        """The hashes of the callers whose operations the request may see; empty if none."""
         tenant = caller_of(self.tenant, request.context)
         if tenant is None:
             telemetry.caller_not_named("GET /operations", why_nobody(self.tenant, request.context))
@@ -139,7 +140,7 @@ def _is_id(text: str) -> bool:
 
 
 def _said(record: Record, store: Store) -> dict[str, Any] | None:
-    """What the stored answer comes to; None where there is none, or it cannot be given again."""
+    """The status code and location of the stored answer; None if there is none or it is damaged."""
     if record.response is None:
         return None
     try:
@@ -191,6 +192,6 @@ def _problem(
 
 
 def _time(at_ms: int) -> str:
-    """RFC 3339, in UTC, to the millisecond."""
+    """The time as in RFC 3339, in UTC, to the millisecond."""
     at = datetime.fromtimestamp(at_ms / 1000, tz=UTC)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
