@@ -1,1 +1,1 @@
-"""Functions that take effect once: SQS records, events, steps, plain calls."""
+"""Idempotent functions: for SQS records, events, workflow steps and plain calls."""

@@ -1,4 +1,4 @@
-"""The public decorator of functions: SQS records, EventBridge events, steps, plain calls."""
+"""The decorator of functions, for SQS records, EventBridge events, workflow steps and calls."""
 
 from __future__ import annotations
 
@@ -40,52 +40,56 @@ class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a de
     """Make a function safe to call again: every key takes effect once.
 
     The function runs only after its key is durably reserved. Its result is stored, and every repeat
-    returns it, equal to the first one and of the same type: None, 0, False and "" as well as
-    Decimal, datetime, UUID, bytes, tuples, sets, enums, dataclasses and pydantic models. What
-    cannot be stored raises a TypeError at the first call, after the record is settled.
+    returns an equal result of the same type. The result may be None, 0, False or "", and may have
+    Decimal, datetime, UUID, bytes, tuples, sets, enums, dataclasses and pydantic models. If the
+    result cannot be stored, the first call raises TypeError after the record is completed.
 
-    `NotExecuted` is raised to the caller as it is, and proves nothing about what the caller did
-    before. `Final` is a handler's word: raised in here it is an exception like any other.
+    `NotExecuted` is raised to the caller unchanged. It proves nothing about what the caller did
+    before. `Final` is meant for HTTP handlers; in a function it is an ordinary exception.
 
-    The operation is `current_operation()` below the function, and is given to a function that takes
-    it. The lease ends with the invocation:
-    of the Lambda context among the arguments, else of the protected handler that makes the call,
-    else after ONCEKEY_DEFAULT_LEASE_MS. An `async def` function stays one.
+    The function gets the operation as an argument if it takes one, and everything below it gets it
+    from `current_operation()`. The lease ends with the invocation. The invocation's end is read
+    from the Lambda context among the arguments. Without a context, it is taken from the protected
+    handler that makes the call. Without a handler, the lease ends after ONCEKEY_DEFAULT_LEASE_MS.
+    An `async def` function stays a coroutine function.
 
     Args:
-        operation: the name that keys are bound to. Renaming it forgets all of them.
-        key: what tells calls apart: a callable of the call's arguments, or a JMESPath expression of
-            the argument (or of all arguments by name, if there are several). It finds text, or any
-            value that `oncekey.encoding.key_values` can spell.
-        tenant: whose key it is: a callable of the call's arguments, or `single_tenant()`.
-        fingerprint: what must be the same in a repeat: a callable of the call's arguments to what
-            `oncekey.encoding.key_values` can spell. Nothing but the key by default, because
-            redelivered messages differ in details.
-        fingerprint_secrets: make the fingerprint an HMAC; see `idempotent`.
+        operation: the name that keys are bound to. If you rename it, all its keys are forgotten.
+        key: finds the key of a call. Pass a callable that takes the call's arguments, or a JMESPath
+            expression. The expression is applied to the argument, or to all arguments by name if
+            there are several. The key is text, or any value that `oncekey.encoding.key_values`
+            supports.
+        tenant: finds the owner of the key. Pass a callable that takes the call's arguments, or
+            `single_tenant()`.
+        fingerprint: selects what must be the same in a repeat. Pass a callable that takes the
+            call's arguments and returns a value that `oncekey.encoding.key_values` supports. By
+            default only the key must be the same, because redelivered messages differ in details.
+        fingerprint_secrets: makes the fingerprint an HMAC; see `idempotent`.
         effects: `unrecorded`, `repeatable` or `recorded`; see `idempotent`.
         not_executed: exception types, or a predicate, that prove that nothing happened; see
             `oncekey.idempotent`.
-        store_raw_key: False keeps the key out of the table.
+        store_raw_key: if False, the table does not contain the key.
         in_progress: `conflict` (raise `InProgress` at once, the default) or `wait`.
-        wait_up_to: 10 s by default.
+        wait_up_to: how long `wait` waits, 10 s by default.
         retention: how long results are kept, from completion, 24 h by default.
-        max_lease: a shorter lease, with `repeatable` effects only.
+        max_lease: a lease shorter than the time left of the invocation, with `repeatable` effects
+            only.
         reconcile_grace: see `idempotent`.
         quota: how many keys a tenant may use; see `oncekey.Quota`.
-        on_event: is told of replays, conflicts, takeovers and what is unknown; see
-            `oncekey.OperationEvent`. That tells a replay from a run.
-        local_cache: how many completed answers a sandbox remembers, none by default. A repeat that
-            meets its answer there is answered without a request to the table, for five minutes at
-            most, whatever is done to the record meanwhile.
+        on_event: is called on replays, conflicts, takeovers and unknown outcomes; see
+            `oncekey.OperationEvent`. It lets you distinguish a replay from a run.
+        local_cache: how many completed results each sandbox keeps in memory, none by default. A
+            repeat found there is answered without a request to the table. A cached result is used
+            for five minutes at most, even if the record changes in that time.
         store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
         clock: the source of time and randomness, for tests.
 
     Raises:
         ConfigurationError: an option is wrong; the message names every fault.
 
-    Calls raise `InProgress`, `KeyReused`, `OutcomeUnknown`, `StoreUnavailable`, `QuotaExceeded`,
-    `KeyMissing` or `ResultUnavailable` where the function did not run, or a recorded run of it came
-    to no confirmed end, and otherwise what the function raises.
+    A call raises `InProgress`, `KeyReused`, `OutcomeUnknown`, `StoreUnavailable`, `QuotaExceeded`,
+    `KeyMissing` or `ResultUnavailable` if the function did not run, or if its recorded run has no
+    confirmed end. Otherwise it raises the function's own exception.
     """
 
     operation: str
@@ -132,15 +136,15 @@ class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a de
         self._refuse(faults)
 
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:
-        """Protect `function`, which keeps its types.
+        """Protect `function`, and keep its types.
 
-        A parameter that is annotated as `Operation`, or is named `op`, is ours to give: the last
-        one, or one behind a `*`. A type checker does not know that; give it a default of None, or
-        use `current_operation()`.
+        A parameter that is annotated as `Operation`, or is named `op`, gets the operation. It must
+        be the last one or behind a `*`. Callers do not pass it, which a type checker does not know.
+        So give it a default of None, or use `current_operation()` instead.
 
         Raises:
-            ConfigurationError: it is no function that returns, `key` cannot be applied to its
-                parameters, or another function has the operation.
+            ConfigurationError: `function` is not a function that returns, `key` cannot be applied
+                to its parameters, or another function has the same operation.
         """
         self._refuse(_function_faults(function))
         signature = inspect.signature(function)
@@ -150,11 +154,11 @@ class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a de
         skip = 1 if parameters and parameters[0].name in {"self", "cls"} else 0
         own = signature.replace(parameters=parameters[skip:])
         bound = self._bound(own)
-        # What takes the operation by its place alone has a place for every argument.
+        # If the operation is a positional-only parameter, all arguments can be passed by position.
         by_place = taken is not None and taken.kind is taken.POSITIONAL_ONLY
 
         def call_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-            # Leaving a default out and giving it are the same call.
+            # Passing a default explicitly is the same call as leaving it out.
             given = own.bind(*args[skip:], **kwargs)
             given.apply_defaults()
             return Call(given.args, given.kwargs)
@@ -190,7 +194,7 @@ class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a de
 
         wrapper: Any = protected_async if is_coroutine_function(function) else protected
         if taken is not None:
-            # What callers give.
+            # The parameters that callers pass.
             wrapper.__signature__ = signature.replace(parameters=parameters)
         self._refuse(second_operation(self.operation, function, wrapper, self.store))
         return wrapper  # type: ignore[no-any-return]  # R is its coroutine, if it is one

@@ -1,15 +1,16 @@
-"""The key of a call of an idempotent function, as its `key=` finds it in the call's arguments.
+"""Finds the key of a call of an idempotent function in the call's arguments, as `key=` says.
 
-`key=` is either a callable, which is called with the arguments of the call, defaults included; or a
-JMESPath expression. An expression for a function with one parameter is applied to that argument:
-`key="messageId"` for `def work(record)`. For a function with several it is applied to all of them
-by name: `key="order_id"`, `key="event.detail.id"` or `key="[order_id, line]"`. Which of the two
-holds is settled by the signature, and a name that is no parameter is refused when the function is
-decorated, so a function that gains its second parameter is not silently keyed by something else.
-An expression sees a dataclass or a pydantic model as the mapping of its fields.
+`key=` is a callable or a JMESPath expression. A callable is called with the arguments of the call,
+including defaults. If the function has one parameter, the expression is applied to that argument:
+`key="messageId"` for `def work(record)`. If it has several, the expression is applied to all of
+them by name: `key="order_id"`, `key="event.detail.id"` or `key="[order_id, line]"`. The signature
+alone decides between the two. With several parameters, a name that is not a parameter is refused
+when the function is decorated. So a function that gets a second parameter does not silently change
+its keys. An expression sees a dataclass or a pydantic model as the mapping of its fields.
 
-A text is the key as it is. Any other value is one as `json:` and its one spelling, so that no text
-is the key of a number or a list; see `oncekey.encoding.key_values`.
+Text is used as the key unchanged, unless it begins with `json:` or `text:`. Any other value becomes
+`json:` and its only JSON spelling. So the key of a number or a list is never the key of a text; see
+`oncekey.encoding.key_values`.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ MAX_KEY_LENGTH = 1_024
 _JSON, _TEXT = "json:", "text:"
 
 KeySource = str | Callable[..., Any]
-# Gives the key of one call from its positional and keyword arguments.
+# Returns the key of one call from its positional and keyword arguments.
 FunctionKey = Callable[[tuple[Any, ...], Mapping[str, Any]], str]
 
-# Of these only the first part is applied to what the whole expression is; the others to what the
-# first one found.
+# In these kinds of expressions, only the first part is applied to the arguments. The other parts
+# are applied to the result of the first one.
 _FIRST_PART_ONLY = {
     "subexpression",
     "projection",
@@ -41,13 +42,13 @@ _FIRST_PART_ONLY = {
 
 
 def function_key(key: KeySource, signature: inspect.Signature, *, operation: str) -> FunctionKey:
-    """What finds the key of each call of a function with `signature`.
+    """A callable that finds the key of each call of a function with `signature`.
 
-    `signature` has the parameters that callers give, without `self` and what is injected.
+    `signature` has the parameters that callers pass, without `self` and the operation.
 
-    What is returned raises `KeyMissing` if there is no key or it is blank, holds nothing but nulls,
-    or is longer than `MAX_KEY_LENGTH` characters; `ConfigurationError` if `key` gives what no key
-    can be made of; and `TypeError` if the arguments do not fit the signature.
+    The returned callable raises `KeyMissing` if there is no key, or if the key is blank, has only
+    nulls, or is longer than `MAX_KEY_LENGTH` characters. It raises `ConfigurationError` if `key`
+    finds a value that cannot be a key, and `TypeError` if the arguments do not fit the signature.
 
     Raises:
         ConfigurationError: `key` is neither a callable nor a JMESPath expression that can be
@@ -57,7 +58,7 @@ def function_key(key: KeySource, signature: inspect.Signature, *, operation: str
 
     def key_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         bound = signature.bind(*args, **kwargs)
-        # Leaving a default out and giving it are the same call.
+        # Passing a default explicitly is the same call as leaving it out.
         bound.apply_defaults()
         try:
             found = find(bound)
@@ -84,7 +85,8 @@ def _finder(
 
 
 def _whole(found: Any, operation: str) -> Any:
-    # Calls that lack the same part of a composite key are different calls.
+    # Two calls that both lack the same part of a composite key may be different calls. So they must
+    # not get the same key.
     parts = found.values() if isinstance(found, Mapping) else found
     is_composite = isinstance(found, Mapping | list) and not _is_nothing(found)
     if is_composite and any(map(_is_nothing, parts)):
@@ -95,13 +97,13 @@ def _whole(found: Any, operation: str) -> Any:
 def _expression(
     text: str, parameters: list[str], operation: str
 ) -> Callable[[inspect.BoundArguments], Any]:
-    # Comes with boto3; only an expression needs it.
+    # jmespath is installed with boto3. It is imported here because only an expression needs it.
     import jmespath  # type: ignore[import-untyped]
 
     try:
         expression = jmespath.compile(text)
     except ValueError as error:
-        # The parser draws a marker on further lines.
+        # The parser's message has more lines, with a marker.
         reason = " ".join(str(error).split())
         raise _misconfigured(
             operation, f"key={text!r} is no JMESPath expression: {reason}"
@@ -123,14 +125,15 @@ def _expression(
         try:
             return expression.search(arguments if len(parameters) > 1 else arguments[parameters[0]])
         except ValueError:
-            # A function met a null or another type; the message would quote the argument.
+            # A JMESPath function got a null or a wrong type. Its message would quote the argument,
+            # which may be personal data.
             raise _missing(operation, "`key=` does not fit what the arguments hold") from None
 
     return find
 
 
 def _root_names(tree: Mapping[str, Any]) -> list[str]:
-    """The names that an expression looks up in the whole of what it is applied to."""
+    """The names that an expression looks up at the top level of the arguments."""
     if tree["type"] == "field":
         return [tree["value"]]
     if tree["type"] == "expref":
@@ -140,7 +143,7 @@ def _root_names(tree: Mapping[str, Any]) -> list[str]:
 
 
 def _function_faults(tree: Mapping[str, Any]) -> list[str]:
-    # jmespath itself looks at functions only when it calls them.
+    # jmespath itself checks functions only when it calls them.
     from jmespath.functions import Functions  # type: ignore[import-untyped]
 
     faults = [fault for part in tree["children"] for fault in _function_faults(part)]
@@ -160,7 +163,7 @@ def _function_faults(tree: Mapping[str, Any]) -> list[str]:
 def _key_text(found: Any, operation: str) -> str:
     if _is_nothing(found):
         raise _missing(operation, "`key=` found nothing but blanks and nulls")
-    # A subclass, such as an enum's member, may print itself as something else.
+    # The `str()` of a subclass, such as an enum, may differ from its text.
     text = _own(str.__str__(found)) if isinstance(found, str) else _json_text(found, operation)
     if len(text) > MAX_KEY_LENGTH:
         raise _missing(operation, f"it has {len(text)} characters, at most {MAX_KEY_LENGTH}")
@@ -172,7 +175,8 @@ def _key_text(found: Any, operation: str) -> str:
 
 
 def _own(text: str) -> str:
-    # A text that begins like the spelling of another value is set apart from it.
+    # A text that begins with one of the prefixes gets a prefix itself. Otherwise it could equal the
+    # key of another value.
     return f"{_TEXT}{text}" if text.startswith((_JSON, _TEXT)) else text
 
 

@@ -1,4 +1,4 @@
-"""One idempotent function: when it is called, and what its caller gets."""
+"""One idempotent function: the flow of its calls, and the result or exception of each call."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ _NOT_SET_UP = "it is not set up as the function needs it: its log says what to p
 
 
 class Call(Value):
-    """The arguments of one call, `self` apart."""
+    """The arguments of one call, without `self`."""
 
     args: tuple[Any, ...] = field(repr=False)
     kwargs: Mapping[str, Any] = field(repr=False)
 
 
 class FunctionOperation(Value, kw_only=True):
-    """The options of one function; every one has been checked."""
+    """The options of one function. All of them have been checked."""
 
     name: str
     key: FunctionKey = field(repr=False)
@@ -102,18 +102,19 @@ class FunctionOperation(Value, kw_only=True):
     _deployed: OncePerEnvironment[Deployed] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Prepare for the environment, which is not read yet."""
+        """Prepare to read the environment at the first call. It is not read here."""
         object.__setattr__(self, "_deployed", OncePerEnvironment(self._made))
 
     async def call(self, call: Call) -> Any:
-        """The flow of one call: the result of its one run, whichever call that was.
+        """The flow of one call. It returns the function's result, of this call or an earlier one.
 
-        It is `Failed` where the run, or a refusal for it, raises an exception of the author's; its
-        record has been written first.
+        If the function raised or the call was refused, it returns `Failed` with the exception to
+        raise. An exception of the function is recorded first, if possible.
 
         Raises:
-            CallNotAnswered: in one of its kinds; the function did not run, or its recorded run came
-                to no confirmed end.
+            ResultUnavailable: the stored result cannot be read.
+            KeyMissing: the call has no key or no tenant.
+            StoreUnavailable: the secrets of the fingerprint cannot be read.
         """
         # How the function ended: with this error, or with None if it returned.
         endings: list[BaseException | None] = []
@@ -151,7 +152,7 @@ class FunctionOperation(Value, kw_only=True):
         """The store that was given, or else the one that the environment names.
 
         Raises:
-            ConfigurationError: it names no table.
+            ConfigurationError: the environment names no table.
         """
         return self.store or defaults.store(self._settings().store_timeout_ms)
 
@@ -187,12 +188,17 @@ class FunctionOperation(Value, kw_only=True):
         )
 
     def _deadline_ms(self, call: Call, settings: Settings, now_ms: int) -> int:
-        """By the context in the arguments, else the enclosing operation, else the default."""
+        """When this invocation ends.
+
+        It is read from the context in the arguments, else from the enclosing operation, else it is
+        the default.
+        """
         left_ms = _left_ms(call)
         if left_ms is not None:
             return now_ms + left_ms
         enclosing_ms = enclosing_deadline_ms()
-        # Who is still alive after that was not bound by it: a task that outlived its handler, say.
+        # Code that runs after the enclosing deadline was not limited by it. It may be a task that
+        # outlived its handler.
         if enclosing_ms is not None and enclosing_ms > now_ms:
             return enclosing_ms
         if "AWS_LAMBDA_FUNCTION_NAME" in environment().variables:
@@ -221,7 +227,7 @@ class FunctionOperation(Value, kw_only=True):
         return tenant
 
     def _tenant_while_disabled(self, call: Call) -> str:
-        # A call of a unit test need not say whose it is.
+        # A call in a unit test need not name a tenant.
         try:
             tenant = self.tenant(*call.args, **call.kwargs)
         except (LookupError, TypeError, AttributeError, ValueError):
@@ -260,7 +266,7 @@ class FunctionOperation(Value, kw_only=True):
                 return NotExecuted(f"{self.name}: this attempt was stopped; call it again")
             return error
         if refusal.reason is Reason.UNFINISHED and _may_pass(raised):
-            # The author's own, which says nothing for us.
+            # The author's own exception does not claim that nothing was done. So it is passed on.
             return raised
         wait_ms = refusal.retry_after_ms
         error = _EXCEPTIONS[refusal.reason](
@@ -269,42 +275,49 @@ class FunctionOperation(Value, kw_only=True):
             retry_after_s=None if wait_ms is None else whole_seconds(wait_ms),
             detail=_NOT_SET_UP if refusal.needs_deployment else "",
         )
-        # Of its kind, but for this one: waiting does not help.
+        # If only a deployment helps, the error is not retryable, although others of its class are.
         return error.in_vain() if refusal.needs_deployment else error
 
 
 def _may_pass(error: BaseException | None) -> TypeGuard[BaseException]:
-    """Whether an error of an attempt that has acted is no statement that nothing was done."""
+    """Whether `error` of an attempt that has acted may be raised to the caller.
+
+    It may, unless the error claims that nothing was done.
+    """
     return error is not None and not any(
         isinstance(each, NotExecuted | RunStopped) for each in leaves(error)
     )
 
 
 def _returned(value: Any, operation: Operation) -> Result:
-    """The result of a function that returned `value`. Never raises: the function has run."""
+    """The result of a function that returned `value`.
+
+    It never raises, because the function has run and its end must be recorded.
+    """
     try:
         if operation.is_unused:
             telemetry.operation_unused(operation.name)
         if is_awaitable(value):
             return Raised(never_awaited(value), has_returned=True)
         if is_our_refusal(value):
-            # It calls an HTTP operation and passes on its "not now": it has not ended either.
+            # The function called an HTTP operation and returned its refusal. So the function has
+            # not ended either.
             return Answered(value=value, stored="", is_final=False)
         text = encode(value)
-        # The first caller gets what a replay would give.
+        # The first caller gets the same value that a replay would give.
         return Answered(value=decode(text), stored=text, is_final=True)
-    except BaseException as mistake:  # noqa: BLE001 -- of the author's objects; the function has run, so the record comes first
+    except BaseException as mistake:  # noqa: BLE001 -- the function has run, so its end is recorded, whatever the author's objects raise
         return Unserialisable(mistake)
 
 
 def _left_ms(call: Call) -> int | None:
-    """What is left of the invocation, by a Lambda context or its proxy among the arguments."""
+    """The remaining milliseconds, by a Lambda context or its proxy among the arguments, or None."""
     arguments = (*call.args, *call.kwargs.values())
-    # An argument that has the method itself is asked before those that may only stand for one.
+    # An argument with a method of its own is asked first. Others may be proxies of a context.
     for argument in sorted(arguments, key=_has_none_itself):
         try:
             left_ms = remaining_ms(argument)
-        except Exception:  # noqa: BLE001, S112 -- what fails at this question is no context
+        except Exception:  # noqa: BLE001, S112 -- an object that raises here is not a context
             continue
         if left_ms is not None:
             return left_ms
