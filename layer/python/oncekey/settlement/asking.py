@@ -1,4 +1,4 @@
-"""Asking a resolver, which may raise, answer nonsense, or never answer."""
+"""Asking a resolver, which may raise, return a wrong value, or never return."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AGAIN = StillUnknown(timedelta(0))
 
 
 class AskResolver(Outside["Finding"], kw_only=True):
-    """Ask a resolver, as `ask` does. Answers its finding, and never throws."""
+    """Ask a resolver, as `ask` does. The answer is its finding; no error is thrown."""
 
     question: Question
     resolve: Callable[[Question], Finding] = field(compare=False)
@@ -43,10 +43,11 @@ def ask(
     now_ms: int,
     timeout_ms: int | None,
 ) -> Finding:
-    """What `resolve` finds out about `record`; `StillUnknown` if it does not say.
+    """The finding of `resolve` about `record`; `StillUnknown` if it raises or returns no finding.
 
-    With a `timeout_ms` it is left to itself after that time: a call that hangs costs its record the
-    turn and nobody else's. What it says afterwards is heard by no one; it is asked again.
+    With a `timeout_ms`, this returns `StillUnknown` after that time, so a call that hangs costs
+    only its own record a turn. The call continues in its thread, but its result is ignored. The
+    resolver is asked again in a later turn.
     """
     if timeout_ms is None:
         return _checked(lambda: resolve(question), record, now_ms)
@@ -57,13 +58,13 @@ def ask(
             context.run(_apart, lambda: resolve(question), record, now_ms)
         ),
         name=f"oncekey-resolver-{record.operation_id}",
-        # One that hangs for ever must not keep the process.
+        # A resolver that hangs for ever must not keep the process alive.
         daemon=True,
     )
     try:
         thread.start()
     except RuntimeError:
-        # Those that hang have used up what the sandbox may have.
+        # Resolvers that hang have used up the sandbox's threads.
         telemetry.resolver_failed(record, now_ms, "there is no thread left to ask it in")
         return _AGAIN
     thread.join(timeout_ms / 1000)
@@ -76,7 +77,7 @@ def ask(
 def _apart(call: Callable[[], Finding], record: Record, now_ms: int) -> Finding:
     try:
         return _checked(call, record, now_ms)
-    except BaseException as ending:  # noqa: BLE001 -- an exit ends this thread and nobody else
+    except BaseException as ending:  # noqa: BLE001 -- an exit ends only this thread
         telemetry.resolver_failed(record, now_ms, type(ending).__name__)
         return _AGAIN
 
@@ -84,9 +85,9 @@ def _apart(call: Callable[[], Finding], record: Record, now_ms: int) -> Finding:
 def _checked(call: Callable[[], Finding], record: Record, now_ms: int) -> Finding:
     try:
         answer = call()
-    except Exception as error:  # noqa: BLE001 -- who cannot answer does not know
-        # Also `NotExecuted`: what is raised may come from a helper, and says of a question, or a
-        # setting, that it was not. What the resolver has found out, it returns.
+    except Exception as error:  # noqa: BLE001 -- a resolver that raises does not know
+        # This includes `NotExecuted`. A helper may have raised it because it did not ask the
+        # provider. A resolver returns its finding and does not raise it.
         hint = ": a finding is returned, not raised" if isinstance(error, NotExecuted) else ""
         telemetry.resolver_failed(record, now_ms, f"{type(error).__name__}{hint}")
         return _AGAIN

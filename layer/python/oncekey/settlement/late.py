@@ -34,36 +34,41 @@ def settle(
     store: Store | None = None,
     clock: Clock | None = None,
 ) -> Settlement:
-    """Settle the operation that `reference` names, by what is known of it for certain.
+    """Settle the operation that `reference` names, with a finding that is certain.
 
-    When it returns `SETTLED`, a retry of the client gets the answer, or resumes. Whoever comes
-    second, or too late, changes nothing and is told so: `OVERTAKEN`; `NOT_IN_DOUBT` where it is
-    answered, expired, or was never known, or where a run that is to come goes on with it anyway.
-    `RUNNING` while its own run may still end it, and `TOO_EARLY` for a `NotExecuted` while a call
-    of the dead attempt may still arrive: say it again later. An operation that was to be tried
-    again, and took effect after all, is completed, too. So is an accepted one that no worker has
-    begun: no worker begins it any more. How the answer is stored, and for how long, the record
-    says.
+    After `SETTLED`, a retry of the client gets the answer, or resumes. With any other result, the
+    operation is not settled by this call:
 
-    A recorded operation that was stopped because its handler no longer fits its record, and was
-    escalated, has no step in doubt. `NotExecuted()` lets it go on with its next request, by a
-    release whose steps fit; `Completed(answer)` ends it with that answer, without its handler's
+    - `OVERTAKEN`: somebody else has settled it in the meantime.
+    - `NOT_IN_DOUBT`: it is answered, expired or was never known, or a coming run continues it
+      anyway.
+    - `RUNNING`: its own run may still end it. Call `settle` again later.
+    - `TOO_EARLY`: for `NotExecuted`, while a call of the dead attempt may still arrive. Call
+      `settle` again later.
+
+    `Completed` also completes an operation that was about to be retried but took effect after all,
+    and an accepted one that no worker has begun. No worker then begins it. The record determines
+    how the answer is stored, and for how long.
+
+    A recorded operation may have been stopped and escalated because its handler no longer fits its
+    record. It has no step in doubt. After `NotExecuted()` it continues with its next request, by a
+    release whose steps fit. `Completed(answer)` ends it with that answer, without its handler's
     business writes. Neither takes a `step`.
 
     Args:
-        reference: `op.reference`, as the provider kept it.
+        reference: `op.reference`, as the provider stored it.
         finding: `Completed` with the HTTP answer (or the result of the function or of the step), or
             `NotExecuted()`.
-        step: the step that it is about; needed where effects are recorded.
+        step: the step that the finding is about; needed with recorded effects.
         store: where the records are, by default in ONCEKEY_TABLE.
         clock: for tests.
 
     Raises:
-        StoreError: it may or may not have been settled; say it again.
-        TypeError: the answer or result cannot be stored, or `finding` is none; nothing was written.
-        ValueError: the reference is none; or a step of the operation is in doubt, and `step` does
-            not say that it is about that one. Another step's finding would let this one run again,
-            or never.
+        StoreError: it may or may not have been settled; call `settle` again.
+        TypeError: the answer or result cannot be stored, or `finding` is not a finding. Nothing was
+            written.
+        ValueError: the reference is invalid. Or a step is in doubt and `step` does not name it: a
+            finding about another step would run this one a second time, or never.
         ConfigurationError: no table is named.
     """
     check_finding(finding)
@@ -89,12 +94,12 @@ async def settle_named(
     step: str = "",
     settler: Settler,
 ) -> Settlement:
-    """Settle the operation under `pk` as `settle` does, unless that is another one by now.
+    """Settle the operation under `pk` as `settle` does, if it still has this `operation_id`.
 
     Raises:
         StoreError: it may or may not have been settled.
         TypeError: the answer or result cannot be stored; nothing was written.
-        ValueError: a step is in doubt, and `step` does not say that it is about that one.
+        ValueError: a step is in doubt, and `step` does not name it.
     """
     clock, budget = settler.clock, settler.budget()
     record = await retry.read(pk, budget, clock)
@@ -106,8 +111,8 @@ async def settle_named(
     if record.is_lease_over(now_ms) and record.status is Status.IN_PROGRESS:
         is_recorded = record.effects is Effects.RECORDED
         if record.may_run_again and (is_recorded or isinstance(finding, NotExecuted)):
-            # The next request runs it, or goes on with it, anyway; in doubt it would wait for
-            # somebody.
+            # The next request runs or resumes it anyway. Marked as unknown, it would have to wait
+            # until somebody settles it.
             return Settlement.NOT_IN_DOUBT
         met = await _in_doubt(record, clock, budget)
         if met is None or met.operation_id != operation_id:
@@ -122,7 +127,7 @@ async def settle_named(
 
 
 async def _in_doubt(record: Record, clock: Clock, budget: Budget) -> Record | None:
-    """What is on record once it says that nobody knows what the dead owner of `record` did."""
+    """Mark `record`, whose owner is dead, as unknown. Returns the record as it is then."""
     now_ms = clock.now_ms()
     doubt = Doubt(
         reason="lease-expired", due=record.due or Due(shard=record.due_shard, at_ms=now_ms)

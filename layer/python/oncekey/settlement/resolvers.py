@@ -1,4 +1,4 @@
-"""Resolvers ask a provider what became of something in doubt; how they are declared, and found."""
+"""Resolvers, which ask a provider what happened: how to declare one and how it is found."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 class Completed:
     """It took effect, and this is its result.
 
-    Of a step it is what the step would have returned; of a whole operation what its function would
-    have returned, or the HTTP answer of its handler, a dict with a `statusCode`. What exists and
-    was declined is a result, too: the answer that says so. It is stored as it is given here:
-    `before_store=` is the handler's, who is elsewhere.
+    For a step, it is the value that the step would have returned. For a whole operation, it is the
+    value that its function would have returned, or the HTTP answer of its handler: a dict with a
+    `statusCode`. If the provider declined, that is a result, too: give the answer that says so. The
+    result is stored unchanged. The handler's `before_store=` is not applied, because the handler
+    may be in another process.
     """
 
     result: Any = field(repr=False)
@@ -35,7 +36,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class StillUnknown:
-    """The provider cannot say yet; ask again after `retry_in`, or when the next turn comes."""
+    """The provider does not know yet. Ask again in the next turn, and not before `retry_in`."""
 
     retry_in: timedelta = timedelta(0)
 
@@ -44,19 +45,19 @@ Finding = Completed | NotExecuted | StillUnknown
 
 
 def is_finding(answer: object) -> TypeGuard[Finding]:
-    """Whether `answer` is one of the three, whole."""
+    """Whether `answer` is an instance of one of the three, with valid members."""
     if isinstance(answer, StillUnknown):
-        # A number would say nothing of its unit.
+        # A number would have no unit.
         return isinstance(answer.retry_in, timedelta)
     return isinstance(answer, Completed | NotExecuted)
 
 
 def check_finding(finding: object) -> None:
-    """Return if `finding` is one.
+    """Return if `finding` is a finding.
 
     Raises:
-        TypeError: it is not: an answer without its `Completed`, say, or a class that was not
-            called. Nothing follows from that, least of all that nothing happened.
+        TypeError: it is not, for example an answer without `Completed`, or a class that was not
+            called. Such a value says nothing, and certainly not that nothing happened.
     """
     if not is_finding(finding):
         what = finding.__name__ if isinstance(finding, type) else type(finding).__name__
@@ -68,16 +69,19 @@ def check_finding(finding: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What became of `step`, or of the whole operation, where `step` is empty?
+    """What happened to `step`, or to the whole operation if `step` is empty?
 
-    `downstream_key` is the one that the step would have shown the provider, which is
-    `op.downstream_key(...)` under the step's own name; of an operation `downstream_key_of(name)` is
-    that of its call `name`. `reference` is `op.reference`. `response_version` is that of the
-    operation's answers: give one of that version. `key` and `principal` are empty where
-    the operation keeps them out of the table. `started_at_ms` is by the clock of the attempt: the
-    start of the step, or of the operation's first attempt. `lease_until_ms` is when the lease of
-    the last one was over: no call was sent after that, which bounds a provider's list. It is None
-    where that is not on record.
+    Attributes:
+        downstream_key: the key that the step gives the provider: `op.downstream_key(...)` with the
+            step's own name. For a whole operation, use `downstream_key_of(name)`.
+        principal: empty if the operation keeps it out of the table.
+        key: empty if the operation keeps it out of the table.
+        started_at_ms: the start of the step, or of the operation's first attempt, in epoch
+            milliseconds by the clock of the attempt.
+        reference: `op.reference`.
+        lease_until_ms: the end of the last attempt's lease, in epoch milliseconds; None if it is
+            not on record. No call was sent later, so a search at the provider can end there.
+        response_version: the version of the operation's answers. Give an answer of this version.
     """
 
     operation: str
@@ -94,7 +98,7 @@ class Question:
     response_version: int = 1
 
     def downstream_key_of(self, name: str) -> str:
-        """What `op.downstream_key(name)` gave in every attempt."""
+        """The value of `op.downstream_key(name)`, which is the same in every attempt."""
         return downstream_key(self.operation_id, name)
 
 
@@ -103,24 +107,27 @@ _resolvers: dict[tuple[str, str], Callable[[Question], Finding]] = {}
 
 @explained("@resolver('POST /payments')")
 class resolver(Value):  # noqa: N801 -- written as a decorator
-    """Declare the function that finds out what became of something in doubt.
+    """Declare the function that finds out what happened to an unknown operation or step.
 
-    `@resolver("POST /x", "charge")` is asked about a step of recorded effects,
-    `@resolver("POST /x")` about a whole operation of other effects. It is asked once the attempt's
-    lease and the grace for calls under way are over, and returns `Completed(result)`,
-    `NotExecuted()` or `StillUnknown(retry_in)`. Whatever it raises means that it is still unknown,
-    `NotExecuted` as well: out of a helper it may only say that the question was not asked. It may
-    be asked again, also by two at once, and may run longer than anybody listens. So it has no
-    effect of its own, but for writes that the handler would have made and that are harmless to
-    repeat.
+    `@resolver("POST /x", "charge")` is asked about a step of an operation with recorded effects.
+    `@resolver("POST /x")` is asked about a whole operation with other effects.
+
+    It is called after the end of the attempt's lease and of the grace for calls that may still
+    arrive. It returns `Completed(result)`, `NotExecuted()` or `StillUnknown(retry_in)`. If it
+    raises, the outcome stays unknown. This includes `NotExecuted`, because a helper may raise that
+    to say that the provider was not asked.
+
+    It may be called again, also twice at the same time, and may still run when its result is no
+    longer awaited. So it must have no effects, except writes that the handler would have made and
+    that are harmless to repeat.
 
     Args:
         operation: the operation's name.
-        step: the step, or nothing for the whole operation.
+        step: the step's name; empty for the whole operation.
 
     Raises:
-        ConfigurationError: the operation has no name, it or the step has another resolver, or what
-            is declared is no plain function.
+        ConfigurationError: the operation's name is empty, the operation or the step has another
+            resolver, or the declared object is not a plain function.
     """
 
     operation: str
@@ -132,7 +139,7 @@ class resolver(Value):  # noqa: N801 -- written as a decorator
             raise ConfigurationError("@resolver", faults)
 
     def __call__(self, function: Callable[[Question], Finding], /) -> Callable[[Question], Finding]:
-        """Declare `function`, which stays as it is."""
+        """Declare `function` and return it unchanged."""
         faults = self._faults(function)
         if faults:
             name = f"@resolver({self.operation!r}{f', {self.step!r}' if self.step else ''})"
@@ -154,28 +161,29 @@ class resolver(Value):  # noqa: N801 -- written as a decorator
 
 
 def _is_same(known: Callable[..., Any], function: Callable[..., Any]) -> bool:
-    # A module that is loaded again declares the same function anew; lambdas all have one name.
+    # A reloaded module declares the same function again. Lambdas are excluded, because they all
+    # have the same name.
     name = _name(function)
     return known is function or (name == _name(known) and "<lambda>" not in name)
 
 
 def resolver_of(operation: str, step: str) -> Callable[[Question], Finding] | None:
-    """The function that was declared for a step, or an operation, in this process."""
+    """The function declared in this process for a step or an operation; None if there is none."""
     return _resolvers.get((operation, step))
 
 
 def is_declared(function: object) -> bool:
-    """Whether `function` is somebody's resolver."""
+    """Whether `function` was declared as a resolver."""
     return any(known is function for known in _resolvers.values())
 
 
 def nothing_in_doubt(record: Record) -> bool:
-    """Whether nothing of an unknown record is in doubt, so that it is settled without asking."""
+    """Whether an unknown record has no step in doubt, so that it can be settled without asking."""
     return record.effects is Effects.RECORDED and not record.is_in_doubt
 
 
 def question_about(record: Record) -> Question:
-    """What to ask about a record: its step in doubt, or all of it."""
+    """The question about a record: about its step in doubt, or about the whole operation."""
     started, step = record.steps.started, record.step_in_doubt
     return Question(
         operation=record.operation,

@@ -1,4 +1,4 @@
-"""Settles what is unknown, by what its resolver finds out or somebody else knows."""
+"""Settling unknown operations and steps, with the finding of a resolver or of somebody else."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ if TYPE_CHECKING:
     from oncekey.settlement.resolvers import Finding
     from oncekey.settlement.writes import Settled
 
-# Each but the first follows somebody else's write between a read and ours.
+# Another round is needed after each write by somebody else between our read and our write.
 _MOST_ROUNDS = 5
 
 
 class Settlement(StrEnum):
-    """What became of an attempt to settle."""
+    """The result of trying to settle an operation or a step."""
 
     SETTLED = "settled"  # the next request gets the answer, or resumes
     TOO_EARLY = "too-early"  # a call of the dead attempt may still arrive
     STILL_UNKNOWN = "still-unknown"
     NO_RESOLVER = "no-resolver"
-    RUNNING = "running"  # its own run may still end it; say it again later
-    # It is answered, expired or was never known; or a run that is to come goes on with it anyway.
+    RUNNING = "running"  # its own run may still end it; try again later
+    # It is answered, expired or was never known, or a coming run continues it anyway.
     NOT_IN_DOUBT = "not-in-doubt"
-    OVERTAKEN = "overtaken"  # somebody else has settled it meanwhile
+    OVERTAKEN = "overtaken"  # somebody else has settled it in the meantime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settler:
-    """Settles records in flows, by this clock and in this environment.
+    """Settles records in flows.
 
-    `call_timeout_ms` and `has_bucket` are the store's. `resolver_timeout_ms`: how long a resolver
-    may take; None for as long as it likes. `saving`: how the answer beside the record is saved, if
-    not by `retry.save` alone.
+    `call_timeout_ms` and `has_bucket` are the store's. `resolver_timeout_ms` is the longest time
+    for a resolver; None for no limit. `saving` saves a large answer outside the record, by default
+    with `retry.save`.
     """
 
     clock: Clock
@@ -71,17 +71,17 @@ class Settler:
     saving: Callable[[Blob], Flow[None]] | None = None
 
     async def find_out(self, record: Record) -> Finding | Settlement:
-        """What the resolver says of `record`, or why none is asked.
+        """The resolver's finding about `record`, or the reason why no resolver is asked.
 
-        None is asked before the lease and the grace are over: a call under way may still take
-        effect.
+        No resolver is asked before the lease and the grace have ended, because a call of the
+        attempt may still take effect.
         """
         if record.status is not Status.UNKNOWN or record.escalated_at_ms is not None:
             return Settlement.NOT_IN_DOUBT
         if self._is_too_early(record):
             return Settlement.TOO_EARLY
         if nothing_in_doubt(record):
-            # The checkpoint landed before the doubt was marked: there is nothing to ask about.
+            # The checkpoint was written before the record became unknown, so no step is in doubt.
             return NotExecuted()
         resolve = resolver_of(record.operation, record.step_in_doubt)
         if resolve is None:
@@ -96,7 +96,7 @@ class Settler:
         )
 
     def check_storable(self, record: Record, finding: Finding, *, step: str = "") -> None:
-        """Return if what was found out about `record` can be stored; nothing is written.
+        """Return if the finding about `record` can be stored. Nothing is written.
 
         Raises:
             TypeError: the answer or result cannot be stored; the message says what to give.
@@ -110,17 +110,18 @@ class Settler:
             answer_text(record.operation, policy_of(record, self.settings), finding.result)
 
     async def write(self, record: Record, finding: Finding, *, step: str = "") -> Settlement:
-        """Write what was found out about `record`, by a resolver or by whoever knows.
+        """Write the finding of a resolver, or of somebody else, about `record`.
 
-        When it returns `SETTLED`, the operation is answered, or may run again, or its step is
-        finished or as if never started, and the next request resumes it: that makes the business
-        writes. Of several that settle one record, one gets `SETTLED` and the others `OVERTAKEN`,
-        except where they say the same of a record that nobody has settled yet. `NotExecuted` is not
-        believed before the lease and the grace are over. With a `step` it is about that one.
+        When it returns `SETTLED`, the operation is answered or may run again. Or its step in doubt
+        is recorded as finished, or as never started, and the next request resumes and makes the
+        business writes. If several callers settle one record, one gets `SETTLED` and the others
+        `OVERTAKEN`, unless they have the same finding about a record that nobody has settled yet.
+        `NotExecuted` is not accepted before the lease and the grace have ended. With a `step`, the
+        finding is about that step.
 
         Raises:
             StoreError: it may or may not have been settled.
-            TypeError: the answer or result cannot be stored, or `finding` is none.
+            TypeError: the answer or result cannot be stored, or `finding` is not a finding.
         """
         check_finding(finding)
         if isinstance(finding, StillUnknown):
@@ -135,7 +136,7 @@ class Settler:
     async def _write(
         self, record: Record, finding: Completed | NotExecuted, step: str
     ) -> Settlement | Record:
-        """What came of one try; or the record as it is now, which may still be settled."""
+        """The result of one try, or the current record if that can still be settled."""
         if record.status is Status.IN_PROGRESS:
             return Settlement.RUNNING
         late = record.status in {Status.FAILED_RETRYABLE, Status.PENDING}
@@ -144,7 +145,7 @@ class Settler:
         stopped = is_stopped(record)
         if stopped and step:
             return Settlement.NOT_IN_DOUBT
-        # Of a stopped operation nothing is under way: its attempt has ended itself.
+        # A stopped operation has no calls that may still arrive, because its attempt ended itself.
         if isinstance(finding, NotExecuted) and not stopped and self._is_too_early(record):
             return Settlement.TOO_EARLY
         settling = Settling(
@@ -177,8 +178,8 @@ class Settler:
         now_ms, lease_until_ms = self.clock.now_ms(), record.lease_until_ms or 0
         if now_ms <= lease_until_ms + self.settings.reconcile_grace_ms:
             return True
-        # A reconciler looks after the grace of the record's own handler, which may be longer than
-        # the one here. Until then it is due after that.
+        # The grace of the record's own handler may be longer than ours. Until a reconciler has
+        # visited the record, its due time shows the end of that grace.
         was_told = record.escalated_at_ms is not None and record.escalated_at_ms > lease_until_ms
         due = None if record.reconcile_attempts or was_told else record.due
         return due is not None and now_ms < due.at_ms
@@ -195,7 +196,7 @@ class Settler:
                 if met.status is Status.IN_PROGRESS:
                     return Settlement.RUNNING
                 if met.status is Status.PENDING or met.owner == record.owner:
-                    # A reconciler has looked at it, or its client has sent it again: nobody has
+                    # A reconciler has visited it, or its client has sent it again. Nobody has
                     # settled it.
                     return met
             telemetry.settlement_overtaken(record, self.clock.now_ms())
@@ -204,10 +205,10 @@ class Settler:
         return Settlement.SETTLED
 
     def budget(self) -> Budget:
-        """How often a call to the store is made."""
+        """The limits for retrying a call to the store."""
         return retry.few_tries(self.clock.now_ms(), self.call_timeout_ms)
 
 
 def _is_ours(met: Record | None, settled: Settled) -> bool:
-    # Our write landed and its answer was lost: nobody else draws the same owner.
+    # Nobody else has this random owner, so our write took effect and only its answer was lost.
     return met is not None and met.owner == settled.transition.new_owner

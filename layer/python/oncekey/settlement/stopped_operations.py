@@ -1,7 +1,7 @@
-"""What becomes of a recorded operation that was stopped because its handler no longer fits it.
+"""Settling a recorded operation that was stopped because its handler no longer fits its record.
 
-Nothing is in doubt there but how to go on. Somebody who knows lets it go on, for a release whose
-steps fit what is on record, or ends it with an answer of theirs.
+It has no step in doubt. A person either lets it continue, with a release whose steps fit the
+record, or ends it with an answer.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from oncekey.record.transitions import Ending, SettleStep, Transition
     from oncekey.settings import Settings
 
-# Three writes take this long at the very most.
+# The longest time for three writes.
 _LEASE_MS = 30_000
 
 
 def is_stopped(record: Record) -> bool:
-    """Whether a person was told that an operation with no step in doubt cannot go on."""
+    """Whether the operation was escalated although it has no step in doubt."""
     return (
         record.status is Status.UNKNOWN
         and record.effects is Effects.RECORDED
@@ -43,14 +43,15 @@ async def end_stopped(
     clock: Clock,
     settings: Settings,
 ) -> Record | None:
-    """End a stopped operation with `ending`, as an attempt of its own that runs no handler.
+    """End a stopped operation with `ending`, in a new attempt that runs no handler.
 
-    Only the owner of an attempt completes recorded effects. So the record is freed, resumed and
-    completed. Returns what stood in the way, or None. Given up in between, it is half done, or has
-    a lease that runs out, and goes on like any other.
+    Only the owner of an attempt can complete recorded effects, so the record is freed, resumed and
+    completed in three writes. Returns None, or the record that prevented one of them. If this is
+    interrupted between them, the operation is half done, or its lease expires. Then it continues
+    like any other.
 
     Raises:
-        StoreError: it may or may not have been ended; say it again.
+        StoreError: it may or may not have been ended; try again.
     """
     met = await _written(frees, record, budget, clock)
     if met.owner != frees.new_owner:
@@ -68,9 +69,12 @@ async def end_stopped(
 
 
 async def _written(transition: Transition, record: Record, budget: Budget, clock: Clock) -> Record:
-    """The record after `transition`, written now or, its answer being lost, before."""
+    """The record after `transition` was written, or the record that refused it.
+
+    If the answer to the first try was lost, a later try is refused by its result. The owner shows
+    that, because nobody else has the same one.
+    """
     reply = await retry.write(transition, budget, clock)
     if not isinstance(reply, Refused):
         return applied(transition, record)
-    # Nobody else draws the same owner.
     return record if reply.record is None else reply.record

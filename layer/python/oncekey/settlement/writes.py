@@ -1,4 +1,4 @@
-"""What is written when something unknown is settled: one transition, and the answer beside it."""
+"""The writes of a settlement: one transition, and before it the answer if that is large."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """A settlement: its write, what must be kept before, and what is settled by it."""
+    """A settlement: its write, the blob to save before it, and a text that says what is settled."""
 
     transition: Settle | SettleStep | SettlePending | LateEffect
     what: str
@@ -45,9 +45,9 @@ class Settled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settling:
-    """One settlement of `record`, at `now_ms`, by somebody who writes as `new_owner`.
+    """One settlement of `record` at `now_ms`, written with the owner `new_owner`.
 
-    How its answer is kept stands in the record.
+    The policy in the record determines how the answer is stored.
     """
 
     record: Record
@@ -57,7 +57,7 @@ class Settling:
     has_bucket: bool
 
     def write_of(self, finding: Completed | NotExecuted, step: str) -> Settled | None:
-        """The write; None where the record is not in doubt about what was found out.
+        """The write; None if the record is not in doubt about the subject of the finding.
 
         Raises:
             TypeError: the answer or result cannot be stored.
@@ -78,8 +78,8 @@ class Settling:
     def _of_pending(self, finding: Completed | NotExecuted, step: str) -> Settled | None:
         has_writes = self.record.effects is Effects.RECORDED and self.record.was_begun
         if step or has_writes or isinstance(finding, NotExecuted):
-            # No step is in doubt; and the run that is to come makes the business writes of what was
-            # begun, and runs anyway after what was not executed.
+            # No step is in doubt. If it was begun, the coming run makes its business writes. After
+            # `NotExecuted`, the coming run is all that is needed.
             return None
         ending, blob = self.ending(finding)
         transition = SettlePending(
@@ -99,7 +99,7 @@ class Settling:
         return Settled(transition=self._settle_step(finished, None), what=name, blob=blob)
 
     def freeing(self) -> SettleStep:
-        """The write by which a recorded operation without a step in doubt may go on."""
+        """The write that lets a recorded operation without a step in doubt continue."""
         return self._settle_step(None, None)
 
     def _settle(self, to: Ending | Retry) -> Settle:
@@ -125,7 +125,7 @@ class Settling:
         return Settled(transition=transition, what="a late effect", blob=blob)
 
     def ending(self, finding: Completed) -> tuple[Ending, Blob | None]:
-        """What completes the record, and what must be kept before.
+        """The ending that completes the record, and the blob to save before it, if any.
 
         Raises:
             TypeError: the answer cannot be stored.
@@ -134,7 +134,8 @@ class Settling:
         expires_at_s = policy.expires_at_s(self.now_ms)
         stored, blob = place_answer(
             answer_text(self.record.operation, policy, finding.result),
-            # Under a name of its own: the late owner may still be keeping an answer of its own.
+            # The new owner gives the answer its own name, because the late owner may still save
+            # another answer.
             replace(self.record, owner=self.new_owner),
             expires_at_s=expires_at_s + KEPT_LONGER_S,
             has_bucket=self.has_bucket,
@@ -169,9 +170,9 @@ class Settling:
 
 
 def answer_text(operation: str, policy: Policy, answer: Any) -> str:
-    """`answer` as it is stored: an HTTP answer, or the result of a function, as the policy says.
+    """The stored form of `answer`: an HTTP answer or a function's result, according to the policy.
 
-    Where it does not say, only what is stored alike in both ways is taken.
+    If the policy does not say which, `answer` must have the same stored form in both cases.
 
     Raises:
         TypeError: it has no such form; the message says what to give instead.
