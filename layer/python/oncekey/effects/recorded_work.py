@@ -133,8 +133,8 @@ class RecordedWork:
         if found is not None:
             return self._given(found)
         try:
-            # This block has no other call, so that the function raised every exception caught
-            # here, or was interrupted by it.
+            # This block has no other call. So every exception caught here came from the function,
+            # or interrupted it.
             value = function()
         except BaseException as error:
             final = final_in(error)

@@ -1,1 +1,1 @@
-"""The flow of a protected call: reserve, run, record how it ended, answer; or accept for later."""
+"""The flow of a protected call: reserve the key, run, record the end, answer; or accept a job."""

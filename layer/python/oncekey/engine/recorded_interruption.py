@@ -54,7 +54,7 @@ class Interruption(Recorder, kw_only=True):
                 return outcome_unknown(self.record, self.clock.now_ms())
 
     async def _out_of_time(self) -> Outcome:
-        # The lease is over but the process is alive. So it may send one late write.
+        # The lease is over but the process is alive. So the release may be sent late.
         reply = await self._released(is_late=True)
         if isinstance(reply, Refused):
             return await self._lost(reply.record)

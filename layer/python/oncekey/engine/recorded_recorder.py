@@ -42,7 +42,8 @@ class RecordedRecorder(Interruption, kw_only=True):
     async def end(self, result: Result, disposition: Disposition) -> Outcome:
         """Record `result` as `disposition` says, unless the journal contradicts it.
 
-        When it returns the handler's final answer, the collected writes and messages are applied.
+        When it returns a final answer of the handler that commits, the collected writes and
+        messages are applied.
         """
         outcome = await self._ended(result, disposition)
         if not isinstance(outcome, Refusal):

@@ -140,8 +140,8 @@ class Invoke(Asked[Result]):
     block, and never raise.
     """
 
-    # Their types belong to `effects`, which this package must not import. So they are `Any`, and
-    # only `effects` uses their members.
+    # These have types of `effects`, which this package must not import. So they are `Any`, and only
+    # the packages above use their members.
     operation: Any = field(repr=False)
     journal: Any = field(default=None, repr=False)
     running: Any = field(default=None, repr=False)

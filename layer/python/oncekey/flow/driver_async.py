@@ -36,7 +36,7 @@ async def drive_async(
     into the flow, which gives back its reservation. In the handler, the cancellation is an
     exception of the handler, and the flow records it like any other. After the handler, the
     cancellation is raised once the flow has recorded the end. `has_begun` is True if this flow is a
-    part of a handler that is already running.
+    part of a running handler. A cancellation is then raised once the flow has ended.
     """
     cancelled: asyncio.CancelledError | None = None
     go_on: Callable[[], Command] = partial(flow.send, None)
