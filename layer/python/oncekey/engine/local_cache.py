@@ -1,4 +1,7 @@
-"""A sandbox's memory of completed operations. Their answers are replayed without the store."""
+"""A sandbox's memory of completed operations.
+
+A replay from it asks the store for nothing but an answer that is stored outside its record.
+"""
 
 from __future__ import annotations
 

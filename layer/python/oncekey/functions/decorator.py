@@ -79,8 +79,9 @@ class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a de
         on_event: is called on replays, conflicts, takeovers and unknown outcomes; see
             `oncekey.OperationEvent`. It lets you distinguish a replay from a run.
         local_cache: how many completed results each sandbox keeps in memory, none by default. A
-            repeat found there is answered without a request to the table. A cached result is used
-            for five minutes at most, even if the record changes in that time.
+            repeat found there is answered without a request to the table, unless its result is
+            stored outside its record. A cached result is used for five minutes at most, even if the
+            record changes in that time.
         store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
         clock: the source of time and randomness, for tests.
 

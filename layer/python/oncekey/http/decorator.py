@@ -143,8 +143,9 @@ class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
         on_event: is called on replays, conflicts, takeovers and unknown outcomes; see
             `oncekey.OperationEvent`.
         local_cache: how many completed answers each sandbox keeps in memory, none by default. A
-            repeat found there is answered without a request to the table. A cached answer is used
-            for five minutes at most, even if the record changes in that time.
+            repeat found there is answered without a request to the table, unless its answer is
+            stored outside its record. A cached answer is used for five minutes at most, even if the
+            record changes in that time.
         problem_base: the prefix of a problem's `type`, such as the address of your documentation.
         store: where the records are, by default the DynamoDB table that ONCEKEY_TABLE names.
         clock: the source of time and randomness, for tests.
