@@ -61,7 +61,7 @@ class BareRun:
     is_in_doubt: bool = False
 
     async def begin(self, name: str, *, is_idempotent: bool) -> Found | None:  # noqa: ARG002 -- nothing is marked
-        """The step may run."""
+        """Begin a step, which may run. Nothing is recorded."""
         self.order.reach(name, NO_STEPS, is_commit=False)
         self.acts += 1
         return None
@@ -71,12 +71,12 @@ class BareRun:
         self.order.finish(name)
 
     async def fail(self, name: str, error: BaseException) -> None:  # noqa: ARG002 -- as above
-        """The step may be tried again."""
+        """Note that the step raised `error`. The step may be tried again."""
         if all(isinstance(each, NotExecuted) for each in leaves(error)):
             self.acts -= 1
 
     async def take_back(self, name: str) -> None:
-        """The step was not called."""
+        """Do nothing: no mark has to be removed."""
 
     async def commit(self, name: str) -> None:
         """Apply the collected writes and messages."""

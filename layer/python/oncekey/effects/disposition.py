@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def never_spent(_error: BaseException) -> bool:
-    """No `NotExecuted` comes from an idempotent function below the attempt."""
+    """The default of `is_spent`: no `NotExecuted` came from an idempotent function below."""
     return False
 
 

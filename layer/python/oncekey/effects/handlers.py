@@ -48,7 +48,7 @@ def never_awaited(made: Any) -> TypeError:
 
 
 def handler_faults(handler: Callable[..., object]) -> list[str]:
-    """What is wrong with a handler of HTTP events."""
+    """The faults of a handler of HTTP events, as sentences; empty if there are none."""
     faults = function_faults(handler)
     if faults:
         return faults
@@ -77,7 +77,7 @@ def operation_parameter(signature: inspect.Signature) -> inspect.Parameter | Non
 
 
 def operation_faults(signature: inspect.Signature) -> list[str]:
-    """What is wrong with the parameter that takes the operation."""
+    """The faults of the parameter that takes the operation; empty if there are none."""
     taken = _operation_parameters(signature)
     if not taken:
         return []

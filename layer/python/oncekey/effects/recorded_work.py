@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 
 class Run(Protocol):
-    """The flows of a run: a `Journal`, or a `BareRun` if there is no record."""
+    """The flows of a run. It is a `Journal`, or a `BareRun` if there is no record."""
 
     def begin(self, name: str, *, is_idempotent: bool) -> Flow[Found | None]:
         """See `oncekey.effects.journal.Journal.begin`."""

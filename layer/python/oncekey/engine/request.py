@@ -60,7 +60,7 @@ class Request(Value, kw_only=True):
         return until_ms if longest_ms is None else min(until_ms, now_ms + longest_ms)
 
     def is_a_late_retry(self, now_ms: int) -> bool:
-        """Whether the request says that it was first sent more than a moment ago."""
+        """Whether the client says that it first sent the request more than a minute ago."""
         return self.first_sent_ms is not None and self.first_sent_ms + _A_MOMENT_MS < now_ms
 
     def is_too_old_to_begin(self, now_ms: int, expired: Record | None = None) -> bool:
