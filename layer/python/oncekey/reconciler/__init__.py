@@ -1,4 +1,4 @@
-"""The reconciler: a Lambda on a schedule that settles what nobody else does."""
+"""The reconciler: a Lambda function on a schedule that settles what nobody else has settled."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a reconciler does with a record that is due: one pure decision."""
+"""The pure decision of what a reconciler does with a due record."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from oncekey.record.record import Record
     from oncekey.settings import Settings
 
-# The mark that is written before a person is told moves the record on by so much: whoever is killed
-# before telling leaves it due, and nobody is told twice a day.
+# The mark before an escalation postpones the record by this time. So a reconciler that is killed
+# before it escalates leaves the record due, and nothing is escalated twice a day.
 TOLD_ONCE_IN_MS = 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Nothing is to be done now."""
+    """Do nothing now."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """End what is dead or overdue, and look at what that leaves."""
+    """End a dead attempt or an overdue request, and then decide again."""
 
     transition: ExpireLease | TimeOut
 
@@ -43,21 +43,21 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class HandBack:
-    """Take the turn, and in the same transaction tell a worker to go on."""
+    """Take the turn, and in the same transaction send a worker the message to continue."""
 
     turn: Reschedule
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Take the turn: the client may come back, or a message be redriven."""
+    """Take the turn, because the client may retry, or a message may be redriven."""
 
     turn: Reschedule
 
 
 @dataclass(frozen=True, slots=True)
 class Escalate:
-    """Mark the record as one for a person, and then tell one, for the first time or again."""
+    """Mark the record as escalated, and then escalate it, for the first time or again."""
 
     turn: Reschedule
 
@@ -69,8 +69,8 @@ Visit = Leave | End | Ask | HandBack | Wait | Escalate
 class Visitor:
     """Decides visits at `now_ms`.
 
-    `has_resolver` says of a record whether anybody can be asked about it; `timed_out` gives the
-    ending of an accepted request that was never begun. `chance` is from 0 to 1.
+    `has_resolver` says whether a record can be settled by asking. `timed_out` returns the ending of
+    an accepted request that was never begun. `chance` is a random number from 0 to 1.
     """
 
     now_ms: int
@@ -81,9 +81,10 @@ class Visitor:
     timed_out: Callable[[Record], Ending]
 
     def visit(self, record: Record) -> Visit:
-        """What follows from `record` now."""
+        """What to do with `record` now."""
         if record.due is None or record.due.at_ms >= self.now_ms:
-            # The index lags: somebody was here. Lease and grace include their last moment.
+            # The index lags, and somebody has written the record since. The last millisecond still
+            # belongs to the lease and the grace.
             return Leave()
         if record.status is Status.IN_PROGRESS:
             return self._dead(record) if record.is_lease_over(self.now_ms) else Leave()
@@ -105,7 +106,7 @@ class Visitor:
         return HandBack(turn)
 
     def _dead(self, record: Record) -> End:
-        """The end of an attempt whose lease, the real deadline of its invocation, is over."""
+        """End an attempt whose lease, and so also its invocation, has ended."""
         to: Doubt | Retry
         if not record.may_run_again:
             to = Doubt(reason="lease-expired", due=self._now(record))
@@ -117,7 +118,7 @@ class Visitor:
         return End(ExpireLease(pk=record.pk, seen=seen(record), now_ms=self.now_ms, to=to))
 
     def turn(self, record: Record) -> Reschedule:
-        """The turn that is taken with `record` now, whatever is done in it."""
+        """The write that takes the turn of `record` now, whatever is done in it."""
         attempts = record.reconcile_attempts + 1
         due_at_ms = self.now_ms + self.turns.delay_ms(attempts, self.chance)
         due = Due(shard=record.due_shard, at_ms=due_at_ms)
@@ -125,7 +126,7 @@ class Visitor:
 
     def _escalation(self, record: Record) -> Reschedule:
         again_ms, since_ms = self.turns.escalate_again_ms, record.escalated_at_ms
-        # Within that time it is the same escalation, whose message may not have been sent.
+        # Within this time it is the same escalation, whose message may not have been sent yet.
         is_new = since_ms is None or since_ms + again_ms <= self.now_ms
         return Reschedule(
             pk=record.pk,
@@ -140,7 +141,7 @@ class Visitor:
 
 
 def has_resolver(record: Record) -> bool:
-    """Whether anybody in this process can be asked about an unknown record, or nobody need be."""
+    """Whether an unknown record has a resolver in this process, or needs none."""
     return (
         nothing_in_doubt(record) or resolver_of(record.operation, record.step_in_doubt) is not None
     )

@@ -1,4 +1,4 @@
-"""Telling a person of an operation that nobody else can settle."""
+"""Escalating an operation that only a person can settle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPIC = "oncekey.escalated"
 
 
 def escalation_body(record: Record) -> str:
-    """The message: which operation, in which state and why; no key, and nothing that was sent."""
+    """The message: the operation, its state and the reason, but no key and no part of a request."""
     return json.dumps(
         {
             "id": _message_id(record),
@@ -42,23 +42,24 @@ def escalation_body(record: Record) -> str:
 
 
 def _message_id(record: Record) -> str:
-    """The same for every sending of one escalation, so that repeats can be told.
+    """An id that is the same for every sending of one escalation, so that repeats are recognised.
 
-    An attempt may have several: its step is settled by a person, and then its client never comes.
+    One attempt may have several escalations. For example, a person settles its step, and then its
+    client never retries.
     """
     name = f"escalated {record.attempt} {record.escalated_at_ms}"
     try:
         space = uuid.UUID(record.operation_id)
     except ValueError:
-        # Of a record that is not ours, which a person must look at all the more.
+        # Another program wrote this record. A person must still see it.
         space, name = uuid.NAMESPACE_OID, f"{record.pk} {name}"
     return str(uuid.uuid5(space, name))
 
 
 def stuck_body(pk: str, record: Record | None, reason: str, times: int) -> str:
-    """The message about what no visit can do anything with: under which key of the table, and why.
+    """The message about an item that cannot be visited: its key in the table, and the reason.
 
-    `record` is what is there, if it can be read.
+    `record` is None if the item cannot be read as a record.
     """
     known = json.loads(escalation_body(record)) if record is not None else {"topic": TOPIC}
     stuck = {
@@ -76,10 +77,11 @@ class NotSent(StoreError):  # noqa: N818 -- a statement about the message
 
 
 class TellPerson(Outside[None]):
-    """Send a message to a person, whose entry in the queue has this `name`.
+    """Send a message to the escalation queue, as an entry with this `name`.
 
-    When it is answered, the queue has it. `NotSent` is thrown into the flow where the queue did not
-    take it; another `StoreError` where it did not answer, and may have it.
+    When this is answered, the queue has the message. `NotSent` is thrown into the flow if the queue
+    certainly does not have it. Another `StoreError` is thrown if the queue did not answer and may
+    have it.
     """
 
     name: str
@@ -87,11 +89,11 @@ class TellPerson(Outside[None]):
     queue: SqsQueue = field(compare=False, repr=False)
 
     def carry_out(self) -> None:
-        """Send it.
+        """Send the message.
 
         Raises:
-            NotSent: the queue did not take it.
-            StoreError: the queue did not answer; it may be in it.
+            NotSent: the queue did not accept it.
+            StoreError: the queue did not answer and may have it.
         """
         try:
             rejected = self.queue.send([Entry(id=self.name, body=self.body)])

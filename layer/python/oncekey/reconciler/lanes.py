@@ -1,4 +1,4 @@
-"""What a run of the reconciler gives to each thing that it depends on: a share of its time."""
+"""The lanes of a run: each resolver, queue or bucket gets a limited share of the run's time."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from oncekey.record.record import Record
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-# What is quicker than that costs a run nothing, whatever comes of it.
+# A faster failure costs a run almost nothing.
 _SLOW_MS = 1_000
-# One slow failure may be its record's. Two, which have taken so much of the run together, are not.
+# A lane is closed after this many slow failures that together took this fraction (1/n) of the run.
+# The cause of one slow failure may be its record.
 _MOST_SLOW = 2
 _MOST_OF_A_RUN = 5
-# Of each lane, so that a long outage does not fill the memory; what is left is still due.
+# The limit for each lane, so that a long outage does not fill the memory. Other records stay due.
 _MOST_WAITING = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """What is under `pk` cannot be visited, for this `reason`, and was put off so many times.
+    """An item that cannot be visited, for this `reason`, and was postponed this many `times`.
 
-    `record` is what is there, if it can be read.
+    `record` is None if the item cannot be read as a record.
     """
 
     pk: str
@@ -39,16 +40,17 @@ Waiting = Record | Stuck
 
 @dataclass(slots=True, kw_only=True)
 class Lane:
-    """One thing that visits depend on, such as a provider or a queue, and what waits for it.
+    """The visits that wait for one dependency, such as a provider or a queue.
 
-    It is closed for the rest of the run once its failures, or its slow ones, have taken their
-    share: what still waits is left due, without a turn.
+    The lane is closed for the rest of the run after too many failures, or when slow failures have
+    taken their share of the time. Records that still wait then stay due and take no turn.
 
     Args:
-        run_ms: how long the run lasts.
-        assumed_ms: how long one use of it takes, until it is known.
-        least_ms: a use of it begins only while so much is left of the run.
-        most_failures: how many failures close it, however quick; None for any number.
+        run_ms: the length of the run.
+        assumed_ms: the expected time for one use, until one was measured.
+        least_ms: a use begins only if at least this time is left in the run.
+        most_failures: closes the lane after this many failures, even quick ones; by default there
+            is no limit.
     """
 
     run_ms: int
@@ -63,14 +65,14 @@ class Lane:
     _slow_ms: int = 0
 
     def add(self, one: Waiting) -> bool:
-        """Let `one` wait for it; False if there is no room."""
+        """Let `one` wait in this lane. Returns False if the lane is full."""
         if len(self.waiting) == _MOST_WAITING:
             return False
         self.waiting.append(one)
         return True
 
     def used(self, took_ms: int, *, is_failure: bool) -> None:
-        """It was used for so long, in vain if it `is_failure`."""
+        """Record one use of the dependency, its duration and whether it failed."""
         self._used_ms += took_ms
         self._last_ms = took_ms
         self._failures += is_failure
@@ -80,32 +82,32 @@ class Lane:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it has had its share, in vain."""
+        """Whether its failures have used up its share of the run."""
         is_slow = self._slow >= _MOST_SLOW and self._slow_ms * _MOST_OF_A_RUN >= self.run_ms
         return is_slow or self._failures >= self.most_failures
 
     @property
     def cost_ms(self) -> int:
-        """The time that it will have taken of the run after its next use."""
+        """The time of the run that this lane will have used after its next use."""
         return self._used_ms + (self.assumed_ms if self._last_ms is None else self._last_ms)
 
 
 @dataclass(slots=True, kw_only=True)
 class Lanes:
-    """The lanes of a run, by what they are about."""
+    """The lanes of a run, by their dependency."""
 
     lanes: dict[Hashable, Lane] = field(default_factory=dict)
 
     def lane(self, about: Hashable, **options: Any) -> Lane:
-        """The lane, made with these options if it is the first time that somebody asks."""
+        """The lane of this dependency, created with these options at the first call."""
         if about not in self.lanes:
             self.lanes[about] = Lane(**options)
         return self.lanes[about]
 
     def next(self, left_ms: int) -> Lane | None:
-        """Whose turn it is: of those for which something waits, the one that has taken least.
+        """The open lane with waiting records that has the least `cost_ms`, or None.
 
-        So one that is slow takes what the others leave, and never keeps them waiting for long.
+        So a slow lane gets the time that the others leave, and never delays them for long.
         """
         ready = [
             lane
@@ -116,5 +118,5 @@ class Lanes:
 
     @property
     def are_waiting(self) -> bool:
-        """Whether anything waits, be it for a lane that is closed."""
+        """Whether any record waits, including those of closed lanes."""
         return any(lane.waiting for lane in self.lanes.values())

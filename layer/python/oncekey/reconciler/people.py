@@ -1,4 +1,4 @@
-"""Telling people, in a run of the reconciler, what nobody else can settle."""
+"""The escalations of a run of the reconciler."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from oncekey.record.transitions import Reschedule
     from oncekey.store.sqs import SqsQueue
 
-# What the queue has not taken for certain is sent again after that.
+# A message that the queue certainly does not have is sent again after this time.
 _SENT_AGAIN_IN_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class People:
-    """Who is told, by `queue`, or where there is none by the log."""
+    """Escalates through `queue`, or through the log if there is no queue."""
 
     writes: Writes
     turns: ReconcilerSettings
     queue: SqsQueue | None
 
     async def are_told(self, record: Record, turn: Reschedule) -> bool:
-        """Tell a person of `record`, once a day at the most and for certain at last.
+        """Escalate `record`, at most once a day, and again until it has succeeded.
 
-        The mark, which comes first, moves the record on by a day. So whoever is killed, or is not
-        answered by a queue that may have the message, tells nobody again today.
+        First the record is marked and postponed by a day. So if this process is killed, or the
+        queue does not answer but may have the message, nothing is escalated again today.
         """
         marked = await self.writes.take(record, turn)
         if marked is None:
@@ -44,7 +44,7 @@ class People:
             except NotSent:
                 await self.writes.move(marked, self.writes.clock.now_ms() + _SENT_AGAIN_IN_MS)
                 raise
-        # Without a queue it is said in the log, each day.
+        # Without a queue, the log entry is the escalation, and it is repeated each day.
         reconciler_report.escalated(marked, self.writes.clock.now_ms())
         self.writes.report.escalated += 1
         if self.queue is not None:
@@ -54,7 +54,7 @@ class People:
         return True
 
     async def are_told_of(self, stuck: Stuck) -> bool:
-        """Tell a person of what cannot be visited, without reading it; once a day at the most."""
+        """Escalate an item that cannot be visited, without reading it, at most once a day."""
         writes, now_ms = self.writes, self.writes.clock.now_ms()
         by_ms = now_ms + self.turns.longest_delay_ms
         tomorrow_ms = now_ms + TOLD_ONCE_IN_MS

@@ -1,4 +1,4 @@
-"""The reconciler: a Lambda on a schedule that settles what nobody else does.
+"""The reconciler: a Lambda function on a schedule that settles what nobody else has settled.
 
     from oncekey.reconciler import Reconciler
 
@@ -6,8 +6,8 @@
 
     handler = Reconciler(resolvers=[what_became_of_a_payment])
 
-ONCEKEY_TABLE names the table. ONCEKEY_OUTBOX_TABLE and ONCEKEY_QUEUE_URL, if it has an outbox, say
-where its messages go; ONCEKEY_ESCALATION_QUEUE_URL, where a person is told.
+ONCEKEY_TABLE names the table. With an outbox, ONCEKEY_OUTBOX_TABLE and ONCEKEY_QUEUE_URL name its
+table and its queue. ONCEKEY_ESCALATION_QUEUE_URL names the escalation queue.
 """
 
 from __future__ import annotations
@@ -40,42 +40,45 @@ if TYPE_CHECKING:
     from oncekey.settlement.resolvers import Finding, Question
     from oncekey.store.due_index import OpenRecords
 
-# What is left of an invocation for the writes after a resolver's answer, and for ending: of a short
-# one a quarter, or it would never do anything.
+# The time reserved for the writes after a resolver's answer, and for the end of the run. In a short
+# invocation it is a quarter of the time, so that the run does some work.
 _MARGIN_MS = 3_000
 _MARGIN_FRACTION = 4
-# Where nobody says how long it may take.
+# The length of a run outside Lambda, which has no deadline.
 _DEFAULT_BUDGET_MS = 50_000
-# Below that a resolver would hardly be heard out.
+# With less time than this, a resolver could hardly finish.
 _LEAST_TIME_MS = 1_000
 
 
 class Reconciler:
-    """Looks at every record that is due, and at what the outbox has kept too long.
+    """A Lambda handler that visits every due record, and sends messages left in the outbox.
 
-    What is dead or overdue is ended. What is unknown is asked about, with a back-off, and after
-    `max_attempts` a person is told, and told again each week until it is settled. Half-done work of
-    `on_abandoned="complete"` goes back to its function. What cannot be visited at all has its turns
-    too, and ends with a person. Every step is a conditional write, so that any number of
-    reconcilers, late owners, webhooks and clients may be at it at once. What a run costs follows
-    the number of records that are due, never the size of the table; and what one provider, queue or
-    bucket takes of its time is bounded.
+    - Dead attempts and overdue requests are ended.
+    - Resolvers are asked about unknown operations, with a back-off. After `max_attempts` turns the
+      operation is escalated, and again each week until it is settled.
+    - Half-done work with `on_abandoned="complete"` is handed to a worker.
+    - An item that cannot be visited takes turns, too, and is escalated in the end.
+
+    Every change is a conditional write, so any number of reconcilers, late owners, webhooks and
+    clients may work at the same time. The cost of a run depends on the number of due records, and
+    not on the size of the table. Each provider, queue or bucket can take only a limited share of a
+    run's time.
 
     Args:
-        resolvers: those that are to be asked; a resolver is found once its module is imported, and
-            naming it here sees to that.
+        resolvers: the resolvers to be asked. A resolver is found only if its module was imported,
+            and naming it here ensures that.
         store: where the records are, by default in ONCEKEY_TABLE.
-        escalations: the queue that tells a person, by default that of
-            ONCEKEY_ESCALATION_QUEUE_URL. Without one it is only logged, each day.
-        outbox: sends again what the outbox has kept too long, by default of ONCEKEY_OUTBOX_TABLE
-            to ONCEKEY_QUEUE_URL, if they are set.
-        handlers: the handlers of `mode="queued"` whose own words tell a client that its request was
-            not begun in time (408). Of others the IETF preset's are taken.
+        escalations: the escalation queue, by default that of ONCEKEY_ESCALATION_QUEUE_URL. Without
+            one, escalations are logged, each day.
+        outbox: sends messages that stayed in the outbox too long, by default from
+            ONCEKEY_OUTBOX_TABLE to ONCEKEY_QUEUE_URL, if both are set.
+        handlers: the handlers with `mode="queued"`. A client whose request was not begun in time
+            (408) gets the wording of its own handler. The preset in the record words the others.
         clock: for tests.
-        turns: how often to look, by default as the environment says.
+        turns: how often to visit a record, by default from the environment.
 
     Raises:
-        ConfigurationError: one of `resolvers` is none.
+        ConfigurationError: one of `resolvers` was not declared with `@resolver`.
     """
 
     def __init__(
@@ -104,11 +107,11 @@ class Reconciler:
         self._turns = turns
 
     def __call__(self, event: object, context: object) -> dict[str, Any]:
-        """Reconcile for as long as the invocation lasts; the numbers of `Report`.
+        """Reconcile until shortly before the invocation's end, and return the numbers of `Report`.
 
         Raises:
-            StoreError: the index, or the outbox, did not answer; or nothing of what was due could
-                be done, or turns could not be put on record. What was not done is still due.
+            StoreError: the index or the outbox did not answer, all visits failed, or turns could
+                not be written. Records that were not visited stay due.
             ConfigurationError: the environment is wrong; nothing was done.
         """
         del event
@@ -118,10 +121,10 @@ class Reconciler:
         return asdict(report)
 
     def run(self, until_ms: int) -> Report:
-        """Reconcile until `until_ms`, and log what was done.
+        """Reconcile until `until_ms` (epoch milliseconds), and log the numbers.
 
         Raises:
-            StoreError: as above; what was done until then is logged.
+            StoreError: as above. The numbers are logged before it is raised.
         """
         settings, turns = defaults.settings({}), self._turns or reconciler_settings_from(os.environ)
         if not settings.due_shards:
@@ -151,13 +154,13 @@ class Reconciler:
         return report
 
     def _visit_all(self, visits: Visits, store: OpenRecords, until_ms: int) -> None:
-        """First what needs the table alone, and then what waits for others.
+        """Visit the due records: first those that need only the table, then the waiting ones.
 
-        What waits is not kept from its turn by more records than a run can look at: after half of
-        the time that is left it goes first.
+        After half of the remaining time, the waiting records come first. So they get a turn even if
+        more records are due than one run can read.
         """
         settings, report = visits.settings, visits.report
-        # Each run begins elsewhere: where time is short, no shard is always the last.
+        # Each run begins with another shard, so that no shard is always last when time is short.
         first = int(self._clock.random_fraction() * settings.due_shards)
         now_ms = self._clock.now_ms()
         keys = due_keys(store, until_ms=now_ms - 1, shards=settings.due_shards, first=first)
@@ -189,9 +192,9 @@ class Reconciler:
         drive(flow, store=store, clock=self._clock)
 
     def _sweep(self, outbox: OutboxSweep, visits: Visits, until_ms: int) -> StoreError | None:
-        """Sweep for a quarter of the time at the most; the failure, if there is one.
+        """Sweep the outbox for at most a quarter of the time. Returns the failure, if any.
 
-        Neither a full outbox nor one that does not answer keeps records waiting.
+        So records do not wait for a full outbox, or for one that does not answer.
         """
         report, now_ms = visits.report, self._clock.now_ms()
         swept_until_ms = now_ms + (until_ms - now_ms) // 4
@@ -211,10 +214,10 @@ class Reconciler:
 
 
 def _check(visits: Visits) -> None:
-    """Return unless the run has done nothing of what it had to, or nobody would see that it fails.
+    """Return if the run did some of its work. Otherwise raise, so that somebody sees the failure.
 
     Raises:
-        StoreError: as said.
+        StoreError: turns could not be written, or all visits failed.
     """
     report = visits.report
     if visits.refused:

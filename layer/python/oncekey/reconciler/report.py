@@ -1,4 +1,4 @@
-"""What a run of the reconciler has done, in numbers, and what is logged of it."""
+"""The numbers of a run of the reconciler, and its log entries."""
 
 from __future__ import annotations
 
@@ -16,16 +16,24 @@ _logger = logging.getLogger("oncekey")
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """The numbers of one run.
+    """The numbers of one run. They count finished work only.
 
-    Each counts what has been done, not what was begun. `visited` records were due and looked at; of
-    those `expired` had lost their owner, `timed_out` never had one, `asked` had a resolver that was
-    asked, `settled` are, `still_unknown` are not yet, `handed_back` go to a worker, `waiting` wait
-    for their client or a redrive, `escalated` were told to a person, by the queue or, without one,
-    by the log, `overtaken` met somebody faster, and `failed` could not be read, written or told.
-    `resent` messages of the outbox were sent again, and `set_aside` will not be: the queue never
-    takes them. `is_complete`: nothing that was due was left for want of time, or because what it
-    needs has had its share of the run.
+    Attributes:
+        visited: records that were due and visited.
+        expired: dead attempts that were ended.
+        timed_out: accepted requests that were ended because no worker began them in time.
+        asked: records whose resolver was asked.
+        settled: records that were settled.
+        still_unknown: records that stay unknown for now.
+        handed_back: records that were handed to a worker.
+        waiting: records that wait for their client or a redrive.
+        escalated: records that were escalated, through the queue or, without one, the log.
+        overtaken: records that somebody else wrote first.
+        failed: records that could not be read, written or escalated, and messages not sent.
+        resent: messages of the outbox that were sent again.
+        set_aside: messages that were set aside, because the queue never accepts them.
+        is_complete: whether no due record was left for lack of time, or because its dependency had
+            used up its share of the run.
     """
 
     visited: int = 0
@@ -44,9 +52,9 @@ class Report:
     is_complete: bool = True
 
     def log(self) -> None:
-        """Log the numbers, as a warning where something is left to do, or the relay left it."""
+        """Log the numbers, as a warning if work is left or the relay had left messages."""
         numbers = asdict(self)
-        # An alarm counts how often messages had to be sent again.
+        # `resent` makes it a warning, because an alarm counts how often that happens.
         is_clean = self.is_complete and not (self.failed or self.set_aside or self.resent)
         counts = {name: value for name, value in numbers.items() if name != "is_complete"}
         done = ", ".join(f"{name} {value}" for name, value in counts.items() if value)
@@ -59,12 +67,12 @@ class Report:
 
 
 def reason_of(error: Exception) -> str:
-    """Why a visit failed: of what is no failure of the store the kind, and not the text."""
+    """Why a visit failed. For an error that is not a `StoreError`, it is only the type's name."""
     return error.reason if isinstance(error, StoreError) else type(error).__name__
 
 
 def visit_failed(pk: str, error: Exception) -> None:
-    """A record could not be read, written or told, or a visit raised; it is due, or due again."""
+    """Log that a visit failed. Its record is still due, or will be due again."""
     reason = reason_of(error)
     _logger.error(
         "oncekey visit-failed: %s: %s",
@@ -75,7 +83,7 @@ def visit_failed(pk: str, error: Exception) -> None:
 
 
 def escalated(record: Record, now_ms: int) -> None:
-    """A person has to settle an operation: no resolver could, or there is none."""
+    """Log that a person has to settle an operation, because no resolver did or there is none."""
     _logger.error(
         "oncekey escalated: %s %s attempt %s",
         record.operation,
@@ -94,7 +102,7 @@ def escalated(record: Record, now_ms: int) -> None:
 
 
 def answer_not_storable(record: Record, now_ms: int, mistake: TypeError) -> None:
-    """A resolver gave something that cannot be an answer; its author's mistake, said each turn."""
+    """Log, in each turn, that a resolver's answer cannot be stored: a mistake of its author."""
     _logger.error(
         "oncekey answer-not-storable: %s %s: %s",
         record.operation,
@@ -110,7 +118,7 @@ def answer_not_storable(record: Record, now_ms: int, mistake: TypeError) -> None
 
 
 def turn_not_taken(pk: str, error: StoreError) -> None:
-    """A visit has failed, and that could not be put on record; it comes up again at once."""
+    """Log that a visit failed and its turn could not be written. The record stays due."""
     _logger.error(
         "oncekey turn-not-taken: %s: %s",
         pk,
@@ -120,7 +128,7 @@ def turn_not_taken(pk: str, error: StoreError) -> None:
 
 
 def stuck(pk: str, reason: str) -> None:
-    """A person has to look at what is under a key of the table: no visit can do anything."""
+    """Log that a person has to look at an item of the table, because it cannot be visited."""
     _logger.error(
         "oncekey escalated: %s: %s",
         pk,

@@ -1,4 +1,4 @@
-"""How a reconciler takes its turns: how often, how long, and until when."""
+"""The settings of a reconciler's turns: how often, how long, and how many."""
 
 from __future__ import annotations
 
@@ -32,16 +32,17 @@ _VARIABLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcilerSettings:
-    """How a record is looked at again and again, and when that ends.
+    """When a record is visited again, and when it is escalated.
 
     Args:
-        first_delay_ms: from the first turn to the second; each that follows is twice as long.
-        longest_delay_ms: no two turns are further apart.
-        max_attempts: after so many turns, or runs that were handed back, a person is told. With the
-            delays that are the defaults, that is after five to ten hours.
-        resolver_timeout_ms: how long a resolver may take; after that its turn is over.
-        outbox_grace_ms: a message that is older and still in the outbox is sent again.
-        escalate_again_ms: what was escalated and is not settled is escalated again after that.
+        first_delay_ms: the delay from the first turn to the second. Each later delay is twice as
+            long.
+        longest_delay_ms: the longest delay between two turns.
+        max_attempts: after this many turns, or attempts of handed-back work, a record is escalated.
+            With the default delays, this is after five to ten hours.
+        resolver_timeout_ms: the longest time for a resolver. After that its turn is over.
+        outbox_grace_ms: a message that is still in the outbox after this time is sent again.
+        escalate_again_ms: a record that is not settled is escalated again after this time.
     """
 
     first_delay_ms: int = 60_000
@@ -61,20 +62,20 @@ class ReconcilerSettings:
             raise ConfigurationError("reconciler settings", faults)
 
     def delay_ms(self, attempts: int, random_fraction: float) -> int:
-        """The time from the turn with this number, from 1, to the next.
+        """The time in milliseconds from this turn (`attempts`, from 1) to the next.
 
-        It doubles up to a cap; chance takes it to between half and all of that, so that what became
-        unknown in one moment is not asked about in one moment for ever.
+        It doubles up to the longest delay. A random part makes it between half and all of that, so
+        that records that became unknown together are not always asked about together.
         """
         doubled = self.first_delay_ms << min(attempts - 1, 40)
         return int(min(self.longest_delay_ms, doubled) * (1 + random_fraction) / 2)
 
 
 def reconciler_settings_from(environment: Mapping[str, str]) -> ReconcilerSettings:
-    """The settings that `environment` states, else the defaults.
+    """The settings from `environment`, with defaults for the others.
 
     Raises:
-        ConfigurationError: with every fault found, in one message.
+        ConfigurationError: a value is wrong; the message names every fault.
     """
     numbers, faults = whole_numbers(environment, _VARIABLES)
     try:

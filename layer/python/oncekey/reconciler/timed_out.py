@@ -1,6 +1,6 @@
-"""What a client is told of an accepted request that no worker has begun in time.
+"""The answer to an accepted request that no worker has begun in time.
 
-In the words of its own handler, where that is known; otherwise of the preset that the record names.
+Its wording is that of the request's handler if known, otherwise of the preset in the record.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class TimedOut:
-    """The 408 of each operation: in the words of its own handler, where that is known."""
+    """Makes the 408 of each operation, with the wording of its handler if that is known."""
 
     def __init__(self, handlers: Sequence[Callable[[Any, Any], Any]]) -> None:
         jobs = [job for handler in handlers if (job := job_of(handler)) is not None]
         self._policies: dict[str, HttpPolicy] = {job.name: job.operation.policy for job in jobs}
 
     def ending(self, record: Record, settings: Settings, now_ms: int) -> Ending:
-        """The stored answer to the request of `record`."""
+        """The ending of `record`, with its 408 as the stored answer."""
         handler, policy = self._policies.get(record.operation), policy_of(record, settings)
         if handler is not None:
             settings = defaults.settings(handler.given_settings)

@@ -1,4 +1,4 @@
-"""A reconciler's visits to records: the writes, questions and messages of what was decided."""
+"""A reconciler's visits to records. They carry out decisions: writes, questions and messages."""
 
 from __future__ import annotations
 
@@ -49,31 +49,32 @@ if TYPE_CHECKING:
     from oncekey.store.due_index import OpenRecords
     from oncekey.store.sqs import SqsQueue
 
-# Ending a dead attempt makes it unknown or half done, which is then met once more.
+# An attempt that was ended is then unknown or half done, which needs one more decision.
 _MOST_ROUNDS = 3
 _LONGEST_WISH = timedelta(days=30)
-# Its client waits for a connection and an answer, twice.
+# The queue's client waits for a connection and for an answer, and tries twice.
 _QUEUE_MS = 10_000
 _TRANSACTION_MS = 1_500
-# A message takes no more of what is left of a run, whose end would cut it off.
+# In a short run, a message is sent only while this fraction (1/n) of the run is left. Otherwise the
+# end of the run could cut it off.
 _LEFT_FOR_A_MESSAGE = 4
 _ESCALATIONS, _HAND_BACKS = "escalations", "hand-backs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visits:
-    """The visits of one run, as flows. What they do is counted in `report`.
+    """The visits of one run, as flows. `report` counts their work.
 
-    What needs nothing but the table is done at once (`look`). What needs a resolver, the escalation
-    queue or the outbox waits for its turn among those that need the same (`work`).
+    `look` visits a record and does at once what needs only the table. A visit that needs a
+    resolver, the escalation queue or the outbox waits in a lane, until `work` carries it out.
 
     Attributes:
-        lanes: what waits.
-        worked: the records whose visit has done something, and not failed.
-        failed: the records whose visit has failed.
-        had_turn: the records whose next turn is on record.
-        not_answered: the records whose visit failed, and might not have a moment later.
-        refused: why turns could not be put on record, where no waiting helps.
+        lanes: the waiting visits.
+        worked: the records whose visit did something and did not fail.
+        failed: the records whose visit failed.
+        had_turn: the records whose next turn was written.
+        not_answered: the records whose visit failed for a cause that may pass.
+        refused: why turns could not be written, for causes that do not pass.
     """
 
     store: OpenRecords
@@ -92,7 +93,7 @@ class Visits:
     refused: list[str] = field(default_factory=list)
 
     async def look(self, pk: str) -> None:
-        """Do what is due about the record under `pk` and needs the table alone; the rest waits."""
+        """Visit the record `pk`: do what needs only the table, or let the visit wait in a lane."""
         self.report.visited += 1
         record: Record | None = None
         try:
@@ -106,11 +107,11 @@ class Visits:
                     return
                 record = await self._end(record, decision)
                 self.worked.add(pk)
-        except Exception as error:  # noqa: BLE001 -- one record holds no other up
+        except Exception as error:  # noqa: BLE001 -- one record must not stop the others
             await self._failed(pk, record, error)
 
     async def work(self, until_ms: int, is_time_left: Callable[[], bool]) -> None:
-        """Do what waits, for as long as there is time; what is left is due, without a turn."""
+        """Carry out the waiting visits while there is time. The others stay due without a turn."""
         while is_time_left():
             lane = self.lanes.next(until_ms - self.clock.now_ms())
             if lane is None:
@@ -122,15 +123,15 @@ class Visits:
                 if one.pk not in self.failed:
                     self.worked.add(one.pk)
             except Exception as error:  # noqa: BLE001 -- as in `look`
-                # What no waiting helps is the record's fault, or the deployment's.
+                # An error that does not pass is due to the record or the deployment, not the lane.
                 is_failure = isinstance(error, StoreError) and error.transient
                 await self._failed(one.pk, one.record if isinstance(one, Stuck) else one, error)
             lane.used(self.clock.now_ms() - began_ms, is_failure=is_failure)
 
     async def end(self, is_time_left: Callable[[], bool]) -> None:
-        """Take the turn of what has failed while others were done: it is that record's own fault.
+        """Take the turns of records whose visits failed although other visits succeeded.
 
-        In an outage nothing is done, and nobody's turns are used up.
+        Then the cause is the record. In an outage no visit succeeds, so no record uses up a turn.
         """
         for pk, record in self.not_answered.items():
             if not self.worked or not is_time_left():
@@ -141,7 +142,7 @@ class Visits:
     async def _begin(self, record: Record, decision: Visit) -> None:
         lane = self._lane(record, decision)
         if lane is None:
-            # The index may lag: somebody was here, and nothing is to be done.
+            # `Leave` is no work: the index may lag, and somebody has written the record since.
             if not isinstance(decision, Leave):
                 await self._at_once(record, decision)
                 self.worked.add(record.pk)
@@ -149,7 +150,7 @@ class Visits:
             self.report.is_complete = False
 
     def _lane(self, record: Record, decision: Visit) -> Lane | None:
-        """What the decision depends on, beside the table."""
+        """The lane of the dependency that the decision needs; None if it needs only the table."""
         match decision:
             case Ask() if not nothing_in_doubt(record):
                 about = resolver_of(record.operation, record.step_in_doubt)
@@ -164,7 +165,8 @@ class Visits:
                 return None
 
     def _escalation_lane(self) -> Lane:
-        # After one failure: whoever was to be told then may have been, and is not told again today.
+        # One failure closes it. After a failure the queue may have the message, and each further
+        # record would lose its escalation for today.
         return self.lanes.lane(
             _ESCALATIONS,
             run_ms=self.run_ms,
@@ -183,7 +185,7 @@ class Visits:
                 return
 
     async def _carry_out(self, one: Waiting, until_ms: int) -> bool:
-        """Whether what `one` depends on has done what it was asked, or was not needed."""
+        """Carry out a waiting visit. Returns whether its dependency worked, or was not needed."""
         if isinstance(one, Stuck):
             return await self._people.are_told_of(one)
         match self._visitor().visit(one):
@@ -220,7 +222,7 @@ class Visits:
         return after
 
     async def _ask(self, record: Record, turn: Reschedule, until_ms: int) -> bool:
-        """Whether somebody knew."""
+        """Ask the resolver and write its finding. Returns False if the outcome stays unknown."""
         asked = await self._writes.take(record, turn)
         if asked is None:
             return True
@@ -244,7 +246,7 @@ class Visits:
             return not is_unknown
         try:
             await self._write(settler, asked, finding)
-        except Exception as error:  # noqa: BLE001 -- as in `look`; whoever was asked has answered
+        except Exception as error:  # noqa: BLE001 -- as in `look`; the resolver itself has answered
             await self._failed(asked.pk, asked, error)
         return True
 
@@ -252,7 +254,7 @@ class Visits:
         try:
             settlement = await settler.write(asked, finding)
         except TypeError as mistake:
-            # The turn is spent; the same answer would be no better the next moment.
+            # It has used its turn. Asking again at once would give the same answer.
             self.report.still_unknown += 1
             reconciler_report.answer_not_storable(asked, self.clock.now_ms(), mistake)
             return
@@ -265,7 +267,11 @@ class Visits:
                 self.report.overtaken += 1
 
     async def _save(self, blob: Blob) -> None:
-        """Save an answer, unless the bucket is so slow that others would wait for it."""
+        """Save an answer.
+
+        Raises:
+            StoreError: it was not saved, or the bucket is so slow that it would delay other visits.
+        """
         if blob.at.place is not Place.OBJECT:
             await retry.save(blob, self._writes.budget(), self.clock)
             return
@@ -276,13 +282,13 @@ class Visits:
         try:
             await retry.save(blob, self._writes.budget(), self.clock)
         finally:
-            # Slow it is also where it works, and others wait behind this answer.
+            # A slow success counts like a slow failure, because it delays other visits as much.
             bucket.used(self.clock.now_ms() - began_ms, is_failure=True)
 
     async def _put_off(self, asked: Record, finding: StillUnknown) -> bool:
-        """Honour a resolver's wish to be asked later than by the back-off.
+        """Postpone the record if the resolver wants to be asked later than the next turn.
 
-        False if somebody has settled it meanwhile.
+        Returns False if somebody has settled it in the meantime.
         """
         wish_ms = int(min(finding.retry_in, _LONGEST_WISH).total_seconds() * 1000)
         at_ms = self.clock.now_ms() + wish_ms
@@ -291,9 +297,9 @@ class Visits:
         return await self._writes.move(asked, at_ms) is not None
 
     async def _hand_back(self, record: Record, turn: Reschedule) -> None:
-        """Tell a worker to go on, in the transaction that takes the turn."""
+        """Send a worker the message to continue, in the transaction that takes the turn."""
         if not self.store.has_outbox:
-            # The record says that it is to be completed, and this reconciler cannot.
+            # The record asks for its completion, but this reconciler has no outbox to do that.
             reason = "ONCEKEY_OUTBOX_TABLE is not set for the reconciler"
             raise StoreError(f"half-done work cannot be handed back: {reason}", transient=False)
         taken = applied(turn, record)
@@ -315,7 +321,7 @@ class Visits:
             raise StoreError("the message cannot be written", transient=False)
 
     async def _failed(self, pk: str, record: Record | None, error: Exception) -> None:
-        """Count what has failed, and see to it that it ends: with a turn, and at last a person."""
+        """Count a failed visit, and use a turn, so that the record is escalated in the end."""
         self.report.failed += 1
         self.failed.add(pk)
         reconciler_report.visit_failed(pk, error)
@@ -329,9 +335,10 @@ class Visits:
     async def _take_anyway(
         self, pk: str, record: Record | None, reason: str, *, is_passing: bool = False
     ) -> bool:
-        """Take the turn with what no visit can do anything with; whether the store has answered.
+        """Take the turn of a record whose visit failed. Returns whether the store answered.
 
-        What may be passing is due at once for the first time.
+        If the cause may pass (`is_passing`), an item without a readable open record is due again at
+        once the first time.
         """
         try:
             if record is not None and record.status in LOOKED_AT:

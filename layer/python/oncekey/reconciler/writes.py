@@ -1,4 +1,4 @@
-"""The writes of a run of the reconciler: turns, and the ends of what is dead or overdue."""
+"""The writes of a reconciler's run: turns, and the ends of dead attempts and overdue requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PutOff(Outside["int | None"], kw_only=True):
-    """`OpenRecords.put_off`, once; a `StoreError` is thrown into the flow."""
+    """One call of `OpenRecords.put_off`. Its `StoreError` is thrown into the flow."""
 
     store: OpenRecords = field(compare=False, repr=False)
     pk: str
@@ -39,7 +39,7 @@ class PutOff(Outside["int | None"], kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writes:
-    """The writes of one run. `had_turn` are the records whose next turn is on record."""
+    """The writes of one run. `had_turn` has the records whose next turn was written."""
 
     store: OpenRecords
     clock: Clock
@@ -49,7 +49,7 @@ class Writes:
     async def take(
         self, record: Record, transition: Reschedule | ExpireLease | TimeOut
     ) -> Record | None:
-        """Apply `transition`: what it leaves, or None if somebody else was faster."""
+        """Write `transition`. Returns the record after it, or None if somebody else was first."""
         budget = self.budget()
         reply = await retry.write(transition, budget, self.clock)
         after = applied(transition, record)
@@ -61,7 +61,7 @@ class Writes:
         return after
 
     async def move(self, record: Record, at_ms: int) -> Record | None:
-        """Let `record` be due then, without another turn."""
+        """Make `record` due at `at_ms` without another turn. Returns the same as `take`."""
         later = Reschedule(
             pk=record.pk,
             seen=seen(record),
@@ -73,20 +73,20 @@ class Writes:
     async def put_off(
         self, pk: str, *, due_by_ms: int, to_ms: int, counts: bool = True
     ) -> int | None:
-        """Let what is due by `due_by_ms` be due at `to_ms`, as `OpenRecords.put_off` does."""
+        """Make the item due at `to_ms` if it is due by `due_by_ms`, as `OpenRecords.put_off`."""
         return await PutOff(
             store=self.store, pk=pk, due_by_ms=due_by_ms, to_ms=to_ms, counts=counts
         )
 
     def budget(self) -> Budget:
-        """How often a call is made."""
+        """The limits for retrying a call."""
         return retry.few_tries(self.clock.now_ms(), self.store.call_timeout_ms)
 
 
 def has_landed(reply: object, after: Record, budget: Budget) -> bool:
-    """Whether a refused write was ours, and its answer was lost.
+    """Whether a refused write had taken effect before, and only its answer was lost.
 
-    Another reconciler may have written the very same at the same moment: without a lost answer it
-    was that one.
+    Another reconciler may have made the same write at the same time. So this is False if no answer
+    was lost.
     """
     return isinstance(reply, Refused) and reply.record == after and budget.doubts > 0
