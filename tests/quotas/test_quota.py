@@ -47,12 +47,16 @@ def test_every_fault_of_a_quota_is_in_one_message() -> None:
 
 
 @pytest.mark.parametrize("decorator", [idempotent, idempotent_function])
-def test_a_decorator_takes_a_quota_and_nothing_else(decorator: Any) -> None:
-    """A number in place of a quota is refused when the handler is decorated."""
+@pytest.mark.parametrize("quota", [100, Quota], ids=["a number", "the class"])
+def test_a_decorator_takes_a_quota_and_nothing_else(decorator: Any, quota: Any) -> None:
+    """A number or the class itself is refused when the handler is decorated.
+
+    Red when only the attributes count, which the class has too.
+    """
     key = {"key": "id"} if decorator is idempotent_function else {}
 
-    with pytest.raises(ConfigurationError, match=r"quota is 100: pass Quota\(new_keys=100\)"):
-        decorator(operation="POST /payments", tenant=single_tenant(), quota=100, **key)
+    with pytest.raises(ConfigurationError, match=r"quota is .*: pass Quota\(new_keys=100\)"):
+        decorator(operation="POST /payments", tenant=single_tenant(), quota=quota, **key)
 
 
 def count(**fields: Any) -> Count:

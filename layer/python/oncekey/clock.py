@@ -5,16 +5,17 @@ A simulation replaces this object, and so controls everything that the caller do
 
 from __future__ import annotations
 
+import base64
 import os
 import time
-from binascii import b2a_base64
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-# Seconds since some moment, which no correction of the wall clock changes: for timeouts of I/O.
+# Monotonic seconds for timeouts of I/O. A correction of the wall clock does not change them. A
+# simulation never waits for I/O, so this is no method of `Clock`.
 elapsed_s: Callable[[], float] = time.monotonic
 
 
@@ -42,7 +43,6 @@ class Clock(Protocol):
         ...
 
 
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _VARIANT = "89ab"
 
 
@@ -65,10 +65,12 @@ class SystemClock:
 
     def new_owner(self) -> str:
         """See `Clock.new_owner`."""
-        return b2a_base64(os.urandom(16))[:22].translate(_URL_SAFE).decode("ascii")
+        # Without the module `secrets`, whose import takes longer than a call.
+        return base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode("ascii")
 
     def new_operation_id(self) -> str:
         """See `Clock.new_operation_id`."""
+        # Without the module `uuid`, for the same reason.
         raw = os.urandom(16)
         digits = raw.hex()
         # Of version 4, and of the variant of RFC 9562, section 4.1.

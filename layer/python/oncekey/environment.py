@@ -1,6 +1,6 @@
 """The environment variables, as an object that stays the same while no variable changes.
 
-What is computed from the environment is computed once a sandbox with it, and again after a change.
+Values computed from the environment are kept, and computed again only after a variable has changed.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ CallerSource = Callable[[Mapping[str, Any]], str | None]
 NOBODY_WHILE_DISABLED = "oncekey-disabled"
 LONGEST_NAME_BYTES = 1_024
 
-# A source checks a name, and so does who asks it; and a sandbox serves the same callers again.
+# A name is checked by its source and by the source's caller, and a sandbox serves the same callers
+# again.
 _NAMES_REMEMBERED = 64
 
 _LOOKS_FOR = "_oncekey_looks_for"
@@ -43,7 +44,7 @@ _NO_NAMES = frozenset(
 # Some gateways write `<nil>`, `(null)` or `"null"`.
 _BRACKETS = "<>()\"'"
 _NO_NAME = r"(map)?\[.*\]|\{.*\}|[+-]?[0-9](\.[0-9]+)?e\+[0-9]+"
-# Each of the texts that it matches has one of these.
+# Every text that `_NO_NAME` matches contains one of these.
 _SIGNS_OF_NO_NAME = frozenset("]}+")
 _ASSUMED_ROLE = r"(?P<role>arn:[^:]+:sts::[0-9]*:assumed-role/(?P<name>[^/]+))/(.*)"
 # The session name shared by all users who sign with the credentials of a Cognito identity pool.

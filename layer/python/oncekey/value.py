@@ -1,8 +1,9 @@
 """Immutable values with named fields, for classes that every cold start needs.
 
 They are used like frozen dataclasses, and type checkers take them for such. The difference is the
-cost of the class: `dataclasses` compiles several methods for each one, which is most of the time
-that it takes to import the library. Here all classes share the methods of `Value`.
+cost of the class: `dataclasses` compiles several methods for each one, which was most of the import
+time of a decorated handler. Here all classes share the methods of `Value`. The functions `fields`,
+`replace` and `asdict` of `dataclasses` do not work on values: use `fields_` and `replace` of here.
 """
 
 from __future__ import annotations
@@ -73,14 +74,15 @@ class Value:
     `__post_init__` is called at the end of the initialisation, if a class has it.
     """
 
+    # By name, in order. Other modules read it.
     fields_: ClassVar[dict[str, Field]] = {}
     _defaults: ClassVar[dict[str, Any]] = {}
     _factories: ClassVar[dict[str, Callable[[], Any]]] = {}
     # The fields that a caller gives, or that have a default.
     _names: ClassVar[KeysView[str]] = {}.keys()
     # The fields that a class fills itself.
-    _closed: ClassVar[tuple[str, ...]] = ()
-    _by_place: ClassVar[tuple[str, ...]] = ()
+    _computed: ClassVar[tuple[str, ...]] = ()
+    _positional: ClassVar[tuple[str, ...]] = ()
     _compared: ClassVar[tuple[str, ...]] = ()
     _hashed: ClassVar[tuple[str, ...]] = ()
     _compares_all: ClassVar[bool] = True
@@ -91,7 +93,7 @@ class Value:
         """Collect the fields of a new class: those of its base classes, then its own."""
         super().__init_subclass__(**options)
         known = dict(cls.fields_)
-        for name, kind in cls.__dict__.get("__annotations__", {}).items():  # noqa: RUF063 -- `inspect` costs a cold start more than this whole room
+        for name, kind in cls.__dict__.get("__annotations__", {}).items():  # noqa: RUF063 -- importing `inspect` takes longer than this module saves
             if str(kind).startswith("ClassVar"):
                 continue
             stated = cls.__dict__.get(name, MISSING)
@@ -117,29 +119,29 @@ class Value:
             for each in all_fields
             if each.is_given or each.name in cls._defaults or each.factory is not None
         }.keys()
-        cls._closed = tuple(each.name for each in all_fields if not each.is_given)
-        cls._by_place = tuple(
+        cls._computed = tuple(each.name for each in all_fields if not each.is_given)
+        cls._positional = tuple(
             each.name for each in all_fields if each.is_given and not each.is_keyword
         )
-        setattr(cls, "__match_args__", cls._by_place)  # noqa: B010 -- type checkers derive it from the fields
+        setattr(cls, "__match_args__", cls._positional)  # noqa: B010 -- type checkers derive it from the fields
         cls._compared = tuple(each.name for each in all_fields if each.is_compared)
         cls._hashed = tuple(each.name for each in all_fields if each.is_hashed)
         cls._is_simple = not (
-            cls._closed or cls._factories or cls.__post_init__ is not Value.__post_init__
+            cls._computed or cls._factories or cls.__post_init__ is not Value.__post_init__
         )
         cls._compares_all = len(cls._compared) == len(known)
 
-    def __init__(self, *by_place: Any, **given: Any) -> None:
+    def __init__(self, *by_position: Any, **given: Any) -> None:
         cls = type(self)
-        if by_place:
-            self._place(by_place, given)
+        if by_position:
+            self._add_positional(by_position, given)
         values = {**cls._defaults, **given} if cls._defaults else given
         if cls._is_simple:
             if values.keys() != cls._names:
                 raise TypeError(self._wrongly_given(values))
             _set(self, "__dict__", values)
             return
-        for name in cls._closed:
+        for name in cls._computed:
             if name in given:
                 raise TypeError(f"{cls.__name__} fills {name!r} itself")
         for name, make in cls._factories.items():
@@ -153,11 +155,11 @@ class Value:
     def __post_init__(self) -> None:
         """Nothing; classes compute their other fields here."""
 
-    def _place(self, by_place: tuple[Any, ...], given: dict[str, Any]) -> None:
-        names = self._by_place
-        if len(by_place) > len(names):
-            raise TypeError(f"{type(self).__name__} takes at most {len(names)} values by place")
-        for name, value in zip(names, by_place, strict=False):
+    def _add_positional(self, by_position: tuple[Any, ...], given: dict[str, Any]) -> None:
+        names = self._positional
+        if len(by_position) > len(names):
+            raise TypeError(f"{type(self).__name__} takes at most {len(names)} positional values")
+        for name, value in zip(names, by_position, strict=False):
             if name in given:
                 raise TypeError(f"{type(self).__name__} got two values of {name!r}")
             given[name] = value
@@ -198,7 +200,7 @@ class Value:
 
     def __replace__(self, **changes: Any) -> Self:
         values = {**self.__dict__, **changes}
-        for name in self._closed:
+        for name in self._computed:
             if name not in changes:
                 del values[name]
         return type(self)(**values)

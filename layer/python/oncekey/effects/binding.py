@@ -35,7 +35,7 @@ def bind_effects(
         return drive(flow, store=late, clock=clock)
 
     async def driven_async(flow: Flow[Any]) -> Any:
-        # Only coroutines need asyncio, whose import takes a fifth of the time of all imports.
+        # Only coroutines need asyncio, whose import is slow.
         from oncekey.flow.driver_async import drive_async
 
         return await drive_async(

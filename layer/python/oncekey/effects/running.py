@@ -1,4 +1,4 @@
-"""The attempts whose handlers are running, their operations and their deadlines.
+"""The attempts whose handlers are running, with their operations and deadlines.
 
 A `NotExecuted` covers the operation that raised it, and not the calling operations. The exception
 itself is not marked, because an author may raise the same object repeatedly. Instead, each attempt

@@ -60,13 +60,13 @@ def canonical_json(document: bytes, *, only: frozenset[str] | None = None) -> by
 def plain_form(document: bytes, only: frozenset[str] | None = None) -> bytes | None:
     """The canonical form, where the parser and the writer in C give it; None where they may not.
 
-    They read and sort no slower for knowing nothing of I-JSON. Three checks of the texts, which
-    take little time, make up for that:
+    The C parser and writer do not know I-JSON. Four checks make up for that:
 
     - A duplicate name is lost, and with it its colon. Nothing else changes the number of colons,
       unless one was written as an escape.
     - The writer sorts by code points. UTF-16 code units have the same order, unless a character
       beyond U+FFFF takes two of them.
+    - Integers in a document with a run of 16 digits are bounded as they are read.
     - The writer has no limit of depth, so brackets are counted.
     """
     try:

@@ -1,4 +1,4 @@
-"""JSON text written and read by Python's own code in C, with little of its Python code around it.
+"""Reads and writes JSON by the standard library's C functions, without its Python code per call.
 
 `json.dumps` with options, and `json.loads` with hooks, make new objects for every call, which takes
 longer than to write or read a small document.

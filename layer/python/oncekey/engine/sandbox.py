@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from oncekey.settings import STORE_TIMEOUT_MS
 from oncekey.store.breaker import Breaker
-from oncekey.value import Value, field
+from oncekey.value import Value, field, replace
 
 if TYPE_CHECKING:
     from oncekey.engine.operation_options import OperationOptions
@@ -61,7 +61,13 @@ class Deployed(Value):
     options: OperationOptions
     store: Store
     sandbox: Sandbox = field(init=False, repr=False)
+    # An accepted request was counted when it was accepted.
+    options_of_workers: OperationOptions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Find the sandbox's state for the store."""
         object.__setattr__(self, "sandbox", sandbox_of(self.store))
+        uncounted = (
+            self.options if self.options.quota is None else replace(self.options, quota=None)
+        )
+        object.__setattr__(self, "options_of_workers", uncounted)

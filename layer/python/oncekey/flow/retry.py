@@ -50,13 +50,20 @@ class Budget:
         # The number of failures after which the write may have been applied, or may be still.
         self.doubts = 0
 
-    def afresh(self, *, call_timeout_ms: int = 0) -> Budget:
-        """The same budget without failures, with `call_timeout_ms` if that is longer."""
+    def afresh(self) -> Budget:
+        """The same budget, without failures yet."""
         return Budget(
             until_ms=self.until_ms,
-            call_timeout_ms=max(self.call_timeout_ms, call_timeout_ms),
+            call_timeout_ms=self.call_timeout_ms,
             max_failures=self.max_failures,
         )
+
+    def for_longer_calls(self, call_timeout_ms: int) -> Budget:
+        """The same budget and its failures so far, for calls that take up to `call_timeout_ms`."""
+        longer = self.afresh()
+        longer.call_timeout_ms = max(self.call_timeout_ms, call_timeout_ms)
+        longer.failures = self.failures
+        return longer
 
     @property
     def is_bounded(self) -> bool:
@@ -164,9 +171,7 @@ def fetch(at: StoredRef, budget: Budget, clock: Clock) -> Flow[bytes | None]:
 def _for(at: StoredRef, budget: Budget) -> Budget:
     if at.place is not Place.OBJECT:
         return budget
-    longer = budget.afresh(call_timeout_ms=OBJECT_CALL_TIMEOUT_MS)
-    longer.failures = budget.failures
-    return longer
+    return budget.for_longer_calls(OBJECT_CALL_TIMEOUT_MS)
 
 
 async def _repeated(command: Asked[R], budget: Budget, clock: Clock) -> R:

@@ -15,7 +15,7 @@ from oncekey.record.identity import Identity
 from oncekey.record.policy import Encoding
 from oncekey.telemetry import requests as telemetry
 from oncekey.tenants import NOBODY_WHILE_DISABLED, Caller, CallerSource, caller_of, why_nobody
-from oncekey.value import Value, field, replace
+from oncekey.value import Value, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -189,7 +189,7 @@ class HttpPolicy(Value, kw_only=True):
         return Request(
             identity=self._identity(caller, key),
             fingerprint="",
-            options=replace(deployed.options, quota=None),
+            options=deployed.options_of_workers,
             deadline_ms=deadline_ms(context, settings, clock.now_ms()),
             sandbox=deployed.sandbox,
             timed_out=self._timed_out(request, settings) if self.is_queued else None,

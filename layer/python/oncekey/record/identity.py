@@ -58,5 +58,5 @@ def digest(*parts: str | bytes) -> str:
         raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
         hasher.update(b"%d:" % len(raw))
         hasher.update(raw)
-    # 32 bytes are 43 digits of base64 and a sign that fills up.
+    # 32 bytes are 43 digits of base64 and one padding character.
     return b2a_base64(hasher.digest())[:43].translate(_URL_SAFE).decode("ascii")
