@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ COUNTS: dict[str, Count] = {
 def reserve(*counts: Count, number: int = 0, pk: str = PK) -> Commit:
     """A new key, with what it is counted in."""
     # Every test has the same engine, and what differs has another token there.
-    content = f"{counts} {number} {pk}"
+    content = f"{os.environ['PYTEST_CURRENT_TEST']} {counts} {number} {pk}"
     return Commit(
         transition=Reserve(record=replace(RECORD, pk=pk), now_ms=NOW_MS),
         token=str(uuid.uuid5(uuid.NAMESPACE_OID, content)),
