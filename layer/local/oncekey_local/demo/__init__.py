@@ -1,10 +1,11 @@
 """`oncekey demo`: real requests against the real service, in thirteen scenes.
 
-The first two show what is meant to happen; the others have clients, functions and provider fail.
+The first two show the normal case. In the others, clients, functions or the provider fail.
 
-`log` is what was seen, `promises` and `money` judge it (all pure), `scenes` is the play, with what
-is done in `plays`, `stage` and `backstage` are what the scenes act with, `narrator` tells it in the
-`words` it has, `report` sums it up, `director` plays, `command` runs it.
+`log` records a scene; `promises` and `money` check that log (all pure). `scenes` has the
+explanations and promises, `plays` the actions. Plays use `stage` and `backstage`. `narrator` prints
+what happens, with texts from `words`, and `report` prints the summary. `director` plays all scenes,
+and `command` runs the demo.
 """
 
 from oncekey_local.demo.command import run

@@ -23,7 +23,7 @@ _STORE_CALM = {"down": False, "lose_answers": 0, "delay_ms": 0}
 _COUNTED = {"fail", "lose_answer", "decline", "lose_answers"}
 
 
-class CannotPlay(Exception):  # noqa: N818 - it says what happened
+class CannotPlay(Exception):  # noqa: N818 - a statement about the scene
     """A scene cannot go on; the message says why."""
 
 

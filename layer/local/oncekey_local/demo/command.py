@@ -1,4 +1,4 @@
-"""The command: starts the service, plays, sums up, and leaves nothing behind."""
+"""The command: starts the service, plays the demo, prints the summary, and stops everything."""
 
 from __future__ import annotations
 
@@ -27,36 +27,37 @@ if TYPE_CHECKING:
     from oncekey_local.demo.director import Outcome
 
 _LAST_LINES = 20
-_ENDED_BY_SIGNAL = 128  # and the signal's number, as shells have it
+_ENDED_BY_SIGNAL = 128  # plus the signal's number, as in shells
 _SETTINGS = {
     "ONCEKEY_LEASE_MARGIN_MS": str(LEASE_MARGIN_MS),
-    # A call that is as late as this does not happen on one machine.
+    # On one machine, no call arrives later than this.
     "ONCEKEY_RECONCILE_GRACE_MS": "1000",
 }
 _OPTIONS = {
     "timeout-s": TIMEOUT_S,
     "visibility-timeout-s": VISIBILITY_TIMEOUT_S,
-    # Nobody waits longer for a charge than it takes.
+    # Short delays, so that the demo does not wait longer than a charge takes.
     "poll-s": 0.05,
     "retry-s": 0.2,
     "window-s": 0,
-    # Who settles what, and when, is for the scenes to say: neither the provider's events nor the
-    # reconciler come by themselves.
+    # The scenes decide who settles what and when. So the provider holds its events, and the
+    # schedule never calls the reconciler during the demo.
     "webhooks": "hold",
     "schedule-s": 300,
 }
 
 
 def run(*, protected: bool) -> int:
-    """Plays the demo and returns its exit status, with no process left behind.
+    """Plays the demo, stops all its processes, and returns the exit status.
 
-    0 when every promise was kept, 1 when one was not or the service did not start, 128 and the
-    signal's number after a signal (130 for Ctrl-C).
+    It is 0 if every promise was kept, 1 if one was not or the service did not start, and 128 plus
+    the signal's number after a signal (130 for Ctrl-C).
     """
     try:
         return asyncio.run(_play_until_told(Narrator.to(sys.stdout), protected=protected))
     except BrokenPipeError:
-        # Whoever read the output has gone, and would be told again at the interpreter's end.
+        # The reader of the output has gone. Without this, the interpreter would fail again when it
+        # flushes the output at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -67,7 +68,7 @@ async def _play_until_told(narrator: Narrator, *, protected: bool) -> int:
     received: list[signal.Signals] = []
 
     def stop(number: signal.Signals) -> None:
-        if not received:  # a second one must not disturb the cleaning up
+        if not received:  # a second signal must not interrupt the clean-up
             playing.cancel()
         received.append(number)
 
@@ -108,7 +109,7 @@ async def _play(narrator: Narrator, *, protected: bool) -> int:
         async with _service(log, protected=protected) as (dev, session):
             narrator.line(f"ready after {loop.time() - begun:.1f} s")
             outcome = await perform(Stage(dev, session, narrator), SCENES)
-    except RuntimeError as error:  # of `DevProcess`: it did not start, or did not end
+    except RuntimeError as error:  # from `DevProcess`: the service did not start or did not end
         what = str(error).splitlines()[0].rstrip(":")
         narrator.line(f"oncekey demo: the service failed: {what}", "red")
         _show_log(narrator, "\n".join(log) or str(error))
@@ -123,9 +124,9 @@ async def _play(narrator: Narrator, *, protected: bool) -> int:
 async def _service(
     log: list[str], *, protected: bool
 ) -> AsyncIterator[tuple[DevProcess, aiohttp.ClientSession]]:
-    """The running service, which has ended when the block is left, in whatever way.
+    """The running service. However the block is left, the service has ended afterwards.
 
-    What it said is in `log` then.
+    Its output is then in `log`.
     """
     settings = _SETTINGS if protected else {**_SETTINGS, "ONCEKEY_DISABLED": "1"}
     arguments = [f"--{name}={value}" for name, value in _OPTIONS.items()]
@@ -135,13 +136,13 @@ async def _service(
     try:
         dev = await asyncio.shield(starting)
         async with aiohttp.ClientSession(
-            # A connection for each request, as from clients that know nothing of each other.
+            # A new connection for each request, as from independent clients.
             connector=aiohttp.TCPConnector(force_close=True),
             timeout=aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S),
         ) as session:
             yield dev, session
     finally:
-        # Also where we are told to end meanwhile: it can be ended only once it has started.
+        # This waits even after a signal, because the service can be stopped only once it started.
         await asyncio.wait({starting})
         if starting.exception() is None:
             dev = starting.result()
@@ -153,7 +154,7 @@ async def _service(
 
 
 def _is_log_of_interest(outcome: Outcome, *, protected: bool) -> bool:
-    # Without protection promises break as they should, and the log explains nothing.
+    # Without protection, broken promises are expected, and the log does not explain them.
     troubled = any(each.log.trouble for each in outcome.performances)
     return troubled or (protected and not outcome.kept)
 

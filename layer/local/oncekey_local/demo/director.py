@@ -1,4 +1,4 @@
-"""Plays the scenes one after the other, whatever comes of each, and judges them."""
+"""Plays the scenes one after the other, even if some fail, and checks their promises."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from oncekey_local.demo.scene import Scene
     from oncekey_local.demo.stage import Stage
 
-# All scenes together take a third of it. What is not played by then is reported as such.
+# All scenes together normally take a third of this time. Scenes that were not played by then are
+# reported as not played.
 _LONGEST_S = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Performance:
-    """One scene as it was played, and which of its promises were broken."""
+    """One played scene, with its log and its broken promises."""
 
     scene: Scene
     log: SceneLog
@@ -34,7 +35,7 @@ class Performance:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """All scenes, and what was broken only in the end."""
+    """All played scenes. `broken` are the promises that were broken after their scenes."""
 
     performances: tuple[Performance, ...]
     broken: tuple[Broken, ...]
@@ -46,7 +47,7 @@ class Outcome:
 
 
 async def perform(stage: Stage, scenes: Sequence[Scene]) -> Outcome:
-    """Plays every scene, and returns within two minutes, whatever has got stuck."""
+    """Plays every scene. Returns within two minutes, even if something hangs."""
     performances: list[Performance] = []
     try:
         async with asyncio.timeout(_LONGEST_S):
@@ -62,7 +63,7 @@ async def perform(stage: Stage, scenes: Sequence[Scene]) -> Outcome:
 
 
 def judged(scene: Scene, log: SceneLog) -> Performance:
-    """The scene with its broken promises; those of a scene that was not played are not guessed."""
+    """The scene with its broken promises. After trouble, only the promises in `ALWAYS` count."""
     promises = ALWAYS if log.trouble else (*ALWAYS, *scene.promises)
     return Performance(scene=scene, log=log, broken=tuple(broken_promises(log, promises)))
 
@@ -75,7 +76,7 @@ async def _played(stage: Stage, scene: Scene) -> SceneLog:
         calls = await stage.provider_calls()
         trouble = await _trouble(scene.play(stage))
         faults_left = await stage.calm()
-        # What is still on its way belongs to this scene, whatever became of it.
+        # Calls and messages that are still on their way belong to this scene, even if it failed.
         trouble = trouble or await _trouble(stage.come_to_rest())
         movements = [each for each in await stage.movements() if each.id not in before]
         calls = await stage.provider_calls() - calls

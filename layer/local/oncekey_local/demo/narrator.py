@@ -1,4 +1,4 @@
-"""Tells on a terminal, or into a file, what happens and why."""
+"""Writes what happens and why, to a terminal or a file."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ INDENT = "    "
 SHORT_KEY = 8
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-# For an output that cannot show them, such as that of LC_ALL=C.
+# Replacements for an output that cannot show these characters, for example with LC_ALL=C.
 _PLAIN = {"→": "->", "←": "<-", "✓": "ok", "✗": "NO", "·": "-", "…": "...", "─": "-"}
 
 
 @dataclass(frozen=True)
 class Narrator:
-    """Writes line by line, at once, in colour where asked."""
+    """Writes line by line without buffering, and in colour if requested."""
 
     output: TextIO
     colour: bool
 
     @classmethod
     def to(cls, output: TextIO, environment: Mapping[str, str] = os.environ) -> Narrator:
-        """A narrator with colour where the output is a terminal and NO_COLOR is not set."""
+        """A narrator, with colour if the output is a terminal and NO_COLOR is not set."""
         return cls(output, colour=output.isatty() and not environment.get("NO_COLOR"))
 
     def line(self, text: str = "", *styles: str) -> None:
-        """One line as it is."""
+        """One line, without line breaks added."""
         print(self.styled(self._shown(text), *styles), file=self.output, flush=True)
 
     def paragraph(self, text: str, *styles: str, indent: str = INDENT, mark: str = "") -> None:
-        """Text that is broken to the width; `mark` stands before its first line."""
+        """Text with line breaks at the width. `mark` is put before its first line."""
         first = f"{indent}{mark} " if mark else indent
         rest = " " * len(self._shown(first))
         wrapped = textwrap.wrap(
@@ -68,16 +68,16 @@ class Narrator:
         self.paragraph(text, "cyan", mark="→")
 
     def answers(self, exchanges: Iterable[Exchange]) -> None:
-        """Answers that have come; equal ones share a line."""
+        """Received answers. Equal ones share a line."""
         for text, times in Counter(_answer(each) for each in exchanges).items():
             self.paragraph(f"{times} x {text}" if times > 1 else text, mark="←")
 
     def event(self, text: str) -> None:
-        """Something that is done to the service, or happens in it."""
+        """An action on the service, or an event in it."""
         self.paragraph(text, "yellow", mark="·")
 
     def verdicts(self, promises: Iterable[Promise], broken: Iterable[Broken]) -> None:
-        """Which promises of a scene were kept. What holds always is told only when it does not."""
+        """The kept and the broken promises of a scene. Those of every scene only if broken."""
         seen = {each.expected: each.seen for each in broken}
         for promise in promises:
             if promise.expected not in seen:
@@ -86,7 +86,7 @@ class Narrator:
             self.paragraph(f"{expected} (seen: {what})", "red", mark="✗")
 
     async def countdown(self, seconds: float, what: str) -> None:
-        """Waits, and on a terminal shows how long still."""
+        """Waits, and shows the remaining time on a terminal."""
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         if not self.output.isatty():
@@ -102,7 +102,7 @@ class Narrator:
         self.line(f"{INDENT}· {what}: done", "yellow")
 
     def styled(self, text: str, *styles: str) -> str:
-        """The text in these styles, where there is colour."""
+        """The text in these styles if colour is on, otherwise unchanged."""
         if not (self.colour and styles):
             return text
         return f"\x1b[{';'.join(_STYLES[style] for style in styles)}m{text}\x1b[0m"

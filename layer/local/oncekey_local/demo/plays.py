@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 # Short, so that a dead run's lease (its function's deadline and a margin) ends soon.
 TIMEOUT_S = 5
 LEASE_MARGIN_MS = 500
-# The lease, and a moment more.
+# The length of a lease and a little more.
 _LEASE_S = TIMEOUT_S + LEASE_MARGIN_MS / 1000 + 0.2
 # A message is delivered again after this time. It is longer than its last worker's lease, so that
 # the next worker need not postpone it.
 VISIBILITY_TIMEOUT_S = 6
-# Longer than any function lives.
+# Longer than the timeout of any function.
 _LATE_MS = 10_000
 _WORKER, _REFUNDS = "outbox-worker", "refunds"
 

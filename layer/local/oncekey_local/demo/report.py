@@ -48,7 +48,7 @@ def tell(narrator: Narrator, outcome: Outcome, *, protected: bool, seconds: floa
 
 
 def verdict(outcome: Outcome, broken: Sequence[object], *, seconds: float) -> str:
-    """The end in one line."""
+    """The verdict in one line."""
     promises = sum(len(each.scene.promises) + len(ALWAYS) for each in outcome.performances)
     kept = f"{len(broken)} promises were broken" if broken else f"All {promises} promises were kept"
     money = f"{_money(outcome, CHARGE, 'Charges')} {_money(outcome, REFUND, 'Refunds')}"
@@ -62,7 +62,7 @@ def _money(outcome: Outcome, kind: str, name: str) -> str:
 
 
 def broken_by_scene(outcome: Outcome) -> list[tuple[str, Broken]]:
-    """Every broken promise with the number of its scene; those of the whole have none."""
+    """Every broken promise with the number of its scene, or none if it concerns the whole demo."""
     in_scenes = [
         (str(number), broken)
         for number, performance in enumerate(outcome.performances, start=1)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """One scene. `due` are the correct numbers of charges and refunds in it."""
+    """One scene. `due` has the correct numbers of charges and refunds in it."""
 
     title: str
     about: str

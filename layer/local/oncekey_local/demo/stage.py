@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from oncekey_local.demo.narrator import Narrator
     from oncekey_local.dev_process import DevProcess
 
-# Longer than any answer takes: the function is killed long before.
+# Longer than any answer takes, because the function is killed long before.
 REQUEST_TIMEOUT_S = 15
-# While the provider holds the first call; its function is killed not much later.
+# The time for the other answers while the provider holds the first call. The function of that call
+# is killed soon after.
 _OTHERS_ANSWERED_WITHIN_S = 3.5
 # Longer than the time for a message whose worker was killed and whose second delivery was early.
 _FINAL_WITHIN_S = 20
@@ -244,7 +245,7 @@ class Stage(Backstage):
                 received = {name.lower(): value for name, value in response.headers.items()}
                 status = response.status
         except (aiohttp.ClientError, TimeoutError):
-            pass  # status 0 says so
+            pass  # status 0 means that there was no answer
         return Exchange(
             step=step, tenant=tenant, order=order, status=status, headers=received, body=content
         )

@@ -35,7 +35,7 @@ def counted(exchanges: Iterable[Exchange]) -> str:
 
 
 def euros(amount: int) -> str:
-    """An amount of minor units, in euros."""
+    """An amount in cents, shown in euros."""
     return f"{amount / 100:.2f} EUR"
 
 

@@ -27,7 +27,7 @@ SHUTDOWN_TIMEOUT_S = 0.1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until SIGTERM, SIGINT or, if asked for, the end of standard input.
+    """Serve until SIGTERM, SIGINT or, if requested, the end of standard input.
 
     Returns the exit status.
     """
@@ -69,7 +69,7 @@ async def _serve(port: int, target: Target | None, *, exit_with_stdin: bool) -> 
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
     keep_requests_out_of_the_log()
-    # A call that has arrived takes effect whether or not its caller is still there.
+    # A call that has arrived takes effect even if its caller has disconnected.
     runner = web.AppRunner(
         create_application(target),
         access_log=None,
@@ -78,7 +78,7 @@ async def _serve(port: int, target: Target | None, *, exit_with_stdin: bool) -> 
     )
     await runner.setup()
     try:
-        # No reuse: a second provider on the port must fail, not share its calls.
+        # No port reuse: a second provider on this port must fail and not share the calls.
         await web.TCPSite(runner, LOOPBACK, port, reuse_address=True, reuse_port=False).start()
     except OSError as error:
         print(

@@ -1,6 +1,6 @@
-"""The calls that change state, in two halves: check the parameters, then take effect.
+"""The calls that change state. Each checks its parameters and returns a command to execute.
 
-The first half may refuse a request without a trace. What the second half does or refuses is
+If the check refuses a request, nothing is remembered. The result or the refusal of the command is
 remembered under the request's idempotency key.
 """
 
@@ -17,7 +17,7 @@ from oncekey_local.provider.objects import PaymentIntent
 if TYPE_CHECKING:
     from oncekey_local.provider.parameters import Parameters
 
-# Stripe takes amounts of up to eight digits.
+# Stripe accepts amounts of up to eight digits.
 AMOUNT_MAX = 99_999_999
 REFUND_REASONS = ("duplicate", "fraudulent", "requested_by_customer")
 CANCELLATION_REASONS = (*REFUND_REASONS, "abandoned")
@@ -31,7 +31,7 @@ CURRENCIES = frozenset(
 )
 _PAYMENT_METHOD_PREFIXES = ("pm_", "card_", "src_")
 
-# Whether the next charge is to be declined although its card is good.
+# Whether a fault declines the next charge, although its card is good.
 Decline = Callable[[], bool]
 Command = Callable[[Ledger, Decline], dict[str, Any]]
 

@@ -1,4 +1,4 @@
-"""The control endpoints: faults, counts, held calls, events, a new start. They need no key."""
+"""The control endpoints: faults, counts, held calls, events and reset. They need no key."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def _show_state(request: web.Request) -> web.Response:
 
 
 async def _wait(request: web.Request) -> web.Response:
-    """Answer as soon as enough calls are held, or with 408 after the time given."""
+    """Answer as soon as enough calls are held, or with 408 after the given time."""
     world = request.app[WORLD].world
     try:
         held, timeout_ms = _wait_arguments(await _json(request))
@@ -74,7 +74,7 @@ async def _show_webhooks(request: web.Request) -> web.Response:
 
 
 async def _set_webhooks(request: web.Request) -> web.Response:
-    """Answer without a hold once every event so far has been delivered or given up."""
+    """Change how events are sent. Without a hold, answer once no event is left to be sent."""
     webhooks = request.app[WORLD].world.webhooks
     try:
         await webhooks.set(await _json(request))
@@ -84,7 +84,7 @@ async def _set_webhooks(request: web.Request) -> web.Response:
 
 
 async def _reset(request: web.Request) -> web.Response:
-    """Start again from nothing; held calls end in the old world and leave no trace in the new."""
+    """Start with empty state. Held calls end in the old world and do not affect the new one."""
     holder = request.app[WORLD]
     old = holder.world
     holder.begin()

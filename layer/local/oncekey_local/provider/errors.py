@@ -1,4 +1,4 @@
-"""Refusals in the shape of Stripe's error objects; its SDK maps the status to an exception."""
+"""Refusals as Stripe's error objects. Stripe's SDK maps the status to an exception."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import Any
 
 
 class ProviderError(Exception):
-    """A request that is answered with an error; carries the whole answer.
+    """A request is answered with this error, which contains the whole answer.
 
-    Whether it is remembered under an idempotency key depends on when it was raised: before the
-    execution began it is not, afterwards it is.
+    It is remembered under the idempotency key only if it was raised after the execution began.
     """
 
     def __init__(
@@ -29,7 +28,7 @@ def invalid_request(
     status: int = 400,
     payment_intent: dict[str, Any] | None = None,
 ) -> ProviderError:
-    """A request that cannot be executed as it is; `param` names what is wrong with it."""
+    """The request cannot be executed. `param` names the wrong parameter."""
     error: dict[str, Any] = {"type": "invalid_request_error", "message": message}
     optional = {"code": code, "param": param, "payment_intent": payment_intent}
     return ProviderError(
@@ -38,19 +37,19 @@ def invalid_request(
 
 
 def resource_missing(kind: str, identifier: str, *, param: str) -> ProviderError:
-    """No such object."""
+    """The object does not exist."""
     return invalid_request(
         f"No such {kind}: '{identifier}'", param=param, code="resource_missing", status=404
     )
 
 
 def unauthorised(message: str) -> ProviderError:
-    """No key, or one that this provider does not take."""
+    """The API key is missing or not accepted."""
     return ProviderError(401, {"type": "invalid_request_error", "message": message})
 
 
 def card_declined(payment_intent: dict[str, Any]) -> ProviderError:
-    """The card was refused; the payment intent exists and may be confirmed with another card."""
+    """The card was declined. The payment intent exists and may be confirmed with another card."""
     error = dict(payment_intent["last_payment_error"])
     return ProviderError(402, error | {"payment_intent": payment_intent})
 
@@ -77,5 +76,5 @@ def key_in_use(key: str) -> ProviderError:
 
 
 def internal_error() -> ProviderError:
-    """The provider broke before it did anything. No retry header: the caller goes by the status."""
+    """The provider failed before it did anything. Without a retry header, the status decides."""
     return ProviderError(500, {"type": "api_error", "message": "An unknown error occurred."}, {})

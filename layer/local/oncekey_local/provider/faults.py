@@ -1,4 +1,4 @@
-"""What is to go wrong, and the gate at which calls wait before they are applied."""
+"""The provider's faults, and the gate at which calls wait before they are applied."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ _NAMES = (*_COUNTS, "hold")
 
 
 class Faults:
-    """The faults that are armed. They bind the calls that change state, and only those.
+    """The present faults. They affect only calls that change state.
 
-    `delay_ms` delays each call. The next `fail` calls are answered with a 500 and not applied. The
-    next `lose_answer` calls that are applied or replayed get no answer. The next `decline` charges
-    are declined, and of the others the next `process` are left `processing`, as a bank debit is for
-    days. While `hold` is true, calls that have arrived wait, with their key in use, before they are
-    applied.
+    - `delay_ms`: each call is delayed by this time.
+    - `fail`: this many calls are answered with a 500 and not applied.
+    - `lose_answer`: this many calls that are applied or replayed get no answer.
+    - `decline`: this many charges are declined.
+    - `process`: this many of the other charges stay `processing`, as a bank debit does for days.
+    - `hold`: while it is true, calls that have arrived wait before they are applied. Their keys are
+      in use.
     """
 
     def __init__(self) -> None:
@@ -31,12 +33,12 @@ class Faults:
 
     @property
     def held(self) -> int:
-        """How many calls wait now."""
+        """The number of waiting calls."""
         return self._held
 
     @property
     def delay_s(self) -> float:
-        """How long each call is delayed."""
+        """The delay of each call, in seconds."""
         return self._counts["delay_ms"] / 1000
 
     def state(self) -> dict[str, Any]:
@@ -44,17 +46,19 @@ class Faults:
         return {**self._counts, "hold": self._hold}
 
     def take(self, name: str) -> bool:
-        """Whether the fault strikes this call; uses it up once."""
+        """Whether the fault affects this call. If so, its count is reduced by one."""
         if self._counts[name] == 0:
             return False
         self._counts[name] -= 1
         return True
 
     async def set(self, changes: object) -> None:
-        """Arm faults; those not named stay as they are.
+        """Set faults. Those that are not named stay unchanged.
 
-        Raises `ValueError` that names everything wrong, and then changes nothing. When it returns
-        from ending a hold, every call that was held has been applied.
+        When a hold has ended and this returns, every call that was held has been applied.
+
+        Raises:
+            ValueError: a value is wrong; the message names every fault, and nothing was changed.
         """
         if problems := _problems(changes):
             raise ValueError("; ".join(problems))
@@ -67,7 +71,7 @@ class Faults:
                 await self._changed.wait_for(lambda: self._held == 0 or self._hold)
 
     async def wait_held(self, count: int, timeout_ms: int) -> bool:
-        """Whether at least `count` calls are held, now or before the time is over."""
+        """Whether at least `count` calls are held now or at some moment before the timeout."""
         try:
             async with asyncio.timeout(timeout_ms / 1000), self._changed:
                 await self._changed.wait_for(lambda: self._held >= count)
@@ -77,7 +81,7 @@ class Faults:
 
     @asynccontextmanager
     async def gate(self) -> AsyncIterator[None]:
-        """Wait here while calls are held; a call counts as held until the body has applied it."""
+        """Wait while calls are held. A call counts as held until the `with` body has applied it."""
         if not self._hold:
             yield
             return

@@ -1,7 +1,7 @@
 """Stripe's memory of idempotency keys.
 
-What began execution is remembered with its answer, errors included. What was refused before that is
-not, and may be sent again under the same key.
+A request that began execution is remembered with its answer, even if that is an error. A request
+that was refused before is not remembered, and may be sent again with the same key.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Fingerprint = tuple[str, tuple[tuple[str, str], ...]]
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A status and a body, and the id of the request that they were made for."""
+    """The status and body of an answer, and the id of the request that it was made for."""
 
     status: int
     body: dict[str, Any]
@@ -32,16 +32,17 @@ class _Entry:
 
 
 class KeyMemory:
-    """Which keys were used, with which parameters, and what was answered; it never forgets."""
+    """The used keys with their parameters and answers. None is ever forgotten."""
 
     def __init__(self) -> None:
         self._entries: dict[str, _Entry] = {}
 
     def look_up(self, key: str | None, fingerprint: Fingerprint) -> Answer | None:
-        """The answer to replay, or None where the request is a new one.
+        """The answer to replay; None for a new request.
 
-        Raises a `ProviderError` while the first request under the key runs (409) and for other
-        parameters (400).
+        Raises:
+            ProviderError: the first request with the key is still running (409), or it had other
+                parameters (400).
         """
         if key is None:
             return None
@@ -57,11 +58,11 @@ class KeyMemory:
         return entry.answer
 
     def begin(self, key: str | None, fingerprint: Fingerprint) -> None:
-        """Bind the key to these parameters; until `finish` it is in use for everybody else."""
+        """Bind the key to these parameters. For other requests, it is in use until `finish`."""
         if key is not None:
             self._entries[key] = _Entry(fingerprint)
 
     def finish(self, key: str | None, answer: Answer) -> None:
-        """Keep the answer for good."""
+        """Store the answer, for ever."""
         if key is not None:
             self._entries[key].answer = answer

@@ -1,4 +1,4 @@
-"""What the provider knows: payment intents and refunds, and what may happen to them."""
+"""The provider's payment intents and refunds, and the changes that they permit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from oncekey_local.provider.errors import card_declined, invalid_request, resource_missing
 from oncekey_local.provider.objects import PaymentIntent, Refund, new_id, now_s
 
-# Takes the type of an event and the object that it is about.
+# It is called with the type of an event and the object that the event is about.
 Emit = Callable[[str, dict[str, Any]], None]
 
 DECLINED_PAYMENT_METHOD = "pm_card_chargeDeclined"
@@ -19,9 +19,9 @@ class Ledger:
     """All payment intents and refunds, in the order in which they were made.
 
     Every method either takes effect as a whole or raises a `ProviderError`. A declined charge is an
-    effect too: the payment intent stays, with the reason. A charge for which `takes_long` says so
-    is left `processing` until it is finished. Each effect is told to `emit`, by the type of
-    Stripe's event and its object.
+    effect, too: the payment intent remains, with the reason. If `takes_long` returns True, a charge
+    stays `processing` until `finish`. `emit` is called for each effect, with the type of Stripe's
+    event and its object.
     """
 
     def __init__(
@@ -35,13 +35,13 @@ class Ledger:
         self._takes_long = takes_long
 
     def payment_intent(self, identifier: str, *, param: str = "intent") -> PaymentIntent:
-        """The payment intent of this id, or a 404."""
+        """The payment intent with this id. Raises a `ProviderError` (404) if there is none."""
         if identifier not in self.payment_intents:
             raise resource_missing("payment_intent", identifier, param=param)
         return self.payment_intents[identifier]
 
     def refund(self, identifier: str) -> Refund:
-        """The refund of this id, or a 404."""
+        """The refund with this id. Raises a `ProviderError` (404) if there is none."""
         if identifier not in self.refunds:
             raise resource_missing("refund", identifier, param="id")
         return self.refunds[identifier]
@@ -71,7 +71,7 @@ class Ledger:
         return self._charge(intent, decline=decline)
 
     def cancel(self, identifier: str, reason: str | None) -> dict[str, Any]:
-        """End a payment intent that has not succeeded."""
+        """Cancel a payment intent that has not succeeded."""
         intent = self.payment_intent(identifier)
         if intent.status not in _CONFIRMABLE:
             raise _unexpected_state(intent, "cancel")
@@ -82,7 +82,7 @@ class Ledger:
     def give_back(
         self, identifier: str, *, amount: int | None, reason: str | None, metadata: dict[str, str]
     ) -> dict[str, Any]:
-        """Refund a part of a charge, or without `amount` all that is left of it."""
+        """Refund `amount` of a charge, or the whole remaining amount if it is None."""
         intent = self.payment_intent(identifier, param="payment_intent")
         if intent.status != "succeeded":
             raise invalid_request(
@@ -116,7 +116,7 @@ class Ledger:
         return refund.as_json()
 
     def finish(self, *, decline: bool) -> None:
-        """End every charge that is `processing`, in one way or the other."""
+        """End every charge that is `processing`: as declined if `decline`, otherwise succeeded."""
         for intent in self.payment_intents.values():
             if intent.status == "processing":
                 (self._decline if decline else self._succeed)(intent)
@@ -136,7 +136,7 @@ class Ledger:
 
     def _charge(self, intent: PaymentIntent, *, decline: Callable[[], bool]) -> dict[str, Any]:
         intent.latest_charge = new_id("ch")
-        # The fault is asked second: a card that declines by itself does not use it up.
+        # The card is checked first, so that a card that always declines does not use up the fault.
         if intent.payment_method == DECLINED_PAYMENT_METHOD or decline():
             self._decline(intent)
             raise card_declined(intent.as_json())
@@ -164,7 +164,7 @@ class Ledger:
 
 
 def _check_chargeable(payment_method: str | None, customer: str | None) -> None:
-    # As with Stripe, where the request names no payment method the customer's default is charged.
+    # As with Stripe, without a payment method the customer's default is charged.
     if payment_method is None and customer is None:
         raise invalid_request(
             "You cannot confirm this PaymentIntent because it's missing a payment method. You can "

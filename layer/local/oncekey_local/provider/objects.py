@@ -12,7 +12,7 @@ _ID_LENGTH = 24
 
 
 def new_id(prefix: str) -> str:
-    """An id of the provider's shape, such as `pi_` and 24 letters and digits."""
+    """An id in the provider's format, such as `pi_` with 24 letters and digits."""
     return f"{prefix}_{new_letters(_ID_LENGTH)}"
 
 
@@ -23,7 +23,7 @@ def now_s() -> int:
 
 @dataclass(kw_only=True)
 class PaymentIntent:
-    """One intention to charge, through all its states."""
+    """One intention to charge, with its current state."""
 
     amount: int
     currency: str
@@ -70,7 +70,7 @@ class PaymentIntent:
 
 @dataclass(kw_only=True)
 class Refund:
-    """Money given back; it succeeds at once."""
+    """Money that is given back. A refund succeeds at once."""
 
     amount: int
     currency: str

@@ -1,4 +1,4 @@
-"""Reading form-encoded parameters: every value is checked, and an unknown name is refused."""
+"""Reading form-encoded parameters. Every value is checked, and unknown names are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ METADATA_VALUE_LENGTH_MAX = 500
 
 
 class Parameters:
-    """The parameters of one request: read what is known, then `finish`, which refuses the rest."""
+    """The parameters of one request. Read the known ones, then call `finish`."""
 
     def __init__(self, encoded: str) -> None:
         self.pairs = tuple(sorted(parse_qsl(encoded, keep_blank_values=True)))
@@ -25,7 +25,7 @@ class Parameters:
         self._known: set[str] = set()
 
     def text(self, name: str, *, choices: Collection[str] | None = None) -> str | None:
-        """A non-empty string, one of `choices` if they are given, or None where it is not sent."""
+        """A non-empty string, one of `choices` if given; None if it was not sent."""
         self._known.add(name)
         value = self._values.get(name)
         if value == "":
@@ -42,14 +42,14 @@ class Parameters:
         return value
 
     def required_text(self, name: str, *, choices: Collection[str] | None = None) -> str:
-        """Like `text`, but it must be there."""
+        """Like `text`, but the parameter must be there."""
         value = self.text(name, choices=choices)
         if value is None:
             raise _missing(name)
         return value
 
     def integer(self, name: str, *, minimum: int, maximum: int) -> int | None:
-        """A whole number between the bounds, both allowed, or None where it is not sent."""
+        """A whole number from `minimum` to `maximum`; None if it was not sent."""
         value = self.text(name)
         if value is None:
             return None
@@ -67,14 +67,14 @@ class Parameters:
         return number
 
     def required_integer(self, name: str, *, minimum: int, maximum: int) -> int:
-        """Like `integer`, but it must be there."""
+        """Like `integer`, but the parameter must be there."""
         number = self.integer(name, minimum=minimum, maximum=maximum)
         if number is None:
             raise _missing(name)
         return number
 
     def flag(self, name: str) -> bool:
-        """`true` or `false`; false where it is not sent."""
+        """`true` or `false`; false if it was not sent."""
         value = self.text(name)
         if value not in (None, "true", "false"):
             raise invalid_request(f"Invalid boolean: {value}", param=name)
@@ -103,11 +103,11 @@ class Parameters:
         return {key: value for key, value in entries.items() if value != ""}
 
     def ignore(self, *names: str) -> None:
-        """Accept parameters, lists and mappings that make no difference here."""
+        """Accept parameters, lists and mappings that have no effect in this provider."""
         self._known.update(key for key in self._values if key.partition("[")[0] in names)
 
     def finish(self) -> None:
-        """Refuse what nobody has read."""
+        """Refuse all parameters that were not read."""
         for name in sorted(self._values.keys() - self._known):
             raise invalid_request(
                 f"Received unknown parameter: {name}", param=name, code="parameter_unknown"

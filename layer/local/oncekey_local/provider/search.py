@@ -1,6 +1,6 @@
 """Search and lists over payment intents and refunds, page by page.
 
-Stripe's search may lag behind by a minute; this one sees everything at once.
+Stripe's search may lag by a minute. This one finds new objects at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LIMIT_DEFAULT = 10
 LIMIT_MAX = 100
 _OFFSET_MAX = 10**9
 _TIME_MAX = 10**11
-# What Stripe's lists can be asked of the time when their objects were made.
+# Stripe's filters for the time when an object was made.
 _BOUNDS = {
     "created": operator.eq,
     "created[gt]": operator.gt,
@@ -41,9 +41,10 @@ _AND = re.compile(r"AND\b", re.IGNORECASE)
 def list_page(
     objects: Sequence[dict[str, Any]], params: Parameters, *, kind: str, url: str
 ) -> dict[str, Any]:
-    """One page of `objects`, which stand newest first, by `created`, `limit` and one cursor.
+    """One page of `objects`, which are sorted by age, newest first.
 
-    `created` is a time, or has bounds: `created[gte]` and the like.
+    `created`, `limit` and one cursor select the page. `created` is a time, or has bounds such as
+    `created[gte]`.
     """
     bounds = [
         (holds, bound)
@@ -76,7 +77,7 @@ def list_page(
 def search_page(
     intents: Sequence[PaymentIntent], params: Parameters, *, url: str
 ) -> dict[str, Any]:
-    """One page of the payment intents, which stand newest first, that match `query`."""
+    """One page of those `intents` (newest first) that match the parameter `query`."""
     wanted = _parse(params.required_text("query"))
     limit = params.integer("limit", minimum=1, maximum=LIMIT_MAX) or LIMIT_DEFAULT
     start = params.integer("page", minimum=0, maximum=_OFFSET_MAX) or 0
@@ -104,7 +105,7 @@ def _position(identifiers: list[str], identifier: str, *, kind: str, param: str)
 
 
 def _parse(query: str) -> list[tuple[str | None, str | None, str]]:
-    """The clauses of a query as (metadata name, field, value): one of the first two is given."""
+    """The clauses of a query as (metadata name, field, value). One of the first two is None."""
     clauses = []
     position = 0
     while True:

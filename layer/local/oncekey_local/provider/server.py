@@ -1,4 +1,4 @@
-"""The provider's HTTP side: authentication, reading, and the way of a call that changes state."""
+"""The provider's HTTP interface: authentication, reads, and calls that change state."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Check = Callable[[Parameters, web.Request], commands.Command]
 
 
 def create_application(target: Target | None = None) -> web.Application:
-    """A provider that knows nothing yet; its events go to `target`, if there is one."""
+    """A provider with empty state. Its events are sent to `target`, if there is one."""
     application = web.Application(middlewares=[_answer_errors])
     application[WORLD] = Holder(target)
     application.on_shutdown.append(_close_webhooks)
@@ -107,7 +107,7 @@ def _changes(check: Check) -> Handler:
 
 
 async def _call(request: web.Request, body: str, check: Check) -> web.Response | None:
-    """The whole way of one call that changes state; None where its answer is to be lost."""
+    """Handle one call that changes state. Returns None if its answer is to be lost."""
     world = request.app[WORLD].world
     world.calls += 1
     key = request.headers.get("Idempotency-Key")
@@ -132,9 +132,12 @@ async def _call(request: web.Request, body: str, check: Check) -> web.Response |
 def _arrive(
     world: World, request: web.Request, key: str | None, params: Parameters, check: Check
 ) -> Answer | commands.Command:
-    """The answer to replay, or a command that now owns the key; raises what leaves no trace.
+    """The answer to replay, or the command to apply. Its key is then in use.
 
-    It never pauses, so of two calls under one key the second finds the key in use.
+    It never awaits, so the second of two calls with one key always finds the key in use.
+
+    Raises:
+        ProviderError: the call is refused, and nothing is remembered.
     """
     if world.faults.take("fail"):
         raise internal_error()

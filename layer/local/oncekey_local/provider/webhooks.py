@@ -1,4 +1,4 @@
-"""What the provider tells of its own accord: events, signed as Stripe signs them, at least once."""
+"""The provider's webhook events, signed like Stripe's and sent at least once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from oncekey_local.log import log
 _API_VERSION = "2025-03-31.basil"
 _ID_LENGTH = 24
 _ANSWER_WITHIN_S = 10
-# About twenty seconds in all; Stripe goes on for three days.
+# About twenty seconds in all. Stripe continues for three days.
 _PAUSES_S = (0.1, 0.3, 1.0, *[2.0] * 9)
 COPIES_MAX = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Where events go, what they are signed with, and whether they are held back at first."""
+    """The address for events, the secret that signs them, and whether they are held at first."""
 
     url: str
     secret: str = field(repr=False)
@@ -34,7 +34,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Manner:
-    """How events are sent: held back, several times each, the newest of those that wait first."""
+    """How events are sent: whether they are held, how often each is sent, and in which order."""
 
     hold: bool = False
     copies: int = 1
@@ -44,8 +44,8 @@ class Manner:
 class Webhooks:
     """The events of one world, sent one after the other.
 
-    An event is sent until it is answered with a 2xx, or given up after some twenty seconds; those
-    behind it wait. Without a target there are no events.
+    An event is sent until it is answered with a 2xx, or is given up after about twenty seconds.
+    Later events wait for it. Without a target there are no events.
     """
 
     def __init__(self, target: Target | None) -> None:
@@ -55,12 +55,12 @@ class Webhooks:
         self._is_sending = False
         self._delivered = 0
         self._given_up = 0
-        # Whether there is something to be sent now, and whether there is nothing to wait for.
+        # `_work`: an event can be sent now. `_calm`: `set` has nothing to wait for.
         self._work, self._calm = asyncio.Event(), asyncio.Event()
         self._sender: asyncio.Task[None] | None = None
 
     def emit(self, kind: str, thing: dict[str, Any]) -> None:
-        """Let an event about `thing`, as it stands now, be sent."""
+        """Add an event about `thing`, in its present state, to be sent."""
         if self._target is None:
             return
         event = {
@@ -80,10 +80,12 @@ class Webhooks:
             self._sender = asyncio.create_task(self._send_all(self._target))
 
     async def set(self, changes: object) -> None:
-        """Change how events are sent; what is not named stays.
+        """Change how events are sent. Members that are not named stay unchanged.
 
-        Raises `ValueError` that names everything wrong, and then changes nothing. When it returns
-        without a hold, every event so far has been delivered or given up.
+        When it returns without a hold, every event so far has been delivered or given up.
+
+        Raises:
+            ValueError: a value is wrong; the message names every fault, and nothing was changed.
         """
         if problems := _problems(changes):
             raise ValueError("; ".join(problems))
@@ -93,7 +95,7 @@ class Webhooks:
         await self._calm.wait()
 
     def state(self) -> dict[str, Any]:
-        """The manner, how many events wait, and what became of the deliveries so far."""
+        """How events are sent, and the numbers of waiting, delivered and abandoned events."""
         return {
             **asdict(self._manner),
             "waiting": len(self._waiting) + self._is_sending,
@@ -102,7 +104,7 @@ class Webhooks:
         }
 
     async def close(self) -> None:
-        """Send nothing any more; what waits is dropped."""
+        """Stop sending. Waiting events are dropped."""
         self._target = None
         self._waiting.clear()
         if self._sender is not None:
@@ -158,7 +160,7 @@ async def _is_taken(session: aiohttp.ClientSession, target: Target, event: bytes
 
 
 def signature(body: bytes, secret: str, at_s: int) -> str:
-    """The header `Stripe-Signature` of `body`, sent at this time."""
+    """The header `Stripe-Signature` for `body`, sent at `at_s` (epoch seconds)."""
     signed = f"{at_s}.".encode() + body
     digest = hmac.new(secret.encode("utf-8"), signed, hashlib.sha256).hexdigest()
     return f"t={at_s},v1={digest}"

@@ -14,7 +14,7 @@ from oncekey_local.provider.webhooks import Target, Webhooks
 
 @dataclass
 class World:
-    """Everything a provider remembers. A call belongs to the world in which it arrived."""
+    """The whole state of a provider. A call belongs to the world in which it arrived."""
 
     webhooks: Webhooks
     ledger: Ledger = field(init=False)
@@ -26,7 +26,7 @@ class World:
         self.ledger = Ledger(self.webhooks.emit, lambda: self.faults.take("process"))
 
     def counts(self) -> dict[str, int]:
-        """How many calls are held, have arrived, and what they came to."""
+        """The numbers of held and arrived calls, successful charges and refunds."""
         intents = self.ledger.payment_intents.values()
         return {
             "held": self.faults.held,
@@ -38,7 +38,7 @@ class World:
 
 @dataclass
 class Holder:
-    """The world of now, whose events go to `target`, if there is one."""
+    """The current world. Its events are sent to `target`, if there is one."""
 
     target: Target | None
     world: World = field(init=False)
@@ -47,7 +47,7 @@ class Holder:
         self.begin()
 
     def begin(self) -> None:
-        """Start again from nothing."""
+        """Replace the world with an empty one."""
         self.world = World(Webhooks(self.target))
 
 
