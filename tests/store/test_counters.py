@@ -76,8 +76,8 @@ def item_of(name: str, counter: Counter) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _no_counters(client: DynamoDBClient) -> None:
-    for name in (PK, WINDOW.name, ACTIVE.name):
-        client.delete_item(TableName=TABLE, Key={"pk": {"S": name}})
+    for item in client.scan(TableName=TABLE)["Items"]:
+        client.delete_item(TableName=TABLE, Key={"pk": item["pk"]})
 
 
 @pytest.mark.requirement("C15")
