@@ -77,7 +77,7 @@ class Narrator:
         self.paragraph(text, "yellow", mark="·")
 
     def verdicts(self, promises: Iterable[Promise], broken: Iterable[Broken]) -> None:
-        """The kept and the broken promises of a scene. Those of every scene only if broken."""
+        """The kept and broken promises of a scene. General promises appear only if broken."""
         seen = {each.expected: each.seen for each in broken}
         for promise in promises:
             if promise.expected not in seen:

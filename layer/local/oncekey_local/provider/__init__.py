@@ -11,7 +11,7 @@ let a call arrive late:
     POST /_finish  {"decline": false}: ends the charges that are processing
     POST /_webhooks {"hold": false, "copies": 1, "newest_first": false}: how events are sent;
                    without a hold, 200 once every event so far is delivered or given up
-    GET  /_webhooks the same, with the numbers of waiting, delivered and abandoned events
+    GET  /_webhooks the same, with how many wait, and how many deliveries succeeded or were given up
     POST /_reset   forget everything
 
 `Faults` describes each fault. With `--webhook-url`, the provider sends events as Stripe does:

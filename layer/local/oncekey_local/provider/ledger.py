@@ -116,7 +116,7 @@ class Ledger:
         return refund.as_json()
 
     def finish(self, *, decline: bool) -> None:
-        """End every charge that is `processing`: as declined if `decline`, otherwise succeeded."""
+        """End every charge that is `processing`: declined if `decline`, otherwise succeeded."""
         for intent in self.payment_intents.values():
             if intent.status == "processing":
                 (self._decline if decline else self._succeed)(intent)

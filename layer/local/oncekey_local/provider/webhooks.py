@@ -95,7 +95,7 @@ class Webhooks:
         await self._calm.wait()
 
     def state(self) -> dict[str, Any]:
-        """How events are sent, and the numbers of waiting, delivered and abandoned events."""
+        """How events are sent, how many wait, and how many deliveries succeeded or failed."""
         return {
             **asdict(self._manner),
             "waiting": len(self._waiting) + self._is_sending,

@@ -58,7 +58,7 @@ class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
     - A final answer is stored: 2xx, 3xx, and 4xx except 408, 425 and 429. Every repeat gets the
       same body, byte for byte, and the headers that `replay_headers` describes.
     - The handler does not run for a repeat of a running request, for another request with the same
-      key, or for a request without a key. Each of these gets an answer that says why.
+      key, or for a request without a key (but see `methods` and `required`). The answer says why.
     - If the process is killed or the handler raises, the outcome is unknown. Repeats are told so
       until somebody settles it, and nothing runs twice. `effects` can change this.
 
@@ -87,25 +87,26 @@ class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
             anything is written.
         ignore_query: names of query parameters that a repeat may change or leave out, such as the
             signature of a signed URL: `("X-Amz-*",)`. A trailing `*` matches any ending.
-        base_path: a prefix that some paths have and others lack, such as the base path of a custom
-            domain: `/v1`. It is removed before paths are compared. A stage that the event names is
-            removed without this option.
+        base_path: a prefix that is removed from a path before it is compared, such as the base path
+            of a custom domain: `/v1`. Use it if the same resource is reached with and without the
+            prefix. A stage that the event names is removed without this option.
         fingerprint_secrets: makes the fingerprint an HMAC, so that the table does not reveal the
-            request. The first secret is used for new records; the others are still accepted. By
-            default the secrets are the words in ONCEKEY_FINGERPRINT_SECRETS, or in the Secrets
-            Manager secret that ONCEKEY_FINGERPRINT_SECRETS_ARN names.
+            request. Put the newest secret first: it is used for new records. The others are still
+            accepted. By default the secrets are the words in ONCEKEY_FINGERPRINT_SECRETS, or in the
+            Secrets Manager secret that ONCEKEY_FINGERPRINT_SECRETS_ARN names.
         methods: the methods that need a key. GET, HEAD, OPTIONS and the method in the operation's
             name (`PUT /things/{id}`) pass through without one, if their tenant is known. All other
             methods are refused (405), because they would run unprotected. List such a method here,
             or give it a handler of its own. A name that is not a route has no method.
         required: if False, requests without a key run unprotected and are logged. Their tenant must
             still be known.
-        min_key_length: shorter keys are refused, because guessable keys would leak answers.
+        min_key_length: the shortest accepted key, in characters. Shorter keys are refused, because
+            a key that can be guessed would leak answers.
         store_raw_key: if False, the table does not contain the key and the principal, which may be
             personal data.
         not_executed: exception types, or a predicate, that prove that nothing happened, as
-            `NotExecuted` does. An exception that is not an `Exception` is raised again unchanged.
-            Such an exit or cancellation is a proof only if its own type is listed. In an exception
+            `NotExecuted` does. An exit or a cancellation, which is not an `Exception`, is always
+            raised again unchanged, and is a proof only if its own type is listed. In an exception
             group, every member must be a proof.
         store_when: which answers are stored. `final`: 2xx, 3xx, and 4xx except 408, 425 and 429.
             `begun`: every answer, and an exception as a 500. A callable decides for each answer. By

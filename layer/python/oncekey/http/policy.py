@@ -67,7 +67,7 @@ class HttpPolicy(Value, kw_only=True):
     given_settings: Mapping[str, int | str]
 
     def needs_key(self, request: HttpRequest) -> bool:
-        """Whether the request is protected: whether it must or does have a key."""
+        """Whether the request is protected. A key is ignored if the method needs none."""
         if request.method not in self.methods.keyed:
             if request.header_lines(HEADER):
                 telemetry.key_ignored(self.name, request.method)

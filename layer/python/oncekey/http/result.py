@@ -98,7 +98,7 @@ def _answered(
         if type(value) is not dict and is_awaitable(value):
             return Raised(never_awaited(value), has_returned=True)
         text, answer = stored_and_given(value, request.shape)
-    except BaseException as mistake:  # noqa: BLE001 -- from an author's object; the handler has run, so its record must be written
+    except BaseException as mistake:  # noqa: BLE001 -- from an author's object, as in `returned`
         if not is_last_word and not _seems_final(value, request.shape, policy):
             return Raised(mistake, has_returned=True)
         return Unserialisable(mistake, commits=commits_with(value) if commits is None else commits)

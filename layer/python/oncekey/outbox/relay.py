@@ -50,8 +50,8 @@ class OutboxRelay:
     refusals.
 
     Args:
-        table: the outbox table, by default that of ONCEKEY_OUTBOX_TABLE.
-        queue: the queue, by default that of ONCEKEY_QUEUE_URL.
+        table: the outbox table, by default the one that ONCEKEY_OUTBOX_TABLE names.
+        queue: the queue, by default the one that ONCEKEY_QUEUE_URL names.
         group: for a FIFO queue, a function that returns a message's group, by default its tenant.
             Messages of one group are sent in order: no later message is sent while an earlier one
             of its group is in the table. A name that SQS does not accept is replaced by its hash.

@@ -106,5 +106,5 @@ def group_of(message: Message, group: Group) -> str | None:
     """The group of a message; None if the author's function raises."""
     try:
         return group(message)
-    except Exception:  # noqa: BLE001 -- of the author's; whoever sends the message says so
+    except Exception:  # noqa: BLE001 -- from the author's function; the turn logs it when it sends
         return None

@@ -142,7 +142,7 @@ class Turn:
         """The message as an entry for the queue; None if it cannot be sent."""
         try:
             group = None if self._group is None else queue_name(self._group(message))
-        except Exception as fault:  # noqa: BLE001 -- of the author's; one message holds nothing up
+        except Exception as fault:  # noqa: BLE001 -- one message must not stop the others
             # Another release of the code may return its group.
             reason = f"group= {type(fault).__name__}"
             relay_telemetry.message_rejected(message.id, reason, is_final=True)

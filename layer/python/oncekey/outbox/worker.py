@@ -72,7 +72,7 @@ class Worker:
     - A failed message is delivered again after a delay of at least two seconds, which doubles with
       each receive. It is at most the time since the first receive, and the queue's visibility
       timeout. If another attempt is running or the outcome is unknown, the error states the delay.
-    - After a failure in a FIFO group, no later message of it is begun.
+    - After a failure in a FIFO group, no later message of that group is begun.
 
     Each delivery counts as a receive of the message, even if the worker returns it, and SQS cannot
     undo that. So permit ten receives or more (`max_receives`).
@@ -132,7 +132,7 @@ class Worker:
         )
 
     def _hold(self, turn: _Turn) -> None:
-        """Hide the whole batch until shortly after the invocation, or retry what failed of it.
+        """Hide the whole batch until shortly after the invocation, or retry the calls that failed.
 
         Messages that are already done may be hidden as well, which has no effect.
         """
@@ -151,7 +151,7 @@ class Worker:
             except ResultUnavailable:
                 # It was done before, and only its result is unavailable.
                 return None
-            except Exception as error:  # noqa: BLE001 -- one message holds no other up
+            except Exception as error:  # noqa: BLE001 -- one message must not stop the others
                 if not _is_outage(error):
                     return error
                 tries += 1

@@ -68,12 +68,12 @@ class Reconciler:
         resolvers: the resolvers to be asked. A resolver is found only if its module was imported,
             and naming it here ensures that.
         store: where the records are, by default in ONCEKEY_TABLE.
-        escalations: the escalation queue, by default that of ONCEKEY_ESCALATION_QUEUE_URL. Without
-            one, escalations are logged, each day.
+        escalations: the escalation queue, by default the one that ONCEKEY_ESCALATION_QUEUE_URL
+            names. Without one, escalations are logged, each day.
         outbox: sends messages that stayed in the outbox too long, by default from
             ONCEKEY_OUTBOX_TABLE to ONCEKEY_QUEUE_URL, if both are set.
-        handlers: the handlers with `mode="queued"`. A client whose request was not begun in time
-            (408) gets the wording of its own handler. The preset in the record words the others.
+        handlers: the handlers with `mode="queued"`. If a request was not begun in time, its 408 has
+            the wording of its handler. For other handlers, the preset in the record is used.
         clock: for tests.
         turns: how often to visit a record, by default from the environment.
 

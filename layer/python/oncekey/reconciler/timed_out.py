@@ -1,6 +1,6 @@
 """The answer to an accepted request that no worker has begun in time.
 
-Its wording is that of the request's handler if known, otherwise of the preset in the record.
+It has the wording of the request's handler if that is known, otherwise of the preset in the record.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Settling what is unknown: resolvers, and who knows from outside."""
+"""Settling unknown operations: by resolvers, and from outside by webhooks or people."""

@@ -168,7 +168,7 @@ def _is_same(known: Callable[..., Any], function: Callable[..., Any]) -> bool:
 
 
 def resolver_of(operation: str, step: str) -> Callable[[Question], Finding] | None:
-    """The function declared in this process for a step or an operation; None if there is none."""
+    """The function declared in this process for a step or an operation, or None."""
     return _resolvers.get((operation, step))
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from oncekey.settlement.resolvers import Finding
     from oncekey.settlement.writes import Settled
 
-# Another round is needed after each write by somebody else between our read and our write.
+# If somebody else writes between our read and our write, another round is needed.
 _MOST_ROUNDS = 5
 
 
