@@ -38,7 +38,7 @@ proof: $(READY)  ## run the largest worlds, the kill matrices and the deployment
 chaos: $(READY)  ## the running service under every fault at once, for forty seconds
 	CHAOS_S=40 $(BIN)/python -m pytest -s tests/e2e/test_everything_at_once.py
 
-bench: $(READY)  ## measure beside Powertools and bare boto3, into the documentation; ten minutes
+bench: $(READY)  ## measure oncekey, Powertools and bare boto3; write the benchmarks page; ten minutes
 	$(BIN)/python -m tests.benchmarks --write
 
 check: $(READY)  ## lint, format, types; edits nothing

@@ -23,7 +23,7 @@ PARTITION_KEY = "pk"
 TTL_ATTRIBUTE = "expires_at"
 # Open records, by the time when somebody must look at them. Settled records are not in it.
 DUE_INDEX = "due"
-NO_INDEX = "table= has no index due (due_index=False), and a reconciler finds records by it only"
+NO_INDEX = "the table has no index due (due_index=False), and a reconciler finds records only by it"
 
 
 class IdempotencyTable(SafeTable):
@@ -35,7 +35,7 @@ class IdempotencyTable(SafeTable):
     Every default can be overridden, except the schema. `from_table_name` and `from_table_arn` use
     an existing table, such as one that an earlier deployment left behind.
 
-    Without `due_index`, a first request costs two write units instead of four, and there is no
+    Without `due_index`, a first request costs two write units fewer, and there is no
     reconciliation: nobody finds an attempt that died, and recorded effects, queued work and a
     `Reconciler` are refused. layer/docs/reference/limits.md says what remains.
 

@@ -22,7 +22,7 @@ BUNDLES = {"certifi's": Path(certifi.where()), "botocore's": Path(botocore.__fil
 def bundle(name: str) -> Certificates:
     """The usual bundle of this package."""
     path = BUNDLES[name]
-    return Certificates(str(path / "cacert.pem" if path.is_dir() else path), is_usual=True)
+    return Certificates(str(path / "cacert.pem" if path.is_dir() else path), is_default=True)
 
 
 def names(context: ssl.SSLContext) -> set[str]:
@@ -77,14 +77,14 @@ def test_at_first_only_the_authorities_of_aws_are_read(name: str) -> None:
         "Starfield Services Root Certificate Authority - G2",
     }
     used, unknown = verification.context, ssl.SSLCertVerificationError("of another authority")
-    assert not verification.widened(used, ssl.SSLError("another failure"))
-    assert verification.widened(used, unknown)
+    assert not verification.widen(used, ssl.SSLError("another failure"))
+    assert verification.widen(used, unknown)
     whole = verification.context
     assert few < names(whole)
     assert len(whole.get_ca_certs()) > 100
-    assert not verification.widened(whole, unknown)
+    assert not verification.widen(whole, unknown)
     # A thread that failed with the few is not too late.
-    assert verification.widened(used, unknown)
+    assert verification.widen(used, unknown)
     assert verification.context is whole
 
 
@@ -99,7 +99,7 @@ def test_a_peer_is_always_verified() -> None:
         assert context.verify_mode is ssl.CERT_REQUIRED
         assert context.check_hostname
         assert context.minimum_version is ssl.TLSVersion.TLSv1_2
-        verification.widened(context, ssl.SSLCertVerificationError())
+        verification.widen(context, ssl.SSLCertVerificationError())
 
 
 def test_a_named_bundle_is_used_as_it_is(tmp_path: Path) -> None:
@@ -109,13 +109,13 @@ def test_a_named_bundle_is_used_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "named.pem"
     file.write_text(text[: text.index(end)] + end, "utf-8")
 
-    of_file = Verification(Certificates(str(file), is_usual=False))
-    of_folder = Verification(Certificates(str(tmp_path), is_usual=False))
+    of_file = Verification(Certificates(str(file), is_default=False))
+    of_folder = Verification(Certificates(str(tmp_path), is_default=False))
 
     assert len(of_file.context.get_ca_certs()) == 1
     assert of_folder.context.get_ca_certs() == []
     for each in (of_file, of_folder):
-        assert not each.widened(each.context, ssl.SSLCertVerificationError())
+        assert not each.widen(each.context, ssl.SSLCertVerificationError())
 
 
 def test_a_bundle_without_labels_is_read_whole(tmp_path: Path) -> None:
@@ -124,6 +124,6 @@ def test_a_bundle_without_labels_is_read_whole(tmp_path: Path) -> None:
     file = tmp_path / "cacert.pem"
     file.write_text(text, "utf-8")
 
-    verification = Verification(Certificates(str(file), is_usual=True))
+    verification = Verification(Certificates(str(file), is_default=True))
 
     assert len(verification.context.get_ca_certs()) > 100

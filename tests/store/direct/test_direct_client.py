@@ -278,7 +278,7 @@ def test_a_wrong_clock_is_corrected_once_by_the_servers() -> None:
         clock.advance(1_000)
         client.get_item(TableName="t", Key={})
         # As after the restore of a snapshot, where the clock is another one.
-        client.forget()
+        client._reset()
         client.get_item(TableName="t", Key={})
 
     assert stamps(made.requests) == [

@@ -7,6 +7,7 @@ import logging
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import pytest
 from botocore.endpoint_provider import EndpointProvider
 from botocore.loaders import Loader
@@ -189,3 +190,11 @@ def test_another_transport_is_refused() -> None:
         settings_from({"ONCEKEY_TRANSPORT": "quick"}, {})
     with pytest.raises(ConfigurationError, match="'quick': one of sdk, direct is needed"):
         DynamoDBStore("a-table", transport="quick")
+
+
+def test_a_transport_beside_a_client_is_refused() -> None:
+    """A given client has a transport already, so nobody believes that the argument changes it."""
+    client = boto3.client("dynamodb", region_name="eu-central-1")
+
+    with pytest.raises(ConfigurationError, match="leave out either it or client="):
+        DynamoDBStore("a-table", client=client, transport="direct")

@@ -106,7 +106,7 @@ def test_a_peer_of_another_authority_of_the_usual_bundle_is_served(
     )
     monkeypatch.setattr(
         "oncekey.store.direct.endpoint.trusted",
-        lambda _environment: Certificates(str(usual), is_usual=True),
+        lambda _environment: Certificates(str(usual), is_default=True),
     )
     with peer(says(OK), tls=tls) as made:
         client = made.client()

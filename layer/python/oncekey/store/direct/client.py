@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from oncekey.store.direct.connection import Answer
     from oncekey.store.direct.signing import Credentials
 
-# Idle for longer, a connection is closed and not used again. A frozen sandbox does not see that its
-# peer has closed a connection, and a gateway on the way may have forgotten it. AWS's SDK for Java
-# keeps idle connections for 60 s.
+# A connection that was idle for longer is closed. A frozen sandbox does not see that its peer has
+# closed a connection, and a gateway on the way may have forgotten it. AWS's SDK for Java keeps idle
+# connections for 60 s.
 _MOST_IDLE_MS = 50_000
-# As many threads as a sandbox runs; each uses one connection at a time.
+# More connections than threads that a handler usually starts; each uses one at a time.
 _MOST_IDLE_CONNECTIONS = 64
 # AWS refuses signatures that are five minutes old. A smaller difference is not corrected.
 _LEAST_SKEW_S = 240
-_OF_THE_CLOCK = {"InvalidSignatureException", "RequestExpired", "RequestTimeTooSkewed"}
+_CLOCK_ERROR_CODES = {"InvalidSignatureException", "RequestExpired", "RequestTimeTooSkewed"}
 _TARGET = "DynamoDB_20120810."
 
 
@@ -78,8 +78,8 @@ class DirectClient:
         self._now_ms = (clock or SystemClock()).now_ms
         self._user_agent = user_agent
         self._idle: deque[Connection] = deque()
-        self.forget()
-        _forget_after_restore(environment, self.forget)
+        self._reset()
+        _reset_after_restore(environment, self._reset)
 
     def put_item(self, **parameters: Any) -> dict[str, Any]:
         """PutItem."""
@@ -109,28 +109,31 @@ class DirectClient:
         """BatchWriteItem."""
         return self._call("BatchWriteItem", parameters)
 
-    def forget(self) -> None:
-        """Forget connections, credentials and the clock's error: of another process or time."""
+    def close(self) -> None:
+        """Close the idle connections, as boto3's method does. The client stays usable."""
+        self._reset()
+
+    def _reset(self) -> None:
+        """Drop connections, credentials and the clock correction.
+
+        It is called after a fork or a restored snapshot, too.
+        """
         idle, self._idle = self._idle, deque()
         for connection in idle:
             connection.close()
         self._source = source_in(self._environment)
         self._signed: tuple[Credentials | None, Signer | None] = (None, None)
         self._skew_ms = 0
-        # Last, so that no thread uses what is to be forgotten.
+        # Last, so that no thread uses what is dropped here.
         self._process = os.getpid()
-
-    def close(self) -> None:
-        """Close the idle connections, as boto3's method does. The client stays usable."""
-        self.forget()
 
     def _call(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
         body = _encoded(parameters).encode()
         deadline_s = elapsed_s() + self._timeout_s
         if os.getpid() != self._process:
-            self.forget()
+            self._reset()
         answer, parsed = self._sent(operation, body, deadline_s)
-        if answer.status != 200 and self._corrects_clock(answer, parsed):
+        if answer.status != 200 and self._correct_clock(answer, parsed):
             answer, parsed = self._sent(operation, body, deadline_s)
         if answer.status != 200:
             raise client_error(_error_response(answer, parsed), operation)
@@ -197,9 +200,9 @@ class DirectClient:
             self._signed = (credentials, signer)
         return signer
 
-    def _corrects_clock(self, answer: Answer, parsed: dict[str, Any]) -> bool:
-        """Whether the clock was wrong by minutes, and is corrected for signatures from now on."""
-        if _code(answer, parsed) not in _OF_THE_CLOCK:
+    def _correct_clock(self, answer: Answer, parsed: dict[str, Any]) -> bool:
+        """Correct the clock of signatures if it is wrong by minutes. Returns whether it was."""
+        if _code(answer, parsed) not in _CLOCK_ERROR_CODES:
             return False
         from email.utils import parsedate_to_datetime
 
@@ -280,8 +283,8 @@ def _error_response(answer: Answer, parsed: dict[str, Any]) -> dict[str, Any]:
     return {**facts, "Error": error, "ResponseMetadata": metadata}
 
 
-def _forget_after_restore(environment: Mapping[str, str], forget: Callable[[], None]) -> None:
-    """Let Lambda call `forget` when it restores a snapshot of this process.
+def _reset_after_restore(environment: Mapping[str, str], reset: Callable[[], None]) -> None:
+    """Let Lambda call `reset` when it restores a snapshot of this process.
 
     https://docs.aws.amazon.com/lambda/latest/dg/snapstart-runtime-hooks-python.html
     """
@@ -291,4 +294,4 @@ def _forget_after_restore(environment: Mapping[str, str], forget: Callable[[], N
         import snapshot_restore_py  # type: ignore[import-untyped]
     except ImportError:
         return
-    snapshot_restore_py.register_after_restore(forget)
+    snapshot_restore_py.register_after_restore(reset)

@@ -1,7 +1,7 @@
 """One kept-alive connection, and requests and answers of HTTP/1.1 on it.
 
-Only what a JSON service needs: requests as whole bytes, answers with a length or in chunks. Every
-wait ends at the deadline of the whole call, however slowly the peer sends.
+It supports only what a JSON service needs: requests as whole bytes, answers with a length or in
+chunks. Every wait ends at the deadline of the whole call, however slowly the peer sends.
 https://www.rfc-editor.org/rfc/rfc9112
 """
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from oncekey.store.direct.certificates import Verification
     from oncekey.store.direct.endpoint import Address
 
-# A transaction of 100 items of 400 KB could be refused with all of them, and takes 40 MB. What this
-# library writes is far below: DynamoDB ends a page at 1 MB and a transaction at 4 MB.
+# DynamoDB limits a page to 1 MB and the items of a transaction to 4 MB, in which a refused one can
+# return all of them. JSON takes more bytes than DynamoDB counts: a third more for binary values.
 MOST_BYTES = 16 * 1024 * 1024
 _MOST_BYTES_OF_HEAD = 64 * 1024
-_AT_ONCE = 64 * 1024
-# Up to this size, the socket's buffer takes a request at once.
-_FITS_THE_BUFFER = 16 * 1024
+_RECEIVE_BYTES = 64 * 1024
+# The socket's buffer takes a request of this size at once, so no timeout is set for it.
+_SEND_BUFFER_BYTES = 16 * 1024
 _READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
 
 
@@ -102,7 +102,7 @@ class Connection:
     def _send(self, request: bytes, deadline_s: float) -> None:
         send, rest = self._socket.send, memoryview(request)
         try:
-            if len(request) > _FITS_THE_BUFFER:
+            if len(request) > _SEND_BUFFER_BYTES:
                 self._socket.settimeout(_left_s(deadline_s))
             while (sent := send(rest)) != len(rest):
                 rest = rest[sent:]
@@ -190,7 +190,7 @@ class _Incoming:
 
     def _more(self) -> None:
         self._socket.settimeout(_left_s(self._deadline_s))
-        received = self._socket.recv(_AT_ONCE)
+        received = self._socket.recv(_RECEIVE_BYTES)
         if not received:
             raise ConnectionClosedError
         if not self.data:
@@ -213,7 +213,7 @@ def connect(
     try:
         return _secured(address, host, context, connect_s, deadline_s)
     except SSLError as error:
-        if tls is None or context is None or not tls.widened(context, error.__cause__):
+        if tls is None or context is None or not tls.widen(context, error.__cause__):
             raise
     return _secured(address, host, tls.context, connect_s, deadline_s)
 

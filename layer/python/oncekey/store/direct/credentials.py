@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oncekey.clock import elapsed_s
-from oncekey.store.direct.certificates import Verification, trusted
+from oncekey.store.direct.certificates import NO_CERTIFICATES, Verification, trusted
 from oncekey.store.direct.connection import connect
 from oncekey.store.direct.endpoint import address_of
 from oncekey.store.direct.errors import CredentialRetrievalError, NoCredentialsError
@@ -29,19 +29,25 @@ if TYPE_CHECKING:
 # the others use the old ones. In the last ten minutes all wait for the new ones.
 _ASK_BEFORE_MS = 15 * 60_000
 _WAIT_BEFORE_MS = 10 * 60_000
-# After a failure, while the old credentials are still good.
+# The pause after a failed fetch, while the old credentials are still valid.
 _ASK_AGAIN_MS = 10_000
-# Before the container's endpoint, botocore looks at these.
-_BEFORE_CONTAINER = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CREDENTIAL_FILE", "BOTO_CONFIG")
-_OLD_FILES = ("/etc/boto.cfg", "~/.boto")
+# botocore looks at these before the container's endpoint.
+_BOTOCORE_FIRST_VARIABLES = (
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CREDENTIAL_FILE",
+    "BOTO_CONFIG",
+)
+_BOTOCORE_FIRST_FILES = ("/etc/boto.cfg", "~/.boto")
 _RELATIVE, _FULL = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )
 _CONTAINER = "http://169.254.170.2"
 # Without TLS, credentials are fetched from these hosts only.
-_NEAR = re.compile(r"169\.254\.170\.(2|23)|\[fd00:ec2::23\]|localhost|127(\.\d+){3}|\[::1\]")
-_URL = re.compile(r"(https?)://([^/?#@\s]+)(/[^#\s]*)?")
+_PLAIN_HTTP_HOSTS = re.compile(
+    r"169\.254\.170\.(2|23)|\[fd00:ec2::23\]|localhost|127(\.\d+){3}|\[::1\]"
+)
+_CREDENTIALS_URL = re.compile(r"(https?)://([^/?#@\s]+)(/[^#\s]*)?")
 
 
 class Source(Protocol):
@@ -68,8 +74,8 @@ def source_in(environment: Mapping[str, str]) -> Source:
 
 def _is_container(environment: Mapping[str, str]) -> bool:
     is_named = _RELATIVE in environment or _FULL in environment
-    is_hidden = any(name in environment for name in _BEFORE_CONTAINER) or any(
-        Path(name).expanduser().is_file() for name in _OLD_FILES
+    is_hidden = any(name in environment for name in _BOTOCORE_FIRST_VARIABLES) or any(
+        Path(name).expanduser().is_file() for name in _BOTOCORE_FIRST_FILES
     )
     return is_named and not is_hidden
 
@@ -95,7 +101,7 @@ class FromEnvironment:
 
 
 class FromContainer:
-    """Credentials of an HTTP endpoint in the sandbox, fetched again before they expire."""
+    """Credentials from the container's endpoint, fetched again before they expire."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
@@ -147,18 +153,18 @@ def _fetch(environment: Mapping[str, str], deadline_s: float) -> dict[str, Any]:
     url = environment.get(_FULL, "")
     if _RELATIVE in environment:
         url = _CONTAINER + environment[_RELATIVE]
-    parts = _URL.fullmatch(url)
+    parts = _CREDENTIALS_URL.fullmatch(url)
     if parts is None:
-        raise ValueError("the container's endpoint is no usual URL")
+        raise ValueError("the container's endpoint is not a URL that the direct transport supports")
     scheme, host, path = parts.groups()
     is_tls = scheme == "https"
     address = address_of(host, tls=is_tls)
-    if not is_tls and not _NEAR.fullmatch(host.removesuffix(f":{address.port}")):
+    if not is_tls and not _PLAIN_HTTP_HOSTS.fullmatch(host.removesuffix(f":{address.port}")):
         raise ValueError("credentials are fetched without TLS from the sandbox itself only")
     certificates = trusted(environment) if is_tls else None
     tls = Verification(certificates) if certificates else None
     if is_tls and tls is None:
-        raise ValueError("there are no certificates of certifi's or botocore's")
+        raise ValueError(NO_CERTIFICATES)
     connection = connect(address, host, tls, deadline_s - elapsed_s(), deadline_s)
     lines = f"GET {path or '/'} HTTP/1.1\r\nHost: {host}\r\nAccept: application/json\r\n"
     try:

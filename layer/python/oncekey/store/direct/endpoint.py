@@ -10,7 +10,7 @@ import select
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from oncekey.store.direct.certificates import Certificates, trusted
+from oncekey.store.direct.certificates import NO_CERTIFICATES, Certificates, trusted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ _PARTITIONS = (
 )
 # Outside the partition `aws`, accounts have endpoints of their own in these Regions.
 _WITH_ACCOUNTS = {"us-gov-east-1", "us-gov-west-1", "cn-north-1", "cn-northwest-1"}
-_URL = re.compile(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:]+\])(?::(\d{1,5}))?/?")
+_ENDPOINT_URL = re.compile(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:]+\])(?::(\d{1,5}))?/?")
 _DEFAULT_PORT = {"http": 80, "https": 443}
 # Both files can name a Region, endpoints and roles, by profile.
 _FILES = {
@@ -83,14 +83,17 @@ def endpoint_in(environment: Mapping[str, str]) -> Endpoint:
     Raises:
         LeftToBoto3: it describes one that only boto3 finds.
     """
-    for reason in _reasons(environment):
+    if reason := next(_reasons(environment), None):
         raise LeftToBoto3(reason)
     region = environment["AWS_DEFAULT_REGION"]
     given = _configured(environment)
     if given:
-        found = _URL.fullmatch(given)
+        found = _ENDPOINT_URL.fullmatch(given)
         if found is None:
-            raise LeftToBoto3("the configured endpoint has a path, or is no usual URL")
+            raise LeftToBoto3(
+                "the configured endpoint has a path,"
+                " or is not a URL that the direct transport supports"
+            )
         scheme, name, port = found.groups()
         is_usual = not port or int(port) == _DEFAULT_PORT[scheme]
         certificates = _trusted(environment) if scheme == "https" else None
@@ -121,7 +124,7 @@ def _reasons(environment: Mapping[str, str]) -> Iterator[str]:
     if given and True in _flags(environment):
         yield "an endpoint is configured beside FIPS or dual-stack"
     if _mode(environment) not in _MODES:
-        yield "AWS_ACCOUNT_ID_ENDPOINT_MODE has another value"
+        yield "AWS_ACCOUNT_ID_ENDPOINT_MODE is neither preferred nor disabled"
     if _is_true(environment, "AWS_ENDPOINT_DISCOVERY_ENABLED"):
         yield "endpoint discovery is on"
     proxy = "http_proxy" if given.startswith("http:") else "https_proxy"
@@ -155,5 +158,5 @@ def _is_true(environment: Mapping[str, str], name: str) -> bool:
 def _trusted(environment: Mapping[str, str]) -> Certificates:
     certificates = trusted(environment)
     if certificates is None:
-        raise LeftToBoto3("there are no certificates of certifi's or botocore's")
+        raise LeftToBoto3(NO_CERTIFICATES)
     return certificates

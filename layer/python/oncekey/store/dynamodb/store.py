@@ -31,6 +31,8 @@ from oncekey.store.dynamodb.transaction import cancellation, companion_item, tra
 from oncekey.store.store import Refused, Written
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
@@ -58,9 +60,9 @@ class DynamoDBStore:
 
     `call_timeout_ms` is the longest that one call may take. The library's own client is configured
     with it (1.5 s by default). For a given client, it is computed from that client's settings
-    unless you pass it. `transport` is `sdk` (boto3) or `direct`, for the library's own client.
-    By default, ONCEKEY_TRANSPORT says it. `bucket` stores the answers too large for an item.
-    `outbox` is the table for messages, with the partition key `id`.
+    unless you pass it. `transport` is `sdk` (boto3) or `direct`, for the library's own client. It
+    is refused beside `client`. By default, ONCEKEY_TRANSPORT decides. `bucket` stores the answers
+    too large for an item. `outbox` is the table for messages, with the partition key `id`.
     """
 
     def __init__(
@@ -73,9 +75,9 @@ class DynamoDBStore:
         call_timeout_ms: int | None = None,
         transport: str | None = None,
     ) -> None:
-        if transport is not None and transport not in TRANSPORTS:
-            fault = f"transport is {transport!r}: one of {', '.join(TRANSPORTS)} is needed"
-            raise ConfigurationError("DynamoDBStore", [fault])
+        faults = list(_transport_faults(transport, client))
+        if faults:
+            raise ConfigurationError("DynamoDBStore", faults)
         self._table = table
         self._client = client
         self._transport = transport
@@ -238,3 +240,12 @@ class DynamoDBStore:
 
     def __repr__(self) -> str:
         return f"DynamoDBStore(table={self._table!r})"
+
+
+def _transport_faults(transport: str | None, client: object) -> Iterator[str]:
+    if transport is None:
+        return
+    if transport not in TRANSPORTS:
+        yield f"transport is {transport!r}: one of {', '.join(TRANSPORTS)} is needed"
+    if client is not None:
+        yield "transport= is for the library's own client: leave out either it or client="

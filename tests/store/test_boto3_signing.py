@@ -1,4 +1,4 @@
-"""The SDK's requests signed by a signer that keeps its key."""
+"""boto3's requests are signed with a signing key that is derived once a day."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import NoCredentialsError
 
-from oncekey.store.direct.sdk_signing import KeptKey, sign_by_kept_key
+from oncekey.store.dynamodb.boto3_signing import CachedKeySigner, use_cached_signing_key
 
 TOKEN = "a-token"
 ENDPOINTS = (
@@ -40,7 +40,7 @@ def client(endpoint: str = ENDPOINTS[0], token: str | None = TOKEN) -> Any:
         aws_session_token=token,
         config=Config(retries={"total_max_attempts": 1, "mode": "standard"}),
     )
-    sign_by_kept_key(made)
+    use_cached_signing_key(made)
 
     def caught(request: AWSPreparedRequest, **_: Any) -> None:
         raise _Sent(request)
@@ -109,7 +109,9 @@ def test_a_request_is_signed_once() -> None:
 def test_a_client_of_the_author_is_left_alone() -> None:
     """Only clients that are told to are signed by us."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("oncekey.store.direct.sdk_signing.KeptKey.add_auth", lambda *_: 1 / 0)
+        patch.setattr(
+            "oncekey.store.dynamodb.boto3_signing.CachedKeySigner.add_auth", lambda *_: 1 / 0
+        )
         other = boto3.client(
             "dynamodb",
             region_name="eu-central-1",
@@ -133,7 +135,7 @@ def test_what_has_another_form_is_signed_by_botocore(url: str) -> None:
     }
     request = AWSRequest("POST", url, {**headers, "X-Other": "signed as well"}, b"{}")
 
-    KeptKey(Credentials("a", "b"), "dynamodb", "eu-central-1").add_auth(request)
+    CachedKeySigner(Credentials("a", "b"), "dynamodb", "eu-central-1").add_auth(request)
 
     assert "x-other" in request.headers["Authorization"]
 
@@ -145,4 +147,4 @@ def test_without_credentials_nothing_is_sent() -> None:
     nobody: Any = None
 
     with pytest.raises(NoCredentialsError):
-        KeptKey(nobody, "dynamodb", "eu-central-1").add_auth(request)
+        CachedKeySigner(nobody, "dynamodb", "eu-central-1").add_auth(request)

@@ -1,7 +1,7 @@
-"""The SDK's requests to DynamoDB, signed by our signer, which keeps the key of the day.
+"""Signs boto3's requests to DynamoDB with a signing key that is derived once a day.
 
-botocore derives the key anew and sorts all headers for every request, which is a quarter of the
-time of a call. It looks for signers in a public table, by name.
+botocore derives the key and sorts all headers for every request, which is a quarter of the time of
+a call. It finds signers by name in a public table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME = "oncekey-v4"
 _clock = SystemClock()
 
 
-class KeptKey(SigV4Auth):
+class CachedKeySigner(SigV4Auth):
     """Signature Version 4 of a request to DynamoDB. botocore signs what has another form."""
 
     def add_auth(self, request: AWSRequest) -> None:
@@ -42,9 +42,9 @@ class KeptKey(SigV4Auth):
             headers[name] = text
 
 
-def sign_by_kept_key(client: Any) -> None:
-    """Have all requests of a DynamoDB client of ours signed in this way."""
-    AUTH_TYPE_MAPS[_NAME] = KeptKey
+def use_cached_signing_key(client: Any) -> None:
+    """Let `CachedKeySigner` sign all requests of this boto3 client of DynamoDB."""
+    AUTH_TYPE_MAPS[_NAME] = CachedKeySigner
     client.meta.events.register("choose-signer.dynamodb", _chosen, unique_id=_NAME)
 
 
