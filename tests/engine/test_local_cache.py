@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from oncekey import ConfigurationError, Quota, idempotent, idempotent_function, single_tenant
+from oncekey.errors import StoreError
 from oncekey.testing.memory import MemoryStore
 from tests.support.events import load, with_body, with_key
 from tests.support.function_calls import Calls
@@ -21,10 +22,13 @@ class CountingStore(MemoryStore):
     """Counts the requests that reach it."""
 
     calls = 0
+    is_down = False
 
     def write(self, transition: Any) -> Any:
-        """One write."""
+        """One write, if the store is not down."""
         self.calls += 1
+        if self.is_down:
+            raise StoreError("down", transient=True)
         return super().write(transition)
 
     def read(self, pk: str) -> Any:
@@ -148,6 +152,24 @@ def test_a_repeat_from_memory_counts_as_a_look_up() -> None:
     service.send(POST)
 
     assert [service.send(POST)["statusCode"] for _ in range(2)] == [201, 429]
+
+
+def test_what_is_remembered_says_nothing_about_the_store() -> None:
+    """In an outage, repeats from memory are answered, and the breaker opens for the others.
+
+    Red when an answer from memory counts as one of the store, or is refused by the breaker.
+    """
+    service = remembering()
+    service.send(POST)
+    service.store.is_down = True
+    others = [with_key(POST, f"another-key-number-{number}") for number in range(4)]
+
+    statuses = [service.send(event)["statusCode"] for other in others for event in (other, POST)]
+    assert statuses == [503, 201] * 4
+    asked = service.store.calls
+    assert service.send(others[0])["statusCode"] == 503
+    assert service.store.calls == asked
+    assert service.send(POST)["statusCode"] == 201
 
 
 def test_a_function_gives_its_result_from_memory() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
 import subprocess
 import sys
@@ -74,6 +75,16 @@ def test_a_wrong_field_is_named(make: Any, says: str) -> None:
         make()
 
     assert str(refused.value) == says
+
+
+def test_a_field_of_dataclasses_is_refused() -> None:
+    """It would be taken for a default, and what it says would have no effect."""
+    with pytest.raises(TypeError, match=r"Wrong\.name: use the `field` of oncekey\.value"):
+        type(
+            "Wrong",
+            (Value,),
+            {"__annotations__": {"name": "str"}, "name": dataclasses.field(repr=False)},
+        )
 
 
 def test_a_value_cannot_be_changed() -> None:

@@ -10,6 +10,7 @@ import ast
 import inspect
 import platform
 import random
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from oncekey.record.commit import token
 from oncekey.record.stored_answer import StoredRef, place_answer, place_result
 from oncekey.record.transitions import Reserve
 from oncekey.store import secrets_manager
+from oncekey.store.dynamodb.expressions import put_parameters, update_parameters
 from oncekey.store.dynamodb.outbox import OutboxTable
 from oncekey.store.s3 import ResponseBucket
 from oncekey.store.sqs import SqsQueue
@@ -284,3 +286,28 @@ def test_a_transactions_token_is_of_the_operation_the_owner_and_the_number() -> 
     }
     assert len(tokens) == 12
     assert {len(each) for each in tokens} == {36}
+
+
+@pytest.mark.parametrize("row", TRANSITIONS, ids=[row.name for row in TRANSITIONS])
+def test_a_client_that_changes_its_parameters_changes_no_later_call(row: Any) -> None:
+    """A handler of a user's client may change what it is given, in place and at any depth.
+
+    Red when two calls share a part of their parameters.
+    """
+    transition = row.build(OUR_VERSION)
+
+    def parameters() -> dict[str, Any]:
+        if isinstance(transition, Reserve):
+            return put_parameters("t", transition)
+        return update_parameters("t", transition)
+
+    def spoil(part: Any) -> None:
+        for inner in part.values():
+            if isinstance(inner, dict):
+                spoil(inner)
+        part.clear()
+
+    expected = deepcopy(parameters())
+    spoil(parameters())
+
+    assert parameters() == expected

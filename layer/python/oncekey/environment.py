@@ -14,20 +14,44 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+# Lambda's runtime sets it anew for each invocation. No setting depends on it.
+# https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html
+_OF_ONE_INVOCATION = "_X_AMZN_TRACE_ID"
+
+
 class Environment:
-    """The variables at one time. Two of them are equal only if they are the same object."""
+    """The variables at one time, without those of one invocation.
 
-    __slots__ = ("_raw", "variables")
+    Two of them are equal only if they are the same object.
+    """
 
-    def __init__(self, raw: Mapping[str | bytes, str | bytes]) -> None:
+    __slots__ = ("_lasting", "_raw", "variables")
+
+    def __init__(self, raw: Mapping[Any, Any]) -> None:
+        # A copy, because another thread may change the variables meanwhile.
         self._raw = dict(raw)
+        self._lasting = _lasting(self._raw)
         self.variables: dict[str, str] = {
-            os.fsdecode(name): os.fsdecode(value) for name, value in raw.items()
+            os.fsdecode(name): os.fsdecode(value) for name, value in self._lasting.items()
         }
 
-    def is_current(self, raw: object) -> bool:
-        """Whether `raw` has the variables from which this object was made."""
-        return self._raw == raw
+    def is_current(self, raw: Mapping[Any, Any]) -> bool:
+        """Whether `raw` has the same variables as this object."""
+        if self._raw == raw:
+            return True
+        copied = dict(raw)
+        if self._lasting != _lasting(copied):
+            return False
+        # The next comparisons within this invocation are quick again.
+        self._raw = copied
+        return True
+
+
+def _lasting(raw: Mapping[Any, Any]) -> dict[Any, Any]:
+    lasting = dict(raw)
+    lasting.pop(_OF_ONE_INVOCATION, None)
+    lasting.pop(_OF_ONE_INVOCATION.encode(), None)
+    return lasting
 
 
 class OncePerEnvironment(Generic[T]):

@@ -97,6 +97,8 @@ class Value:
             if str(kind).startswith("ClassVar"):
                 continue
             stated = cls.__dict__.get(name, MISSING)
+            if type(stated).__module__ == "dataclasses":
+                raise TypeError(f"{cls.__name__}.{name}: use the `field` of {__name__}")
             if not isinstance(stated, Field):
                 stated = field(default=stated)
             stated.name = name

@@ -9,7 +9,7 @@ from oncekey.effects.operation import Operation
 from oncekey.effects.running import RunningAttempt, handled
 from oncekey.engine.recorder import Recorder
 from oncekey.engine.replay import replay
-from oncekey.engine.reservation import ANSWER_MARGIN_MS, reserve
+from oncekey.engine.reservation import ANSWER_MARGIN_MS, remembered, reserve
 from oncekey.errors import StoreError
 from oncekey.flow import retry
 from oncekey.flow.commands import Invoke, Raised, as_it_is
@@ -60,18 +60,27 @@ async def attempt(
     answer of a recorded operation is refused unless its commit is confirmed.
     """
     now_ms, breaker = clock.now_ms(), request.sandbox.breaker
+    if request.deadline_ms <= now_ms:
+        return Refusal(reason=Reason.NOT_EXECUTED, retry_after_ms=RETRY_SOON_MS)
+    budget = Budget(
+        until_ms=request.deadline_ms - ANSWER_MARGIN_MS,
+        call_timeout_ms=request.sandbox.call_timeout_ms,
+        max_failures=_MOST_RESERVE_FAILURES,
+    )
+    known = remembered(request, clock) if reserving is reserve else None
+    if known is not None:
+        # It says nothing about the store, so the breaker is not asked and not told.
+        return await _answered(known, request, "", budget, clock)
     refused_for_ms = breaker.refuses_for_ms(now_ms)
     if refused_for_ms:
         return Refusal(reason=Reason.STORE_UNAVAILABLE, retry_after_ms=refused_for_ms)
-    if request.deadline_ms <= now_ms:
-        return Refusal(reason=Reason.NOT_EXECUTED, retry_after_ms=RETRY_SOON_MS)
     if request.forgets_too_early(now_ms):
         retention_s = request.options.settings.retention_s
         telemetry.retention_too_short(request.identity.operation, retention_s)
     owner = clock.new_owner()
     invoke: Invoke | None = None
     try:
-        outcome = await _begun(request, owner, clock, reserving)
+        outcome = await _begun(request, owner, budget, clock, reserving)
         if isinstance(outcome, Recorder):
             invoke = _invocation(outcome, returned, raised)
             outcome = await _carried_out(outcome, invoke)
@@ -90,17 +99,12 @@ async def attempt(
 
 
 async def _begun(
-    request: Request, owner: str, clock: Clock, reserving: Reserving
+    request: Request, owner: str, budget: Budget, clock: Clock, reserving: Reserving
 ) -> Recorder | Outcome:
     """The recorder of an attempt that holds the lease, or the outcome for its caller.
 
     When it returns, no handler has run.
     """
-    budget = Budget(
-        until_ms=request.deadline_ms - ANSWER_MARGIN_MS,
-        call_timeout_ms=request.sandbox.call_timeout_ms,
-        max_failures=_MOST_RESERVE_FAILURES,
-    )
     try:
         decision = await reserving(request, owner, budget, clock)
     except StoreError as error:

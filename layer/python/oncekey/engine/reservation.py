@@ -64,11 +64,6 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
     settings = request.options.settings
     wait_until_ms = clock.now_ms() + settings.wait_up_to_ms if settings.in_progress == "wait" else 0
     cache = request.options.cache
-    if cache is not None:
-        known = cache.find(request.pk, clock.now_ms())
-        decision = None if known is None else decide(known, request, owner, clock)
-        if isinstance(decision, Replayed | Refusal):
-            return decision
     met: Record | None = None
     is_large = request.job is not None and request.job.is_large
     if request.is_a_late_retry(clock.now_ms()) or is_large or request.options.counts_keys:
@@ -117,6 +112,15 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
     if isinstance(decision, Held | Replayed | Refusal):
         return decision
     return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=SHORTEST_RETRY_AFTER_MS)
+
+
+def remembered(request: Request, clock: Clock) -> Replayed | Refusal | None:
+    """What this sandbox knows to be the answer to `request`; None if the store must be asked."""
+    cache = request.options.cache
+    known = None if cache is None else cache.find(request.pk, clock.now_ms())
+    # A completed record is nobody's to run, so no owner is needed to judge it.
+    decision = None if known is None else decide(known, request, "", clock)
+    return decision if isinstance(decision, Replayed | Refusal) else None
 
 
 def running(record: Record, now_ms: int) -> Refusal:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.flow import retry
@@ -11,6 +11,7 @@ from oncekey.record.record import Due
 from oncekey.record.rules import applied
 from oncekey.record.transitions import ExpireLease, Reschedule, seen
 from oncekey.store.store import Refused
+from oncekey.value import field
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock

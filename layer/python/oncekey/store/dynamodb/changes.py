@@ -40,9 +40,9 @@ def wait(waiting: Waiting) -> tuple[Item, tuple[str, ...]]:
     """The record waits for a worker."""
     due, removes = _due(waiting.due)
     sets: Item = {
-        "status": STATUS_VALUES[Status.PENDING],
+        "status": STATUS_VALUES[Status.PENDING].copy(),
         "owner": {"S": waiting.owner},
-        "effects": EFFECTS_VALUES[waiting.effects],
+        "effects": EFFECTS_VALUES[waiting.effects].copy(),
         "request_digest": {"S": waiting.request_digest},
         **due,
         **_policy(waiting.policy),
@@ -54,9 +54,9 @@ def begin(lease: Lease) -> tuple[Item, tuple[str, ...]]:
     """An attempt begins under a lease."""
     due, removes = _due(lease.due)
     sets: Item = {
-        "status": STATUS_VALUES[Status.IN_PROGRESS],
+        "status": STATUS_VALUES[Status.IN_PROGRESS].copy(),
         "owner": {"S": lease.owner},
-        "effects": EFFECTS_VALUES[lease.effects],
+        "effects": EFFECTS_VALUES[lease.effects].copy(),
         "lease_until": {"N": str(lease.until_ms)},
         **due,
         **_policy(lease.policy),
@@ -69,7 +69,7 @@ def end(to: Ending | Retry | Doubt) -> tuple[Item, tuple[str, ...]]:
     match to:
         case Ending():
             sets: Item = {
-                "status": STATUS_VALUES[Status.COMPLETED],
+                "status": STATUS_VALUES[Status.COMPLETED].copy(),
                 "response": answer_value(to.response),
                 "response_version": {"N": str(to.response_version)},
                 "completed_at": {"N": str(to.completed_at_ms)},
@@ -78,7 +78,7 @@ def end(to: Ending | Retry | Doubt) -> tuple[Item, tuple[str, ...]]:
             return sets, _ENDED_REMOVES
         case Retry():
             sets = {
-                "status": STATUS_VALUES[Status.FAILED_RETRYABLE],
+                "status": STATUS_VALUES[Status.FAILED_RETRYABLE].copy(),
                 "last_error": {"S": to.reason},
             }
             removes: tuple[str, ...] = ("lease_until", *_TURNS)
@@ -93,7 +93,7 @@ def end(to: Ending | Retry | Doubt) -> tuple[Item, tuple[str, ...]]:
         case Doubt():
             due, removes = _due(to.due)
             sets = {
-                "status": STATUS_VALUES[Status.UNKNOWN],
+                "status": STATUS_VALUES[Status.UNKNOWN].copy(),
                 "last_error": {"S": to.reason},
                 **due,
             }

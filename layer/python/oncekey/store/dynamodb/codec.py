@@ -45,7 +45,7 @@ def attribute_values(record: Record) -> Item:
     """The attributes of `record`, without the empty and absent ones."""
     item: Item = {
         "pk": {"S": record.pk},
-        "status": STATUS_VALUES[record.status],
+        "status": STATUS_VALUES[record.status].copy(),
         "rev": {"N": str(record.rev)},
         "tenant": {"S": record.tenant},
         "operation": {"S": record.operation},
@@ -53,7 +53,7 @@ def attribute_values(record: Record) -> Item:
         "fingerprint": {"S": record.fingerprint},
         "owner": {"S": record.owner},
         "attempt": {"N": str(record.attempt)},
-        "effects": EFFECTS_VALUES[record.effects],
+        "effects": EFFECTS_VALUES[record.effects].copy(),
         "created_at": {"N": str(record.created_at_ms)},
     }
     if record.principal:
@@ -158,7 +158,7 @@ def policy_value(policy: Policy) -> dict[str, Any]:
     """The attribute of a policy, without default values, to keep the record small."""
     fields: Item = {"retention_s": {"N": str(policy.retention_s)}}
     if policy.encoding is not None:
-        fields["answer"] = _ENCODING_VALUES[policy.encoding]
+        fields["answer"] = _ENCODING_VALUES[policy.encoding].copy()
     if policy.gone_for_s:
         fields["gone_for_s"] = {"N": str(policy.gone_for_s)}
     if policy.response_version != 1:

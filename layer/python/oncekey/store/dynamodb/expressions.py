@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from functools import cache
 from typing import Any, NamedTuple, assert_never
 
@@ -79,6 +80,14 @@ def _declared(expression: str) -> tuple[dict[str, str], Item]:
     return names, {name: value for name, value in _CONSTANTS.items() if name in values}
 
 
+def _copied(constants: Item) -> Item:
+    # Copies, because a user's client may have handlers that change the parameters.
+    values = {name: value.copy() for name, value in constants.items()}
+    if ":no_steps" in values:
+        values[":no_steps"] = deepcopy(NO_STEPS_VALUE)
+    return values
+
+
 _RESERVE_NAMES, _RESERVE_CONSTANTS = _declared(RESERVE)
 
 
@@ -94,7 +103,7 @@ def put_parameters(table: str, transition: Reserve) -> dict[str, Any]:
         "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         "ConditionExpression": condition,
         "ExpressionAttributeNames": _RESERVE_NAMES.copy(),
-        "ExpressionAttributeValues": _RESERVE_CONSTANTS | values,
+        "ExpressionAttributeValues": _copied(_RESERVE_CONSTANTS) | values,
     }
 
 
@@ -106,9 +115,8 @@ def update_parameters(table: str, transition: Transition) -> dict[str, Any]:
     condition, values = guard(transition)
     sets, removes = _changes(transition)
     template = _template(condition, tuple(sets), _begins(transition), removes)
-    values = template.constants | values
+    values = _copied(template.constants) | values
     values.update(zip(template.placeholders, sets.values(), strict=True))
-    # A copy: a user's client may have handlers that change the parameters.
     names = template.names.copy()
     if "#step" in names:
         names["#step"] = _step_name(transition)
