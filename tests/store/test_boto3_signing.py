@@ -140,6 +140,20 @@ def test_what_has_another_form_is_signed_by_botocore(url: str) -> None:
     assert "x-other" in request.headers["Authorization"]
 
 
+def test_a_further_header_of_aws_is_signed() -> None:
+    """What a handler of the client or a later botocore adds is not sent unsigned.
+
+    Red when only the headers that our signer knows are signed.
+    """
+    made = client()
+    made.meta.events.register(
+        "before-sign.dynamodb",
+        lambda request, **_: request.headers.add_header("X-Amz-Extra", "1"),
+    )
+
+    assert "x-amz-extra" in text_of(sent(made).headers)["authorization"]
+
+
 def test_without_credentials_nothing_is_sent() -> None:
     """The SDK's own error says what is missing."""
     request = AWSRequest("POST", "https://h/", {}, b"{}")

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 _NAME = "oncekey-v4"
 _clock = SystemClock()
+# Every header with this prefix must be signed:
+# https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+_KNOWN = {"x-amz-target", "x-amz-date", "x-amz-security-token"}
 
 
 class CachedKeySigner(SigV4Auth):
@@ -76,9 +79,15 @@ def _host(request: Any) -> str | None:
         and "X-Amz-Target" in request.headers
         and request.headers.get("Content-Type") == CONTENT_TYPE
         and isinstance(request.body, bytes)
+        and not any(_must_be_signed(name.lower()) for name in request.headers)
     )
     # The brackets of an IPv6 address belong to the host.
     if not is_known or url.hostname is None or ":" in url.hostname:
         return None
     usual = {"http": 80, "https": 443}.get(url.scheme)
     return url.hostname if url.port in (None, usual) else f"{url.hostname}:{url.port}"
+
+
+def _must_be_signed(name: str) -> bool:
+    """Whether a header of this name must be signed, and our signer does not know it."""
+    return name.startswith("x-amz-") and name not in _KNOWN
