@@ -119,7 +119,8 @@ class DirectClient:
         It is called after a fork or a restored snapshot, too.
         """
         idle, self._idle = self._idle, deque()
-        for connection in idle:
+        # Another thread may still add a connection to the old ones, or take one of them.
+        while connection := _taken(idle):
             connection.close()
         self._source = source_in(self._environment)
         self._signed: tuple[Credentials | None, Signer | None] = (None, None)
@@ -132,20 +133,21 @@ class DirectClient:
         deadline_s = elapsed_s() + self._timeout_s
         if os.getpid() != self._process:
             self._reset()
-        answer, parsed = self._sent(operation, body, deadline_s)
-        if answer.status != 200 and self._correct_clock(answer, parsed):
-            answer, parsed = self._sent(operation, body, deadline_s)
+        skew_ms = self._skew_ms
+        answer, parsed = self._sent(operation, body, deadline_s, skew_ms)
+        if answer.status != 200 and self._correct_clock(answer, parsed, skew_ms):
+            answer, parsed = self._sent(operation, body, deadline_s, self._skew_ms)
         if answer.status != 200:
             raise client_error(_error_response(answer, parsed), operation)
         parsed["ResponseMetadata"] = {"HTTPStatusCode": 200}
         return parsed
 
     def _sent(
-        self, operation: str, body: bytes, deadline_s: float
+        self, operation: str, body: bytes, deadline_s: float, skew_ms: int
     ) -> tuple[Answer, dict[str, Any]]:
         now_ms = self._now_ms()
         signer = self._signer(now_ms, deadline_s)
-        second = (now_ms + self._skew_ms) // 1000
+        second = (now_ms + skew_ms) // 1000
         request = signer.head(_TARGET + operation, body, second) + body
         kept = self._kept(signer.host, now_ms)
         if kept is not None:
@@ -175,16 +177,13 @@ class DirectClient:
 
     def _kept(self, host: str, now_ms: int) -> Connection | None:
         """An idle connection that is still good, the one used last, or None."""
-        while True:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                return None
+        while connection := _taken(self._idle):
             # By the wall clock, because the other one may stand still while the sandbox is frozen.
             is_young = 0 <= now_ms - connection.used_ms <= _MOST_IDLE_MS
             if is_young and connection.host == host and not connection.is_broken():
                 return connection
             connection.close()
+        return None
 
     def _connect(self, host: str, deadline_s: float) -> Connection:
         address = address_of(host, tls=self._tls is not None)
@@ -200,8 +199,12 @@ class DirectClient:
             self._signed = (credentials, signer)
         return signer
 
-    def _correct_clock(self, answer: Answer, parsed: dict[str, Any]) -> bool:
-        """Correct the clock of signatures if it is wrong by minutes. Returns whether it was."""
+    def _correct_clock(self, answer: Answer, parsed: dict[str, Any], used_ms: int) -> bool:
+        """Correct the clock of signatures if it is wrong by minutes. Returns whether it was.
+
+        `used_ms` is the correction of the refused signature. Another thread may have corrected the
+        clock meanwhile.
+        """
         if _code(answer, parsed) not in _CLOCK_ERROR_CODES:
             return False
         from email.utils import parsedate_to_datetime
@@ -211,13 +214,21 @@ class DirectClient:
         except ValueError:
             return False
         skew_ms = int(there.timestamp() * 1000) - self._now_ms()
-        is_wrong = abs(skew_ms - self._skew_ms) > _LEAST_SKEW_S * 1000
+        is_wrong = abs(skew_ms - used_ms) > _LEAST_SKEW_S * 1000
         if is_wrong:
             self._skew_ms = skew_ms
         return is_wrong
 
     def __repr__(self) -> str:
         return f"DirectClient({self._endpoint.host!r})"
+
+
+def _taken(idle: deque[Connection]) -> Connection | None:
+    """The connection used last, or None. Other threads may add and take connections meanwhile."""
+    try:
+        return idle.pop()
+    except IndexError:
+        return None
 
 
 def _json_form(value: object) -> str:

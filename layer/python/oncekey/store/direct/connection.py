@@ -204,7 +204,7 @@ class _Incoming:
 def connect(
     address: Address, host: str, tls: Verification | None, connect_s: float, deadline_s: float
 ) -> Connection:
-    """A new connection: its name resolved and connected within `connect_s`, TLS by `deadline_s`.
+    """A new connection: its name resolved and connected within `connect_s`, all by `deadline_s`.
 
     Raises:
         TransportError: there is none; nothing was sent.
@@ -221,7 +221,7 @@ def connect(
 def _secured(
     address: Address, host: str, tls: ssl.SSLContext | None, connect_s: float, deadline_s: float
 ) -> Connection:
-    made = _connected(address, elapsed_s() + connect_s)
+    made = _connected(address, min(elapsed_s() + connect_s, deadline_s))
     try:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
@@ -245,13 +245,15 @@ def _connected(address: Address, deadline_s: float) -> socket.socket:
     found = _resolved(address, deadline_s)
     failure: OSError | None = None
     for number, (family, kind, protocol, _, where) in enumerate(found):
-        made = socket.socket(family, kind, protocol)
+        made: socket.socket | None = None
         try:
+            made = socket.socket(family, kind, protocol)
             # An address that does not answer leaves time for the others.
             made.settimeout(_left_s(deadline_s) / (len(found) - number))
             made.connect(where)
         except OSError as error:
-            made.close()
+            if made is not None:
+                made.close()
             failure = error
         else:
             return made
@@ -282,7 +284,7 @@ def _resolved(address: Address, deadline_s: float) -> list[Any]:
         # This process can have no more threads.
         ask()
     else:
-        asking.join(_left_s(deadline_s))
+        asking.join(max(0.0, deadline_s - elapsed_s()))
     if failures:
         raise EndpointConnectionError from failures[0]
     if not found:

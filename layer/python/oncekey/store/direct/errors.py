@@ -87,9 +87,9 @@ class ClientError(Exception):
 def client_error(response: dict[str, Any], operation: str) -> Exception:
     """The error of an answer: botocore's own class if it is loaded, else the class above.
 
-    So `except botocore.exceptions.ClientError` catches it, and nothing is loaded for it.
+    So `except botocore.exceptions.ClientError` catches it, and nothing is loaded for it. While
+    another thread loads botocore, its module is known and may not have the class yet.
     """
-    sdk = sys.modules.get("botocore.exceptions")
-    kind = ClientError if sdk is None else sdk.ClientError
+    kind = getattr(sys.modules.get("botocore.exceptions"), "ClientError", ClientError)
     error: Exception = kind(response, operation)
     return error
