@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 from oncekey.settings import TRANSPORTS
 from tests.benchmarks import figures
 from tests.benchmarks.batches import throughputs
-from tests.benchmarks.bouts import NAMES, bouts
 from tests.benchmarks.cases import CASES
 from tests.benchmarks.cold import MARKS, cold_starts
+from tests.benchmarks.contest import NAMES, contest
 from tests.benchmarks.environment import use_environment
 from tests.benchmarks.load import loads
 from tests.benchmarks.plot import plot
@@ -77,7 +77,7 @@ def write(names: tuple[str, ...], *, is_quick: bool) -> None:
     rounds = 12 if is_quick else 24
     tapes = recorded([CASES[name] for name in names], CALLS)
     measured = figures.Figures(
-        where=figures.where(),
+        where=figures.where(rounds),
         costs=costs_of(names, tapes),
         times={
             (transport, over): times_of(names, tapes, over=over, rounds=rounds, transport=transport)
@@ -107,7 +107,7 @@ def print_profile(name: str, over: str, transport: str) -> None:
     use_environment(transport)
     tapes = recorded([CASES[name]], CALLS)
     with source_of_replies(over) as source:
-        print(profile(bouts(CASES[name], tapes, source)["oncekey"], source))  # noqa: T201
+        print(profile(contest(CASES[name], tapes, source)["oncekey"], source))  # noqa: T201
 
 
 def print_times(name: str, times: Times) -> None:

@@ -15,7 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tests.benchmarks.cases import OUTBOX, Context
-from tests.benchmarks.environment import ENVIRONMENT, apart
+from tests.benchmarks.environment import ENVIRONMENT, in_fresh_process
 from tests.benchmarks.suite import source_of_replies
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ _NOW_MS, _LATER_MS, _RUN_MS = 1_796_000_000_000, 1_796_001_000_000, 50_000
 
 @dataclass(frozen=True)
 class Batch:
-    """What one batch brings, exchanges, and calls of AWS for."""
+    """One batch: its event, the recorded replies, and the number of requests by operation."""
 
-    brings: Any
+    event: Any
     at_first: tuple[Reply, ...]
     replies: tuple[Reply, ...]
     requests: Mapping[str, int]
@@ -56,12 +56,15 @@ def throughputs(runs: int) -> dict[str, Throughput]:
     """The throughput of each function, over `runs` batches on the stub."""
     batches = recorded_batches()
     # Other processes, without moto.
-    return {name: apart("sdk", _throughput, name, batch, runs) for name, batch in batches.items()}
+    return {
+        name: in_fresh_process("sdk", _throughput, name, batch, runs)
+        for name, batch in batches.items()
+    }
 
 
 def recorded_batches() -> dict[str, Batch]:
     """One batch of each function, recorded in a process of its own."""
-    return apart("sdk", _recorded)
+    return in_fresh_process("sdk", _recorded)
 
 
 def _recorded() -> dict[str, Batch]:
@@ -76,12 +79,12 @@ def record(name: str) -> Batch:
 
     with moto_with_tables() as moto:
         act = _ACTORS[name]()
-        first = _BRINGS[name](moto, 0)
+        first = _EVENTS[name](moto, 0)
         at_first = moto.noted(lambda: act(first))
-        second = _BRINGS[name](moto, 1)
+        second = _EVENTS[name](moto, 1)
         noted = moto.noted(lambda: act(second))
     return Batch(
-        brings=second,
+        event=second,
         at_first=tuple(reply for _, reply in at_first),
         replies=tuple(reply for _, reply in noted),
         requests=Counter(request.operation for request, _ in noted),
@@ -97,9 +100,9 @@ def play(name: str, batch: Batch, source: Source) -> Callable[[], None]:
     act = _ACTORS[name]()
 
     def once(replies: tuple[Reply, ...]) -> None:
-        source.put_in(replies)
-        act(batch.brings)
-        assert source.is_played(), name
+        source.load(replies)
+        act(batch.event)
+        assert source.is_used_up(), name
 
     once(batch.at_first)
     return lambda: once(batch.replies)
@@ -156,7 +159,7 @@ def _reconciler() -> Callable[[Any], None]:
     def what_became_of(question: Question) -> Finding:
         return Completed({"statusCode": 201, "body": '{"id":"ch_1"}'})
 
-    def act(_brought: object) -> None:
+    def act(_event: object) -> None:
         reconciler = Reconciler(resolvers=(what_became_of,), clock=ManualClock(_LATER_MS))
         assert reconciler.run(_LATER_MS + _RUN_MS).settled == ITEMS["reconciler"]
 
@@ -231,7 +234,7 @@ def _messages(number: int, count: int) -> list[Any]:
 
 
 _ACTORS = {"relay": _relay, "worker": _worker, "reconciler": _reconciler}
-_BRINGS: dict[str, Callable[[Moto, int], Any]] = {
+_EVENTS: dict[str, Callable[[Moto, int], Any]] = {
     "relay": _stream,
     "worker": _delivery,
     "reconciler": _due,

@@ -32,7 +32,7 @@ class Case:
 
     Args:
         name: as on the command line.
-        says: what it is, for the report.
+        description: what it is, for the report.
         before: what happened under the key: `nothing`, `answered`, or `running` (the first attempt
             has not ended).
         work: what the handler does: `answer`, a `transaction` with one business write and one
@@ -43,7 +43,7 @@ class Case:
     """
 
     name: str
-    says: str
+    description: str
     before: str = "nothing"
     work: str = "answer"
     body_items: int = 0

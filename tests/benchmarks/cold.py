@@ -69,7 +69,7 @@ def cold_starts(
 def cold_start(name: str, call: Call, server: Loopback, transport: str) -> Start:
     """The marks of one process."""
     given = {"event": call.event, "requests": _requests(call)}
-    server.put_in(call.replies)
+    server.load(call.replies)
     environment = {each: os.environ[each] for each in KEPT if each in os.environ} | ENVIRONMENT
     environment |= {
         "CONTENDER": name,
@@ -77,7 +77,7 @@ def cold_start(name: str, call: Call, server: Loopback, transport: str) -> Start
         "ONCEKEY_TRANSPORT": transport,
     }
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("cold_child.py")],
+        [sys.executable, Path(__file__).with_name("cold_start_script.py")],
         input=json.dumps(given),
         env=environment,
         capture_output=True,
@@ -86,7 +86,7 @@ def cold_start(name: str, call: Call, server: Loopback, transport: str) -> Start
     )
     said: dict[str, Any] = json.loads(done.stdout)
     assert said["answer"]["statusCode"] == 201, said
-    assert server.is_played()
+    assert server.is_used_up()
     # Who is said to do without the SDK does not fall back to it.
     assert said["has_sdk"] == (name != "oncekey" or transport == "sdk"), name
     return dict(zip(MARKS, said["marks"], strict=True))

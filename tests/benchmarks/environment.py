@@ -64,7 +64,7 @@ def use_environment(transport: str = "sdk") -> None:
     os.environ["ONCEKEY_TRANSPORT"] = transport
 
 
-def apart(
+def in_fresh_process(
     transport: str, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs
 ) -> Result:
     """What `function` returns in a fresh process with this environment."""

@@ -27,7 +27,7 @@ class Figures:
     """The figures of one run.
 
     Args:
-        where: the machine, the day and the versions, by what they are.
+        where: the machine, the day, the rounds and the versions, by what they are.
         costs: what a call sends and pays for, by case and contender.
         times: by oncekey's transport and by what the requests went over; then by case.
         cold: by oncekey's transport, and whether the server has TLS.
@@ -45,13 +45,14 @@ class Figures:
     loads: Mapping[str, Load] = field(default_factory=dict)
 
 
-def where() -> dict[str, str]:
-    """This machine, today, and the versions of what is compared."""
+def where(rounds: int) -> dict[str, str]:
+    """This machine, today, the number of rounds, and the versions of what is compared."""
     today = dt.datetime.now(dt.UTC).date()
     return {
         "Date": today.isoformat(),
         "Machine": f"{_processor()}, {os.cpu_count()} cores, {platform.system()}",
         "Load while this was written": f"{os.getloadavg()[0]:.1f}",
+        "Rounds": str(rounds),
         "Python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
     }

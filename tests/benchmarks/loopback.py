@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Loopback:
-    """Answers each request with the next reply that was put in, as `transport.Player` does.
+    """Answers each request with the next reply that was loaded, as `transport.Player` does.
 
     Attributes:
         environment: the variables by which boto3, and oncekey, find the server.
@@ -34,12 +34,12 @@ class Loopback:
         self._orders = orders
         self.environment = environment
 
-    def put_in(self, replies: Iterable[Reply]) -> None:
+    def load(self, replies: Iterable[Reply]) -> None:
         """The next replies. What was left of the last ones is forgotten."""
         self._orders.send([reply.wire() for reply in replies])
         self._orders.recv()
 
-    def is_played(self) -> bool:
+    def is_used_up(self) -> bool:
         """Whether every reply was asked for."""
         return self._state()[0] == 0
 
@@ -109,7 +109,7 @@ def _serve(orders: Connection, chain: Path | None) -> None:
     threading.Thread(target=server.accept, args=(listener,), daemon=True).start()
     orders.send(listener.getsockname()[1])
     while True:
-        put_in = orders.recv()
-        if put_in is not None:
-            server.waiting[:] = reversed(put_in)
+        load = orders.recv()
+        if load is not None:
+            server.waiting[:] = reversed(load)
         orders.send((len(server.waiting), server.read_bytes))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import cProfile
     from collections.abc import Mapping, Sequence
 
-    from tests.benchmarks.bouts import Bout
+    from tests.benchmarks.contest import Contestant
     from tests.benchmarks.transport import Source
 
 
@@ -43,9 +43,9 @@ def spread(ratios: Sequence[float]) -> tuple[float, float, float]:
     return middle, low, high
 
 
-def measured(bouts: Mapping[str, Bout], source: Source, rounds: int) -> Times:
+def measured(contestants: Mapping[str, Contestant], source: Source, rounds: int) -> Times:
     """The times of `rounds` rounds, after one that is not counted."""
-    names = list(bouts)
+    names = list(contestants)
     cpu: dict[str, list[float]] = {name: [] for name in names}
     wall: dict[str, list[float]] = {name: [] for name in names}
     # What is there by now is looked at by no collection, which would take long and hit anyone.
@@ -54,7 +54,7 @@ def measured(bouts: Mapping[str, Bout], source: Source, rounds: int) -> Times:
     for number in range(rounds + 1):
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
-            cpu_us, wall_us = timed(bouts[name], source)
+            cpu_us, wall_us = timed(contestants[name], source)
             if number:
                 cpu[name].append(cpu_us)
                 wall[name].append(wall_us)
@@ -63,12 +63,12 @@ def measured(bouts: Mapping[str, Bout], source: Source, rounds: int) -> Times:
 
 
 def timed(
-    bout: Bout, source: Source, profiler: cProfile.Profile | None = None
+    contestant: Contestant, source: Source, profiler: cProfile.Profile | None = None
 ) -> tuple[float, float]:
-    """Microseconds of CPU and wall a call, over one block of the bout's calls."""
-    handler, context = bout.handler, Context()
-    events = [call.event for call in bout.calls]
-    source.put_in([reply for call in bout.calls for reply in call.replies])
+    """Microseconds of CPU and wall a call, over one block of the contestant's calls."""
+    handler, context = contestant.handler, Context()
+    events = [call.event for call in contestant.calls]
+    source.load([reply for call in contestant.calls for reply in call.replies])
     gc.collect()
     if profiler is not None:
         profiler.enable()
@@ -78,5 +78,5 @@ def timed(
     cpu, wall = time.process_time_ns() - cpu, time.perf_counter_ns() - wall
     if profiler is not None:
         profiler.disable()
-    assert source.is_played()
+    assert source.is_used_up()
     return cpu / len(events) / 1000, wall / len(events) / 1000

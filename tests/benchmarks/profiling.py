@@ -10,16 +10,16 @@ from functools import cache
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from tests.benchmarks.bouts import bouts
 from tests.benchmarks.cases import CASES
-from tests.benchmarks.environment import apart
+from tests.benchmarks.contest import contest
+from tests.benchmarks.environment import in_fresh_process
 from tests.benchmarks.measuring import timed
 from tests.benchmarks.suite import source_of_replies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tests.benchmarks.bouts import Bout
+    from tests.benchmarks.contest import Contestant
     from tests.benchmarks.recording import Tapes
     from tests.benchmarks.transport import Source
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 _BLOCKS = 25
 _PACKAGES = ("oncekey", "botocore", "boto3", "urllib3", "tests")
-_NOBODY = "nobody of these"
+_OTHER = "other"
 
 
-def profile(bout: Bout, source: Source, functions: int = 45) -> str:
+def profile(contestant: Contestant, source: Source, functions: int = 45) -> str:
     """The functions with most own time, and what each package takes of a call.
 
     A profiler slows calls of Python down more than those of C, so read shares, not times.
     """
     text = io.StringIO()
-    stats = pstats.Stats(_profiled(bout, source), stream=text)
+    stats = pstats.Stats(_profiled(contestant, source), stream=text)
     stats.sort_stats("tottime").print_stats(functions)
     shares = shares_of(stats.stats)  # type: ignore[attr-defined]
     lines = [f"{name:16} {share:6.1%}" for name, share in shares.items()]
@@ -48,24 +48,24 @@ def profile(bout: Bout, source: Source, functions: int = 45) -> str:
 
 def shares(names: Sequence[str], tapes: Tapes, transport: str) -> dict[str, dict[str, float]]:
     """The share of each package in oncekey's calls of each case, on the stub."""
-    return apart(transport, _shares, names, tapes)
+    return in_fresh_process(transport, _shares, names, tapes)
 
 
 def _shares(names: Sequence[str], tapes: Tapes) -> dict[str, dict[str, float]]:
     found = {}
     with source_of_replies("stub") as source:
         for name in names:
-            bout = bouts(CASES[name], tapes, source)["oncekey"]
-            stats = pstats.Stats(_profiled(bout, source))
+            contestant = contest(CASES[name], tapes, source)["oncekey"]
+            stats = pstats.Stats(_profiled(contestant, source))
             found[name] = shares_of(stats.stats)  # type: ignore[attr-defined]
     return found
 
 
-def _profiled(bout: Bout, source: Source) -> cProfile.Profile:
-    timed(bout, source)
+def _profiled(contestant: Contestant, source: Source) -> cProfile.Profile:
+    timed(contestant, source)
     profiler = cProfile.Profile()
     for _ in range(_BLOCKS):
-        timed(bout, source, profiler)
+        timed(contestant, source, profiler)
     return profiler
 
 
@@ -102,7 +102,7 @@ def _owners(entries: Entries) -> Callable[[Function], Mapping[str, float]]:
         under_way.discard(function)
         whole = sum(found.values())
         if not whole:
-            return {_NOBODY: 1.0}
+            return {_OTHER: 1.0}
         return {name: weight / whole for name, weight in found.items()}
 
     return owners

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.benchmarks import contenders, units
 from tests.benchmarks.cases import OUTBOX, PAYMENTS, TABLE, Case, Context
-from tests.benchmarks.environment import apart
+from tests.benchmarks.environment import in_fresh_process
 from tests.benchmarks.transport import Player, Reply, Request, request_of, sending_by
 from tests.benchmarks.units import Units
 
@@ -51,7 +51,7 @@ Tapes = dict[tuple[str, str], tuple[Call, ...]]
 
 def recorded(cases: Sequence[Case], count: int) -> Tapes:
     """`count` calls of each library in each case, by the names of both."""
-    return apart("sdk", _recorded, cases, count)
+    return in_fresh_process("sdk", _recorded, cases, count)
 
 
 def _recorded(cases: Sequence[Case], count: int) -> Tapes:
@@ -150,7 +150,7 @@ class Moto:
         status, _, body = answer
         reply = Reply(status, body.encode() if isinstance(body, str) else bytes(body))
         self._exchanges.append((request_of(prepared), reply))
-        self._player.put_in([reply])
+        self._player.load([reply])
         return self._player.send(prepared)
 
     def _send_and_price(self, prepared: AWSPreparedRequest) -> AWSResponse:

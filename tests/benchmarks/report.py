@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from oncekey.settings import TRANSPORTS
 from tests.benchmarks.cases import CASES
 from tests.benchmarks.load import THREADS
-from tests.benchmarks.targets import outcomes
+from tests.benchmarks.targets import DISPLAY_NAMES, outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,14 +31,16 @@ What does a protected call cost, beside Powertools' idempotency utility and besi
 - **oncekey** is `@idempotent` with its default store, and the tenant from a verified claim.
   Its transport is `sdk`, which is boto3 and the default, or `direct`.
 - **Powertools** is `@idempotent` of `aws-lambda-powertools` on DynamoDB, with the key from the
-  header and `payload_validation_jmespath` on the body. Where it has no equal, its handler does the
-  work as its users do: the business write and the message in a transaction of their own, and each
-  step in an `idempotent_function`.
-- **Bare boto3** is a low-level client of defaults that sends the requests that oncekey sends, and
-  does nothing else.
+  header and `payload_validation_jmespath` on the body. For what it lacks, its handler does the work
+  itself: the business write and the message in a transaction of their own, and each step in an
+  `idempotent_function`.
+- **Bare boto3** is a client with default settings. It sends the same requests as oncekey, and
+  nothing else.
 
 The contenders take turns in short blocks of one run. A ratio compares two blocks of the same round.
 The median of all rounds is shown, and the quartiles in parentheses. Below 1, oncekey is faster."""
+
+_GOALS = "The project's own goals. A missed goal fails no test."
 
 _TRIED = """\
 - **A replay and a refused duplicate with the sdk transport** are one PutItem that is refused. Two
@@ -47,7 +49,7 @@ _TRIED = """\
   most of the signature, whose key is kept for a day. Legacy retries, the other checksums and
   compressions, and endpoints without account ids were no faster. The rest goes with `direct`.
 - **`import oncekey`**: more than half of its time are modules of the standard library, above all
-  `typing`, `re`, `logging`, `inspect` and `enum`. Of our 139 modules, 70 are left, which the first
+  `typing`, `re`, `logging`, `inspect` and `enum`. Of our modules, about 70 remain, which the first
   call needs. To import them with it would only move their time from the start of the sandbox, when
   Lambda gives the function more CPU, to the first request. Classes for which no code is generated
   halved the time of ours.
@@ -69,7 +71,8 @@ the index `due`."""
 _COLD = """\
 Each start is a fresh process that imports the library, decorates one handler and answers one call
 over the loopback server. The interpreter's own start is not counted. Ratios are of CPU up to the
-first answer."""
+first answer. A ratio is the median of the ratios of each round, so it can differ from the ratio of
+the two medians shown."""
 
 _BATCHES = """\
 Each function works on one batch after the other, over canned answers. In this table everything is
@@ -80,9 +83,9 @@ Shares of oncekey's own calls on the stub, under a profiler. The time of the sta
 C functions belongs to the package that called them."""
 
 _LOADS = """\
-First calls over canned answers. Python runs one thread at a time, so that 32 threads share one
-core. The last column is how many blocks of memory more are allocated after each further thousand of
-calls with new keys."""
+First calls over canned answers. Python runs one thread at a time, so 32 threads share one core. The
+last column shows how many more memory blocks are allocated after each further thousand calls with
+new keys."""
 
 
 def page(figures: Figures) -> str:
@@ -91,6 +94,7 @@ def page(figures: Figures) -> str:
         _INTRODUCTION,
         _table(("", ""), figures.where.items()),
         "## Targets",
+        _GOALS,
         _targets(figures),
         "Where the time goes that costs most, and what was tried:",
         _TRIED,
@@ -140,7 +144,7 @@ def _calls(times: Mapping[str, Times], over: str) -> str:
         head += [f"{name}oncekey", "Powertools", "bare boto3", "to Powertools", "to bare boto3"]
     rows = []
     for case, each in times.items():
-        row = [f"`{case}`", CASES[case].says]
+        row = [f"`{case}`", CASES[case].description]
         for kind in kinds:
             of = getattr(each, kind)
             row += [f"{median(of[name]):,.0f}" for name in ("oncekey", "powertools", "bare")]
@@ -174,7 +178,7 @@ def _costs(costs: Mapping[str, Mapping[str, Costs]]) -> str:
     rows = [
         (
             f"`{case}`" if name == "oncekey" else "",
-            name,
+            DISPLAY_NAMES[name],
             str(each.requests),
             f"{each.sent_bytes:,}",
             f"{each.received_bytes:,}",
@@ -231,7 +235,7 @@ def _batches(batches: Mapping[str, Throughput]) -> str:
 def _loads(loads: Mapping[str, Load]) -> str:
     rows = [
         (
-            name,
+            DISPLAY_NAMES[name],
             f"{each.alone_us:,.0f}",
             f"{each.together_us:,.0f}",
             f"{1e6 / each.together_us:,.0f}",

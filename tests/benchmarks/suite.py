@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tests.benchmarks import contenders
-from tests.benchmarks.bouts import NAMES, bouts
 from tests.benchmarks.cases import CASES, Context
-from tests.benchmarks.environment import apart
+from tests.benchmarks.contest import NAMES, contest
+from tests.benchmarks.environment import in_fresh_process
 from tests.benchmarks.loopback import loopback
 from tests.benchmarks.measuring import measured
 from tests.benchmarks.transport import Player, playing
@@ -39,12 +39,12 @@ def times_of(
     names: Sequence[str], tapes: Tapes, *, over: str, rounds: int, transport: str = "sdk"
 ) -> dict[str, Times]:
     """The times of these cases, over the `stub` or the `loopback`; oncekey by this transport."""
-    return apart(transport, _times_of, names, tapes, over, rounds)
+    return in_fresh_process(transport, _times_of, names, tapes, over, rounds)
 
 
 def costs_of(names: Sequence[str], tapes: Tapes) -> dict[str, dict[str, Costs]]:
     """What a call costs with each library in each case, and with the direct transport."""
-    directly = apart("direct", _sent_directly, names, tapes)
+    directly = in_fresh_process("direct", _sent_directly, names, tapes)
     costs: dict[str, dict[str, Costs]] = {}
     for name in names:
         ours, theirs = (_costs(tapes[name, contender][0]) for contender in NAMES[:2])
@@ -71,7 +71,7 @@ def _sent_directly(names: Sequence[str], tapes: Tapes) -> dict[str, int]:
         for name in names:
             handler, call = contenders.oncekey(CASES[name]), tapes[name, "oncekey"][0]
             before = player.sent_bytes
-            player.put_in(call.replies)
+            player.load(call.replies)
             handler(call.event, Context())
             sent[name] = player.sent_bytes - before
     return sent
@@ -92,4 +92,6 @@ def source_of_replies(over: str) -> Iterator[Source]:
 
 def _times_of(names: Sequence[str], tapes: Tapes, over: str, rounds: int) -> dict[str, Times]:
     with source_of_replies(over) as source:
-        return {name: measured(bouts(CASES[name], tapes, source), source, rounds) for name in names}
+        return {
+            name: measured(contest(CASES[name], tapes, source), source, rounds) for name in names
+        }

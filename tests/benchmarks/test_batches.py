@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.benchmarks.batches import ITEMS, Batch, play, recorded_batches
-from tests.benchmarks.bouts import Bout
 from tests.benchmarks.cases import CASES
+from tests.benchmarks.contest import Contestant
 from tests.benchmarks.load import in_threads, kept_blocks
 from tests.benchmarks.recording import Call
 from tests.benchmarks.suite import source_of_replies
@@ -60,18 +60,18 @@ def test_each_thread_plays_its_own_replies() -> None:
         seen.append(event)
         next(player._own.replies)
 
-    in_threads(Bout(handler, calls(3)), player, 4)
+    in_threads(Contestant(handler, calls(3)), player, 4)
 
     assert len(seen) == 12
     with pytest.raises(AssertionError):
-        in_threads(Bout(lambda _event, _context: None, calls(3)), player, 4)
+        in_threads(Contestant(lambda _event, _context: None, calls(3)), player, 4)
 
 
 def test_kept_memory_is_counted() -> None:
     """A handler that remembers each call shows in the counted blocks, and another one does not."""
     remembered: list[list[object]] = []
-    keeps = Bout(lambda event, _context: remembered.append([event, object()]), calls(1))
-    forgets = Bout(lambda _event, _context: None, calls(1))
+    keeps = Contestant(lambda event, _context: remembered.append([event, object()]), calls(1))
+    forgets = Contestant(lambda _event, _context: None, calls(1))
 
     (kept,) = kept_blocks(keeps, Player(), 500, 1)
     (forgotten,) = kept_blocks(forgets, Player(), 500, 1)

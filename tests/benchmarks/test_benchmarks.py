@@ -6,9 +6,9 @@ import pytest
 
 from oncekey.settings import TRANSPORTS
 from tests.benchmarks import units
-from tests.benchmarks.bouts import Bout, bouts
 from tests.benchmarks.cases import CASES, Context
 from tests.benchmarks.contenders import powertools
+from tests.benchmarks.contest import Contestant, contest
 from tests.benchmarks.loopback import loopback
 from tests.benchmarks.measuring import Times, measured
 from tests.benchmarks.recording import Call, Tapes, recorded
@@ -42,16 +42,16 @@ def test_every_contender_answers_as_it_should(
 ) -> None:
     """A contender is measured only with the answers that its callers should get.
 
-    `bouts` compares each answer, and that every recorded reply was asked for. A transport that is
+    `contest` compares each answer, and that every recorded reply was asked for. A transport that is
     measured does not leave its work to another one, which would be logged.
     """
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "")
     monkeypatch.setenv("ONCEKEY_TRANSPORT", transport)
     with source_of_replies(over) as source:
-        made = bouts(CASES[name], tapes, source)
+        made = contest(CASES[name], tapes, source)
 
     assert list(made) == ["oncekey", "powertools", "bare"]
-    assert all(len(bout.calls) == CALLS for bout in made.values())
+    assert all(len(contestant.calls) == CALLS for contestant in made.values())
     assert "transport" not in caplog.text
 
 
@@ -59,10 +59,10 @@ def test_every_contender_answers_as_it_should(
 def test_replays_are_replays(name: str, tapes: Tapes) -> None:
     """What is measured as a replay says that it is one, and a first call does not."""
     with source_of_replies("stub") as source:
-        bout = bouts(CASES[name], tapes, source)["oncekey"]
-        source.put_in(bout.calls[0].replies)
+        contestant = contest(CASES[name], tapes, source)["oncekey"]
+        source.load(contestant.calls[0].replies)
 
-        answer = bout.handler(bout.calls[0].event, Context())
+        answer = contestant.handler(contestant.calls[0].event, Context())
 
     assert is_replay(answer) == (CASES[name].before == "answered")
 
@@ -72,7 +72,7 @@ def test_a_contender_that_answers_otherwise_is_not_measured(tapes: Tapes) -> Non
     wrong = {**tapes, ("replay", "oncekey"): tapes["duplicate", "oncekey"]}
 
     with source_of_replies("stub") as source, pytest.raises(AssertionError, match="oncekey"):
-        bouts(CASES["replay"], wrong, source)
+        contest(CASES["replay"], wrong, source)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_bytes_are_those_on_the_wire(tapes: Tapes, monkeypatch: pytest.MonkeyPat
     with loopback() as server:
         url = server.environment["AWS_ENDPOINT_URL_DYNAMODB"]
         monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", url)
-        server.put_in(call.replies)
+        server.load(call.replies)
         powertools(CASES["replay"])(call.event, Context())
         read_bytes = server.read_bytes()
 
@@ -169,13 +169,13 @@ def test_every_contender_has_a_block_in_each_round() -> None:
     call = Call({}, (request,), (reply,), Units())
 
     class Silent:
-        def put_in(self, _replies: object, /) -> None: ...
+        def load(self, _replies: object, /) -> None: ...
 
-        def is_played(self) -> bool:
+        def is_used_up(self) -> bool:
             return True
 
-    def named(name: str) -> Bout:
-        return Bout(lambda _event, _context: order.append(name), [call])
+    def named(name: str) -> Contestant:
+        return Contestant(lambda _event, _context: order.append(name), [call])
 
     times = measured({name: named(name) for name in "abc"}, Silent(), rounds=3)
 

@@ -62,11 +62,12 @@ def test_the_page_says_whose_code_takes_the_time() -> None:
 
 
 def test_the_page_says_where_it_was_measured() -> None:
-    """Times mean nothing without the machine and the versions."""
-    named = where()
+    """Times mean nothing without the machine, the versions and how often they were measured."""
+    named = where(12)
 
     assert {"Date", "Machine", "Python", "boto3", "aws-lambda-powertools"} <= named.keys()
     assert all(named.values())
+    assert named["Rounds"] == "12"
     assert "| Date | 2026-11-29 |" in page(figures())
 
 

@@ -60,12 +60,12 @@ class Reply:
 
 
 class Source(Protocol):
-    """Where replies come from, in the order in which they were put in."""
+    """Where replies come from, in the order in which they were loaded."""
 
-    def put_in(self, replies: Iterable[Reply], /) -> None:
+    def load(self, replies: Iterable[Reply], /) -> None:
         """The next replies. What was left of the last ones is forgotten."""
 
-    def is_played(self) -> bool:
+    def is_used_up(self) -> bool:
         """Whether every reply was asked for."""
 
 
@@ -80,14 +80,14 @@ class _Raw:
 
 
 class Player:
-    """Answers each request of a thread with the next reply that this thread put in."""
+    """Answers each request of a thread with the next reply that this thread has loaded."""
 
     def __init__(self) -> None:
         self._own = threading.local()
         # What the direct transport has sent.
         self.sent_bytes = 0
 
-    def put_in(self, replies: Iterable[Reply]) -> None:
+    def load(self, replies: Iterable[Reply]) -> None:
         """The next replies. What was left of the last ones is forgotten."""
         headers: dict[Reply, HTTPHeaderDict] = {}
         self._own.replies = iter(
@@ -97,7 +97,7 @@ class Player:
             ]
         )
 
-    def is_played(self) -> bool:
+    def is_used_up(self) -> bool:
         """Whether every reply was asked for."""
         return next(self._own.replies, None) is None
 

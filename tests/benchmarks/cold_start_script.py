@@ -43,7 +43,7 @@ def oncekey(_requests: Any) -> Any:
 
 
 def powertools(_requests: Any) -> Any:
-    """A handler as Powertools' guide writes it."""
+    """A handler of Powertools, configured as in `contenders.py`."""
     from aws_lambda_powertools.utilities.idempotency import (
         DynamoDBPersistenceLayer,
         IdempotencyConfig,
@@ -51,7 +51,10 @@ def powertools(_requests: Any) -> Any:
     )
 
     config = IdempotencyConfig(
-        event_key_jmespath='headers."idempotency-key"', payload_validation_jmespath="body"
+        event_key_jmespath='headers."idempotency-key"',
+        payload_validation_jmespath="body",
+        raise_on_no_idempotency_key=True,
+        expires_after_seconds=24 * 3600,
     )
 
     @idempotent(config=config, persistence_store=DynamoDBPersistenceLayer(table_name=TABLE))

@@ -20,14 +20,14 @@ NAMES = ("oncekey", "powertools", "bare")
 
 
 @dataclass(frozen=True)
-class Bout:
-    """One contender in one case: its handler, and the calls that it plays."""
+class Contestant:
+    """One contender in one case: its handler, and the calls that it makes."""
 
     handler: Handler
     calls: Sequence[Call]
 
 
-def bouts(case: Case, tapes: Tapes, source: Source) -> dict[str, Bout]:
+def contest(case: Case, tapes: Tapes, source: Source) -> dict[str, Contestant]:
     """Each contender of `case`, by name.
 
     Raises:
@@ -37,14 +37,14 @@ def bouts(case: Case, tapes: Tapes, source: Source) -> dict[str, Bout]:
     ours = tapes[case.name, "oncekey"]
     sent = {case.key(call.event): call.requests for call in ours}
     made = {
-        "oncekey": Bout(contenders.oncekey(case), ours),
-        "powertools": Bout(contenders.powertools(case), tapes[case.name, "powertools"]),
-        "bare": Bout(contenders.bare(case, sent), ours),
+        "oncekey": Contestant(contenders.oncekey(case), ours),
+        "powertools": Contestant(contenders.powertools(case), tapes[case.name, "powertools"]),
+        "bare": Contestant(contenders.bare(case, sent), ours),
     }
-    for name, bout in made.items():
-        for call in bout.calls:
-            source.put_in(call.replies)
-            answer = bout.handler(call.event, Context())
+    for name, contestant in made.items():
+        for call in contestant.calls:
+            source.load(call.replies)
+            answer = contestant.handler(call.event, Context())
             assert case.is_answered_by(answer), (case.name, name, answer)
-            assert source.is_played(), (case.name, name)
+            assert source.is_used_up(), (case.name, name)
     return made
