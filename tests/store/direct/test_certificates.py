@@ -20,7 +20,7 @@ BUNDLES = {"certifi's": Path(certifi.where()), "botocore's": Path(botocore.__fil
 
 
 def bundle(name: str) -> Certificates:
-    """The usual bundle of this package."""
+    """The default bundle of this package."""
     path = BUNDLES[name]
     return Certificates(str(path / "cacert.pem" if path.is_dir() else path), is_default=True)
 
@@ -64,7 +64,7 @@ def test_without_certifi_botocores_own_certificates_are_trusted(
 
 @pytest.mark.parametrize("name", BUNDLES)
 def test_at_first_only_the_authorities_of_aws_are_read(name: str) -> None:
-    """Of the usual bundle, the five authorities of AWS's certificates are read; the others follow
+    """Of the default bundle, the five authorities of AWS's certificates are read; the others follow
     when a certificate is of none of them, once, and for no other failure.
 
     Red when each cold start reads all of them, or another failure of TLS makes a second try.
@@ -119,7 +119,7 @@ def test_a_named_bundle_is_used_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_bundle_without_labels_is_read_whole(tmp_path: Path) -> None:
-    """A usual bundle of another form leaves nobody without certificates."""
+    """A default bundle of another form leaves nobody without certificates."""
     text = Path(certifi.where()).read_text("utf-8").replace("# Label", "# Name")
     file = tmp_path / "cacert.pem"
     file.write_text(text, "utf-8")

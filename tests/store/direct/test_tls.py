@@ -100,13 +100,13 @@ def test_a_peer_of_another_authority_of_the_usual_bundle_is_served(
 
     Red when such an endpoint cannot be reached.
     """
-    usual = tmp_path / "cacert.pem"
-    usual.write_text(
+    bundle = tmp_path / "cacert.pem"
+    bundle.write_text(
         Path(certifi.where()).read_text("utf-8") + certificate[0].read_text("utf-8"), "utf-8"
     )
     monkeypatch.setattr(
         "oncekey.store.direct.endpoint.trusted",
-        lambda _environment: Certificates(str(usual), is_default=True),
+        lambda _environment: Certificates(str(bundle), is_default=True),
     )
     with peer(says(OK), tls=tls) as made:
         client = made.client()

@@ -60,7 +60,7 @@ class Verification:
     def widen(self, used: ssl.SSLContext, error: BaseException | None) -> bool:
         """Read all authorities, if `error` may be due to the few. Returns whether to try again.
 
-        `used` is the context of the failed try. Another thread may have widened this meanwhile.
+        `used` is the context of the failed try. Another thread may have read all meanwhile.
         """
         # By its name, because the module of TLS is loaded when it is needed.
         if type(error).__name__ != "SSLCertVerificationError":
