@@ -274,19 +274,6 @@ def test_an_answer_that_did_not_come_is_asked_for_again(error: Exception) -> Non
     assert failure.reason == type(error).__name__
 
 
-@pytest.mark.parametrize("error", NO_ANSWER, ids=lambda error: type(error).__name__)
-def test_a_request_without_a_connection_is_certainly_not_applied(error: Exception) -> None:
-    """Without a connection nothing was sent; after it, nobody knows what arrived.
-
-    Red when a request that was never sent counts as a doubt, or one that was sent as none.
-    """
-    never_sent = isinstance(
-        error, exceptions.ConnectTimeoutError | exceptions.EndpointConnectionError
-    )
-
-    assert store_error(error).is_harmless is never_sent
-
-
 @pytest.mark.parametrize("error", NOT_SET_UP, ids=lambda error: type(error).__name__)
 def test_credentials_and_a_region_do_not_come_by_waiting(error: Exception) -> None:
     """A client that is not set up fails at once, and says what it lacks.

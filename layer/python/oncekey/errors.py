@@ -113,6 +113,8 @@ class StoreError(OncekeyError):
         self.is_of_bucket = False
         # There was no connection, or it broke before the whole request was sent.
         self.is_unsent = False
+        # The client had sent the request before, by itself. That sending may still be applied.
+        self.is_after_retry = False
         # The service's own words about the deployment; never a value.
         self.said = ""
         super().__init__(reason)
@@ -120,7 +122,8 @@ class StoreError(OncekeyError):
     @property
     def is_harmless(self) -> bool:
         """Whether the write is certainly not applied, neither now nor later."""
-        return self.is_unsent or self.contention in {"conflict", "counter", "throttled"}
+        is_refused = self.contention in {"conflict", "counter", "throttled"}
+        return (self.is_unsent or is_refused) and not self.is_after_retry
 
     @property
     def is_outage(self) -> bool:

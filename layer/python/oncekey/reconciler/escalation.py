@@ -98,7 +98,8 @@ class TellPerson(Outside[None]):
         try:
             rejected = self.queue.send([Entry(id=self.name, body=self.body)])
         except StoreError as error:
-            if error.is_harmless or not error.transient:
+            is_refused = not (error.transient or error.is_after_retry)
+            if error.is_harmless or is_refused:
                 raise NotSent(f"the escalation queue: {error.reason}", transient=True) from error
             raise
         if rejected:

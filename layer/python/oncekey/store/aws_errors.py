@@ -145,7 +145,7 @@ _KIND_OF_EXCEPTION = {
 }
 # botocore wraps every exception that is raised while it sends.
 _WRAPPER = "HTTPClientError"
-# botocore's exceptions after which nothing has been sent. Those of the direct transport say it.
+# botocore's exceptions of an attempt that has sent nothing. Those of the direct transport say it.
 _UNSENT = frozenset({"ConnectTimeoutError", "EndpointConnectionError"})
 # The parts of a message that may be logged. The rest is left out, because it may quote a value.
 _OF_THE_DEPLOYMENT = re.compile(
@@ -207,8 +207,12 @@ def is_passing(error: BaseException) -> bool:
     return is_of_aws and kind_of(error) not in {Kind.CONFIGURATION, Kind.MISTAKE}
 
 
-def store_error(error: Exception) -> StoreError:
-    """A client's failure as a `StoreError`, whose message names its kind and never a value."""
+def store_error(error: Exception, client: Any = None) -> StoreError:
+    """A failure of `client` as a `StoreError`, whose message names its kind and never a value.
+
+    A client of boto3's that retries by itself raises the error of its last attempt. If that one has
+    sent nothing, an earlier one may have. A client that is not given may have retried.
+    """
     kind, response = kind_of(error), _response(error)
     if response is None:
         name = type(error).__name__
@@ -224,8 +228,28 @@ def store_error(error: Exception) -> StoreError:
         is_mistake=is_mistake,
     )
     failure.said = said_of_the_deployment(response or {})
-    failure.is_unsent = name in _UNSENT or getattr(error, "unsent", False) is True
+    failure.is_unsent = getattr(error, "unsent", False) is True or (
+        is_of_unsent(error) and _makes_one_attempt(client)
+    )
+    failure.is_after_retry = is_after_retry(error)
     return failure
+
+
+def is_of_unsent(error: Exception | None) -> bool:
+    """Whether botocore raises this after an attempt that has sent nothing."""
+    return type(error).__name__ in _UNSENT
+
+
+def is_after_retry(error: Exception) -> bool:
+    """Whether botocore had sent the request before. Only an answer says it."""
+    metadata = (_response(error) or {}).get("ResponseMetadata", {})
+    return bool(metadata.get("RetryAttempts", 0))
+
+
+def _makes_one_attempt(client: Any) -> bool:
+    config = getattr(getattr(client, "meta", None), "config", None)
+    # botocore translates `max_attempts` and AWS_MAX_ATTEMPTS to this.
+    return (getattr(config, "retries", None) or {}).get("total_max_attempts") == 1
 
 
 def said_of_the_deployment(response: dict[str, Any]) -> str:

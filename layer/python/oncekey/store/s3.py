@@ -39,7 +39,7 @@ class ResponseBucket:
         try:
             self._connected().put_object(Bucket=self._name, Key=name, Body=data)
         except Exception as error:
-            raise _failure(error) from error
+            raise self._failure(error) from error
 
     def get(self, name: str) -> bytes | None:
         """The object stored under `name`, or None.
@@ -54,8 +54,13 @@ class ResponseBucket:
             response: dict[str, Any] = getattr(error, "response", None) or {}
             if response.get("Error", {}).get("Code") in {"NoSuchKey", "404"}:
                 return None
-            raise _failure(error) from error
+            raise self._failure(error) from error
         return data
+
+    def _failure(self, error: Exception) -> StoreError:
+        failure = store_error(error, self._client)
+        failure.is_of_bucket = True
+        return failure
 
     def _connected(self) -> S3Client:
         if self._client is None:
@@ -79,9 +84,3 @@ def _own_client() -> S3Client:
     )
     client: S3Client = boto3.client("s3", config=config)
     return client
-
-
-def _failure(error: Exception) -> StoreError:
-    failure = store_error(error)
-    failure.is_of_bucket = True
-    return failure

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import StoreError
 from oncekey.record.message_text import queue_name
-from oncekey.store.aws_errors import store_error
+from oncekey.store.aws_errors import is_of_unsent, store_error
 from oncekey.store.dynamodb.client import making_a_client
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class SqsQueue:
         try:
             answer = client.send_message_batch(QueueUrl=self._url, Entries=request)
         except Exception as error:
-            raise store_error(error) from error
+            raise store_error(error, self._client) from error
         return [
             Rejected(
                 entries[int(each["Id"])].id,
@@ -174,7 +174,7 @@ class SqsQueue:
                 QueueUrl=self._url, ReceiptHandle=receipt_handle, VisibilityTimeout=delay_s
             )
         except Exception as error:
-            raise store_error(error) from error
+            raise store_error(error, self._client) from error
 
     def hide_all(self, delays: Sequence[tuple[str, int]]) -> None:
         """The same for many messages, each with its own delay.
@@ -193,7 +193,7 @@ class SqsQueue:
                     QueueUrl=self._url, Entries=entries
                 )
             except Exception as error:
-                raise store_error(error) from error
+                raise store_error(error, self._client) from error
             refused += answer.get("Failed", [])
         for each in refused:
             raise StoreError(str(each["Code"]), transient=not each["SenderFault"])
@@ -209,7 +209,7 @@ class SqsQueue:
                 QueueUrl=self._url, AttributeNames=["VisibilityTimeout"]
             )
         except Exception as error:
-            raise store_error(error) from error
+            raise store_error(error, self._client) from error
         return int(answer["Attributes"]["VisibilityTimeout"])
 
     def _request(self, number: int, entry: Entry) -> dict[str, Any]:
@@ -244,4 +244,19 @@ def _own_client(call_timeout_ms: int | None) -> SQSClient:
         user_agent_extra="oncekey",
     )
     client: SQSClient = boto3.client("sqs", config=config)
+    client.meta.events.register("needs-retry.sqs", _note_unsent)
     return client
+
+
+def _note_unsent(
+    request_dict: dict[str, Any], caught_exception: Exception | None = None, **_: object
+) -> None:
+    """Mark the exception of a call if no attempt has sent anything; `store_error` reads the mark.
+
+    botocore calls this after every attempt, and raises the exception of the last one.
+    """
+    context = request_dict["context"]
+    is_unsent = context.get("oncekey_unsent", True) and is_of_unsent(caught_exception)
+    context["oncekey_unsent"] = is_unsent
+    if caught_exception is not None:
+        caught_exception.unsent = is_unsent  # type: ignore[attr-defined]  # a mark of our own

@@ -272,7 +272,7 @@ class OutboxTable:
         return {each["DeleteRequest"]["Key"]["id"]["S"] for each in left}
 
     def _failure(self, error: Exception) -> StoreError:
-        failure = store_error(error)
+        failure = store_error(error, self._client)
         if failure.transient:
             return failure
         return failure.at(f"on table {self._name!r}")

@@ -221,7 +221,7 @@ class DynamoDBStore:
         self, error: Exception, commit: Commit
     ) -> Refused | ConditionsFailed | Inapplicable:
         try:
-            return cancellation(error, commit)
+            return cancellation(error, commit, self._client)
         except StoreError as failure:
             if failure.transient:
                 raise
@@ -231,7 +231,7 @@ class DynamoDBStore:
             raise failure.at(where, "their names") from error
 
     def _failure(self, error: Exception) -> StoreError:
-        failure = store_error(error)
+        failure = store_error(error, self._client)
         if failure.transient:
             return failure
         is_found = failure.said and "not found" not in failure.said

@@ -11,7 +11,7 @@ from oncekey.errors import RefusedWrite, StoreError
 from oncekey.record.commit import ConditionsFailed, Inapplicable
 from oncekey.record.counter import RefusedCount
 from oncekey.record.transitions import Reserve
-from oncekey.store.aws_errors import contention_of, store_error
+from oncekey.store.aws_errors import contention_of, is_after_retry, store_error
 from oncekey.store.dynamodb.author_writes import python_values
 from oncekey.store.dynamodb.codec import record_from_item
 from oncekey.store.dynamodb.counters import count_update, counter_from_item
@@ -68,8 +68,10 @@ def companion_item(blob: Blob) -> Item:
     return item
 
 
-def cancellation(error: Exception, commit: Commit) -> Refused | ConditionsFailed | Inapplicable:
-    """The meaning of a failed transaction. The record's own reason is checked first.
+def cancellation(
+    error: Exception, commit: Commit, client: Any = None
+) -> Refused | ConditionsFailed | Inapplicable:
+    """The meaning of a failed transaction of `client`. The record's own reason is checked first.
 
     Raises:
         StoreError: the transaction may be sent again, or may have been applied.
@@ -82,7 +84,7 @@ def cancellation(error: Exception, commit: Commit) -> Refused | ConditionsFailed
         # botocore's own text repeats the values.
         return Inapplicable("a parameter has a type that DynamoDB does not take")
     if code != "TransactionCanceledException":
-        raise store_error(error) from error
+        raise store_error(error, client) from error
     reasons: list[Mapping[str, Any]] = response.get("CancellationReasons") or []
     fence, rest = (reasons[:1], reasons[1:]) if commit.transition is not None else ([], reasons)
     if fence and fence[0].get("Code") == _FAILED:
@@ -119,7 +121,9 @@ def _raise_contention(
         contention = contention_of(str(reason.get("Code")))
         if contention is not None:
             code = str(reason["Code"])
-            raise StoreError(code, transient=True, contention=named or contention) from error
+            failure = StoreError(code, transient=True, contention=named or contention)
+            failure.is_after_retry = is_after_retry(error)
+            raise failure from error
 
 
 def _why(commit: Commit, fence: list[Mapping[str, Any]], rest: list[Mapping[str, Any]]) -> str:
