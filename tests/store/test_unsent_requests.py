@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from botocore.config import Config
 from botocore.exceptions import (
     ConnectionClosedError,
@@ -40,14 +41,14 @@ def _aws(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def attempts(client: Any, *befall: Any) -> None:
-    """Each attempt meets one of these, an exception or an answer of this status; the last repeats."""
+    """Each attempt meets one of these: an exception, or an answer of this status."""
     left = list(befall)
 
     def meet(**_: object) -> Any:
         met = left.pop(0) if len(left) > 1 else left[0]
         if not isinstance(met, int):
             raise met(endpoint_url=ADDRESS)
-        return AWSResponse(ADDRESS, met, {}, Body())
+        return AWSResponse(ADDRESS, met, HTTPHeaders(), Body())
 
     client.meta.events.register_first("before-send", meet)
 
