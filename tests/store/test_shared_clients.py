@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
 
@@ -140,3 +141,17 @@ def test_a_program_without_boto3_gets_the_same_client_from_botocore() -> None:
     )
 
     assert done.stdout.split() == ["False", "eu-central-1", "1.0", "eu-west-3"]
+
+
+def test_boto3_that_another_thread_is_loading_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that another thread is loading is known before it has its functions: the client is
+    botocore's, as if boto3 were not loaded.
+
+    Red when a first call fails at that moment.
+    """
+    monkeypatch.setitem(sys.modules, "boto3", ModuleType("boto3"))
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+
+    made = dynamodb_client.own_client(1_500, "sdk")
+
+    assert made.meta.region_name == "eu-central-1"

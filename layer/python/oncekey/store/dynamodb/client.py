@@ -74,6 +74,9 @@ def _boto3_client(call_timeout_ms: int) -> DynamoDBClient:
     from botocore.session import get_session
 
     boto3 = sys.modules.get("boto3")
+    if not hasattr(boto3, "client"):
+        # It is not loaded, or another thread is loading it at this moment.
+        boto3 = None
     sdk = f"Botocore/{botocore_version}" if boto3 is None else f"Boto3/{boto3.__version__}"
 
     # The connect timeout and the read timeout add up.
