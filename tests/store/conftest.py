@@ -44,10 +44,10 @@ def store(request: pytest.FixtureRequest, client: DynamoDBClient) -> Store:
     return store_by(request.param, request, client)
 
 
-@pytest.fixture(params=["sdk", pytest.param("direct", marks=pytest.mark.proof)])
-def dynamodb(request: pytest.FixtureRequest, client: DynamoDBClient) -> DynamoDBStore:
-    """A store on DynamoDB, by either transport."""
-    return store_by(request.param, request, client)
+@pytest.fixture
+def dynamodb(client: DynamoDBClient) -> DynamoDBStore:
+    """A store on DynamoDB."""
+    return store_on(client)
 
 
 def store_by(

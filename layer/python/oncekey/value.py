@@ -8,6 +8,7 @@ time of a decorated handler. Here all classes share the methods of `Value`. The 
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Value:
     _computed: ClassVar[tuple[str, ...]] = ()
     _positional: ClassVar[tuple[str, ...]] = ()
     _compared: ClassVar[tuple[str, ...]] = ()
-    _hashed: ClassVar[tuple[str, ...]] = ()
+    _hashed: ClassVar[Callable[[Any], object]] = type
     _compares_all: ClassVar[bool] = True
     # Whether all fields are given by the caller, or have a plain default.
     _is_simple: ClassVar[bool] = True
@@ -127,7 +128,8 @@ class Value:
         )
         setattr(cls, "__match_args__", cls._positional)  # noqa: B010 -- type checkers derive it from the fields
         cls._compared = tuple(each.name for each in all_fields if each.is_compared)
-        cls._hashed = tuple(each.name for each in all_fields if each.is_hashed)
+        hashed = [each.name for each in all_fields if each.is_hashed]
+        cls._hashed = staticmethod(attrgetter(*hashed) if hashed else type)
         cls._is_simple = not (
             cls._computed or cls._factories or cls.__post_init__ is not Value.__post_init__
         )
@@ -190,7 +192,7 @@ class Value:
         return all(getattr(self, name) == getattr(other, name) for name in self._compared)
 
     def __hash__(self) -> int:
-        return hash(tuple([getattr(self, name) for name in self._hashed]))
+        return hash(type(self)._hashed(self))  # noqa: SLF001 -- of the same class
 
     def __repr__(self) -> str:
         shown = ", ".join(
