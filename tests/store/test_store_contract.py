@@ -99,7 +99,7 @@ def test_the_direct_transport_and_the_reference_agree_on_a_completion(
     client: DynamoDBClient, way: Wire
 ) -> None:
     """By the direct transport, a completion does what it does by boto3, for every record that can
-    make a difference to it. `make proof` does all transitions.
+    make a difference to it. The conditions are those of boto3, so one transition shows the way.
 
     Red when a value, a refusal or its record is lost on the way.
     """
