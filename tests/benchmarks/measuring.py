@@ -14,6 +14,7 @@ from statistics import quantiles
 from typing import TYPE_CHECKING
 
 from tests.benchmarks.cases import Context
+from tests.benchmarks.environment import begin_invocation
 
 if TYPE_CHECKING:
     import cProfile
@@ -74,6 +75,7 @@ def timed(
         profiler.enable()
     wall, cpu = time.perf_counter_ns(), time.process_time_ns()
     for event in events:
+        begin_invocation()
         handler(event, context)
     cpu, wall = time.process_time_ns() - cpu, time.perf_counter_ns() - wall
     if profiler is not None:
