@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from oncekey import environment as module
 from oncekey.environment import OncePerEnvironment, environment
 
 
@@ -64,7 +63,8 @@ def test_another_thread_may_change_a_variable_meanwhile(monkeypatch: pytest.Monk
 
     Red when the live variables are read one by one.
     """
-    decode, changed = os.fsdecode, []
+    decode = os.fsdecode
+    changed: list[str | bytes] = []
 
     def changing(name: str | bytes) -> str:
         if not changed:
@@ -74,10 +74,10 @@ def test_another_thread_may_change_a_variable_meanwhile(monkeypatch: pytest.Monk
 
     monkeypatch.setenv("ONCEKEY_A_NEW_VARIABLE", "0")
     monkeypatch.delenv("ONCEKEY_A_NEW_VARIABLE")
-    monkeypatch.setattr(module.os, "fsdecode", changing)
+    monkeypatch.setattr("oncekey.environment.os.fsdecode", changing)
     monkeypatch.setenv("ONCEKEY_TABLE", "a-table-that-is-new")
     before = environment()
-    monkeypatch.setattr(module.os, "fsdecode", decode)
+    monkeypatch.setattr("oncekey.environment.os.fsdecode", decode)
 
     assert "ONCEKEY_A_NEW_VARIABLE" not in before.variables
     assert environment().variables["ONCEKEY_A_NEW_VARIABLE"] == "1"
