@@ -234,7 +234,8 @@ class Outbox(Construct):
         if self._worker is not None and self._worker is not worker:
             faults.append(
                 f"{self._worker.node.path!r} works for it already, and each message would reach"
-                " one of the two, by chance: give the other an outbox of its own"
+                " one of the two, by chance: let one worker handle all topics"
+                " (oncekey.outbox.Topics), or give the other an outbox of its own"
             )
         if worker.works_for is not None:
             faults.append(

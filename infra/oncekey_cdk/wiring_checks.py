@@ -303,7 +303,8 @@ def _of_queue(app: Templates, queue: Resource) -> Iterator[Fault]:
             "OneWorker",
             (
                 f"the queue {queue.name} already has a worker ({workers[0].name}), and each message"
-                " reaches one of the two, by chance: give each a queue of its own"
+                " reaches one of the two, by chance: let one worker handle all topics"
+                " (oncekey.outbox.Topics), or give each a queue of its own"
             ),
         )
     if not workers and _is_relayed_to(app, queue) and not _has_unknown_sources(app):

@@ -333,6 +333,10 @@ class EnvelopeUnreadable(ValueError):  # noqa: N818 -- a property of what was re
     """The received text is not a message of an outbox. The error text never repeats it."""
 
 
+class TopicUnknown(ValueError):  # noqa: N818 -- as above
+    """A worker has no handler for the topic of a message. The error text says what to add."""
+
+
 class RunStopped(BaseException):
     """Raised out of a step or a commit when this attempt must not continue; do not catch it.
 

@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 
 from functions.outbox_worker import handler as worker
 from functions.outbox_worker.handler import handler
@@ -49,8 +48,7 @@ def changed(job: str, **changes: Any) -> str:
 
 def handler_of_another_sandbox(event: dict[str, Any]) -> Any:
     """The same work in a worker of its own, as another process has."""
-    another = Worker(lambda record, context: worker.work(SQSRecord(dict(record)), context))
-    return another(event, None)
+    return Worker(worker.topics)(event, None)
 
 
 @pytest.mark.requirement("A12")

@@ -116,7 +116,10 @@ def _of_queue(service: Service, queue: Queue) -> Iterator[str]:
     yield from (f"{name} keeps messages for {fault}" for fault in _of_retention(service, queue))
     functions = [function.name for function, _ in _triggered_by(service, queue)]
     if len(functions) > 1:
-        yield f"{name} triggers {_listed(functions)}: each message would reach one of them only"
+        yield (
+            f"{name} triggers {_listed(functions)}: each message would reach one of them only; let"
+            " one worker handle all topics (oncekey.outbox.Topics), or use a queue for each"
+        )
     yield from _of_visibility_timeout(service, queue)
 
 

@@ -14,6 +14,7 @@ from oncekey import lazy
 if TYPE_CHECKING:
     from oncekey.errors import (
         EnvelopeUnreadable,
+        TopicUnknown,
     )
     from oncekey.outbox.inbox import (
         Delivered,
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     )
     from oncekey.outbox.sweep import (
         OutboxSweep,
+    )
+    from oncekey.outbox.topics import (
+        Topics,
     )
     from oncekey.outbox.worker import (
         Worker,
@@ -47,6 +51,8 @@ __all__ = [
     "OutboxSweep",
     "OutboxTable",
     "SqsQueue",
+    "TopicUnknown",
+    "Topics",
     "Worker",
     "delivered",
     "postpone",
@@ -55,7 +61,10 @@ __all__ = [
 __getattr__, __dir__ = lazy.names(
     __name__,
     {
-        "oncekey.errors": ("EnvelopeUnreadable",),
+        "oncekey.errors": (
+            "EnvelopeUnreadable",
+            "TopicUnknown",
+        ),
         "oncekey.outbox.inbox": (
             "Delivered",
             "delivered",
@@ -63,6 +72,7 @@ __getattr__, __dir__ = lazy.names(
         ),
         "oncekey.outbox.relay": ("OutboxRelay",),
         "oncekey.outbox.sweep": ("OutboxSweep",),
+        "oncekey.outbox.topics": ("Topics",),
         "oncekey.outbox.worker": ("Worker",),
         "oncekey.record.message": ("Message",),
         "oncekey.store.dynamodb.outbox": ("OutboxTable",),

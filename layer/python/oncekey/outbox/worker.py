@@ -169,6 +169,7 @@ class Worker:
 
     def _failed(self, received: _Received, fault: Exception, turn: _Turn) -> None:
         now_ms = self._clock.now_ms()
+        relay_telemetry.message_failed(received.id, received.receives, fault)
         if isinstance(fault, InProgress | OutcomeUnknown):
             delay_s = _not_now_s(received, fault.retry_after_s or 0, now_ms)
             turn.fail(received, delay_s)

@@ -81,6 +81,35 @@ def message_not_postponed(error: Exception) -> None:
     )
 
 
+def topic_unknown(message_id: str, topic: str, error: Exception) -> None:
+    """A worker has no handler for a message, which becomes a dead letter; the error says more."""
+    _logger.error(
+        "oncekey topic-unknown: %s: %s",
+        message_id,
+        error,
+        extra={"oncekey_event": "topic-unknown", "message_id": message_id, "topic": topic},
+    )
+
+
+def message_failed(sqs_message_id: str, receives: int, error: Exception) -> None:
+    """A message is not done; the queue delivers it again.
+
+    Only the error's type is logged, because the text of an error may repeat the message.
+    """
+    _logger.warning(
+        "oncekey message-failed: %s: %s at receive %s",
+        sqs_message_id,
+        type(error).__name__,
+        receives,
+        extra={
+            "oncekey_event": "message-failed",
+            "sqs_message_id": sqs_message_id,
+            "receives": receives,
+            "reason": type(error).__name__,
+        },
+    )
+
+
 def worker_waits(error: Exception) -> None:
     """The store does not answer a worker, which retries the same message while it has time."""
     _logger.warning(

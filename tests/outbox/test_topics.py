@@ -1,0 +1,169 @@
+"""One worker handles the messages of several topics."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncekey import idempotent, single_tenant
+from oncekey.engine.job import TOPIC as JOB
+from oncekey.errors import ConfigurationError, TopicUnknown
+from oncekey.outbox import Delivered, Topics, Worker
+from oncekey.outbox.envelope import sealed
+from oncekey.queued import Jobs
+from oncekey.testing.memory import MemoryStore
+from tests.support.events import load
+from tests.support.queue_events import delivery, failed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Handled = list[tuple[str, Any]]
+
+
+def body(topic: str, **changes: Any) -> str:
+    """A message of this topic, as the relay sends it."""
+    members = {
+        "id": f"op-1-{topic}",
+        "topic": topic,
+        "operation_id": "op-1",
+        "operation": "POST /orders",
+        "tenant": "acme",
+        "created_at_ms": 1,
+        "payload": {"order_id": "ord_1"},
+    }
+    return json.dumps({**members, **changes})
+
+
+def handled_by(handled: Handled, name: str) -> Any:
+    """A handler that notes its name and the order."""
+
+    def handle(message: Delivered, context: Any) -> None:
+        handled.append((name, message.payload["order_id"]))
+        assert context == "the context"
+
+    return handle
+
+
+def test_each_message_goes_to_the_handler_of_its_topic() -> None:
+    """In one batch, messages of two topics reach their two handlers, with the worker's context.
+
+    Red when topics are mixed up, or the context is not passed on, without which no lease ends.
+    """
+    handled: Handled = []
+    worker = Worker(
+        Topics({name: handled_by(handled, name) for name in ("order.placed", "order.cancelled")})
+    )
+
+    answer = worker(delivery(body("order.cancelled"), body("order.placed")), "the context")
+
+    assert failed(answer) == []
+    assert handled == [("order.cancelled", "ord_1"), ("order.placed", "ord_1")]
+
+
+def test_a_foreign_topic_fails_its_message_only(caplog: pytest.LogCaptureFixture) -> None:
+    """A message of a topic without a handler stays in the queue, so that it becomes a dead letter;
+    the others of its batch are handled. The log names the topic, its operation and what to add.
+
+    Red when such a message is acknowledged and lost, or fails the batch.
+    """
+    handled: Handled = []
+    worker = Worker(Topics({"order.placed": handled_by(handled, "order.placed")}))
+
+    answer = worker(delivery(body("ride.ordered"), body("order.placed")), "the context")
+
+    assert failed(answer) == ["record-0"]
+    assert handled == [("order.placed", "ord_1")]
+    (line,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert "topic 'ride.ordered', published by 'POST /orders', has no handler" in line.message
+    assert "add it to Topics({...}), and move the dead letters back" in line.message
+    assert "ord_1" not in line.message
+
+
+def accepting(store: MemoryStore) -> Any:
+    """A handler whose requests are accepted for a worker."""
+
+    @idempotent(
+        operation="POST /reports",
+        tenant=single_tenant(),
+        effects="recorded",
+        mode="queued",
+        store=store,
+    )
+    def create_report(event: Mapping[str, Any], context: Any, op: Any) -> dict[str, Any]:
+        op.transaction.put("reports", {"id": op.operation_id})
+        return {"statusCode": 201, "body": "a report"}
+
+    return create_report
+
+
+def test_a_job_goes_to_the_jobs() -> None:
+    """An accepted request is run by `jobs=`, beside the topics of the same worker.
+
+    Red when jobs are looked for among the topics.
+    """
+    store = MemoryStore()
+    create_report = accepting(store)
+    create_report(load("apigw_http_v2_post"), None)
+    (job,) = store.messages
+    topics = Topics({"order.placed": handled_by([], "")}, jobs=Jobs(create_report))
+
+    answer = Worker(topics)(delivery(sealed(job)), None)
+
+    assert failed(answer) == []
+    assert create_report(load("apigw_http_v2_post"), None)["body"] == "a report"
+
+
+@pytest.mark.parametrize("jobs", [None, Jobs(accepting(MemoryStore()))])
+def test_a_job_that_nothing_runs_says_where_to_name_its_handler(jobs: Jobs | None) -> None:
+    """A job of another handler, or of any without `jobs=`, fails with the operation to name."""
+    topics = Topics({"order.placed": handled_by([], "")}, jobs=jobs)
+    message = delivery(body(JOB, operation="POST /invoices"))["Records"][0]
+
+    with pytest.raises(
+        TopicUnknown, match=r"requests of 'POST /invoices': name it in Jobs\(\.\.\.\)"
+    ):
+        topics(message, None)
+
+
+async def _later(message: Delivered, context: Any) -> None:
+    """An async handler."""
+
+
+@pytest.mark.parametrize(
+    ("handlers", "complaint"),
+    [
+        ({}, "name a handler for each topic, or pass jobs="),
+        ({"order.placed": "handle"}, "the handler of 'order.placed' is a str: pass a function"),
+        ({"order.placed": _later}, "'order.placed' is an async def function"),
+        ({JOB: print}, "accepted requests: pass jobs=Jobs(...) instead"),
+    ],
+)
+def test_wrong_topics_are_refused_when_the_worker_is_made(handlers: Any, complaint: str) -> None:
+    """A handler that a worker cannot call, or no handler at all, is refused at import.
+
+    Red when it is found out by the first message.
+    """
+    with pytest.raises(ConfigurationError) as raised:
+        Topics(handlers)
+
+    assert complaint in str(raised.value)
+
+
+def test_a_failed_message_is_logged_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
+    """The worker logs which message failed, at which receive, and the error's type; nothing that
+    the error says, because that may repeat the message.
+    """
+
+    def refuse(message: Delivered, context: Any) -> None:
+        raise ValueError(message.payload)
+
+    answer = Worker(Topics({"order.placed": refuse}))(
+        delivery(body("order.placed"), receives=3), None
+    )
+
+    assert failed(answer) == ["record-0"]
+    (line,) = [each.message for each in caplog.records if "message-failed" in each.message]
+    assert line == "oncekey message-failed: record-0: ValueError at receive 3"
