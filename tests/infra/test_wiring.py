@@ -404,7 +404,7 @@ def test_a_second_worker_of_an_outbox_is_refused() -> None:
     outbox = oncekey_cdk.Outbox(stack, "Outbox")
     outbox.add_worker(_worker(stack))
 
-    with pytest.raises(ValueError, match=r"'Stack/Worker' works for it .* outbox\.Topics"):
+    with pytest.raises(ValueError, match=r"'Stack/Worker' works for it already, .*outbox\.Topics"):
         outbox.add_worker(_worker(stack, "Other"))
 
 
