@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey.errors import ConfigurationError, StoreError
+from oncekey.flow.driver import NO_STORE, drive
 from oncekey.outbox.relay import OutboxRelay
+from oncekey.testing.memory import ManualClock
 from tests.support.memory_outbox import Lambda, MemoryOutbox, failed_of, stream_of, waiting
 from tests.support.strict_sqs import StrictSqs, refusal
 
@@ -106,7 +108,8 @@ def test_what_may_be_refused_for_another_reason_is_tried_five_times() -> None:
 
     for number in range(1, 6):
         turn = line.relay.turn(lambda: True)
-        turn.send(list(line.table.messages.values()))
+        waits = list(line.table.messages.values())
+        drive(turn.send(waits), store=NO_STORE, clock=ManualClock())
         assert bool(turn.set_aside) is (number == 5)
 
     assert line.table.aside["message-0001"].reason == "MissingParameter (5 times)"

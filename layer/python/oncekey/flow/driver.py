@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import CORO_CLOSED, getcoroutinestate
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from oncekey.flow.commands import (
     Command,
@@ -32,6 +32,15 @@ R = TypeVar("R")
 def never(command: Invoke) -> Result:
     """The `invocation` for flows that run no handler."""
     raise AssertionError(f"Bug: {command.operation.name} is run by a flow that runs no handler")
+
+
+class _NoStore:
+    def __getattr__(self, verb: str) -> NoReturn:
+        raise AssertionError(f"Bug: {verb} is asked of a flow that has no store")
+
+
+# The `store` for flows that ask for nothing but calls outside.
+NO_STORE = cast("Store", _NoStore())
 
 
 def drive(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.clock import SystemClock
 from oncekey.engine.request import remaining_ms
 from oncekey.errors import ConfigurationError, StoreError
+from oncekey.flow.driver import NO_STORE, drive
 from oncekey.outbox.relay_order import in_order
 from oncekey.outbox.relay_turn import Turn
 from oncekey.store.dynamodb.outbox import NotAMessage, OutboxTable, message_from_item
@@ -71,7 +72,7 @@ class OutboxRelay:
         self._table = table
         self._queue = queue
         self._group = group
-        self._clock = clock or SystemClock()
+        self.clock = clock or SystemClock()
         # Messages that were sent and deleted after a failed record. Lambda delivers them again.
         self._sent: dict[str, None] = {}
 
@@ -84,7 +85,13 @@ class OutboxRelay:
             ConfigurationError: there is no table or no queue, or the stream does not contain the
                 new items; nothing was sent.
         """
-        is_time_left = _is_time_left(context)
+        relaying = self.relay(event, _is_time_left(context))
+        return drive(relaying, store=NO_STORE, clock=self.clock)
+
+    async def relay(
+        self, event: Mapping[str, Any], is_time_left: Callable[[], bool]
+    ) -> dict[str, Any]:
+        """The flow of one invocation, which sends messages while there is time."""
         turn = self.turn(is_time_left)
         numbers: dict[str, str] = {}
         messages: list[Message] = []
@@ -98,13 +105,13 @@ class OutboxRelay:
             try:
                 message = message_from_item(change["NewImage"])
             except NotAMessage as fault:
-                turn.put_aside(str(change["NewImage"].get("id", {}).get("S", "")), str(fault))
+                await turn.put_aside(str(change["NewImage"].get("id", {}).get("S", "")), str(fault))
                 continue
             if message.id not in self._sent and message.id not in numbers:
                 numbers[message.id] = change["SequenceNumber"]
                 messages.append(message)
         if messages:
-            again = self._relay(messages, turn, is_time_left)
+            again = await self._relay(messages, turn, is_time_left)
             self._remember(turn.gone & numbers.keys(), numbers, again)
             failed = sorted((numbers[each] for each in again if each in numbers), key=int)
             return {"batchItemFailures": [{"itemIdentifier": each} for each in failed]}
@@ -121,7 +128,7 @@ class OutboxRelay:
             table=table,
             queue=queue,
             group=self.group,
-            clock=self._clock,
+            clock=self.clock,
             is_time_left=is_time_left,
         )
 
@@ -145,21 +152,21 @@ class OutboxRelay:
             return _tenant
         return self._group
 
-    def _relay(
+    async def _relay(
         self, messages: Sequence[Message], turn: Turn, is_time_left: Callable[[], bool]
     ) -> set[str]:
         """Send `messages`. Returns the ids of those whose records must be delivered again."""
         group = self.group
         if group is None:
-            turn.send(messages)
+            await turn.send(messages)
             return turn.again
         try:
-            line = in_order(messages, self.table, group, is_time_left)
+            line = await in_order(messages, self.table, group, is_time_left)
         except StoreError as error:
             # Without the table, the relay does not know which messages must be sent first.
             relay_telemetry.relay_failed(len(messages), error)
             return {message.id for message in messages}
-        turn.send(line.messages)
+        await turn.send(line.messages)
         return turn.again | line.behind
 
     def _remember(self, sent: set[str], numbers: Mapping[str, str], again: set[str]) -> None:

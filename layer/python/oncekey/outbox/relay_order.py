@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
+from oncekey.outbox.relay_commands import ReadPage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,7 +30,7 @@ class Line:
     behind: frozenset[str] = frozenset()
 
 
-def in_order(
+async def in_order(
     new: Sequence[Message], table: OutboxTable, group: Group, is_time_left: Callable[[], bool]
 ) -> Line:
     """The `new` messages of a stream, and before them the earlier ones that wait in `table`.
@@ -46,7 +47,7 @@ def in_order(
         name = group_of(message, group)
         if name is not None:
             latest[name] = max(latest.get(name, message.order), message.order)
-    earlier, is_cut = _earlier(new, latest, table, group, is_time_left)
+    earlier, is_cut = await _earlier(new, latest, table, group, is_time_left)
     if not is_cut:
         return Line(messages=[*earlier, *_by_operation(new)])
     last = earlier[-1].order
@@ -55,7 +56,7 @@ def in_order(
     return Line(messages=[*earlier, *_by_operation(fitting)], behind=behind)
 
 
-def _earlier(
+async def _earlier(
     new: Sequence[Message],
     latest: dict[str, tuple[int, int]],
     table: OutboxTable,
@@ -68,7 +69,7 @@ def _earlier(
     is_cut = False
     after = None
     while True:
-        page = table.waiting(_END_OF_TIME_MS, after)
+        page = await ReadPage(table=table, before_ms=_END_OF_TIME_MS, after=after)
         for message in page.messages:
             name = group_of(message, group)
             if message.id not in ids and name in latest and message.order < latest[name]:

@@ -1,6 +1,6 @@
 """One turn of the relay. It sends messages in batches, and deletes those that the queue accepted.
 
-A turn is one invocation, or one sweep of the outbox.
+A turn is one invocation, or one sweep of the outbox. Its methods are flows.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
 from oncekey.outbox.envelope import sealed
+from oncekey.outbox.relay_commands import CountTry, Delete, PutAside, Send
 from oncekey.record.message_text import queue_name
 from oncekey.store.sqs import MOST_BATCH_BYTES, MOST_ENTRIES, Entry, Rejected, refuses_entries
 from oncekey.telemetry import outbox as relay_telemetry
@@ -80,9 +81,9 @@ class Turn:
         """Whether the queue has failed so often that this turn sends no more messages."""
         return self._failures_in_a_row >= _MOST_FAILURES_IN_A_ROW
 
-    def send(self, messages: Iterable[Message]) -> None:
+    async def send(self, messages: Iterable[Message]) -> None:
         """Send `messages`, which are in the table, and delete those that the queue accepted."""
-        lines = self._lines(messages)
+        lines = await self._lines(messages)
         while lines:
             if self.is_queue_down:
                 for line in lines:
@@ -94,17 +95,20 @@ class Turn:
                     self._leave(line, again=True, is_failure=False)
                 return
             batch = self._next_batch(lines)
-            self._send([entry for entry, _ in batch])
+            await self._send([entry for entry, _ in batch])
             for _, line in batch:
                 self._line_up(line, lines)
 
-    def put_aside(self, message_id: str, reason: str) -> None:
+    async def put_aside(self, message_id: str, reason: str) -> None:
         """Set aside a message that can never be sent. Later messages no longer wait for it."""
         relay_telemetry.message_set_aside(message_id, reason)
         if not message_id:
             return
         try:
-            is_there = self._table.set_aside(message_id, reason, self._clock.now_ms())
+            at_ms = self._clock.now_ms()
+            is_there = await PutAside(
+                table=self._table, message_id=message_id, reason=reason, at_ms=at_ms
+            )
         except StoreError as error:
             # It is still in the table, so a later turn or sweep reads it again.
             relay_telemetry.relay_failed(1, error)
@@ -116,11 +120,11 @@ class Turn:
         # The first call is always made, so that every turn makes progress.
         return not self._calls or self._is_time_left()
 
-    def _lines(self, messages: Iterable[Message]) -> deque[deque[Entry]]:
+    async def _lines(self, messages: Iterable[Message]) -> deque[deque[Entry]]:
         """The entries, one line for each group; without groups, one line for each entry."""
         lines: dict[str, deque[Entry]] = {}
         for message in messages:
-            entry = self._entry(message)
+            entry = await self._entry(message)
             if entry is not None:
                 name = entry.id if entry.group is None else entry.group
                 lines.setdefault(name, deque()).append(entry)
@@ -138,7 +142,7 @@ class Turn:
         else:
             lines.append(line)
 
-    def _entry(self, message: Message) -> Entry | None:
+    async def _entry(self, message: Message) -> Entry | None:
         """The message as an entry for the queue; None if it cannot be sent."""
         try:
             group = None if self._group is None else queue_name(self._group(message))
@@ -146,15 +150,15 @@ class Turn:
             # Another release of the code may return its group.
             reason = f"group= {type(fault).__name__}"
             relay_telemetry.message_rejected(message.id, reason, is_final=True)
-            self._refused(message.id, None, reason, is_final=True)
+            await self._refused(message.id, None, reason, is_final=True)
             return None
         try:
             entry = Entry(id=message.id, body=sealed(message), group=group)
         except UnicodeEncodeError:
-            self.put_aside(message.id, "it has a lone surrogate, which no queue takes")
+            await self.put_aside(message.id, "it has a lone surrogate, which no queue takes")
             return None
         if entry.size_bytes > MOST_BATCH_BYTES:
-            self.put_aside(message.id, "it is larger than the queue takes")
+            await self.put_aside(message.id, "it is larger than the queue takes")
             return None
         return entry
 
@@ -171,35 +175,35 @@ class Turn:
             batch.append((line.popleft(), line))
         return batch
 
-    def _send(self, batch: Sequence[Entry]) -> None:
+    async def _send(self, batch: Sequence[Entry]) -> None:
         self._calls += 1
         try:
-            rejected = self._queue.send(batch)
+            rejected = await Send(queue=self._queue, entries=tuple(batch))
         except StoreError as error:
             if not refuses_entries(error):
                 self._not_answered(batch, error)
                 return
             if len(batch) > 1:
-                self._send_singly(batch)
+                await self._send_singly(batch)
                 return
             rejected = [Rejected(batch[0].id, error.reason, is_final=True)]
         self._failures_in_a_row = 0
         refused = {each.id: each for each in rejected}
-        self._delete([entry.id for entry in batch if entry.id not in refused])
+        await self._delete([entry.id for entry in batch if entry.id not in refused])
         for entry in batch:
             if entry.id in refused:
                 each = refused[entry.id]
                 relay_telemetry.message_rejected(each.id, each.reason, is_final=each.is_final)
                 if each.is_certain:
-                    self.put_aside(each.id, each.reason)
+                    await self.put_aside(each.id, each.reason)
                 else:
-                    self._refused(each.id, entry.group, each.reason, is_final=each.is_final)
+                    await self._refused(each.id, entry.group, each.reason, is_final=each.is_final)
 
-    def _send_singly(self, batch: Sequence[Entry]) -> None:
+    async def _send_singly(self, batch: Sequence[Entry]) -> None:
         """Send the entries of a refused request one by one: one entry may be the cause."""
         for entry in batch:
             if self._is_time_left():
-                self._send([entry])
+                await self._send([entry])
             else:
                 self.is_complete = False
                 self._leave([entry], again=True, is_failure=False)
@@ -210,14 +214,16 @@ class Turn:
         for entry in batch:
             self._leave([entry], again=True, is_failure=True)
 
-    def _refused(self, message_id: str, group: str | None, reason: str, *, is_final: bool) -> None:
+    async def _refused(
+        self, message_id: str, group: str | None, reason: str, *, is_final: bool
+    ) -> None:
         """Count a refusal, and set the message aside after too many.
 
         The cause may not be the message. A refused message is not sent again soon: the sweep sends
         it, after all others.
         """
         try:
-            tries = self._table.count_try(message_id)
+            tries = await CountTry(table=self._table, message_id=message_id)
         except StoreError as error:
             relay_telemetry.relay_failed(1, error)
             self._leave_one(message_id, group, again=not is_final)
@@ -225,15 +231,15 @@ class Turn:
         if tries is None:
             self.gone.add(message_id)
         elif tries >= (_MOST_REFUSALS if is_final else _MOST_FAILURES):
-            self.put_aside(message_id, f"{reason} ({tries} times)")
+            await self.put_aside(message_id, f"{reason} ({tries} times)")
         else:
             self._leave_one(message_id, group, again=not is_final and tries <= _MOST_REPORTS)
 
-    def _delete(self, sent: Sequence[str]) -> None:
+    async def _delete(self, sent: Sequence[str]) -> None:
         if not sent:
             return
         try:
-            left = self._table.delete(sorted(sent))
+            left = await Delete(table=self._table, ids=tuple(sorted(sent)))
         except StoreError as error:
             relay_telemetry.relay_failed(len(sent), error)
             left = set(sent)

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import StoreError
+from oncekey.flow.driver import NO_STORE, drive
 from oncekey.outbox.relay import OutboxRelay
+from oncekey.outbox.relay_commands import MarkTold, ReadPage, Send
 from oncekey.outbox.relay_order import group_of, published
 from oncekey.store.sqs import MOST_ENTRIES, Entry, SqsQueue, refuses_entries
 from oncekey.telemetry import outbox as relay_telemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
 
     from oncekey.outbox.relay_turn import Turn
     from oncekey.record.message import Message
@@ -95,13 +97,26 @@ class OutboxSweep:
             StoreError: the table did not answer; messages that were not sent are still there.
             ConfigurationError: the relay has no table or no queue.
         """
+        sweeping = self.sweep(
+            before_ms=before_ms, is_time_left=is_time_left, escalations=escalations
+        )
+        return drive(sweeping, store=NO_STORE, clock=self.relay.clock)
+
+    async def sweep(
+        self,
+        *,
+        before_ms: int,
+        is_time_left: Callable[[], bool],
+        escalations: SqsQueue | None = None,
+    ) -> Swept:
+        """The flow of `run`."""
         turn = self.relay.turn(is_time_left)
         run = _Run(turn=turn, told_at_ms=before_ms)
         if self.relay.group is None:
-            self._send_page_by_page(run, before_ms, is_time_left)
+            await self._send_page_by_page(run, before_ms, is_time_left)
         else:
-            self._send_in_order(run, before_ms, is_time_left, self.relay.group)
-        told = self._tell(run, escalations)
+            await self._send_in_order(run, before_ms, is_time_left, self.relay.group)
+        told = await self._tell(run, escalations)
         return Swept(
             resent=len(turn.gone),
             failed=len(turn.failed),
@@ -114,56 +129,56 @@ class OutboxSweep:
     def _table(self) -> OutboxTable:
         return self.table or self.relay.table
 
-    def _send_page_by_page(
+    async def _send_page_by_page(
         self, run: _Run, before_ms: int, is_time_left: Callable[[], bool]
     ) -> None:
         turn, began_after = run.turn, self.place.after
-        for after, page in self._pages(before_ms, is_time_left, began_after):
+        async for after, page in self._pages(before_ms, is_time_left, began_after):
             self.place.after = after
-            run.take(page)
-            turn.send(each for each in page.messages if each.id not in page.tries)
+            await run.take(page)
+            await turn.send(each for each in page.messages if each.id not in page.tries)
             if turn.is_queue_down or not turn.is_complete:
                 break
             self.place.after = page.after
             if page.after is None:
                 run.is_complete = began_after is None
                 break
-        turn.send(sorted(run.kept, key=run.refused_least))
+        await turn.send(sorted(run.kept, key=run.refused_least))
 
-    def _send_in_order(
+    async def _send_in_order(
         self,
         run: _Run,
         before_ms: int,
         is_time_left: Callable[[], bool],
         group: Callable[[Message], str],
     ) -> None:
-        for _, page in self._pages(before_ms, is_time_left, None):
-            run.take(page, in_order=True)
+        async for _, page in self._pages(before_ms, is_time_left, None):
+            await run.take(page, in_order=True)
             if page.after is None:
                 run.is_complete = not run.is_cut
                 # Groups with a message that was refused before are sent after the others.
                 slow = {group_of(each, group) for each in run.kept if each.id in run.tries}
                 run.kept.sort(key=lambda each: (group_of(each, group) in slow, published(each)))
-                run.turn.send(run.kept)
+                await run.turn.send(run.kept)
 
-    def _pages(
+    async def _pages(
         self, before_ms: int, is_time_left: Callable[[], bool], after: Any
-    ) -> Iterator[tuple[Any, OutboxPage]]:
+    ) -> AsyncIterator[tuple[Any, OutboxPage]]:
         while True:
-            page = self._table.waiting(before_ms, after)
+            page = await ReadPage(table=self._table, before_ms=before_ms, after=after)
             yield after, page
             after = page.after
             if after is None or not is_time_left():
                 return
 
-    def _tell(self, run: _Run, escalations: SqsQueue | None) -> int:
+    async def _tell(self, run: _Run, escalations: SqsQueue | None) -> int:
         """Escalate the messages set aside, and note that. Returns their number."""
         told = 0
         for start in range(0, len(run.set_aside), MOST_ENTRIES):
             batch = run.set_aside[start : start + MOST_ENTRIES]
             try:
-                for each in _told(batch, escalations):
-                    self._table.mark_told(each.id, run.told_at_ms)
+                for each in await _told(batch, escalations):
+                    await MarkTold(table=self._table, message_id=each.id, at_ms=run.told_at_ms)
                     told += 1
             except StoreError as error:
                 # The next run escalates them again. A queue that times out is called once in a run.
@@ -172,22 +187,23 @@ class OutboxSweep:
         return told
 
 
-def _told(batch: list[SetAside], escalations: SqsQueue | None) -> list[SetAside]:
+async def _told(batch: list[SetAside], escalations: SqsQueue | None) -> list[SetAside]:
     """Those messages of `batch` that were escalated now."""
     for each in batch:
         relay_telemetry.message_waits_for_a_person(each)
-    return batch if escalations is None else _sent(batch, escalations)
+    return batch if escalations is None else await _sent(batch, escalations)
 
 
-def _sent(batch: list[SetAside], escalations: SqsQueue) -> list[SetAside]:
+async def _sent(batch: list[SetAside], escalations: SqsQueue) -> list[SetAside]:
     try:
-        rejected = escalations.send([Entry(id=each.id, body=each.escalation()) for each in batch])
+        entries = tuple(Entry(id=each.id, body=each.escalation()) for each in batch)
+        rejected = await Send(queue=escalations, entries=entries)
     except StoreError as error:
         if not refuses_entries(error):
             raise
         if len(batch) > 1:
             # One bad entry must not prevent the others from being escalated.
-            return [sent for each in batch for sent in _sent([each], escalations)]
+            return [sent for each in batch for sent in await _sent([each], escalations)]
         relay_telemetry.person_not_told(1, error)
         return []
     left = {each.id for each in rejected}
@@ -207,10 +223,10 @@ class _Run:
     is_cut: bool = False
     is_complete: bool = False
 
-    def take(self, page: OutboxPage, *, in_order: bool = False) -> None:
+    async def take(self, page: OutboxPage, *, in_order: bool = False) -> None:
         """Hold the messages to be sent later: all if `in_order`, otherwise those refused before."""
         for message_id, reason in page.unreadable.items():
-            self.turn.put_aside(message_id, reason)
+            await self.turn.put_aside(message_id, reason)
         self.set_aside += page.set_aside[: _MOST_TOLD - len(self.set_aside)]
         later = [each for each in page.messages if in_order or each.id in page.tries]
         self.kept += later
