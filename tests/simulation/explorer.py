@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from oncekey.record.record import Status
 from tests.simulation.checkers import SAFETY
@@ -13,7 +14,6 @@ from tests.simulation.checkers_of_answers import (
     answers_come_at_last,
 )
 from tests.simulation.checkers_of_effects import RECORDED
-from tests.simulation.moves import moves
 from tests.simulation.scenario import Caller, Kind, Move
 from tests.simulation.world import World
 
@@ -29,11 +29,30 @@ _MOST_STEPS_FOR_EACH_OTHER = 6
 _MOST_MOVES = 400
 
 
+class Explorable(Protocol):
+    """A world in which nothing runs by itself: a schedule makes one move after the other."""
+
+    def moves(self) -> list[Move]:
+        """Every move that is possible now; none once the run is over."""
+        ...
+
+    def take(self, move: Move) -> None:
+        """Make one move."""
+        ...
+
+    def state(self) -> int:
+        """A digest: from equal states, equal moves lead to equal histories."""
+        ...
+
+
+W = TypeVar("W", bound=Explorable)
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A violation, and the schedule that leads to it."""
 
-    scenario: Scenario
+    scenario: Any
     schedule: tuple[Move, ...]
     violation: Violation
 
@@ -78,21 +97,32 @@ def explore(
     *,
     prunes: bool = True,
 ) -> Report:
-    """Carry out all schedules of a scenario, depth first, by replaying sequences of choices.
+    """Carry out all schedules of a scenario; see `explore_all`."""
+    return explore_all(partial(make_world, scenario), at_end, scenario, prunes=prunes)
+
+
+def explore_all(
+    make_world: Callable[[], W],
+    at_end: Callable[[W], Violation | None],
+    scenario: object,
+    *,
+    prunes: bool = True,
+) -> Report:
+    """Carry out all schedules of a world, depth first, by replaying sequences of choices.
 
     A state that has been met is not followed again: all that can come after it is known. Every
-    run is judged at its end.
+    run is judged at its end. `scenario` is what a report of a violation shows.
     """
     path: list[tuple[list[Move], int]] = []
     met: set[int] = set()
     runs = 0
     while True:
-        world = make_world(scenario)
+        world = make_world()
         for options, choice in path:
             world.take(options[choice])
         while is_new := (state := world.state()) not in met or not prunes:
             met.add(state)
-            options = moves(world)
+            options = world.moves()
             if not options:
                 break
             path.append((options, 0))
@@ -140,7 +170,7 @@ def run(world: World, name: str) -> None:
 def play(world: World, schedule: Sequence[Move]) -> None:
     """Make the moves of a schedule that are still possible, leave out the others, and end."""
     for move in schedule:
-        if move in moves(world):
+        if move in world.moves():
             world.take(move)
     for name, actor in world.actors.items():
         if not actor.is_over:
@@ -151,7 +181,7 @@ def wander(world: World, chance: random.Random) -> tuple[Move, ...]:
     """Make random moves, mostly steps, until all actors have come to their ends."""
     made: list[Move] = []
     steps_for_each_other = chance.randint(1, _MOST_STEPS_FOR_EACH_OTHER)
-    while options := moves(world):
+    while options := world.moves():
         # First the kind, or the many ways to fail would crowd out the few to arrive late.
         kinds = sorted({move.kind for move in options})
         is_step = chance.randint(0, steps_for_each_other) > 0

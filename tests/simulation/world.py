@@ -33,7 +33,7 @@ from tests.simulation.history import (
     Told,
     Wrote,
 )
-from tests.simulation.moves import target_of
+from tests.simulation.moves import moves, target_of
 from tests.simulation.provider import Call, Provider
 from tests.simulation.recorded_handler import TAKEN, Ended, Entered
 from tests.simulation.scenario import CALL_TIMEOUT_MS, Caller, Kind, Move, Plan, Scenario, Until
@@ -138,6 +138,10 @@ class World:
         budgets = (self.faults_left, self.passes_left)
         under_way = tuple(sorted(map(hash, self.under_way)))
         return hash((self.time.now_ms(), traces, self._order, under_way, budgets))
+
+    def moves(self) -> list[Move]:
+        """Every move that is possible now."""
+        return moves(self)
 
     def take(self, move: Move) -> None:
         """Make one move."""
