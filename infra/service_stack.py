@@ -51,6 +51,7 @@ class ServiceStack(Stack):
             "HttpApi",
             jwt_issuer=environment.jwt_issuer,
             jwt_audience=[environment.jwt_audience],
+            cors=service.cors,
             requests_per_second=environment.requests_per_second,
             burst_requests=environment.burst_requests,
             log_retention=log_retention(environment),

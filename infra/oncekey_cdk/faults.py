@@ -63,8 +63,15 @@ def without_none(given: Mapping[str, object] | None) -> Props:
     return {name: value for name, value in (given or {}).items() if value is not None}
 
 
-def refuse_route(api: Construct, method: str, path: str) -> None:
+def refuse_route(api: Construct, method: str, path: str, *, takes_preflights: bool = False) -> None:
     """Raise if `api` cannot have this route.
+
+    Args:
+        api: The API.
+        method: Such as `POST`.
+        path: A template.
+        takes_preflights: Whether a route for OPTIONS would take the preflights of an API with CORS,
+            and ask for a token that they do not have.
 
     Raises:
         ValueError: There is no such method or path. The message names the API and the route.
@@ -72,6 +79,8 @@ def refuse_route(api: Construct, method: str, path: str) -> None:
     faults: list[str] = []
     if method not in METHODS:
         faults.append(f"method {method!r}: use one of {', '.join(METHODS)}")
+    if method == "OPTIONS" and takes_preflights:
+        faults.append("with cors=, the API answers OPTIONS itself: a preflight has no token")
     if not path.startswith("/"):
         faults.append(f"path {path!r} must begin with a slash")
     refuse(faults, scope=api, construct_id=f"{method} {path}", kind=type(api).__name__)

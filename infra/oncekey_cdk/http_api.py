@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
+from aws_cdk import Duration
 from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
+
+from oncekey.http.cors import METHODS
 
 from .faults import overridden, override_faults, refuse, refuse_route, without_none
 from .log_groups import RETENTION, create_log_group
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from aws_cdk import aws_logs as logs
+
+    from oncekey import Cors
 
     from .faults import Props
     from .idempotent_function import IdempotentFunction
@@ -58,6 +63,8 @@ class IdempotentHttpApi(Construct):
     Args:
         jwt_issuer: Who signs the callers' tokens, as an https URL.
         jwt_audience: For whom. The tenant comes from a claim of the token.
+        cors: The browser pages of other origins that may call the API, by default none. The API
+            answers their preflights before it asks for a token.
         requests_per_second: The throttle for all callers together.
         burst_requests: How many more may come at once.
         log_retention: How long the access log is kept.
@@ -76,6 +83,7 @@ class IdempotentHttpApi(Construct):
         *,
         jwt_issuer: str,
         jwt_audience: list[str],
+        cors: Cors | None = None,
         requests_per_second: int = REQUESTS_PER_SECOND,
         burst_requests: int = BURST_REQUESTS,
         log_retention: logs.RetentionDays = RETENTION,
@@ -94,10 +102,12 @@ class IdempotentHttpApi(Construct):
         refuse(faults, scope=scope, construct_id=construct_id, kind="IdempotentHttpApi")
         super().__init__(scope, construct_id)
         OncekeyChecks.of(self)
+        self._has_cors = cors is not None
         api: Props = {
             "default_authorizer": authorizers.HttpJwtAuthorizer(
                 "Jwt", jwt_issuer, jwt_audience=jwt_audience
             ),
+            **({"cors_preflight": _preflight(cors)} if cors else {}),
         }
         # Our own stage below has the throttle and the log.
         self.api = apigateway.HttpApi(
@@ -146,7 +156,7 @@ class IdempotentHttpApi(Construct):
         Raises:
             ValueError: There is no such method or path.
         """
-        refuse_route(self, method, path)
+        refuse_route(self, method, path, takes_preflights=self._has_cors and authorized)
         target = function if isinstance(function, lambda_.Function) else function.function
         self.api.add_routes(
             path=path,
@@ -155,6 +165,17 @@ class IdempotentHttpApi(Construct):
             # Each needs a unique name within the API.
             integration=integrations.HttpLambdaIntegration(f"{method} {path}", target),
         )
+
+
+def _preflight(cors: Cors) -> apigateway.CorsPreflightOptions:
+    return apigateway.CorsPreflightOptions(
+        allow_origins=[*cors.origins],
+        allow_methods=[apigateway.CorsHttpMethod[method] for method in METHODS],
+        allow_headers=[*cors.allowed_headers],
+        expose_headers=[*cors.exposed_headers],
+        allow_credentials=cors.credentials,
+        max_age=Duration.seconds(cors.max_age_s),
+    )
 
 
 def _authorizer_faults(issuer: str, audience: list[str]) -> Iterator[str]:

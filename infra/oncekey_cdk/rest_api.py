@@ -11,6 +11,8 @@ from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from oncekey.http.cors import METHODS
+
 from .checks import API_TIMEOUT_S
 from .faults import overridden, override_faults, refuse, refuse_route, without_none
 from .http_api import ACCESS_LOG_FIELDS as HTTP_API_FIELDS
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     from aws_cdk import aws_logs as logs
 
+    from oncekey import Cors
+
     from .faults import Props
     from .idempotent_function import IdempotentFunction
 
@@ -31,6 +35,13 @@ _FIXED = {
     "default_method_options": "use authorizer= and usage_plans=",
 }
 _NAME_MAX = 128
+# A page that signs its requests (IAM) or has an API key sends these, too.
+_SENT_TO_REST_APIS = ("X-Api-Key", "X-Amz-Date", "X-Amz-Security-Token")
+# The answers that API Gateway gives itself, such as 403 without authorization, or 429.
+_OWN_ANSWERS = {
+    "4xx": apigateway.ResponseType.DEFAULT_4_XX,
+    "5xx": apigateway.ResponseType.DEFAULT_5_XX,
+}
 # As for an HTTP API, nothing that the caller sent.
 ACCESS_LOG_FIELDS = {
     **HTTP_API_FIELDS,
@@ -66,6 +77,9 @@ class IdempotentRestApi(Construct):
     Args:
         authorizer: Who says yes; by default IAM.
         usage_plans: The plans, by names.
+        cors: The browser pages of other origins that may call the API, by default none. The API
+            answers their preflights, and adds the headers to its own errors. A REST API adds none
+            to a function's answers: decorate the handlers with the same `Cors`.
         requests_per_second: The throttle over all callers together.
         burst_requests: How many more may come at once.
         timeout: For how long the API waits, 29 s at most unless the account's quota was raised.
@@ -88,6 +102,7 @@ class IdempotentRestApi(Construct):
         *,
         authorizer: apigateway.IAuthorizer | None = None,
         usage_plans: Mapping[str, UsagePlan] | None = None,
+        cors: Cors | None = None,
         requests_per_second: int = REQUESTS_PER_SECOND,
         burst_requests: int = BURST_REQUESTS,
         timeout: Duration | None = None,
@@ -98,12 +113,13 @@ class IdempotentRestApi(Construct):
     ) -> None:
         faults = [
             *_plan_faults(usage_plans or {}),
+            *_cors_faults(cors),
             *override_faults(api_props, name="api_props", of=apigateway.RestApi, fixed=_FIXED),
             *override_faults(stage_props, name="stage_props", of=apigateway.StageOptions, fixed={}),
         ]
         refuse(faults, scope=scope, construct_id=construct_id, kind="IdempotentRestApi")
         super().__init__(scope, construct_id)
-        self._timeout = timeout or Duration.seconds(API_TIMEOUT_S)
+        self._cors, self._timeout = cors, timeout or Duration.seconds(API_TIMEOUT_S)
         OncekeyChecks.of(self)
         self.access_log = create_log_group(
             self, "AccessLog", retention=log_retention, keeps_data=keeps_data
@@ -111,9 +127,7 @@ class IdempotentRestApi(Construct):
         stage: Props = {
             "throttling_rate_limit": requests_per_second,
             "throttling_burst_limit": burst_requests,
-            "tracing_enabled": True,
-            "access_log_destination": apigateway.LogGroupLogDestination(self.access_log),
-            "access_log_format": apigateway.AccessLogFormat.custom(json.dumps(ACCESS_LOG_FIELDS)),
+            **_observed(self.access_log),
             **without_none(stage_props),
         }
         self.api = apigateway.RestApi(
@@ -136,6 +150,8 @@ class IdempotentRestApi(Construct):
                 api_props,
             ),
         )
+        if cors:
+            self._add_headers_to_own_answers(cors)
         self.plans, self.keys = {}, {}
         for name, plan in (usage_plans or {}).items():
             self._add_plan(name, plan)
@@ -162,17 +178,32 @@ class IdempotentRestApi(Construct):
         Raises:
             ValueError: There is no such method or path.
         """
-        refuse_route(self, method, path)
+        refuse_route(self, method, path, takes_preflights=self._cors is not None)
         target = function if isinstance(function, lambda_.Function) else function.function
         none: Props = {
             "authorization_type": apigateway.AuthorizationType.NONE,
             "api_key_required": False,
         }
-        return self.api.root.resource_for_path(path).add_method(
+        resource = self.api.root.resource_for_path(path)
+        if self._cors and not resource.node.try_find_child("OPTIONS"):
+            _add_preflight(resource, self._cors)
+        return resource.add_method(
             method,
             apigateway.LambdaIntegration(target, timeout=self._timeout, allow_test_invoke=False),
             **({} if authorized else none),
         )
+
+    def _add_headers_to_own_answers(self, cors: Cors) -> None:
+        # These headers cannot depend on the request, and the answers hold nothing of a caller.
+        origin = cors.origins[0] if len(cors.origins) == 1 else "*"
+        headers = cors.answer_headers(cors.origins[0])
+        headers["Access-Control-Allow-Origin"] = origin
+        for name, kind in _OWN_ANSWERS.items():
+            self.api.add_gateway_response(
+                f"Cors{name}",
+                type=kind,
+                response_headers={header: f"'{value}'" for header, value in headers.items()},
+            )
 
     def _add_plan(self, name: str, plan: UsagePlan) -> None:
         quota = apigateway.QuotaSettings(limit=plan.requests_per_day, period=apigateway.Period.DAY)
@@ -186,6 +217,32 @@ class IdempotentRestApi(Construct):
         created.add_api_stage(stage=self.api.deployment_stage)
         self.plans[name], self.keys[name] = created, self.api.add_api_key(f"{name}Key")
         created.add_api_key(self.keys[name])
+
+
+def _observed(access_log: logs.LogGroup) -> Props:
+    return {
+        "tracing_enabled": True,
+        "access_log_destination": apigateway.LogGroupLogDestination(access_log),
+        "access_log_format": apigateway.AccessLogFormat.custom(json.dumps(ACCESS_LOG_FIELDS)),
+    }
+
+
+def _add_preflight(resource: apigateway.IResource, cors: Cors) -> None:
+    resource.add_cors_preflight(
+        allow_origins=[*cors.origins],
+        allow_methods=[*METHODS],
+        allow_headers=[*cors.allowed_headers, *_SENT_TO_REST_APIS],
+        allow_credentials=cors.credentials,
+        max_age=Duration.seconds(cors.max_age_s),
+    )
+
+
+def _cors_faults(cors: Cors | None) -> Iterator[str]:
+    if cors and cors.credentials and len(cors.origins) > 1:
+        yield (
+            "cors has credentials and several origins: the errors of a REST API can name one origin"
+            " only, so pages of the others could not read them; use one origin, or an HTTP API"
+        )
 
 
 def _plan_faults(plans: Mapping[str, UsagePlan]) -> Iterator[str]:

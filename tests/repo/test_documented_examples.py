@@ -398,3 +398,13 @@ def test_the_documented_ledgers_are_compared(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == (
         "LedgerTotals(equal=1, different=1, only_ours=1, only_theirs=1)\n"
     )
+
+
+def test_the_documented_page_is_let_in() -> None:
+    """The documented `Cors` lets the page of the documentation send a key."""
+    namespace = run_example("layer/docs/guides/clients.md", "CORS = Cors(")
+
+    headers = namespace["CORS"].preflight_headers("https://shop.example")
+
+    assert headers["Access-Control-Allow-Origin"] == "https://shop.example"
+    assert "Idempotency-Key" in headers["Access-Control-Allow-Headers"]

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from oncekey.functions.decorator import (
         idempotent_function,
     )
+    from oncekey.http.cors import (
+        Cors,
+    )
     from oncekey.http.decorator import (
         idempotent,
     )
@@ -91,6 +94,7 @@ __all__ = [
     "Completed",
     "ConditionFailed",
     "ConfigurationError",
+    "Cors",
     "DynamoDBStore",
     "EffectMisused",
     "Final",
@@ -155,6 +159,7 @@ __getattr__, __dir__ = lazy.names(
             "TransactionInvalid",
         ),
         "oncekey.functions.decorator": ("idempotent_function",),
+        "oncekey.http.cors": ("Cors",),
         "oncekey.http.decorator": ("idempotent",),
         "oncekey.http.event": ("HttpRequest", "read_request"),
         "oncekey.http.preset": ("IETF",),

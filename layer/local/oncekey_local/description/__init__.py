@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from oncekey.http.cors import Cors
 from oncekey_local.description import event_faults as described_event_faults
 from oncekey_local.description import faults as described_faults
 from oncekey_local.description.functions import (
@@ -36,6 +37,7 @@ __all__ = [
     "Attribute",
     "Bucket",
     "BucketName",
+    "Cors",
     "EnvironmentValue",
     "Expiration",
     "Function",
@@ -61,13 +63,17 @@ _RETENTION_DAYS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Service:
-    """A whole service. Creating it reports all faults of the description at once."""
+    """A whole service. Creating it reports all faults of the description at once.
+
+    With `cors`, browsers may call its API from other pages than its own.
+    """
 
     name: str
     functions: tuple[Function, ...]
     tables: tuple[Table, ...]
     buckets: tuple[Bucket, ...] = ()
     queues: tuple[Queue, ...] = ()
+    cors: Cors | None = None
 
     def __post_init__(self) -> None:
         faults = [*described_faults.faults(self), *described_event_faults.faults(self)]

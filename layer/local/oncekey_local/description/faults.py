@@ -29,6 +29,7 @@ def faults(service: Service) -> list[str]:
         *_without_due_index(service),
         *_shards(service),
         *_timeouts(service),
+        *_preflights(service),
     ]
 
 
@@ -158,3 +159,13 @@ def _tables_named_by(function: Function) -> list[str]:
     roles = (function.reserves_in, function.reconciles, function.relays_from)
     named = [name for name in roles if name]
     return sorted({*referenced, *touched, *streamed, *named})
+
+
+def _preflights(service: Service) -> list[str]:
+    return [
+        f"route {route.key!r} needs a token and would take the browsers' preflights, which have"
+        " none: name its methods, without OPTIONS"
+        for function in service.functions
+        for route in function.routes
+        if service.cors and route.authorized and route.method in {"ANY", "OPTIONS"}
+    ]

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from oncekey_local.bodies import TooLarge, Unreadable, read_body
-from oncekey_local.front import http_api_response, tokens
+from oncekey_local.front import cross_origin, http_api_response, tokens
 from oncekey_local.front.control import CONTROL_PREFIX
 from oncekey_local.front.http_api_event import (
     MAX_PAYLOAD_BYTES,
@@ -55,6 +55,7 @@ class Front:
         control: Control,
     ) -> None:
         self._router = Router(service)
+        self._cors = service.cors
         self._invoke = invoke
         self._control = control
 
@@ -68,13 +69,26 @@ class Front:
             return await self._control.handle(request, raw_path, raw_query)
         match = self._router.match(request.method, raw_path)
         if match is None:
-            return _web_response(http_api_response.NOT_FOUND, {})
+            answer = cross_origin.preflight(self._cors, request.method, request.headers)
+            return self._web_response(answer or http_api_response.NOT_FOUND, request, {})
         request_id = new_id()
         begun = asyncio.get_running_loop().time()
         answer = await self._answer(request, raw_path, raw_query, match, request_id)
         elapsed_ms = (asyncio.get_running_loop().time() - begun) * 1000
         log(f"{match.route.key} {answer.status} {elapsed_ms:.0f} ms {request_id}")
-        return _web_response(answer, {"apigw-requestid": request_id})
+        return self._web_response(answer, request, {"apigw-requestid": request_id})
+
+    def _web_response(
+        self, answer: HttpResponse, request: web.BaseRequest, extra: Mapping[str, str]
+    ) -> web.Response:
+        whole = cross_origin.with_cors(self._cors, answer, request.method, request.headers)
+        response = web.Response(status=whole.status, body=whole.body, headers=extra)
+        for name, value in whole.headers:
+            if name == "content-type":
+                response.headers["content-type"] = value
+            else:
+                response.headers.add(name, value)
+        return response
 
     async def _answer(
         self, request: web.BaseRequest, raw_path: str, raw_query: str, match: Match, request_id: str
@@ -151,13 +165,3 @@ def _http_request(
         body=body,
         source_ip=source_ip,
     )
-
-
-def _web_response(answer: HttpResponse, extra: Mapping[str, str]) -> web.Response:
-    response = web.Response(status=answer.status, body=answer.body, headers=extra)
-    for name, value in answer.headers:
-        if name == "content-type":
-            response.headers["content-type"] = value
-        else:
-            response.headers.add(name, value)
-    return response

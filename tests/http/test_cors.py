@@ -1,0 +1,134 @@
+"""Which browser pages may call an API, and the headers that a handler behind a REST API adds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from oncekey import ConfigurationError, Cors, idempotent, single_tenant
+from oncekey.testing import MemoryStore
+from tests.support.events import Event, load, with_body, with_header, with_key, with_route
+
+SHOP = "https://shop.example"
+CORS = Cors(origins=[SHOP, "https://admin.example"])
+EVENTS = {
+    "apigw_rest_v1_post": "headers",
+    "apigw_http_v2_post": "headers",
+    "alb_multi_value_post": "multiValueHeaders",
+}
+
+
+def from_page(event: Event, origin: str = SHOP) -> Event:
+    """`event`, sent by a page of `origin`."""
+    return with_header(event, "origin", origin)
+
+
+def lines(answer: dict[str, Any]) -> dict[str, str]:
+    """The headers of an answer by lower-case name, whatever member they are in."""
+    many = {name: values[0] for name, values in answer.get("multiValueHeaders", {}).items()}
+    return {name.lower(): value for name, value in {**answer.get("headers", {}), **many}.items()}
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_every_answer_lets_the_page_read_the_headers_of_a_retry(name: str) -> None:
+    """First answers, replays and refusals name the page's origin and the headers it may read, in
+    the member that the shape reads.
+    """
+
+    @CORS
+    @idempotent(operation=f"POST /{name}", tenant=single_tenant(), store=MemoryStore())
+    def handler(event: Event, context: object) -> dict[str, Any]:
+        return {"statusCode": 201, "headers": {"Location": "/payments/1"}, "body": "{}"}
+
+    event = from_page(with_key(load(name), "a-key-of-a-client-1"))
+    answers = [handler(event, None), handler(event, None)]
+    answers += [handler(with_key(event), None), handler(with_body(event, "{}"), None)]
+
+    assert [answer["statusCode"] for answer in answers] == [201, 201, 400, 422]
+    for answer in answers:
+        sent = lines({EVENTS[name]: answer[EVENTS[name]]})
+        assert sent["access-control-allow-origin"] == SHOP
+        assert sent["vary"] == "Origin"
+        assert {*sent["access-control-expose-headers"].split(",")} == {
+            *("Idempotency-Key", "Idempotent-Replayed", "Idempotency-Expires"),
+            *("Retry-After", "Location"),
+        }
+    assert lines(answers[1])["idempotent-replayed"] == "true"
+
+
+def test_a_replay_to_another_page_names_that_page() -> None:
+    """The header is of the request that is answered, and not of the first one."""
+
+    @CORS
+    @idempotent(operation="POST /other", tenant=single_tenant(), store=MemoryStore())
+    def handler(event: Event, context: object) -> dict[str, Any]:
+        return {"statusCode": 201, "headers": {"Vary": "Accept"}, "body": "{}"}
+
+    event = with_key(load("apigw_rest_v1_post"), "a-key-of-a-client-1")
+    handler(from_page(event), None)
+    replay = lines(handler(from_page(event, "https://admin.example"), None))
+
+    assert replay["access-control-allow-origin"] == "https://admin.example"
+    assert replay["vary"] == "Accept, Origin"
+
+
+def test_another_page_gets_no_permission() -> None:
+    """An origin that is not listed is not allowed, neither for an answer nor for a preflight."""
+    for headers in (CORS.answer_headers("https://evil.example"), CORS.preflight_headers(None)):
+        assert headers == {"Vary": "Origin"}
+
+
+def test_a_preflight_is_answered_without_the_handler() -> None:
+    """A preflight gets 204 with the methods and the headers, and nobody asks for its tenant."""
+
+    @CORS
+    async def handler(event: Event, context: object) -> Any:
+        raise AssertionError("the handler ran")
+
+    asked = with_header(
+        with_route(from_page(load("apigw_rest_v1_post")), "OPTIONS", "/payments"),
+        *("access-control-request-method", "POST"),
+    )
+    answer = asyncio.run(handler(asked, None))
+
+    assert answer["statusCode"] == 204
+    headers = lines(answer)
+    assert "POST" in headers["access-control-allow-methods"].split(",")
+    assert {"Authorization", "Content-Type", "Idempotency-Key"} <= {
+        *headers["access-control-allow-headers"].split(",")
+    }
+
+
+def test_a_bare_value_behind_an_http_api_becomes_an_answer() -> None:
+    """What API Gateway would send as 200 gets the headers, too."""
+    handler = Cors(origins=["*"])(lambda event, context: {"a": 1})
+
+    answer = handler(from_page(load("apigw_http_v2_post")), None)
+
+    assert (answer["statusCode"], answer["body"]) == (200, '{"a": 1}')
+    assert lines(answer)["access-control-allow-origin"] == "*"
+
+
+def test_an_event_that_is_no_request_is_passed_on() -> None:
+    """A message of a queue reaches the handler and comes back unchanged."""
+    assert CORS(lambda event, context: event)({"Records": []}, None) == {"Records": []}
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"origins": []}, "origins is empty"),
+        ({"origins": "https://shop.example"}, "origins is a list of texts"),
+        ({"origins": ["https://shop.example/"]}, "is not scheme and host alone"),
+        ({"origins": ["*", SHOP]}, "'\\*' and others"),
+        ({"origins": ["*"], "credentials": True}, "credentials=True with origin '\\*'"),
+        ({"origins": [SHOP], "read_headers": ["X Cost"]}, "'X Cost' is no header name"),
+        ({"origins": [SHOP], "max_age_s": -1}, "max_age_s is -1"),
+    ],
+)
+def test_a_wrong_value_is_refused(given: dict[str, Any], fault: str) -> None:
+    """Each mistake is named before anything is answered."""
+    with pytest.raises(ConfigurationError, match=fault):
+        Cors(**given)
