@@ -84,7 +84,7 @@ def test_a_preflight_is_answered_without_the_handler() -> None:
     """A preflight gets 204 with the methods and the headers, and nobody asks for its tenant."""
 
     @CORS
-    async def handler(event: Event, context: object) -> Any:
+    async def handler(event: Event, context: object) -> dict[str, Any]:
         raise AssertionError("the handler ran")
 
     asked = with_header(
@@ -103,7 +103,10 @@ def test_a_preflight_is_answered_without_the_handler() -> None:
 
 def test_a_bare_value_behind_an_http_api_becomes_an_answer() -> None:
     """What API Gateway would send as 200 gets the headers, too."""
-    handler = Cors(origins=["*"])(lambda event, context: {"a": 1})
+
+    @Cors(origins=["*"])
+    def handler(event: Event, context: object) -> Any:
+        return {"a": 1}
 
     answer = handler(from_page(load("apigw_http_v2_post")), None)
 
@@ -113,7 +116,12 @@ def test_a_bare_value_behind_an_http_api_becomes_an_answer() -> None:
 
 def test_an_event_that_is_no_request_is_passed_on() -> None:
     """A message of a queue reaches the handler and comes back unchanged."""
-    assert CORS(lambda event, context: event)({"Records": []}, None) == {"Records": []}
+
+    @CORS
+    def handler(event: Event, context: object) -> Event:
+        return event
+
+    assert handler({"Records": []}, None) == {"Records": []}
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def answers(
     async def call() -> list[tuple[int, Mapping[str, str]]]:
         gateway = Front(described(*ROUTES, cors=cors), {"f": invoke}, NO_CONTROL)
         async with Server(gateway.handle) as server, aiohttp.ClientSession() as session:
-            found = []
+            found: list[tuple[int, Mapping[str, str]]] = []
             for method, path, headers in requests:
                 answer = await session.request(method, server.make_url(path), headers=headers)
                 found.append((answer.status, answer.headers))
@@ -110,4 +110,4 @@ def test_a_route_that_would_take_the_preflights_is_refused(method: str) -> None:
 
     with pytest.raises(ValueError, match="would take the browsers' preflights"):
         described(route, cors=Cors(origins=[SHOP]))
-    assert described(route, cors=None)
+    assert described(route, cors=None).cors is None

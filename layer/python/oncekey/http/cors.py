@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from oncekey.effects.handlers import is_coroutine_function
 from oncekey.errors import ConfigurationError
@@ -131,9 +131,9 @@ class Cors(Value, kw_only=True):
                 return await handler(event, context)
             return self._preflight(request) or self._added(await handler(event, context), request)
 
-        wrapper: Any = with_cors_async if is_coroutine_function(handler) else with_cors
+        wrapper = with_cors_async if is_coroutine_function(handler) else with_cors
         del wrapper.__wrapped__
-        return wrapper
+        return cast("Handler", wrapper)
 
     def _preflight(self, request: HttpRequest) -> dict[str, Any] | None:
         if not self.is_preflight(request.method, dict(request.headers)):

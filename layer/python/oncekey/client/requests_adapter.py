@@ -1,0 +1,82 @@
+"""The adapter for requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from requests import exceptions
+from requests.adapters import BaseAdapter, HTTPAdapter
+
+from oncekey.client.retrying import BodyNotReplayable, Retrying
+
+if TYPE_CHECKING:
+    from requests import PreparedRequest, Response
+
+_TRANSIENT = (exceptions.ConnectionError, exceptions.Timeout, exceptions.ChunkedEncodingError)
+# A certificate is as wrong the next time.
+_NOT_TRANSIENT = exceptions.SSLError
+
+
+class IdempotentAdapter(BaseAdapter):
+    """Sends each request under one key, and again under the same key until it is answered.
+
+        session.mount("https://", IdempotentAdapter())
+
+    It does for a `Session` of requests what `IdempotentTransport` does for httpx. The key is in
+    `response.request.headers`, or in `error.request.headers` if there is no answer. requests has
+    no timeout unless you pass one: `session.post(url, timeout=35)`.
+
+    Args:
+        wrapped: what sends the requests, by default `HTTPAdapter()`, which does not retry.
+        retrying: how long and how often.
+
+    Raises:
+        BodyNotReplayable: the body of a request can be read only once. Nothing was sent.
+    """
+
+    def __init__(
+        self, wrapped: BaseAdapter | None = None, *, retrying: Retrying | None = None
+    ) -> None:
+        super().__init__()
+        self._wrapped = wrapped or HTTPAdapter()
+        self._retrying = retrying or Retrying()
+
+    def send(self, request: PreparedRequest, *arguments: Any, **options: Any) -> Response:
+        """Send `request` until it is answered."""
+        tries = self._retrying.begin(request.method or "", request.headers)
+        if tries.may_repeat:
+            _make_replayable(request)
+        while True:
+            try:
+                response = self._wrapped.send(request, *arguments, **options)
+                body = response.content if tries.is_keyed else b""
+            except _TRANSIENT as error:
+                is_over = isinstance(error, _NOT_TRANSIENT)
+                pause_ms = None if is_over else tries.pause_after_error()
+                if pause_ms is None:
+                    raise
+            else:
+                pause_ms = tries.pause_after(response.status_code, response.headers, body)
+                if pause_ms is None:
+                    return response
+                response.close()
+            self._retrying.clock.pause(pause_ms)
+
+    def close(self) -> None:
+        """Close the wrapped adapter."""
+        self._wrapped.close()
+
+
+def _make_replayable(request: PreparedRequest) -> None:
+    """Read a file into memory, so that it can be sent twice.
+
+    Raises:
+        BodyNotReplayable: the body is of unknown length, so it may be endless.
+    """
+    # The declared type leaves out files and generators, which requests accepts.
+    body = cast("Any", request.body)
+    if body is None or isinstance(body, bytes | str):
+        return
+    if not hasattr(body, "read") or "Content-Length" not in request.headers:
+        raise BodyNotReplayable(request.method or "", (request.url or "").partition("?")[0])
+    request.body = body.read()

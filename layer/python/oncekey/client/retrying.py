@@ -1,0 +1,169 @@
+"""When a client sends a request again, and after which pause. Pure, for every HTTP library.
+
+The order of what decides is that of `_is_worth_it`: the most authoritative statement comes first.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from oncekey.clock import Clock, SystemClock
+from oncekey.errors import ConfigurationError, OncekeyError
+from oncekey.http.http_date import http_date, read_http_date
+from oncekey.http.methods import SAFE
+from oncekey.value import Value, field
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, MutableMapping
+
+KEY = "Idempotency-Key"
+FIRST_SENT = "Repeatability-First-Sent"
+# Statuses that mean "not now", if the answer says nothing else: RFC 9110, section 15.5.9;
+# draft-ietf-httpapi-idempotency-key-header-07, section 2.6; RFC 8470, section 5.2; RFC 6585,
+# section 4.
+_NOT_NOW = frozenset({408, 409, 425, 429})
+_SERVER_FAILED = 500
+_PROBLEM = "application/problem+json"
+
+
+class BodyNotReplayable(OncekeyError, TypeError):  # noqa: N818 -- the state of the body
+    """The body of a request can be read only once, so the request cannot be sent again.
+
+    Nothing was sent. Pass bytes, text, `json=` or `data=`, or read the body into memory first.
+    """
+
+    def __init__(self, method: str, url: str) -> None:
+        self.method, self.url = method, url
+        super().__init__(method, url)
+
+    def __str__(self) -> str:
+        return (
+            f"the body of {self.method} {self.url} is a stream that can be read only once, so the"
+            " request could not be sent again: pass bytes, text, json= or data="
+        )
+
+
+class Retrying(Value, kw_only=True):
+    """How long and how often a request is sent, and which requests get a key.
+
+    Args:
+        attempts: how often a request is sent at the most.
+        total_s: the time from the first sending in which another one may begin. How long one
+            sending may take is the timeout of your HTTP client. It should be longer than the API
+            takes, which is up to 30 s.
+        first_pause_s: the longest pause before the second sending. It doubles with each sending.
+            The pause is drawn between none and the longest, so that clients that failed together
+            do not come back together. A pause of `Retry-After` is added to it.
+        longest_pause_s: the cap of that doubling.
+        methods: the methods whose requests get a new key if they have none.
+        sends_first_sent: whether a keyed request says in `Repeatability-First-Sent` when it was
+            first sent. The API then refuses it (412) if its record may have expired. The clock of
+            this machine must be right.
+        clock: the source of time and randomness, for tests.
+
+    Raises:
+        ConfigurationError: a value is wrong; the message names every fault.
+    """
+
+    attempts: int = 10
+    total_s: float = 90
+    first_pause_s: float = 0.2
+    longest_pause_s: float = 10
+    methods: Collection[str] = ("POST", "PATCH")
+    sends_first_sent: bool = False
+    clock: Clock = field(default_factory=SystemClock, repr=False)
+
+    def __post_init__(self) -> None:
+        least = {"attempts": 1, "total_s": 0, "first_pause_s": 0, "longest_pause_s": 0}
+        faults = [
+            f"{name} is {getattr(self, name)!r}: at least {at_least}"
+            for name, at_least in least.items()
+            if not getattr(self, name) >= at_least
+        ]
+        if isinstance(self.methods, str):
+            faults.append("methods is a collection of methods, such as ('POST', 'PATCH')")
+        if faults:
+            raise ConfigurationError("Retrying", faults)
+
+    def begin(self, method: str, headers: MutableMapping[str, str]) -> Tries:
+        """The tries of a request. Adds the key to its `headers`, unless it has one.
+
+        `headers` finds names in any letter case, as those of httpx and requests do.
+        """
+        now_ms = self.clock.now_ms()
+        if KEY not in headers and method.upper() in self.methods:
+            headers[KEY] = self.clock.new_operation_id()
+        is_keyed = KEY in headers
+        if is_keyed and self.sends_first_sent and FIRST_SENT not in headers:
+            headers[FIRST_SENT] = http_date(now_ms // 1000)
+        return Tries(self, is_keyed=is_keyed, is_safe=method.upper() in SAFE, begun_ms=now_ms)
+
+
+class Tries:
+    """The tries of one request.
+
+    `is_keyed`: it has a key. `may_repeat`: it may be sent again at all, because it has a key or
+    changes nothing.
+    """
+
+    def __init__(self, retrying: Retrying, *, is_keyed: bool, is_safe: bool, begun_ms: int) -> None:
+        self.is_keyed = is_keyed
+        self.may_repeat = (is_keyed or is_safe) and retrying.attempts > 1
+        self._retrying = retrying
+        self._begun_ms = begun_ms
+        self._sent = 0
+
+    def pause_after(self, status: int, headers: Mapping[str, str], body: bytes) -> int | None:
+        """Milliseconds until the request is to be sent again; None if the answer is the last."""
+        if not _is_worth_it(status, headers, body):
+            return None
+        return self._pause(self._asked_for_ms(headers.get("Retry-After", "")))
+
+    def pause_after_error(self) -> int | None:
+        """The same after a sending without an answer."""
+        return self._pause(0)
+
+    def _pause(self, asked_for_ms: int) -> int | None:
+        self._sent += 1
+        retrying = self._retrying
+        longest_s = min(retrying.longest_pause_s, retrying.first_pause_s * 2 ** (self._sent - 1))
+        pause_ms = asked_for_ms + int(1000 * longest_s * retrying.clock.random_fraction())
+        ends_ms = self._begun_ms + int(1000 * retrying.total_s)
+        is_over = self._sent >= retrying.attempts or retrying.clock.now_ms() + pause_ms > ends_ms
+        return None if is_over or not self.may_repeat else pause_ms
+
+    def _asked_for_ms(self, retry_after: str) -> int:
+        """Seconds or a date (RFC 9110, section 10.2.3)."""
+        text = retry_after.strip()
+        if text.isascii() and text.isdecimal():
+            return 1000 * int(text)
+        at_s = read_http_date(text)
+        return max(0, 1000 * at_s - self._retrying.clock.now_ms()) if at_s is not None else 0
+
+
+def _is_worth_it(status: int, headers: Mapping[str, str], body: bytes) -> bool:
+    for verdict in _verdicts(headers, body):
+        return verdict
+    return status in _NOT_NOW or status >= _SERVER_FAILED
+
+
+def _verdicts(headers: Mapping[str, str], body: bytes) -> Iterator[bool]:
+    """What the answer itself says about a retry."""
+    if "Idempotency-Expires" in headers:
+        yield False  # the answer is stored, so the same key gets it again
+    if headers.get("Content-Type", "").partition(";")[0].strip().lower() == _PROBLEM:
+        retryable = _member(body, "retryable")
+        if isinstance(retryable, bool):
+            yield retryable
+    should_retry = headers.get("Stripe-Should-Retry", "").strip().lower()
+    if should_retry in {"true", "false"}:
+        yield should_retry == "true"
+
+
+def _member(body: bytes, name: str) -> object:
+    try:
+        value: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return value.get(name) if isinstance(value, dict) else None

@@ -1,0 +1,264 @@
+"""What each client sends again, under which key and after which pause."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from oncekey import ConfigurationError
+from oncekey.client import BodyNotReplayable, IdempotentTransport, Retrying
+from oncekey.http.http_date import http_date
+from tests.client.servers import (
+    CLIENTS,
+    LATE,
+    LOST,
+    NO_ANSWER,
+    OK,
+    Client,
+    Reply,
+    Scripted,
+    Server,
+    problem,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+STRIPE = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(params=CLIENTS, ids=list(CLIENTS))
+def client(request: pytest.FixtureRequest) -> Client:
+    """Each of the three clients."""
+    return CLIENTS[request.param]
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        LOST,
+        LATE,
+        Reply(201, broken=True),
+        Reply(500, body=b'{"message":"Internal Server Error"}'),
+        Reply(503),
+        Reply(429),
+        Reply(409),
+        problem("request-in-progress"),
+        problem("outcome-unknown"),
+        problem("store-unavailable"),
+        problem("quota-exceeded"),
+        problem("not-executed"),
+        Reply(409, {**STRIPE, "Stripe-Should-Retry": "true"}),
+        Reply(400, {**STRIPE, "Stripe-Should-Retry": "true"}),
+    ],
+    ids=str,
+)
+def test_an_unanswered_request_is_sent_again_under_its_key(
+    client: Client, failure: Scripted
+) -> None:
+    """A lost, late or cut-off answer, and an answer that means "not now", lead to the same request
+    under the same key, and the caller gets the final answer.
+    """
+    server = Server([failure, failure, OK])
+
+    answer = client(server)
+
+    assert (answer.status, answer.body) == (201, OK.body)
+    assert len(server.got) == 3
+    assert server.keys == {answer.sent_headers["Idempotency-Key"]}
+    assert {sent.body for sent in server.got} == {b'{"amount": 1}'}
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        Reply(400),
+        Reply(404),
+        Reply(202, {"Retry-After": "5", "Location": "/operations/1"}),
+        problem("key-reused"),
+        problem("key-invalid"),
+        problem("not-started-in-time"),
+        problem("store-unavailable", retryable=False),
+        problem("answer-unavailable"),
+        Reply(409, {**STRIPE, "Stripe-Should-Retry": "false"}),
+        Reply(500, {"Idempotency-Expires": "Fri, 27 Nov 2026 10:00:00 GMT"}),
+        Reply(
+            409,
+            {
+                "Content-Type": "application/problem+json",
+                "Content-Encoding": "gzip",
+            },
+            gzip.compress(b'{"retryable": false}'),
+        ),
+    ],
+    ids=str,
+)
+def test_an_answer_that_waiting_does_not_change_is_the_last(client: Client, last: Reply) -> None:
+    """A mistake, a stored answer, and one that says that a retry does not help is given at once."""
+    server = Server([last])
+
+    answer = client(server)
+
+    assert answer.status == last.status
+    assert len(server.got) == 1
+
+
+def test_a_key_of_the_caller_is_kept(client: Client) -> None:
+    """A request that has a key, in any spelling of the name, is sent under that one alone."""
+    server = Server([LOST, OK])
+
+    client(server, headers={"idempotency-key": "the-key-of-order-7"})
+
+    assert server.keys == {"the-key-of-order-7"}
+
+
+def test_each_operation_has_its_own_key(client: Client) -> None:
+    """Two requests of one client are two operations."""
+    server = Server([OK])
+
+    client(server)
+    client(server)
+
+    assert len(server.keys) == 2
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_an_unsafe_request_without_a_key_is_sent_once(client: Client, method: str) -> None:
+    """What changes something and has no key might happen twice, so its error is raised."""
+    server = Server([LOST, OK])
+
+    with pytest.raises(NO_ANSWER):
+        client(server, method)
+
+    assert (len(server.got), server.keys) == (1, {None})
+
+
+@pytest.mark.parametrize(("method", "keyed"), [("GET", False), ("PUT", True)])
+def test_a_safe_request_and_a_keyed_one_are_sent_again(
+    client: Client, method: str, keyed: bool
+) -> None:
+    """A GET needs no key and gets none; a PUT with a key is sent again."""
+    server = Server([LOST, Reply(503), OK])
+
+    client(server, method, body=None, headers={"Idempotency-Key": "k" * 16} if keyed else None)
+
+    assert (len(server.got), server.keys) == (3, {"k" * 16 if keyed else None})
+
+
+def test_the_pauses_double_up_to_a_cap(client: Client) -> None:
+    """The longest pause doubles with each sending; half of it is drawn here."""
+    server = Server([LOST, LOST, LOST, LOST, OK])
+
+    client(server, first_pause_s=1, longest_pause_s=3)
+
+    assert server.pauses_s == [0.5, 1.0, 1.5, 1.5]
+
+
+@pytest.mark.parametrize("form", ["seconds", "date", "past", "nonsense"])
+def test_retry_after_is_waited_for(client: Client, form: str) -> None:
+    """The pause is at least that of Retry-After, in seconds or as a date, and a drawn one more."""
+    server = Server([])
+    at_s = server.clock.now_ms() // 1000
+    said = {"seconds": "7", "date": http_date(at_s + 7), "past": http_date(at_s - 7)}
+    server.script = [Reply(503, {"Retry-After": said.get(form, "soon")}), OK]
+
+    client(server, first_pause_s=1)
+
+    assert server.pauses_s == [7.5 if form in {"seconds", "date"} else 0.5]
+
+
+@pytest.mark.parametrize(
+    ("retrying", "sent"), [({"attempts": 3}, 3), ({"total_s": 4}, 5), ({"attempts": 1}, 1)]
+)
+@pytest.mark.parametrize("failure", [LOST, Reply(503)], ids=str)
+def test_the_tries_are_bounded(
+    client: Client, retrying: dict[str, Any], sent: int, failure: Scripted
+) -> None:
+    """After the last attempt, or if the next one would begin too late, the caller gets the last
+    answer or error.
+    """
+    server = Server([failure])
+
+    if failure is LOST:
+        with pytest.raises(NO_ANSWER) as raised:
+            client(server, first_pause_s=2, longest_pause_s=2, **retrying)
+        # The caller goes on with the same key.
+        request = getattr(raised.value, "request", None)
+        assert request is not None
+        assert {request.headers["Idempotency-Key"]} == server.keys
+    else:
+        assert client(server, first_pause_s=2, longest_pause_s=2, **retrying).status == 503
+    assert len(server.got) == sent
+
+
+def test_a_wait_beyond_the_total_time_is_not_begun(client: Client) -> None:
+    """An answer that asks for more time than is left is given at once."""
+    server = Server([Reply(503, {"Retry-After": "600"})])
+
+    assert client(server).status == 503
+    assert server.got[-1].at_s == 0
+
+
+def test_the_first_sending_is_named_in_each(client: Client) -> None:
+    """Repeatability-First-Sent is the time of the first sending, also in the last."""
+    server = Server([LOST, Reply(503, {"Retry-After": "30"}), OK])
+    first = http_date(server.clock.now_ms() // 1000)
+
+    client(server, sends_first_sent=True)
+
+    assert {sent.first_sent for sent in server.got} == {first}
+    client(server, sends_first_sent=True, headers={"Repeatability-First-Sent": "earlier"})
+    assert server.got[-1].first_sent == "earlier"
+
+
+def test_a_body_that_can_be_read_only_once_is_refused() -> None:
+    """A generator as the body of a request that may be sent again is refused before it is sent."""
+
+    def pieces() -> Iterator[bytes]:
+        yield b"{}"
+
+    for name in ("httpx", "requests"):
+        server = Server([LOST, OK])
+        with pytest.raises(BodyNotReplayable, match=r"POST https://api\.example/payments is a str"):
+            CLIENTS[name](server, body=pieces())
+        assert server.got == []
+
+
+def test_a_file_is_sent_as_a_whole_each_time() -> None:
+    """The body of a retry is not what the first sending left of the file."""
+    for name in ("httpx", "requests"):
+        server = Server([LOST, OK])
+        CLIENTS[name](server, body=io.BytesIO(b"the whole file"))
+        assert [sent.body for sent in server.got] == [b"the whole file"] * 2
+
+
+def test_the_answer_of_a_get_is_not_read_for_its_caller() -> None:
+    """A download through the transport stays a stream."""
+    transport = IdempotentTransport(httpx.MockTransport(lambda _: httpx.Response(200, text="abc")))
+
+    with (
+        httpx.Client(transport=transport) as client,
+        client.stream("GET", "https://api.example/") as response,
+    ):
+        assert b"".join(response.iter_raw()) == b"abc"
+
+
+def test_a_transport_of_the_wrong_kind_is_refused() -> None:
+    """An async transport in a sync client is a mistake with a name."""
+    transport = IdempotentTransport(httpx.AsyncHTTPTransport())
+
+    with (
+        pytest.raises(TypeError, match="around a sync transport"),
+        httpx.Client(transport=transport) as client,
+    ):
+        client.get("https://api.example/")
+
+
+def test_wrong_settings_are_named_together() -> None:
+    """All faults are in one message."""
+    with pytest.raises(ConfigurationError, match=r"attempts is 0.*total_s is -1.*methods is"):
+        Retrying(attempts=0, total_s=-1, methods="POST")
