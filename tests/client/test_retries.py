@@ -238,7 +238,8 @@ def test_a_file_is_sent_as_a_whole_each_time() -> None:
 
 def test_the_answer_of_a_get_is_not_read_for_its_caller() -> None:
     """A download through the transport stays a stream."""
-    transport = IdempotentTransport(httpx.MockTransport(lambda _: httpx.Response(200, text="abc")))
+    download = httpx.Response(200, stream=httpx.ByteStream(b"abc"))
+    transport = IdempotentTransport(httpx.MockTransport(lambda _: download))
 
     with (
         httpx.Client(transport=transport) as client,

@@ -7,13 +7,17 @@ import re
 import signal
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
+import requests
 
 from infra.service_resources import REQUESTED
+from oncekey.client import IdempotentAdapter, IdempotentTransport, Retrying
 from oncekey.outbox.envelope import sealed
 from oncekey.record.message import Message
 from tests.support.dev_service import running, send
 from tests.support.payments_client import BODY, Client, code_of, new_key, until
+from tests.support.unreliable_way import way_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -321,3 +325,38 @@ def test_a_store_that_goes_down_before_the_charge_is_recorded_costs_nothing(
     check_agrees(payments, ended)
     payments.quiet()
     assert payments.provider.counts() == {"held": 0, "calls": 2, "charges": 1, "refunds": 0}
+
+
+def test_a_retrying_client_whose_answers_are_lost_charges_once(payments: Client) -> None:
+    """Through both of our clients, a payment whose first two answers are lost, and whose third
+    request meets a store that is down, is accepted under one key and charged once.
+
+    Red when a client takes a new key for a retry, or gives up while a retry helps.
+    """
+    retrying = Retrying(first_pause_s=0.01, longest_pause_s=0.01)
+    headers = {"Authorization": f"Bearer {payments.dev.token('acme')}"}
+    with way_to(payments.dev.url) as way, requests.Session() as session:
+        way.on_answer = lambda _: payments.set_store_faults(down=len(way.passed) == 2)
+        session.mount("http://", IdempotentAdapter(retrying=retrying))
+        way.drop = 2
+        first = session.post(f"{way.url}/payments", json=BODY, headers=headers, timeout=60)
+        key = first.request.headers["Idempotency-Key"]
+        with httpx.Client(
+            transport=IdempotentTransport(retrying=retrying), headers=headers, timeout=60
+        ) as client:
+            way.passed.clear()
+            way.drop = 2
+            again = client.post(f"{way.url}/payments", json=BODY, headers={"Idempotency-Key": key})
+
+    statuses = [passed.status for passed in way.passed]
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert statuses == [202, 202, 503, 202]
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert again.content == first.content
+    payment_id = first.json()["payment_id"]
+    until(
+        lambda: payments.show(f"/payments/{payment_id}").json()["status"] != "pending",
+        "the payment is not ended",
+    )
+    payments.quiet()
+    assert payments.provider.counts()["calls"] == 1
