@@ -1,0 +1,113 @@
+"""ASGI's messages of a response as a proxy answer, which is stored, and back."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from oncekey.http.event import Shape
+from oncekey.http.headers import with_cookies_for
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from oncekey.http.answer import Answer
+
+    Message = dict[str, Any]
+    Send = Callable[[Message], Awaitable[None]]
+
+_EVENT_STREAM = "text/event-stream"
+# RFC 9110, sections 15.3.5 and 15.4.5: these have neither a body nor its length.
+_BODILESS = frozenset({204, 304})
+
+
+class Collected:
+    """The response that an app sends, held back until the app has ended."""
+
+    def __init__(self) -> None:
+        self._status: int | None = None
+        self._headers: list[tuple[str, str]] = []
+        self._parts: list[bytes] = []
+
+    async def send(self, message: Message) -> None:
+        """Take one message of the app.
+
+        Raises:
+            TypeError: the response is a stream of events, which has no end to store.
+        """
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._headers = [
+                (bytes(name).decode("latin-1").lower(), bytes(value).decode("latin-1"))
+                for name, value in message.get("headers", ())
+            ]
+            if any(n == "content-type" and v.startswith(_EVENT_STREAM) for n, v in self._headers):
+                raise TypeError(
+                    "oncekey: a stream of events cannot be stored and replayed: answer with a whole"
+                    " body, or leave the route unprotected with routes={'POST /...': None}"
+                )
+        elif message["type"] == "http.response.body":
+            self._parts.append(bytes(message.get("body", b"")))
+
+    def answer(self) -> Answer:
+        """The whole response.
+
+        Raises:
+            TypeError: the app sent none.
+        """
+        if self._status is None:
+            raise TypeError("oncekey: the app ended without a response")
+        body = b"".join(self._parts)
+        many: dict[str, list[str]] = {}
+        for name, value in self._headers:
+            many.setdefault(name, []).append(value)
+        many.pop("content-length", None)
+        cookies = many.pop("set-cookie", None)
+        answer: Answer = {
+            "statusCode": self._status,
+            "headers": {name: values[0] for name, values in many.items() if len(values) == 1},
+            **_as_text(body),
+        }
+        repeated = {name: values for name, values in many.items() if len(values) > 1}
+        if cookies:
+            repeated["set-cookie"] = cookies
+        if repeated:
+            answer["multiValueHeaders"] = repeated
+        return answer
+
+
+async def send_answer(answer: Mapping[str, Any], send: Send) -> None:
+    """Send `answer`, which may have been stored for an event of any shape."""
+    status, body = int(answer["statusCode"]), _as_bytes(answer)
+    lines = [(n, v) for n, v in _lines(answer) if n.lower() != "content-length"]
+    if status not in _BODILESS:
+        lines.append(("content-length", str(len(body))))
+    headers = [(n.lower().encode("latin-1"), v.encode("latin-1")) for n, v in lines]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _lines(answer: Mapping[str, Any]) -> list[tuple[str, str]]:
+    unified = with_cookies_for(dict(answer), Shape.PAYLOAD_2)
+    single: dict[str, Any] = unified.get("headers") or {}
+    many: dict[str, list[Any]] = unified.get("multiValueHeaders") or {}
+    return [
+        *((name, str(value)) for name, value in single.items() if value is not None),
+        *((name, str(value)) for name, values in many.items() for value in values or ()),
+        *(("set-cookie", cookie) for cookie in unified.get("cookies") or ()),
+    ]
+
+
+def _as_text(body: bytes) -> dict[str, Any]:
+    # Text that is valid UTF-8 becomes the same bytes again.
+    try:
+        return {"body": body.decode("utf-8"), "isBase64Encoded": False}
+    except UnicodeDecodeError:
+        return {"body": base64.b64encode(body).decode("ascii"), "isBase64Encoded": True}
+
+
+def _as_bytes(answer: Mapping[str, Any]) -> bytes:
+    text: str = answer.get("body") or ""
+    if answer.get("isBase64Encoded"):
+        return base64.b64decode(text)
+    return text.encode("utf-8")
