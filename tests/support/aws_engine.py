@@ -9,6 +9,7 @@ from moto import mock_aws
 
 from oncekey_local.store.client_tokens import ClientTokens
 from oncekey_local.store.moto_repairs import check_client_tokens
+from tests.support.quick_aws import quicken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,7 @@ def mocked_aws(*, honours_tokens: bool = False) -> Iterator[None]:
     A repeat of a transaction is applied again, which is the harder case for its conditions; with
     `honours_tokens` it is answered as DynamoDB answers it.
     """
+    quicken()
     check_client_tokens(ClientTokens(honours_repeats=honours_tokens))
     with mock_aws():
         yield

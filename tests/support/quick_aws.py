@@ -1,0 +1,81 @@
+"""What moto and botocore work out anew at each call, kept for the next one.
+
+Nothing that a test can see changes: what is kept follows from its key alone, and nobody alters it.
+It took more than half of the time of the tests on moto.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from botocore.loaders import Loader
+from moto.core.serialize import BaseJSONSerializer
+from moto.dynamodb.comparisons import ConditionExpressionParser
+from moto.dynamodb.parsing import expressions
+
+if TYPE_CHECKING:
+    from moto.core.model import StructureShape
+
+# More than the library has expressions. Tests of random ones must not fill the memory.
+_MOST_EXPRESSIONS = 4_096
+
+# Parts of moto's and botocore's that are no interface, and have no types.
+_updates: Any = expressions.UpdateExpressionParser  # type: ignore[attr-defined]
+_conditions: Any = ConditionExpressionParser
+_serializers: Any = BaseJSONSerializer
+_loaders: Any = Loader
+_serialize_structure = _serializers._serialize_type_structure
+_lex_condition = _conditions._lex_condition_expression
+_make_update = _updates.make
+_make_loader = _loaders.__init__
+_loaded: dict[Any, Any] = {}
+
+
+@cache
+def quicken() -> None:
+    """From now on, in this process."""
+    _serializers._serialize_type_structure = _serialize
+    _conditions._lex_condition_expression = _lex
+    # The tree of an update is copied before anything is put into it.
+    _updates.make = lru_cache(_MOST_EXPRESSIONS)(_make_update)
+    _loaders.__init__ = _share_loaded
+
+
+def _share_loaded(loader: Any, *arguments: Any, **options: Any) -> None:
+    """Every session reads the description of a service from the same files."""
+    _make_loader(loader, *arguments, **options)
+    loader._cache = _loaded
+
+
+def _serialize(
+    serializer: Any,
+    serialized: dict[str, Any],
+    value: Any,
+    shape: StructureShape,
+    key: str,
+) -> None:
+    """The value of an attribute has one member, by its own name.
+
+    moto looks for each of the ten under each of its aliases.
+    """
+    is_plain = type(value) is dict and shape.members.keys() >= value.keys()
+    if shape.name != "AttributeValue" or not is_plain:
+        _serialize_structure(serializer, serialized, value, shape, key)
+        return
+    wrapper: dict[str, Any] = {}
+    for kind, content in value.items():
+        if content is not None:
+            serializer._serialize(wrapper, content, shape.members[kind], kind)
+    serializer._default_serialize(serialized, wrapper, shape, key)
+
+
+def _lex(parser: ConditionExpressionParser) -> deque[Any]:
+    return deque(_lexed(parser.condition_expression or ""))
+
+
+@lru_cache(_MOST_EXPRESSIONS)
+def _lexed(expression: str) -> tuple[Any, ...]:
+    parser = ConditionExpressionParser(expression, None, None)
+    return tuple(_lex_condition(parser))
