@@ -74,6 +74,12 @@ class OncePerEnvironment(Generic[T]):
 _known = Environment({})
 
 
+def renew() -> None:
+    """Make `environment()` return another object, so that all values kept for it are made again."""
+    global _known  # noqa: PLW0603 -- one process has one environment
+    _known = Environment({})
+
+
 def environment() -> Environment:
     """The environment as it is now."""
     global _known  # noqa: PLW0603 -- one process has one environment

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from oncekey import options
-from oncekey.clock import Clock, SystemClock
 from oncekey.declared import second_operation
 from oncekey.effects.handlers import is_coroutine_function, operation_faults, operation_parameter
 from oncekey.engine.execution import run, run_async
@@ -22,6 +21,7 @@ from oncekey.value import Value, field
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from oncekey.clock import Clock
     from oncekey.effects.operation import Operation
     from oncekey.quotas.quota import Quota
     from oncekey.store.store import Store
@@ -219,7 +219,7 @@ class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a de
             local_cache=self.local_cache,
             given_settings=self._settings(),
             store=self.store,
-            clock=self.clock or SystemClock(),
+            given_clock=self.clock,
         )
 
     def _durations(self) -> dict[str, timedelta | None]:

@@ -44,8 +44,8 @@ from oncekey.record.outcome import (
     Unrecorded,
     whole_seconds,
 )
-from oncekey.settings import DEFAULT_LEASE_MS, is_disabled
-from oncekey.store import defaults
+from oncekey.settings import DEFAULT_LEASE_MS
+from oncekey.store import defaults, in_use
 from oncekey.telemetry import requests as telemetry
 from oncekey.tenants import NOBODY_WHILE_DISABLED, is_name
 from oncekey.value import Value, field
@@ -98,12 +98,17 @@ class FunctionOperation(Value, kw_only=True):
     local_cache: int
     given_settings: Mapping[str, int | str]
     store: Store | None
-    clock: Clock
+    given_clock: Clock | None
     _deployed: OncePerEnvironment[Deployed] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Prepare to read the environment at the first call. It is not read here."""
         object.__setattr__(self, "_deployed", OncePerEnvironment(self._made))
+
+    @property
+    def clock(self) -> Clock:
+        """The clock in use."""
+        return in_use.clock_or(self.given_clock)
 
     async def call(self, call: Call) -> Any:
         """The flow of one call. It returns the function's result, of this call or an earlier one.
@@ -127,7 +132,7 @@ class FunctionOperation(Value, kw_only=True):
             endings.append(error)
             return Raised(error)
 
-        if is_disabled(environment().variables):
+        if defaults.is_disabled():
             outcome = await run_bare(
                 Operation(
                     name=self.name,
@@ -154,7 +159,7 @@ class FunctionOperation(Value, kw_only=True):
         Raises:
             ConfigurationError: the environment names no table.
         """
-        return self.store or defaults.store(self._settings().store_timeout_ms)
+        return defaults.store(self._settings().store_timeout_ms, self.store)
 
     def _settings(self) -> Settings:
         return defaults.settings(self.given_settings)

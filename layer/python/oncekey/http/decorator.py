@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from oncekey import options
-from oncekey.clock import Clock, SystemClock
 from oncekey.declared import second_operation
 from oncekey.effects import handlers
 from oncekey.engine.execution import run, run_async
@@ -30,6 +29,7 @@ from oncekey.record.record import Effects
 from oncekey.value import Value, field
 
 if TYPE_CHECKING:
+    from oncekey.clock import Clock
     from oncekey.effects.operation import Operation
     from oncekey.http.fingerprint import Selection
     from oncekey.http.preset import Preset
@@ -270,7 +270,7 @@ class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
             local_cache=self.local_cache,
             given_settings=self._settings(),
         )
-        return HttpOperation(policy=policy, store=self.store, clock=self.clock or SystemClock())
+        return HttpOperation(policy=policy, store=self.store, clock=self.clock)
 
     def _settings(self) -> dict[str, int | str]:
         return options.settings_given(

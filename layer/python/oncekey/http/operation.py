@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from oncekey.clock import SystemClock
 from oncekey.effects.operation import Operation
 from oncekey.engine.engine import attempt
 from oncekey.engine.operation_options import nothing_proves_it
 from oncekey.engine.request import remaining_ms
 from oncekey.engine.reservation import reserve
 from oncekey.engine.sandbox import Deployed
-from oncekey.environment import OncePerEnvironment, environment
+from oncekey.environment import OncePerEnvironment
 from oncekey.errors import ConfigurationError, RequestRefused
 from oncekey.http.answer import with_headers
 from oncekey.http.event import read_request, request_context, unread_request
@@ -19,8 +20,8 @@ from oncekey.http.fingerprint import may_be_json
 from oncekey.http.outcome import answer_to, refused
 from oncekey.http.result import raised, raised_bare, returned
 from oncekey.record.outcome import Failed, Unrecorded
-from oncekey.settings import DEFAULT_LEASE_MS, is_disabled
-from oncekey.store import defaults
+from oncekey.settings import DEFAULT_LEASE_MS
+from oncekey.store import defaults, in_use
 from oncekey.telemetry import requests as telemetry
 from oncekey.value import replace
 
@@ -44,14 +45,19 @@ class HttpOperation:
     `call` and `work` are flows. `oncekey.engine.execution` runs them with the handler.
     """
 
-    def __init__(self, *, policy: HttpPolicy, store: Store | None, clock: Clock) -> None:
+    def __init__(self, *, policy: HttpPolicy, store: Store | None, clock: Clock | None) -> None:
         self.policy = policy
         self.store = store
-        self.clock = clock
+        self._clock = clock or SystemClock()
         self._settings = OncePerEnvironment(lambda: defaults.settings(policy.given_settings))
         # Raises ConfigurationError if neither a store is given nor a table is named.
         self.find_store = OncePerEnvironment(self._found_store)
         self._deployed = OncePerEnvironment(self._made)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock in use."""
+        return in_use.clock or self._clock
 
     def __repr__(self) -> str:
         """The policy, which contains no secret."""
@@ -64,7 +70,7 @@ class HttpOperation:
         written before that is returned.
         """
         policy = self.policy
-        if is_disabled(environment().variables):
+        if defaults.is_disabled():
             caller = policy.caller_while_disabled(request_context(event))
             return await self._unprotected(unread_request(event), caller, context)
         request = read_request(event)
@@ -114,7 +120,7 @@ class HttpOperation:
         return await self._attempt(keyed, request, partial(begin, message))
 
     def _found_store(self) -> Store:
-        return self.store or defaults.store(self._settings().store_timeout_ms)
+        return defaults.store(self._settings().store_timeout_ms, self.store)
 
     def _made(self) -> Deployed:
         return Deployed(self.policy.options(self._settings()), self.find_store())

@@ -13,12 +13,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from oncekey.clock import SystemClock
 from oncekey.engine.request import remaining_ms
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.flow.driver import NO_STORE, drive
 from oncekey.outbox.relay_order import in_order
 from oncekey.outbox.relay_turn import Turn
+from oncekey.store import in_use
 from oncekey.store.dynamodb.outbox import NotAMessage, OutboxTable, message_from_item
 from oncekey.store.sqs import LONGEST_CALL_MS, SqsQueue
 from oncekey.telemetry import outbox as relay_telemetry
@@ -72,7 +72,7 @@ class OutboxRelay:
         self._table = table
         self._queue = queue
         self._group = group
-        self.clock = clock or SystemClock()
+        self._given_clock = clock
         # Messages that were sent and deleted after a failed record. Lambda delivers them again.
         self._sent: dict[str, None] = {}
 
@@ -151,6 +151,11 @@ class OutboxRelay:
         if self._group is None and self._connected()[1].is_fifo:
             return _tenant
         return self._group
+
+    @property
+    def clock(self) -> Clock:
+        """The clock in use."""
+        return in_use.clock_or(self._given_clock)
 
     async def _relay(
         self, messages: Sequence[Message], turn: Turn, is_time_left: Callable[[], bool]

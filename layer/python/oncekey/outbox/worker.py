@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.clock import SystemClock
 from oncekey.engine.request import remaining_ms
 from oncekey.errors import (
     ConfigurationError,
@@ -29,7 +28,7 @@ from oncekey.errors import (
 from oncekey.flow.retry import delay_ms
 from oncekey.outbox.inbox import own_queue
 from oncekey.record.outcome import whole_seconds
-from oncekey.store import defaults
+from oncekey.store import defaults, in_use
 from oncekey.store.aws_errors import is_passing
 from oncekey.store.sqs import LONGEST_DELAY_S
 from oncekey.telemetry import outbox as relay_telemetry
@@ -93,7 +92,7 @@ class Worker:
     ) -> None:
         self._work = work
         self._queue = queue
-        self._clock = clock or SystemClock()
+        self._given_clock = clock
         self._visibility_timeout_s: int | None = None
 
     def __call__(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
@@ -114,6 +113,10 @@ class Worker:
         self._give_back(turn)
         failed = [each.id for each in received if each.id in turn.again_in_s]
         return {"batchItemFailures": [{"itemIdentifier": each} for each in failed]}
+
+    @property
+    def _clock(self) -> Clock:
+        return in_use.clock_or(self._given_clock)
 
     def _turn(self, context: Any, received: list[_Received]) -> _Turn:
         settings = defaults.settings({})

@@ -18,7 +18,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from oncekey import options
-from oncekey.clock import SystemClock
 from oncekey.engine.operation_pointer import caller_digest, pointer_from, pointer_place
 from oncekey.engine.reservation import outcome_unknown, running
 from oncekey.errors import ConfigurationError, StoreError
@@ -29,7 +28,7 @@ from oncekey.problem import marked
 from oncekey.record.outcome import RETRY_SOON_MS, whole_seconds
 from oncekey.record.record import Status
 from oncekey.record.stored_answer import AnswerDamaged, StoredRef, opened
-from oncekey.store import defaults
+from oncekey.store import defaults, in_use
 from oncekey.telemetry import requests as telemetry
 from oncekey.tenants import caller_of, why_nobody
 
@@ -97,8 +96,8 @@ class OperationStatus:
         callers = self._callers(request)
         if not callers:
             return _problem("tenant-missing", request, settings)
-        store = self.store or defaults.store(settings.store_timeout_ms)
-        now_ms = (self.clock or SystemClock()).now_ms()
+        store = defaults.store(settings.store_timeout_ms, self.store)
+        now_ms = in_use.clock_or(self.clock).now_ms()
         try:
             record = _find(operation_id, callers, store, now_ms)
             if record is None:

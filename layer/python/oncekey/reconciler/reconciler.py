@@ -16,7 +16,6 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from oncekey.clock import SystemClock
 from oncekey.engine.request import remaining_ms
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.flow.driver import drive
@@ -26,7 +25,7 @@ from oncekey.reconciler.settings import reconciler_settings_from
 from oncekey.reconciler.timed_out import TimedOut
 from oncekey.reconciler.visits import Visits
 from oncekey.settlement.resolvers import is_declared
-from oncekey.store import defaults
+from oncekey.store import defaults, in_use
 from oncekey.store.due_index import due_keys
 from oncekey.store.sqs import SqsQueue
 
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.flow.commands import Flow
     from oncekey.reconciler.settings import ReconcilerSettings
-    from oncekey.settings import Settings
     from oncekey.settlement.resolvers import Finding, Question
     from oncekey.store.due_index import OpenRecords
 
@@ -103,7 +101,7 @@ class Reconciler:
         self._escalations = escalations
         self._outbox = outbox
         self._timed_out = TimedOut(handlers)
-        self._clock = clock or SystemClock()
+        self._given_clock = clock
         self._turns = turns
 
     def __call__(self, event: object, context: object) -> dict[str, Any]:
@@ -130,7 +128,7 @@ class Reconciler:
         if not settings.due_shards:
             no_index = "ONCEKEY_DUE_SHARDS is 0: without the index `due`, no record is found"
             raise ConfigurationError("oncekey reconciler", [no_index])
-        store = self._store or _default_store(settings)
+        store = defaults.open_records(settings.store_timeout_ms, self._store)
         outbox = self._outbox or OutboxSweep.from_environment()
         visits = Visits(
             store=store,
@@ -152,6 +150,10 @@ class Reconciler:
             raise fault
         _check(visits)
         return report
+
+    @property
+    def _clock(self) -> Clock:
+        return in_use.clock_or(self._given_clock)
 
     def _visit_all(self, visits: Visits, store: OpenRecords, until_ms: int) -> None:
         """Visit the due records: first those that need only the table, then the waiting ones.
@@ -234,10 +236,6 @@ def _check(visits: Visits) -> None:
 
 def _budget_ms(left_ms: int) -> int:
     return left_ms - min(_MARGIN_MS, left_ms // _MARGIN_FRACTION)
-
-
-def _default_store(settings: Settings) -> OpenRecords:
-    return defaults.open_records(settings.store_timeout_ms)
 
 
 def _default_escalations() -> SqsQueue | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey.clock import SystemClock
 from oncekey.errors import NotExecuted
 from oncekey.flow import retry
 from oncekey.flow.driver import drive
@@ -14,7 +13,7 @@ from oncekey.record.rules import applied
 from oncekey.record.transitions import Doubt, ExpireLease, seen
 from oncekey.settlement.resolvers import check_finding
 from oncekey.settlement.settlement import Settlement, Settler
-from oncekey.store import defaults
+from oncekey.store import defaults, in_use
 from oncekey.store.store import Refused
 from oncekey.telemetry import requests as telemetry
 
@@ -74,8 +73,8 @@ def settle(
     check_finding(finding)
     pk, operation_id = read_reference(reference)
     settings = defaults.settings({})
-    store = store or defaults.store(settings.store_timeout_ms)
-    clock = clock or SystemClock()
+    store = defaults.store(settings.store_timeout_ms, store)
+    clock = in_use.clock_or(clock)
     settler = Settler(
         clock=clock,
         settings=settings,

@@ -1,14 +1,17 @@
-"""The settings of an operation and the shared store, as the environment configures them."""
+"""The settings and the store of an operation: given, of a test, or of the environment."""
 
 from __future__ import annotations
 
 import os
 import threading
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncekey.environment import Environment, environment
+from oncekey.errors import ConfigurationError
 from oncekey.settings import Settings, settings_from, table_name
+from oncekey.settings import is_disabled as is_disabled_by
+from oncekey.store import in_use
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,15 +45,28 @@ def settings(given: Mapping[str, int | str]) -> Settings:
     return _settings(environment(), tuple(sorted(given.items())))
 
 
-def store(call_timeout_ms: int) -> Store:
-    """The store that ONCEKEY_TABLE, ONCEKEY_RESPONSE_BUCKET and ONCEKEY_OUTBOX_TABLE name.
+def is_disabled() -> bool:
+    """Whether ONCEKEY_DISABLED switches the library off. Where a test has put a store, it does not.
 
-    All handlers of a sandbox share this store, and so its client and connections.
+    Raises:
+        ConfigurationError: the variable has neither of its values.
+    """
+    return in_use.store is None and is_disabled_by(environment().variables)
+
+
+def store(call_timeout_ms: int, given: Store | None = None) -> Store:
+    """The store in use: the test's, else the `given` one, else the one that the environment names.
+
+    ONCEKEY_TABLE, ONCEKEY_RESPONSE_BUCKET and ONCEKEY_OUTBOX_TABLE name it. All handlers of a
+    sandbox share that store, and so its client and connections.
 
     Raises:
         ConfigurationError: no table is named.
     """
-    return _connected(call_timeout_ms)
+    replacement = in_use.store
+    if replacement is not None:
+        return replacement
+    return given if given is not None else _connected(call_timeout_ms)
 
 
 def bucket(name: str) -> ResponseBucket:
@@ -68,13 +84,20 @@ def _connected(call_timeout_ms: int) -> DynamoDBStore:
         return _store(table_name(os.environ), bucket, outbox, call_timeout_ms, connection)
 
 
-def open_records(call_timeout_ms: int) -> OpenRecords:
+def open_records(call_timeout_ms: int, given: OpenRecords | None = None) -> OpenRecords:
     """The same store, for finding records that are due.
 
     Raises:
-        ConfigurationError: no table is named.
+        ConfigurationError: no table is named, or the test's store cannot find such records.
     """
-    return _connected(call_timeout_ms)
+    replacement: Any = in_use.store
+    if replacement is None:
+        return given if given is not None else _connected(call_timeout_ms)
+    if not hasattr(replacement, "due"):
+        fault = f"{type(replacement).__name__} has no `due`: it cannot find records that are due"
+        raise ConfigurationError("use_store", [fault])
+    found: OpenRecords = replacement
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey.clock import SystemClock
 from oncekey.environment import environment
 from oncekey.errors import ConfigurationError
+from oncekey.store import in_use
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
@@ -34,7 +34,7 @@ def secret_words(variable: str, clock: Clock | None = None) -> list[bytes]:
         raise ConfigurationError(variable, [fault])
     from oncekey.store.secrets_manager import secret_text
 
-    text = secret_text(name, (clock or SystemClock()).now_ms())
+    text = secret_text(name, in_use.clock_or(clock).now_ms())
     if text.lstrip().startswith("{"):
         fault = (
             "the secret that it names is JSON: store its value alone as plain text, of several the"

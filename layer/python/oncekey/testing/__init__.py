@@ -9,10 +9,14 @@ if TYPE_CHECKING:
         ManualClock,
         MemoryStore,
     )
+    from oncekey.testing.replacement import (
+        use_store,
+    )
 
 __all__ = [
     "ManualClock",
     "MemoryStore",
+    "use_store",
 ]
 
 __getattr__, __dir__ = lazy.names(
@@ -22,5 +26,6 @@ __getattr__, __dir__ = lazy.names(
             "ManualClock",
             "MemoryStore",
         ),
+        "oncekey.testing.replacement": ("use_store",),
     },
 )

@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from oncekey import options
-from oncekey.clock import Clock, SystemClock
 from oncekey.declared import second_operation
 from oncekey.effects.handlers import is_coroutine_function
 from oncekey.errors import ConfigurationError
@@ -23,6 +22,7 @@ from oncekey.webhooks.signatures import secrets_faults
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from oncekey.clock import Clock
     from oncekey.http.answer import Answer
     from oncekey.store.store import Store
     from oncekey.webhooks.delivery import Delivery, Publish
@@ -122,7 +122,7 @@ class webhook(Value, kw_only=True):  # noqa: N801 -- written as a decorator
             event_id=self.event_id,
             given_settings=self._settings(),
             store=self.store,
-            clock=self.clock or SystemClock(),
+            given_clock=self.clock,
         )
 
         @functools.wraps(function)

@@ -11,14 +11,12 @@ from oncekey.effects.bare_run import BareRun
 from oncekey.engine.request import deadline_ms
 from oncekey.engine.reservation import ANSWER_MARGIN_MS
 from oncekey.engine.sandbox import sandbox_of
-from oncekey.environment import environment
 from oncekey.errors import ConfigurationError, RequestRefused, StoreError, TransactionInvalid
 from oncekey.flow.driver import drive
 from oncekey.flow.retry import Budget
 from oncekey.http.event import read_request
 from oncekey.record.identity import Identity
-from oncekey.settings import is_disabled
-from oncekey.store import defaults
+from oncekey.store import defaults, in_use
 from oncekey.telemetry import requests as telemetry
 from oncekey.telemetry import webhooks as webhook_telemetry
 from oncekey.tenants import is_name
@@ -78,7 +76,12 @@ class WebhookOperation:
     event_id: Callable[[Delivery], str | None] | None = field(repr=False)
     given_settings: Mapping[str, int | str]
     store: Store | None
-    clock: Clock
+    given_clock: Clock | None
+
+    @property
+    def clock(self) -> Clock:
+        """The clock in use."""
+        return in_use.clock_or(self.given_clock)
 
     def answer(
         self, function: Callable[[Delivery], Publish | None], event: Any, context: Any
@@ -168,13 +171,13 @@ class WebhookOperation:
             messages = collected(published, record, store)
         except TransactionInvalid as error:
             return self._not_understood(error, identity, heard)
-        if is_disabled(environment().variables):
+        if defaults.is_disabled():
             return _told(self._receipt(partial(_bare, messages, record), heard), heard)
         return _told(self._receipt(partial(accept, record, messages), heard), heard)
 
     def _not_understood(self, error: Exception, identity: Identity, heard: _Arrived) -> Answer:
         """400, unless the event is on record: a repeat of an accepted event always gets a 2xx."""
-        if not is_disabled(environment().variables):
+        if not defaults.is_disabled():
             receipt = self._receipt(partial(is_on_record, identity), heard)
             if receipt is not Receipt.NOT_SEEN:
                 return _told(receipt, heard)
@@ -202,7 +205,7 @@ class WebhookOperation:
         return receipt
 
     def _store(self, heard: _Arrived) -> Store:
-        return self.store or defaults.store(heard.settings.store_timeout_ms)
+        return defaults.store(heard.settings.store_timeout_ms, self.store)
 
     @property
     def _where(self) -> str:
