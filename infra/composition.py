@@ -13,7 +13,6 @@ from aws_cdk import App, Tags
 
 from infra.environments import CONTEXT_NAMES, environment_from, unknown_names
 from infra.oncekey_cdk import OncekeyChecks
-from infra.resources import Resources
 from infra.service import SERVICE
 from infra.service_stack import ServiceStack
 from infra.stateful_stack import StatefulStack
@@ -86,9 +85,7 @@ def compose(
         f"{prefix}-service",
         service=service,
         environment=environment,
-        resources=Resources(
-            tables=stateful.tables, buckets=stateful.buckets, queues=stateful.queues
-        ),
+        resources=stateful.resources,
     )
     Tags.of(app).add("service", service.name)
     Tags.of(app).add("stage", environment.stage)

@@ -5,23 +5,17 @@ The local runtime imports it too, so it must not import the CDK.
 
 from __future__ import annotations
 
-from oncekey_local.description import Attribute, Bucket, Expiration, Index, Queue, Table
-
-IDEMPOTENCY = Table(
-    name="idempotency",
-    partition_key=Attribute(name="pk"),
-    # Frozen: DynamoDB can neither rename nor remove a TTL attribute in one deployment.
-    ttl_attribute="expires_at",
-    # Open records, by the time when somebody must look at them. Settled records are not in it. It
-    # is there from the first release, because a later deployment can change only one index.
-    indexes=(
-        Index(
-            name="due",
-            partition_key=Attribute(name="due_shard"),
-            sort_key=Attribute(name="due_at", type="N"),
-        ),
-    ),
+from oncekey_local.description import (
+    Attribute,
+    Bucket,
+    Expiration,
+    Queue,
+    Table,
+    outbox_table,
+    records_table,
 )
+
+IDEMPOTENCY = records_table("idempotency")
 
 # Business rows outlive the record that made them, so they have no TTL.
 PAYMENTS = Table(name="payments", partition_key=Attribute(name="pk"))
@@ -39,8 +33,7 @@ RESPONSES = Bucket(
     ),
 )
 
-# Messages on their way to the queue. The relay deletes those that arrived.
-OUTBOX = Table(name="outbox", partition_key=Attribute(name="id"), stream=True)
+OUTBOX = outbox_table("outbox")
 REFUNDS = Table(name="refunds", partition_key=Attribute(name="pk"))
 REPORTS = Table(name="reports", partition_key=Attribute(name="pk"))
 

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aws_cdk import CfnOutput, Stack
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_secretsmanager as secretsmanager
 
-from infra.alarms import add_alarms
-from infra.event_sources import add_event_sources
+from infra.layer_bundle import bundle_layer
 from infra.log_groups import log_retention
-from infra.names import pascal
-from infra.oncekey_cdk import IdempotencyTable, IdempotentHttpApi
-from infra.oncekey_cdk.event_sources import grant_send
-from infra.oncekey_cdk.grants import RELAY_ACTIONS, SWEEP_ACTIONS
-from infra.schedules import add_schedule
-from infra.service_function import ServiceFunction, layer_version
+from infra.oncekey_cdk import IdempotentHttpApi, IdempotentService, OncekeyLayer, handlers_code
+from oncekey_local.description import Setting
 
 if TYPE_CHECKING:
     from constructs import Construct
 
     from infra.environments import Environment
-    from infra.oncekey_cdk import IdempotentFunction
-    from infra.resources import Resources
-    from oncekey_local.description import Function, Service
+    from infra.layer_requirements import LayerTarget
+    from infra.oncekey_cdk import ServiceResources
+    from oncekey_local.description import Service
 
-READ_ACTIONS = ("dynamodb:GetItem",)
-WRITE_ACTIONS = ("dynamodb:PutItem",)
-UPDATE_ACTIONS = ("dynamodb:UpdateItem",)
-DELETE_ACTIONS = ("dynamodb:DeleteItem",)
-SCAN_ACTIONS = ("dynamodb:Scan",)
-REPORT_ACTIONS = ("s3:PutObject",)
+ROOT = Path(__file__).resolve().parent.parent
 
 
 class ServiceStack(Stack):
@@ -42,7 +35,7 @@ class ServiceStack(Stack):
         *,
         service: Service,
         environment: Environment,
-        resources: Resources,
+        resources: ServiceResources,
     ) -> None:
         super().__init__(scope, construct_id)
         layer = layer_version(self, "Layer", target=environment.runtime)
@@ -58,58 +51,60 @@ class ServiceStack(Stack):
             keeps_data=environment.keeps_data,
             api_props={"api_name": f"{service.name}-{environment.stage}"},
         )
-        functions: list[IdempotentFunction] = []
-        for function in service.functions:
-            created = ServiceFunction(
-                self,
-                pascal(function.name),
-                function=function,
-                layer=layer,
-                resources=resources,
-                environment=environment,
-            )
-            _grant(created, function, resources)
-            add_event_sources(created, function, resources)
-            if function.schedule:
-                add_schedule(created, function.schedule, resources)
-            for route in function.routes:
-                api.add_route(created, route.method, route.path, authorized=route.authorized)
-            functions.append(created)
-        add_alarms(self, service=service, resources=resources, functions=functions, api=api)
+        # With the id `Default` everything has the logical id that was released.
+        created = IdempotentService(
+            self,
+            "Default",
+            service,
+            api=api,
+            resources=resources,
+            code=handlers_code(service, ROOT),
+            settings=self._settings(environment),
+            layers=[layer],
+            runtime=lambda_runtime(environment.runtime),
+            architecture=lambda_architecture(environment.runtime),
+            log_retention=log_retention(environment),
+            keeps_data=environment.keeps_data,
+        )
+        CfnOutput(self, "AlarmTopicArn", value=created.alarms.topic.topic_arn)
         CfnOutput(self, "ApiUrl", value=api.api.api_endpoint)
 
-
-def _grant(created: ServiceFunction, function: Function, resources: Resources) -> None:
-    if function.reserves_in:
-        _records(function.reserves_in, resources).grant_reserve(created)
-    if function.reconciles:
-        _records(function.reconciles, resources).grant_reconcile(created)
-    if function.relays_from:
-        is_ordered = any(resources.queues[name].fifo for name in function.sends_to)
-        actions = (*RELAY_ACTIONS, *SWEEP_ACTIONS) if is_ordered else RELAY_ACTIONS
-        resources.tables[function.relays_from].allow(created, *actions)
-    touched = {
-        READ_ACTIONS: function.reads,
-        WRITE_ACTIONS: function.writes,
-        UPDATE_ACTIONS: function.updates,
-        DELETE_ACTIONS: function.deletes,
-        SCAN_ACTIONS: function.scans,
-    }
-    for name in sorted({name for names in touched.values() for name in names}):
-        allowed = [one for actions, names in touched.items() if name in names for one in actions]
-        resources.tables[name].allow(created, *allowed)
-    for name in function.sends_to:
-        grant_send(created, resources.queues[name])
-    if function.keeps_answers_in:
-        resources.buckets[function.keeps_answers_in].grant_keep(created)
-    if function.reads_answers_in:
-        resources.buckets[function.reads_answers_in].grant_fetch(created)
-    if function.writes_reports_in:
-        bucket = resources.buckets[function.writes_reports_in].bucket
-        created.allow(bucket.arn_for_objects("reports/*"), *REPORT_ACTIONS)
+    def _settings(self, environment: Environment) -> dict[Setting, str | secretsmanager.ISecret]:
+        named = secretsmanager.Secret.from_secret_name_v2
+        return {
+            Setting.PROVIDER_URL: environment.provider_url,
+            Setting.PROVIDER_API_KEY: named(
+                self, "ProviderApiKey", environment.provider_api_key_secret
+            ),
+            Setting.WEBHOOK_SECRET: named(self, "WebhookSecret", environment.webhook_secret),
+        }
 
 
-def _records(name: str, resources: Resources) -> IdempotencyTable:
-    table = resources.tables[name]
-    assert isinstance(table, IdempotencyTable)
-    return table
+def layer_version(scope: Construct, construct_id: str, *, target: LayerTarget) -> OncekeyLayer:
+    """Create the layer: the package `oncekey` and the packages of the reference service.
+
+    Raises:
+        RuntimeError: The layer cannot be made; see `infra.layer_bundle.bundle_layer`.
+    """
+    bundle = bundle_layer(target)
+    return OncekeyLayer(
+        scope,
+        construct_id,
+        code=lambda_.Code.from_asset(str(bundle.folder), asset_hash=bundle.digest),
+        runtimes=[lambda_runtime(target)],
+        architectures=[lambda_architecture(target)],
+        layer_props={"description": "oncekey and the locked dependencies of the reference service"},
+    )
+
+
+def lambda_runtime(target: LayerTarget) -> lambda_.Runtime:
+    """The CDK's name of the target's Python."""
+    return lambda_.Runtime(f"python{target.python_version}", lambda_.RuntimeFamily.PYTHON)
+
+
+def lambda_architecture(target: LayerTarget) -> lambda_.Architecture:
+    """The CDK's name of the target's processor."""
+    return {
+        "arm64": lambda_.Architecture.ARM_64,
+        "x86_64": lambda_.Architecture.X86_64,
+    }[target.architecture]

@@ -5,12 +5,15 @@
 Each construct is one statement. Its safe defaults can be overridden, its resources are attributes,
 and its grants allow exact actions on exact resources. Wrong arguments raise one ValueError with all
 faults. Faults that only the finished app shows are errors of `cdk synth`. The package imports the
-library and the CDK, and nothing of the reference service.
+library, the types of a description and the CDK, and nothing of the reference service.
 """
 
 from __future__ import annotations
 
 from .audit_table import AuditTable
+from .described.functions import handlers_code
+from .described.resources import ServiceResources
+from .described.service import IdempotentService
 from .http_api import IdempotentHttpApi
 from .idempotency_table import IdempotencyTable
 from .idempotent_function import IdempotentFunction
@@ -29,6 +32,7 @@ __all__ = [
     "IdempotentFunction",
     "IdempotentHttpApi",
     "IdempotentRestApi",
+    "IdempotentService",
     "Observability",
     "OncekeyChecks",
     "OncekeyLayer",
@@ -37,5 +41,7 @@ __all__ = [
     "Reconciler",
     "ResponseBucket",
     "SafeTable",
+    "ServiceResources",
     "UsagePlan",
+    "handlers_code",
 ]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.alarms import unattended
-from infra.names import pascal
+from infra.oncekey_cdk.described.alarms import unattended
+from infra.oncekey_cdk.described.names import pascal
 from infra.service import SERVICE
 from tests.support.sample_templates import EVENTS, named
 

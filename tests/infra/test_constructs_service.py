@@ -334,16 +334,18 @@ def test_the_layer_is_the_installed_library(stack: Any, service: Template) -> No
 
 
 def test_the_package_can_leave_this_repository() -> None:
-    """It imports itself by relative names, the CDK and the library, and nothing else of ours."""
+    """It imports itself by relative names, the CDK, the library and the types of a description, and
+    nothing else of ours.
+    """
     folder = Path(infra.oncekey_cdk.__file__).parent
     imported = {
         name.partition(".")[0]
-        for path in folder.glob("*.py")
+        for path in folder.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         for name in _imported(node)
     }
 
-    assert imported - {"", "aws_cdk", "constructs", "jsii", "oncekey"} == {
+    assert imported - {"", "aws_cdk", "constructs", "jsii", "oncekey", "oncekey_local"} == {
         "__future__",
         "collections",
         "dataclasses",
@@ -362,5 +364,5 @@ def _imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
-        return ["" if node.level == 1 else f"{'.' * node.level}{node.module}"]
+        return ["" if node.level else f"{'.' * node.level}{node.module}"]
     return []

@@ -9,7 +9,7 @@ import pytest
 
 from infra.layer_bundle import bundle_layer, measure
 from infra.layer_requirements import LayerTarget
-from infra.names import pascal
+from infra.oncekey_cdk.described.names import pascal
 from infra.service import SERVICE
 from oncekey_local.description import BucketName, QueueUrl, Setting, TableName
 from tests.support.sample_templates import named

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from infra.names import pascal
+from infra.oncekey_cdk.described.names import pascal
 from infra.oncekey_cdk.grants import (
     RECEIVE_ACTIONS,
     RELAY_ACTIONS,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from infra.names import pascal
+from infra.oncekey_cdk.described.names import pascal
 from tests.support.sample_templates import EVENTS, PACES, named
 
 if TYPE_CHECKING:

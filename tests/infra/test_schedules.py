@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from infra.names import pascal
+from infra.oncekey_cdk.described.names import pascal
 from infra.service import SERVICE
 from oncekey_local.events.event_sources import EventSources
 from oncekey_local.events.pumps import PumpSettings

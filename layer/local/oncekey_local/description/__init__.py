@@ -1,7 +1,7 @@
 """The typed description of a service, which the CDK app and the local runtime both read.
 
 The local and the deployed service stay the same, because all routes, timeouts, tables, queues and
-variables are in this description.
+variables are in this description. Importing it loads no other package, and not boto3 either.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from oncekey_local.description.resources import (
     Setting,
     Table,
     TableName,
+    outbox_table,
+    records_table,
 )
 
 __all__ = [
@@ -52,6 +54,8 @@ __all__ = [
     "StreamTrigger",
     "Table",
     "TableName",
+    "outbox_table",
+    "records_table",
     "safe_visibility_timeout_s",
 ]
 

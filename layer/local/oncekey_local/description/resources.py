@@ -74,6 +74,30 @@ class Table:
     stream: bool = False
 
 
+def records_table(name: str) -> Table:
+    """The table of idempotency records, as the layer needs it."""
+    return Table(
+        name=name,
+        partition_key=Attribute(name="pk"),
+        # Frozen: DynamoDB can neither rename nor remove a TTL attribute in one deployment.
+        ttl_attribute="expires_at",
+        # Open records, by the time when somebody must look at them. Settled records are not in it.
+        # It is there from the first release, because a deployment can change only one index.
+        indexes=(
+            Index(
+                name=DUE_INDEX,
+                partition_key=Attribute(name="due_shard"),
+                sort_key=Attribute(name="due_at", type="N"),
+            ),
+        ),
+    )
+
+
+def outbox_table(name: str) -> Table:
+    """The table of messages on their way to the queue. The relay deletes those that arrived."""
+    return Table(name=name, partition_key=Attribute(name="id"), stream=True)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Expiration:
     """Objects whose keys begin with `prefix`, such as `answers/`, expire after `after_days`.

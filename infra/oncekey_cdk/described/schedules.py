@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import Duration
 
-from infra.oncekey_cdk.schedule import connect_schedule
+from ..schedule import connect_schedule
 
 if TYPE_CHECKING:
-    from infra.resources import Resources
-    from infra.service_function import ServiceFunction
     from oncekey_local.description import ScheduleTrigger
 
+    from ..idempotent_function import IdempotentFunction
+    from .resources import ServiceResources
 
-def add_schedule(created: ServiceFunction, schedule: ScheduleTrigger, resources: Resources) -> None:
+
+def add_schedule(
+    created: IdempotentFunction, schedule: ScheduleTrigger, resources: ServiceResources
+) -> None:
     """Let a rule call the function. Runs may overlap."""
     connect_schedule(
         created,

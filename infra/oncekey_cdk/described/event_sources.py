@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import Duration
 
-from infra.names import pascal
-from infra.oncekey_cdk.event_sources import connect_queue, connect_stream
+from ..event_sources import connect_queue, connect_stream
+from .names import pascal
 
 if TYPE_CHECKING:
-    from infra.resources import Resources
-    from infra.service_function import ServiceFunction
     from oncekey_local.description import Function
 
+    from ..idempotent_function import IdempotentFunction
+    from .resources import ServiceResources
 
-def add_event_sources(created: ServiceFunction, function: Function, resources: Resources) -> None:
+
+def add_event_sources(
+    created: IdempotentFunction, function: Function, resources: ServiceResources
+) -> None:
     """Let streams and queues call the function, with the exact grants that they need."""
     for stream in function.streams:
         connect_stream(

@@ -1,21 +1,29 @@
-"""The alarms of the reference service: what it cannot repair by itself."""
+"""The alarms of a described service: what it cannot repair by itself."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aws_cdk import CfnOutput, Duration
+from aws_cdk import Duration
 
-from infra.names import pascal
-from infra.oncekey_cdk import Observability
+from ..observability import Observability
+from .names import pascal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aws_cdk import aws_sns as sns
     from constructs import Construct
 
-    from infra.oncekey_cdk import IdempotentFunction, IdempotentHttpApi
-    from infra.resources import Resources
     from oncekey_local.description import ScheduleTrigger, Service
 
+    from ..http_api import IdempotentHttpApi
+    from ..idempotent_function import IdempotentFunction
+    from ..rest_api import IdempotentRestApi
+    from .resources import ServiceResources
+
+# The dimension `service` of metrics, if POWERTOOLS_SERVICE_NAME is not set.
+_UNNAMED = "service_undefined"
 _OF_STREAMS = (
     "Lambda gave up records of a stream. Fix the cause shown in the function's log. The reconciler"
     " sends messages that are still in the outbox; put the items of another table into it again."
@@ -30,23 +38,30 @@ _OF_SCHEDULES = (
 )
 
 
-def add_alarms(
+def create_alarms(
     scope: Construct,
     *,
     service: Service,
-    resources: Resources,
-    functions: list[IdempotentFunction],
-    api: IdempotentHttpApi,
-) -> None:
+    resources: ServiceResources,
+    functions: Mapping[str, IdempotentFunction],
+    api: IdempotentHttpApi | IdempotentRestApi | None,
+    topic: sns.ITopic | None,
+) -> Observability:
     """Create the alarms of the functions, tables, API, schedules, streams, ledgers and queues.
 
     A queue without a worker holds dead letters or escalations. Only a person takes messages from
     it, so its alarm is on from the first message.
     """
     alarms = Observability(
-        scope, "Alarms", functions=functions, tables=[*resources.tables.values()], apis=[api]
+        scope,
+        "Alarms",
+        functions=[*functions.values()],
+        tables=[*resources.tables.values()],
+        apis=[api] if api else [],
+        topic=topic,
     )
-    for function, created in zip(service.functions, functions, strict=True):
+    for function in service.functions:
+        created = functions[function.name]
         if function.schedule:
             alarms.watch_schedule(created, every=_period(function.schedule))
         if function.relays_from and function.streams:
@@ -54,14 +69,13 @@ def add_alarms(
         if function.relays_from and function.reconciles:
             alarms.watch_leftovers(created)
         if function.compares:
-            told_as = str(function.environment["POWERTOOLS_SERVICE_NAME"])
+            told_as = str(function.environment.get("POWERTOOLS_SERVICE_NAME", _UNNAMED))
             for ledger in function.compares:
                 name = f"{pascal(function.name)}{pascal(ledger)}"
                 alarms.watch_ledger(name, ledger=ledger, service=told_as)
     for name in unattended(service):
         alarms.watch_depth(pascal(name), resources.queues[name], advice=_advice(name, service))
-    # The name of the stack's output must be easy to find.
-    CfnOutput(alarms, "TopicArn", value=alarms.topic.topic_arn).override_logical_id("AlarmTopicArn")
+    return alarms
 
 
 def _period(schedule: ScheduleTrigger) -> Duration:

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import Duration
 
-from infra.names import pascal
-from infra.oncekey_cdk.safe_queue import create_queue
-from infra.oncekey_cdk.schedule import let_events_send
 from oncekey_local.description.event_faults import DEAD_LETTER_RETENTION_DAYS
+
+from ..safe_queue import create_queue
+from ..schedule import let_events_send
+from .names import pascal
 
 if TYPE_CHECKING:
     from aws_cdk import aws_sqs as sqs
     from constructs import Construct
 
-    from infra.environments import Environment
     from oncekey_local.description import Queue, Service
 
 
 def create_queues(
-    scope: Construct, queue: Queue, service: Service, environment: Environment
+    scope: Construct, queue: Queue, service: Service, *, keeps_data: bool
 ) -> dict[str, sqs.Queue]:
     """The queue and that of its dead letters, by their names in the description."""
     dead_letters = create_queue(
@@ -28,7 +28,7 @@ def create_queues(
         f"{pascal(queue.dead_letters)}Queue",
         retention=Duration.days(DEAD_LETTER_RETENTION_DAYS),
         fifo=queue.fifo,
-        keeps_data=environment.keeps_data,
+        keeps_data=keeps_data,
     )
     created = create_queue(
         scope,
@@ -38,7 +38,7 @@ def create_queues(
         visibility_timeout=Duration.seconds(service.visibility_timeout_s(queue)),
         dead_letters=dead_letters,
         max_receives=queue.max_receives,
-        keeps_data=environment.keeps_data,
+        keeps_data=keeps_data,
     )
     queues = {queue.name: created, queue.dead_letters: dead_letters}
     for name in {*queues} & _told_of_failed_schedules(service):

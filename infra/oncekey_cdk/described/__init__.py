@@ -1,0 +1,1 @@
+"""A whole service from its typed description, `oncekey_local.description.Service`."""

@@ -1,0 +1,91 @@
+"""The tables, buckets and queues of a described service."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aws_cdk import aws_dynamodb as dynamodb
+from constructs import Construct
+
+from ..idempotency_table import IdempotencyTable
+from ..outbox import OutboxTable
+from ..response_bucket import ResponseBucket
+from ..safe_table import SafeTable
+from .names import pascal
+from .queues import create_queues
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_sqs as sqs
+
+    from oncekey_local.description import Attribute, Index, Service, Table
+
+_TYPES = {"S": dynamodb.AttributeType.STRING, "N": dynamodb.AttributeType.NUMBER}
+
+
+class ServiceResources(Construct):
+    """The tables, buckets and queues of a description: what a deployment must not lose.
+
+    Create it in a stack of its own, and pass it to `IdempotentService` in another stack, if the
+    functions are to be replaced without their data. The logical ids of tables depend on where this
+    construct stands: do not move or rename it after a deployment.
+
+    Attributes:
+        tables: By their names in the description.
+        buckets: The same.
+        queues: The same, dead-letter queues too.
+
+    Args:
+        service: The description.
+        keeps_data: Whether everything is kept when the stack is deleted.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, service: Service, *, keeps_data: bool = True
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self.tables: dict[str, SafeTable] = {
+            table.name: self._table(table, service, keeps_data=keeps_data)
+            for table in service.tables
+        }
+        self.buckets = {
+            bucket.name: ResponseBucket(
+                self,
+                f"{pascal(bucket.name)}Bucket",
+                expire_after_days={one.prefix: one.after_days for one in bucket.expirations},
+                keeps_data=keeps_data,
+            )
+            for bucket in service.buckets
+        }
+        self.queues: dict[str, sqs.Queue] = {}
+        for queue in service.queues:
+            self.queues.update(create_queues(self, queue, service, keeps_data=keeps_data))
+
+    def _table(self, table: Table, service: Service, *, keeps_data: bool) -> SafeTable:
+        construct_id = f"{pascal(table.name)}Table"
+        functions = service.functions
+        if table.name in {name for one in functions for name in (one.reserves_in, one.reconciles)}:
+            return IdempotencyTable(self, construct_id, keeps_data=keeps_data)
+        if table.name in {one.relays_from for one in functions} and table.stream:
+            return OutboxTable(self, construct_id, keeps_data=keeps_data)
+        return SafeTable(
+            self,
+            construct_id,
+            partition_key=_attribute(table.partition_key),
+            ttl_attribute=table.ttl_attribute,
+            indexes=[_index(index) for index in table.indexes],
+            stream=table.stream,
+            keeps_data=keeps_data,
+        )
+
+
+def _index(index: Index) -> dict[str, object]:
+    return {
+        "index_name": index.name,
+        "partition_key": _attribute(index.partition_key),
+        "sort_key": _attribute(index.sort_key) if index.sort_key else None,
+        "projection_type": dynamodb.ProjectionType.KEYS_ONLY,
+    }
+
+
+def _attribute(attribute: Attribute) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=attribute.name, type=_TYPES[attribute.type])

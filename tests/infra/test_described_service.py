@@ -1,0 +1,157 @@
+"""`IdempotentService`: a whole service from the description that the local runtime runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from infra.node import use_packaged_node
+
+# The CDK starts node as it is imported.
+use_packaged_node()
+
+from aws_cdk import App, Stack  # noqa: E402
+from aws_cdk import aws_lambda as lambda_  # noqa: E402
+from aws_cdk import aws_secretsmanager as secretsmanager  # noqa: E402
+from aws_cdk.assertions import Template  # noqa: E402
+
+from infra.oncekey_cdk import IdempotentHttpApi, IdempotentService  # noqa: E402
+from infra.service import SERVICE  # noqa: E402
+from oncekey_local.description import Setting  # noqa: E402
+from tests.support.sample_constructs import let_be, new_stack  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+INLINE = "def handler(event, context): ..."
+
+
+def an_api(stack: Stack) -> IdempotentHttpApi:
+    """An API that asks for tokens."""
+    return IdempotentHttpApi(
+        stack, "Api", jwt_issuer="https://login.example.com/", jwt_audience=["payments"]
+    )
+
+
+def settings_of(stack: Stack) -> dict[Setting, Any]:
+    """What differs between deployments of the reference service."""
+    named = secretsmanager.Secret.from_secret_name_v2
+    return {
+        Setting.PROVIDER_URL: "https://api.stripe.com",
+        Setting.PROVIDER_API_KEY: named(stack, "ApiKey", "api-key"),
+        Setting.WEBHOOK_SECRET: named(stack, "WebhookSecret", "webhook-secret"),
+    }
+
+
+def test_one_statement_deploys_a_whole_description() -> None:
+    """The tables, queues, functions, routes, schedules and alarms of a description are in one
+    stack, and every check of the finished templates passes.
+
+    Red when a piece is left out, such as the event source of the worker.
+    """
+    app = App(analytics_reporting=False)
+    stack = Stack(app, "Payments")
+
+    IdempotentService(
+        stack,
+        "Service",
+        SERVICE,
+        api=an_api(stack),
+        settings=settings_of(stack),
+        code=lambda_.Code.from_inline(INLINE),
+    )
+
+    app.synth()  # raises for each finding
+    template = Template.from_stack(stack)
+    routes = [route for function in SERVICE.functions for route in function.routes]
+    for kind, count in (
+        ("AWS::DynamoDB::Table", len(SERVICE.tables)),
+        ("AWS::SQS::Queue", 2 * len(SERVICE.queues)),
+        ("AWS::Lambda::Function", len(SERVICE.functions)),
+        ("AWS::ApiGatewayV2::Route", len(routes)),
+        ("AWS::Lambda::EventSourceMapping", 2),
+        ("AWS::Events::Rule", 2),
+    ):
+        template.resource_count_is(kind, count)
+    assert template.find_resources("AWS::CloudWatch::Alarm")
+
+
+def without(settings: dict[Setting, Any], setting: Setting) -> dict[Setting, Any]:
+    """The settings but one."""
+    return {name: value for name, value in settings.items() if name is not setting}
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "no API": (
+        lambda given: {**given, "api": None},
+        "routes, such as 'POST /payments', and there is no API: pass api=IdempotentHttpApi",
+    ),
+    "no setting": (
+        lambda given: {**given, "settings": without(given["settings"], Setting.PROVIDER_URL)},
+        r"functions need Setting\.PROVIDER_URL: pass it in settings=",
+    ),
+    "a secret as text": (
+        lambda given: {
+            **given,
+            "settings": {**given["settings"], Setting.PROVIDER_API_KEY: "sk_live_1"},
+        },
+        r"settings\[Setting\.PROVIDER_API_KEY\] must be a secret of Secrets Manager",
+    ),
+    "no code": (
+        lambda given: {**given, "code": None},
+        "the handlers' package 'functions' is not in .*: run cdk in the project's root",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_the_description_needs_is_asked_for(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API for the routes, a value for each setting, and the handlers' code are asked for, with
+    what to do; a secret as text is refused, because it would be in the template.
+    """
+    monkeypatch.chdir(tmp_path)
+    stack = new_stack()
+    change, complaint = REFUSED[what]
+    given = change(
+        {
+            "api": an_api(stack),
+            "settings": settings_of(stack),
+            "code": lambda_.Code.from_inline(INLINE),
+        }
+    )
+
+    with pytest.raises(ValueError, match=complaint):
+        IdempotentService(stack, "Service", SERVICE, **given)
+
+    assert stack.node.try_find_child("Service") is None
+
+
+def test_the_code_is_the_handlers_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `code=`, the asset holds the packages that handlers are named in, and nothing else
+    of the project, such as its tests or its virtual environment.
+    """
+    for name in ("orders/handler.py", "tests/test_orders.py", ".venv/lib.py", "app.py"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("")
+    monkeypatch.chdir(tmp_path)
+    app = App(analytics_reporting=False, outdir=str(tmp_path / "cdk.out"))
+    stack = Stack(app, "Stack")
+    function = dataclasses.replace(
+        SERVICE.functions[4], handler="orders.handler.handler", routes=()
+    )
+    service = dataclasses.replace(SERVICE, functions=(function,), queues=())
+
+    IdempotentService(stack, "Service", service)
+    let_be(stack, "FunctionTable", "TableGrant", "Reconciler")
+    app.synth()
+    assets = [
+        sorted(path.name for path in folder.iterdir())
+        for folder in (tmp_path / "cdk.out").glob("asset.*")
+        if folder.is_dir()
+    ]
+    assert ["orders"] in assets
