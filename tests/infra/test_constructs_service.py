@@ -364,5 +364,5 @@ def _imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
-        return ["" if node.level else f"{'.' * node.level}{node.module}"]
+        return ["" if node.level else str(node.module)]
     return []
