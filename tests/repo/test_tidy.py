@@ -8,11 +8,11 @@ from tests.support import tidy_code, tidy_files, tidy_marks
 from tests.support.tidy_files import Files, project_files
 
 # The parts of tests/checklist.md that are done: each of their points has a test from then on.
-DONE_PARTS: frozenset[int] = frozenset({1, 2, 3, 4, 5})
+DONE_PARTS: frozenset[int] = frozenset({1, 2, 3, 4, 5, 8})
 # The reported faults of tests/cases.md that are met: each has a test from then on.
 DONE_CASES: frozenset[int] = frozenset(
     {1, 3, 4, 6, 7, 9, 11, 12, 13, 14, 15, 18, 19, 21, 22, 23, 25, 26, 28, 29, 30, 32, 33, 35, 37}
-    | {39, 40, 42, 43, 45, 46, 48, 53, 57}
+    | {39, 40, 42, 43, 45, 46, 47, 48, 49, 50, 53, 57}
 )
 
 

@@ -15,7 +15,7 @@ PAGES = [
     "infra/README.md",
     *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "layer/docs").rglob("*.md")),
 ]
-DOCUMENTS = [*PAGES, "events/README.md"]
+DOCUMENTS = [*PAGES, "events/README.md", "layer/SECURITY.md", "layer/CHANGELOG.md"]
 
 
 def text_of(page: str) -> str:
