@@ -139,7 +139,8 @@ class StoreError(OncekeyError):
 
         Errors of permissions and credentials do not count: these may take effect a little later.
         """
-        is_of_rights = self.said.startswith(("not authorized", "The security token"))
+        rights = ("not authorized", "The security token", "no credentials")
+        is_of_rights = self.said.startswith(rights)
         return bool(self.said) and not self.transient and not is_of_rights
 
     @property

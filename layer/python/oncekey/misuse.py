@@ -81,6 +81,31 @@ def nearest(name: str, known: list[str]) -> str:
     return f" (did you mean {found[0]}?)" if found else ""
 
 
+_SOURCES = {
+    "aws:sqs": "SQS messages",
+    "aws:sns": "SNS messages",
+    "aws:kinesis": "Kinesis records",
+    "aws:dynamodb": "DynamoDB stream records",
+    "aws:s3": "S3 events",
+}
+
+
+def event_kind(event: object) -> str:
+    """What `event` is, for the text of an error: its sort and its source, never a value in it.
+
+    Empty if it is none of the events that Lambda's event sources send.
+    """
+    if not isinstance(event, dict):
+        return ""
+    records = event.get("Records")
+    if isinstance(records, list) and records and isinstance(records[0], dict):
+        source = str(records[0].get("eventSource") or records[0].get("EventSource") or "")
+        return f"a batch of {_SOURCES.get(source, 'records')}"
+    if isinstance(event.get("requestContext"), dict) and event.keys() & {"httpMethod", "rawPath"}:
+        return "an HTTP request"
+    return "an event of EventBridge" if {"detail-type", "detail"} <= event.keys() else ""
+
+
 def _faults(kind: Any, given: tuple[Any, ...], options: dict[str, Any], example: str) -> list[str]:
     known = [field for field in kind.fields_.values() if field.is_given]
     by_place = [field.name for field in known if not field.is_keyword]

@@ -9,6 +9,7 @@ from oncekey import tenants
 from oncekey.effects.handlers import is_coroutine_function
 from oncekey.effects.raised import exits
 from oncekey.errors import ConfigurationError
+from oncekey.misuse import nearest
 from oncekey.record.record import Effects
 from oncekey.settings import MAX_KEY_LENGTH, settings_from
 from oncekey.store.secret_words import secret_words
@@ -82,7 +83,10 @@ def caller_faults(tenant: object, principal: object) -> list[str]:
 def effects_faults(effects: object, max_lease: timedelta | None) -> list[str]:
     """What is wrong with the declared effects, and with a lease that they do not allow."""
     if not isinstance(effects, str) or effects not in set(Effects):
-        return [f"effects is {effects!r}: one of 'unrecorded', 'repeatable', 'recorded' is needed"]
+        kinds = [str(each) for each in Effects]
+        meant = nearest(effects, kinds) if isinstance(effects, str) else ""
+        needed = ", ".join(map(repr, kinds))
+        return [f"effects is {effects!r}{meant}: one of {needed} is needed"]
     if max_lease is not None and effects != Effects.REPEATABLE:
         fault = "max_lease needs effects='repeatable': with it two attempts can overlap"
         return [fault]
@@ -185,10 +189,16 @@ def quota_faults(quota: object) -> list[str]:
 def duration_faults(durations: Mapping[str, object]) -> list[str]:
     """What is wrong with the durations. Each must be a `timedelta`, which states its unit."""
     return [
-        f"{name} is {duration!r}: a timedelta is needed"
+        f"{name} is {duration!r}: a timedelta is needed{_of_seconds(duration)}"
         for name, duration in durations.items()
         if duration is not None and not isinstance(duration, timedelta)
     ]
+
+
+def _of_seconds(duration: object) -> str:
+    if isinstance(duration, bool) or not isinstance(duration, int | float):
+        return ""
+    return f", such as timedelta(seconds={duration})"
 
 
 def hook_faults(hooks: Mapping[str, object]) -> list[str]:

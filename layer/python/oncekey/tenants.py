@@ -21,6 +21,7 @@ LONGEST_NAME_BYTES = 1_024
 _NAMES_REMEMBERED = 64
 
 _LOOKS_FOR = "_oncekey_looks_for"
+_OF_REQUESTS = "_oncekey_reads_requests"
 _MOST_SHOWN, _LONGEST_SHOWN = 30, 64
 _SINGLE_TENANT = "single-tenant"
 # Texts that languages and gateways write in place of a name: for a missing value, a flag, a list,
@@ -115,7 +116,7 @@ def iam_principal() -> CallerSource:
             },
         )
 
-    return source
+    return _of_requests(source)
 
 
 def _signer(arn: str | None, pooled: Mapping[str, Any]) -> str | None:
@@ -137,7 +138,7 @@ def api_key_id() -> CallerSource:
     def source(context: Mapping[str, Any]) -> str | None:
         return _name(_mapping(context.get("identity")).get("apiKeyId"))
 
-    return source
+    return _of_requests(source)
 
 
 def single_tenant() -> Callable[..., str]:
@@ -151,7 +152,17 @@ def single_tenant() -> Callable[..., str]:
 def _looking_for(source: CallerSource, name: str) -> CallerSource:
     # For the log, if the source names nobody.
     setattr(source, _LOOKS_FOR, name)
+    return _of_requests(source)
+
+
+def _of_requests(source: CallerSource) -> CallerSource:
+    setattr(source, _OF_REQUESTS, True)
     return source
+
+
+def reads_requests(source: object) -> bool:
+    """Whether `source` is one of this module that reads a request context, and nothing else."""
+    return getattr(source, _OF_REQUESTS, False) is True
 
 
 def why_nobody(source: CallerSource, context: Mapping[str, Any]) -> str:

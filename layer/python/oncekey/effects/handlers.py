@@ -23,6 +23,20 @@ def takes_operation(handler: Callable[..., Any]) -> bool:
     return len(needed_arguments(handler)) == _WITH_OPERATION
 
 
+def operation_keyword(handler: Callable[..., Any]) -> str | None:
+    """The name by which a wrapper passes the operation on, if it takes no third one by place.
+
+    Powertools' decorators (`event_parser`, `event_source`) are such wrappers: they take event and
+    context, and pass on keyword arguments.
+    """
+    own = inspect.signature(handler, follow_wrapped=False).parameters.values()
+    kinds = [parameter.kind for parameter in own]
+    if inspect.Parameter.VAR_KEYWORD not in kinds or inspect.Parameter.VAR_POSITIONAL in kinds:
+        return None
+    by_place = [kind for kind in kinds if kind in _KINDS_BY_PLACE]
+    return needed_arguments(handler)[-1] if len(by_place) == _GIVEN else None
+
+
 def is_coroutine_function(handler: Callable[..., Any]) -> bool:
     """Whether `handler` is a coroutine function, or an object with an async `__call__`."""
     called = getattr(handler, "__call__", None)  # noqa: B004 -- it is inspected, not called
@@ -56,8 +70,10 @@ def handler_faults(handler: Callable[..., object]) -> list[str]:
         return ["a generator has no answer to store: return one"]
     if next(iter(inspect.signature(handler).parameters), "") in {"self", "cls"}:
         return ["a method is decorated where it is bound: idempotent(...)(instance.method)"]
-    if len(needed_arguments(handler)) not in (2, 3):
-        return ["a handler takes event and context, and the operation as a third if it wants it"]
+    needed = needed_arguments(handler)
+    if len(needed) not in (_GIVEN, _WITH_OPERATION):
+        taken = f" (this one needs {', '.join(needed)})" if needed else ""
+        return [f"a handler takes event and context, and op as a third if it wants it{taken}"]
     return []
 
 

@@ -16,6 +16,7 @@ from oncekey.functions.keys import KeySource, function_key
 from oncekey.functions.operation import Call, FunctionOperation
 from oncekey.misuse import explained, function_faults
 from oncekey.record.record import Effects
+from oncekey.tenants import reads_requests
 from oncekey.value import Value, field
 
 if TYPE_CHECKING:
@@ -134,6 +135,11 @@ class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a de
             faults.append("fingerprint is no callable of the call's arguments")
         if self.in_progress == "accepted":
             faults.append("in_progress is 'accepted': a function has no such answer, use 'wait'")
+        if reads_requests(self.tenant):
+            faults.append(
+                "tenant reads the context of an HTTP request, which a function does not get: pass a"
+                " callable of its arguments, such as lambda order: order['tenant_id']"
+            )
         self._refuse(faults)
 
     def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:

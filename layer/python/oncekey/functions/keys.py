@@ -21,6 +21,7 @@ from typing import Any
 
 from oncekey.encoding.key_values import NotAKeyValue, fields_of, json_value, searchable, spelled
 from oncekey.errors import ConfigurationError, KeyMissing
+from oncekey.misuse import event_kind, nearest
 
 MAX_KEY_LENGTH = 1_024
 
@@ -74,7 +75,14 @@ def _finder(
 ) -> Callable[[inspect.BoundArguments], Any]:
     if isinstance(key, str):
         look_up = _expression(key, list(signature.parameters), operation)
-        return lambda bound: _whole(look_up(bound), operation)
+
+        def find(bound: inspect.BoundArguments) -> Any:
+            found = _whole(look_up(bound), operation)
+            if _is_nothing(found):
+                raise _missing(operation, _why_nothing(key, bound))
+            return found
+
+        return find
     if not callable(key) or inspect.iscoroutinefunction(key):
         raise _misconfigured(
             operation,
@@ -82,6 +90,25 @@ def _finder(
             " (not async) of the call's arguments",
         )
     return lambda bound: key(*bound.args, **bound.kwargs)
+
+
+def _why_nothing(key: str, bound: inspect.BoundArguments) -> str:
+    """Why an expression finds nothing, by the argument's sort and its class, never by a value."""
+    nothing = f"key={key!r} found nothing but blanks and nulls"
+    if len(bound.arguments) != 1:
+        return nothing
+    (argument,) = bound.arguments.values()
+    kind, fields, name = event_kind(argument), fields_of(argument), type(argument).__name__
+    if kind == "an HTTP request":
+        return f"{nothing} in an HTTP request: protect its handler by @idempotent"
+    if kind.startswith("a batch"):
+        return f"{nothing} in {kind}: call the function for each of them, with that one alone"
+    if fields is not None:
+        listed, meant = ", ".join(fields) or "none", nearest(key, list(fields))
+        return f"{nothing}; the fields of {name} are {listed}{meant}"
+    if not isinstance(argument, Mapping | list | str | int | float | None):
+        return f"{nothing}: no expression looks into a {name}, so pass key=lambda it: it.id"
+    return nothing
 
 
 def _whole(found: Any, operation: str) -> Any:

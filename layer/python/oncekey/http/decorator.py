@@ -209,8 +209,11 @@ class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
         self._refuse(handlers.handler_faults(handler))
         bound = self.bound()
         takes_operation = handlers.takes_operation(handler)
+        keyword = handlers.operation_keyword(handler) if takes_operation else None
 
         def call(event: Any, context: Any, operation: Operation) -> Any:
+            if keyword is not None:
+                return handler(event, context, **{keyword: operation})
             if takes_operation:
                 return handler(event, context, operation)
             return handler(event, context)

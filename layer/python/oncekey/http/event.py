@@ -208,13 +208,13 @@ def read_request(event: Mapping[str, Any]) -> HttpRequest:
         TypeError: the event is not an HTTP request of any of the four shapes.
     """
     if not isinstance(event, dict):
-        raise TypeError(f"oncekey: an HTTP event is a dict, not {type(event).__name__}")
+        raise TypeError(
+            f"oncekey: an HTTP event is a dict, not {type(event).__name__}: write @idempotent above"
+            " a decorator that converts the event (event_parser, event_source), to get it as it is"
+        )
     shape = shape_of(event)
     if shape is None:
-        raise TypeError(
-            "oncekey: the event is no HTTP request of API Gateway (HTTP or REST API),"
-            " an Application Load Balancer or a Function URL"
-        )
+        raise TypeError(_no_request(event))
     context: Mapping[str, Any] = event["requestContext"]
     if shape is Shape.PAYLOAD_2:
         method, path = context["http"]["method"], event["rawPath"]
@@ -231,6 +231,19 @@ def read_request(event: Mapping[str, Any]) -> HttpRequest:
         is_base64=bool(event.get("isBase64Encoded")),
         context=context,
     )
+
+
+def _no_request(event: object) -> str:
+    from oncekey.misuse import event_kind
+
+    no_request = (
+        "oncekey: the event is no HTTP request of API Gateway (HTTP or REST API),"
+        " an Application Load Balancer or a Function URL"
+    )
+    kind = event_kind(event)
+    if not kind:
+        return no_request
+    return f"{no_request}, but {kind}: protect the function of one of them by @idempotent_function"
 
 
 def request_context(event: object) -> Mapping[str, Any]:

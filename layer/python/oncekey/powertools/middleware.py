@@ -26,6 +26,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.disposition import is_proof
+from oncekey.effects.handlers import is_coroutine_function
 from oncekey.effects.raised import final_in
 from oncekey.effects.running import is_spent
 from oncekey.engine.execution import run
@@ -131,6 +132,12 @@ class idempotent_route(idempotent, kw_only=True):  # noqa: N801 -- written like 
         event = app.current_event.raw_event
         if route is None or self._yields_to_another(route, event):
             return response_from(app, next_middleware(app))
+        if is_coroutine_function(route.func) and _runs_unawaited(next_middleware):
+            fault = "the route is an async function, and app.resolve does not await it"
+            raise ConfigurationError(
+                f"idempotent_route of {route.method} {route.openapi_path}",
+                [f"{fault}: call app.resolve_async, or write the route as a plain function"],
+            )
         bound = self._bound_to(f"{route.method} {route.openapi_path}")
         attempt = _Attempt(bound, app, route, next_middleware)
         try:
@@ -153,6 +160,13 @@ class idempotent_route(idempotent, kw_only=True):  # noqa: N801 -- written like 
             options: dict[str, Any] = {option: getattr(self, option) for option in _OPTIONS}
             self._bound[name] = idempotent(operation=name, **options).bound()
         return self._bound[name]
+
+
+def _runs_unawaited(next_middleware: Next) -> bool:
+    from aws_lambda_powertools.event_handler.api_gateway import MiddlewareFrame
+
+    # `resolve` builds its middlewares of these, and `resolve_async` does not.
+    return isinstance(next_middleware, MiddlewareFrame)
 
 
 class _Attempt:

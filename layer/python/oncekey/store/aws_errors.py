@@ -160,6 +160,12 @@ _OF_THE_DEPLOYMENT = re.compile(
     r"|not authorized to perform: [\w:*]{1,100} on resource: [\w.:/*-]{1,500}"
     r"|The security token included in the request is (invalid|expired)"
 )
+# What botocore's exceptions mean, in place of the words of a service.
+_SAID_OF = {
+    "NoRegionError": "no Region is known: set AWS_REGION, or pass a client of one",
+    "NoCredentialsError": "no credentials were found: in Lambda, the function's role gives them",
+    "PartialCredentialsError": "no credentials were found: the key or its secret is missing",
+}
 _REASON_NAME = re.compile(r"[A-Za-z]{1,100}")
 
 
@@ -227,7 +233,7 @@ def store_error(error: Exception, client: Any = None) -> StoreError:
         contention=kind.value if kind in _CONTENTION else None,
         is_mistake=is_mistake,
     )
-    failure.said = said_of_the_deployment(response or {})
+    failure.said = said_of_the_deployment(response or {}) or _SAID_OF.get(type(error).__name__, "")
     failure.is_unsent = getattr(error, "unsent", False) is True or (
         is_of_unsent(error) and _makes_one_attempt(client)
     )
