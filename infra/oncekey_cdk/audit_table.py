@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from aws_cdk import aws_dynamodb as dynamodb
 
+from .arguments import explained
 from .grants import APPEND_ACTIONS
 from .safe_table import SafeTable
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _STRING = dynamodb.AttributeType.STRING
 
 
+@explained
 class AuditTable(SafeTable):
     """Notes of settlements and operators' actions, in order of time, under their record's key.
 

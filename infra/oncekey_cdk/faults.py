@@ -5,6 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from aws_cdk import Duration, Token
+
+from oncekey.misuse import nearest
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -42,12 +46,25 @@ def override_faults(
     # The signature of the class is that of jsii's metaclass, which takes anything.
     known = inspect.signature(vars(of)["__init__"]).parameters
     faults = []
-    for key in sorted(given or {}):
+    for key, value in sorted((given or {}).items()):
         if key in fixed:
             faults.append(f"{name}[{key!r}] cannot be overridden: {fixed[key]}")
         elif key not in known:
-            faults.append(f"{name}[{key!r}] is no property of {of.__name__}")
+            meant = nearest(key, [*known])
+            faults.append(f"{name}[{key!r}] is no property of {of.__name__}{meant}")
+        elif fault := duration_fault(f"{name}[{key!r}]", value, known[key].annotation):
+            faults.append(fault)
     return faults
+
+
+def duration_fault(name: str, value: object, annotation: object) -> str | None:
+    """The fault of a value that is no `Duration` where `annotation` asks for one."""
+    if "Duration" not in str(annotation) or value is None or isinstance(value, Duration):
+        return None
+    if Token.is_unresolved(value):
+        return None
+    example = f"Duration.seconds({value})" if isinstance(value, int | float) else "a Duration"
+    return f"{name} is {value!r}, without a unit: write {example} (aws_cdk.Duration)"
 
 
 def overridden(defaults: Mapping[str, Any], given: Mapping[str, object] | None) -> Props:

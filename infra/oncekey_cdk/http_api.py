@@ -14,6 +14,7 @@ from constructs import Construct
 
 from oncekey.http.cors import METHODS
 
+from .arguments import explained
 from .faults import overridden, override_faults, refuse, refuse_route, without_none
 from .log_groups import RETENTION, create_log_group
 from .synth_checks import OncekeyChecks
@@ -49,6 +50,7 @@ _OWN_API = {"http_api": "it is the API of this construct"}
 _EMULATED_ISSUERS = ("http://127.0.0.1:", "http://localhost:")
 
 
+@explained
 class IdempotentHttpApi(Construct):
     """An HTTP API. Its routes require a JWT, except those with `authorized=False`.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from aws_cdk import aws_dynamodb as dynamodb
 
+from .arguments import explained
 from .grants import DUE_ACTIONS, READ_ACTIONS, RESERVE_ACTIONS
 from .safe_table import SafeTable
 
@@ -26,6 +27,7 @@ DUE_INDEX = "due"
 NO_INDEX = "the table has no index due (due_index=False), and a reconciler finds records only by it"
 
 
+@explained
 class IdempotencyTable(SafeTable):
     """The table of records, with the key, TTL and index that the layer needs.
 

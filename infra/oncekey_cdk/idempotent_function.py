@@ -12,6 +12,7 @@ from constructs import Construct
 
 from oncekey.settings import DEFAULT_LEASE_MS
 
+from .arguments import explained
 from .checks import ANSWERS, bucket_faults, lease_faults
 from .faults import overridden, override_faults, refuse, without_none
 from .grants import (
@@ -53,6 +54,7 @@ FIXED_PROPS = {
 }
 
 
+@explained
 @jsii.implements(iam.IGrantable)
 class IdempotentFunction(Construct):
     """A function that may log, trace and reserve in its table; grant it everything else.
@@ -113,7 +115,8 @@ class IdempotentFunction(Construct):
         function_props: Mapping[str, Any] | None = None,
     ) -> None:
         given = without_none(function_props)
-        timeout = given.get("timeout", timeout)
+        if isinstance(given.get("timeout"), Duration):
+            timeout = given["timeout"]
         own = _own_variables(table, outbox, responses)
         variables = {**_TRANSPORT, **_default_lease(timeout, table), **own, **(environment or {})}
         answers_days = responses.expire_after_days.get(ANSWERS) if responses else None

@@ -13,6 +13,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from .arguments import explained
 from .resources import function_timeout_s
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ ESCALATED_ADVICE = (
 )
 
 
+@explained
 class Observability(Construct):
     """Alarms for what the constructs create. They publish to one topic, without subscribers yet.
 

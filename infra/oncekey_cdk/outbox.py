@@ -10,6 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from .arguments import explained
 from .checks import safe_visibility_timeout_s, visibility_faults
 from .event_sources import (
     connect_queue,
@@ -71,6 +72,7 @@ class OutboxTable(SafeTable):
         super().__init__(scope, construct_id, partition_key=key, stream=True, **props)
 
 
+@explained
 class Outbox(Construct):
     """The way of messages from a handler's transaction to a worker.
 

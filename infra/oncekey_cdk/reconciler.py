@@ -8,6 +8,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from .arguments import explained
 from .event_sources import grant_send
 from .faults import override_faults, refuse
 from .idempotency_table import NO_INDEX
@@ -37,6 +38,7 @@ _FIXED_OF_RUNS = dict.fromkeys(
 _WITHOUT_RESOLVERS = "from oncekey.reconciler import Reconciler\n\nhandler = Reconciler()\n"
 
 
+@explained
 class Reconciler(Construct):
     """A function on a schedule that settles due records, and the escalation queue.
 

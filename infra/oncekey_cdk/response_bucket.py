@@ -8,6 +8,7 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from .arguments import explained
 from .checks import ANSWERS, MESSAGES, RESULTS
 from .faults import overridden, override_faults, refuse, without_none
 from .grants import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 EXPIRE_AFTER_DAYS: Mapping[str, int] = {ANSWERS: 3, MESSAGES: 30}
 
 
+@explained
 class ResponseBucket(Construct):
     """A private, encrypted bucket with TLS only. Its answers and messages expire.
 

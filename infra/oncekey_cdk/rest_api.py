@@ -13,6 +13,7 @@ from constructs import Construct
 
 from oncekey.http.cors import METHODS
 
+from .arguments import explained
 from .checks import API_TIMEOUT_S
 from .faults import overridden, override_faults, refuse, refuse_route, without_none
 from .http_api import ACCESS_LOG_FIELDS as HTTP_API_FIELDS
@@ -60,6 +61,7 @@ class UsagePlan:
     requests_per_day: int | None = None
 
 
+@explained
 class IdempotentRestApi(Construct):
     """A REST API. Its methods require an authorizer, except those with `authorized=False`.
 

@@ -234,8 +234,8 @@ class DynamoDBStore:
         failure = store_error(error, self._client)
         if failure.transient:
             return failure
-        is_found = failure.said and "not found" not in failure.said
-        is_of_its_form = is_found and "not authorized" not in failure.said
+        others = ("not found", "not authorized", "no Region", "no credentials", "security token")
+        is_of_its_form = failure.said and not any(each in failure.said for each in others)
         return failure.at(f"on table {self._table!r}", _FORM if is_of_its_form else "its name")
 
     def __repr__(self) -> str:
