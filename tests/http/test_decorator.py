@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.utilities.parser import event_parser
+from pydantic import BaseModel
 
 from oncekey import ConfigurationError, Operation, idempotent, single_tenant
 from oncekey.testing.memory import MemoryStore
@@ -120,3 +122,25 @@ def test_an_event_that_is_no_request_is_the_authors_mistake(event: Any) -> None:
         TypeError, match=r"API Gateway .* Load Balancer or a Function URL|is a dict"
     ):
         handler(event, None)
+
+
+def test_a_decorator_that_parses_the_event_stands_below() -> None:
+    """Below `@idempotent`, a decorator may parse the event and pass on arguments by name alone:
+    the handler gets the event parsed, and its operation.
+
+    Red when the operation is given by place, which such a decorator does not take.
+    """
+
+    class Body(BaseModel):
+        body: str
+
+    seen: list[tuple[str, str]] = []
+
+    def handler(event: Any, context: object, op: Operation) -> dict[str, int]:
+        seen.append((type(event).__name__, op.name))
+        return {"statusCode": 200}
+
+    protect = idempotent(**OPTIONS, store=MemoryStore())
+
+    assert protect(event_parser(model=Body)(handler))(POST, None)["statusCode"] == 200
+    assert seen == [("Body", "POST /payments")]

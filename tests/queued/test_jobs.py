@@ -152,7 +152,10 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
         {"mode": "sync", "start_within": timedelta(minutes=1)},
         "start_within needs mode='queued'",
     ),
-    "a number": ({"start_within": 60}, "start_within is 60: a timedelta is needed"),
+    "a number": (
+        {"start_within": 60},
+        "start_within is 60: a timedelta is needed, such as timedelta(seconds=60)",
+    ),
     "too short": (
         {"start_within": timedelta(milliseconds=999)},
         "start_within_ms is 999: 1000 to 1209600000 is possible",
