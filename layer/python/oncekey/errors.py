@@ -139,9 +139,8 @@ class StoreError(OncekeyError):
 
         Errors of permissions and credentials do not count: these may take effect a little later.
         """
-        rights = ("not authorized", "The security token", "no credentials")
-        is_of_rights = self.said.startswith(rights)
-        return bool(self.said) and not self.transient and not is_of_rights
+        of_rights = ("not authorized", "The security token", "no credentials")
+        return bool(self.said) and not self.transient and not self.said.startswith(of_rights)
 
     @property
     def kind(self) -> str:
