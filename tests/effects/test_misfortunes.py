@@ -16,7 +16,7 @@ from oncekey.record.steps import FinishedStep
 from oncekey.record.steps import Steps as Steps_
 from oncekey.settlement.settlement import Settlement
 from oncekey.testing.memory import MemoryStore
-from tests.support.events import load
+from tests.support.events import load, with_key
 from tests.support.protected import Protected, headers_of, problem_of
 from tests.support.replacing import replace
 from tests.support.steps import POST, FaultyStore, Steps, caught, settler, step
@@ -177,36 +177,42 @@ def test_a_handlers_own_accepted_is_its_last_word(is_own: bool) -> None:
 
 
 @pytest.mark.parametrize("status", [503, "503"])
-def test_a_status_in_letters_counts_as_the_number(
-    status: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_status_in_letters_counts_as_the_number(status: object) -> None:
     """API Gateway takes one for the other, and so does what decides whether to commit."""
-    monkeypatch.setenv("ONCEKEY_DISABLED", "1")
     store = MemoryStore()
 
-    @idempotent(operation="POST /x", tenant=single_tenant(), effects="recorded", store=store)
+    @idempotent(
+        operation="POST /x",
+        tenant=single_tenant(),
+        effects="recorded",
+        required=False,
+        store=store,
+    )
     def handler(event: dict[str, Any], context: object, op: Operation) -> dict[str, Any]:
         op.transaction.put("rides", {"id": "1"})
         return {"statusCode": status}
 
-    handler(load("apigw_http_v2_post"), None)
+    handler(with_key(load("apigw_http_v2_post")), None)
 
     assert store.writes == []
 
 
-def test_a_bare_final_whose_condition_fails_is_answered_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_bare_final_whose_condition_fails_is_answered_otherwise() -> None:
     """As it would be under a key."""
-    monkeypatch.setenv("ONCEKEY_DISABLED", "1")
     store = MemoryStore(holds=lambda _write: False)
 
-    @idempotent(operation="POST /x", tenant=single_tenant(), effects="recorded", store=store)
+    @idempotent(
+        operation="POST /x",
+        tenant=single_tenant(),
+        effects="recorded",
+        required=False,
+        store=store,
+    )
     def handler(event: dict[str, Any], context: object, op: Operation) -> dict[str, Any]:
         op.transaction.put("rides", {"id": "1"}, otherwise=Final(409, "taken"))
         raise Final(201, "made", commit=True)
 
-    answer = handler(load("apigw_http_v2_post"), None)
+    answer = handler(with_key(load("apigw_http_v2_post")), None)
 
     assert (answer["statusCode"], answer["body"]) == (409, "taken")
 

@@ -10,9 +10,7 @@ from oncekey import (
     ConditionFailed,
     Final,
     NotExecuted,
-    current_operation,
     idempotent,
-    idempotent_function,
     single_tenant,
 )
 from oncekey.record.record import Status
@@ -203,20 +201,16 @@ def test_results_of_steps_beside_the_record_expire_with_it(world: World) -> None
 
 
 NO_KEY = with_key(POST)
-BARE: dict[str, tuple[dict[str, Any], Event, str]] = {
-    "switched off": ({}, POST, "1"),
-    "without a key": ({"required": False}, NO_KEY, "0"),
-    "another method": ({}, with_route(NO_KEY, "GET", "/payments"), "0"),
+BARE: dict[str, tuple[dict[str, Any], Event]] = {
+    "without a key": ({"required": False}, NO_KEY),
+    "another method": ({}, with_route(NO_KEY, "GET", "/payments")),
 }
 
 
 @pytest.fixture(params=list(BARE.values()), ids=list(BARE))
-def bare(
-    request: pytest.FixtureRequest, world: World, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Steps, Event]:
+def bare(request: pytest.FixtureRequest, world: World) -> tuple[Steps, Event]:
     """A service, and an event that it carries out without a record."""
-    options, event, switch = request.param
-    monkeypatch.setenv("ONCEKEY_DISABLED", switch)
+    options, event = request.param
     return world.service(**options), event
 
 
@@ -288,31 +282,6 @@ def test_a_bare_run_is_told_of_its_conditions(world: World, bare: tuple[Steps, E
     assert service.send(event) == CREATED
     assert isinstance(service.given[-2], ConditionFailed)
     assert list(world.rows) == ["after"]
-
-
-def test_a_bare_function_applies_what_it_collects(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With its result, in one request; with an exception, nothing."""
-    monkeypatch.setenv("ONCEKEY_DISABLED", "1")
-
-    @idempotent_function(
-        operation="book",
-        key=lambda row_id: row_id,
-        tenant=single_tenant(),
-        effects="recorded",
-        store=world.store(),
-    )
-    def book(row_id: str) -> int:
-        current_operation().transaction.put(LEDGER, {"id": row_id})
-        return len(row_id) // (row_id != "bad")
-
-    with pytest.raises(ZeroDivisionError):
-        book("bad")
-    assert book("good") == 4
-
-    assert world.take_sent() == [COMMIT]
-    assert list(world.rows) == ["good"]
 
 
 def test_a_bare_run_that_applies_nothing_needs_no_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -306,10 +306,10 @@ def test_an_inner_function_in_doubt_leaves_the_step_around_it_in_doubt() -> None
     assert inner.only().status is service.record.status is Status.UNKNOWN
 
 
-def test_switched_off_its_steps_run_and_its_writes_are_made(
+def test_switched_off_its_steps_run_and_nothing_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With ONCEKEY_DISABLED nothing is recorded, and everything happens with each call."""
+    """With ONCEKEY_DISABLED the function runs with each call, and its writes are dropped."""
     monkeypatch.setenv("ONCEKEY_DISABLED", "1")
     function = Function()
 
@@ -321,4 +321,4 @@ def test_switched_off_its_steps_run_and_its_writes_are_made(
 
     assert [function.calls(body), function.calls(body)] == ["c-1", "c-1"]
     assert function.ran == ["charge", "charge"]
-    assert (len(function.store.writes), function.store.records) == (4, {})
+    assert (function.store.writes, function.store.records) == ([], {})

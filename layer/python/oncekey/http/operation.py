@@ -110,6 +110,9 @@ class HttpOperation:
         """
         from oncekey.engine.job_begin import begin
 
+        if defaults.is_disabled():
+            caller = self.policy.caller_while_disabled(request_context(message.event))
+            return await self._bare(unread_request(message.event), caller, context)
         request = read_request(message.event)
         caller = self.policy.sender(message.event, request)
         deployed = self._deployed()
@@ -136,6 +139,17 @@ class HttpOperation:
         )
 
     async def _unprotected(self, request: HttpRequest, caller: Caller, context: Any) -> Any:
+        outcome = await self._bare(request, caller, context)
+        # A passed-on value needs no settings, because a disabled call needs no environment.
+        if isinstance(outcome, Unrecorded):
+            return outcome.value
+        return (
+            outcome
+            if isinstance(outcome, Failed)
+            else answer_to(outcome, request, self.policy, self._settings())
+        )
+
+    def _bare(self, request: HttpRequest, caller: Caller, context: Any) -> Flow[Outcome]:
         from oncekey.effects.bare_run import run_bare
 
         policy, now_ms = self.policy, self.clock.now_ms()
@@ -148,7 +162,7 @@ class HttpOperation:
             protected=False,
         )
         left_ms = remaining_ms(context)
-        outcome = await run_bare(
+        return run_bare(
             operation,
             policy.effects,
             now_ms + (DEFAULT_LEASE_MS if left_ms is None else left_ms),
@@ -157,14 +171,6 @@ class HttpOperation:
             is_not_executed=nothing_proves_it,
             returned=lambda value, operation: returned(value, request, policy, operation),
             raised=lambda error: raised_bare(error, request.shape),
-        )
-        # A passed-on value needs no settings, because a disabled call needs no environment.
-        if isinstance(outcome, Unrecorded):
-            return outcome.value
-        return (
-            outcome
-            if isinstance(outcome, Failed)
-            else answer_to(outcome, request, policy, self._settings())
         )
 
     def _method_refused(self, request: HttpRequest) -> Answer:

@@ -93,8 +93,10 @@ def postpone(
         queue: by default the one that ONCEKEY_QUEUE_URL names.
 
     Returns:
-        Whether the queue has confirmed it.
+        Whether the queue has confirmed it. With ONCEKEY_DISABLED it is not called.
     """
+    if defaults.is_disabled():
+        return False
     delay_s = min(max(after_s, 0) << max(receives - 1, 0), LONGEST_DELAY_S)
     try:
         (queue or own_queue()).hide(receipt_handle, delay_s)

@@ -204,6 +204,8 @@ class Worker:
 
     def _told(self, call: Callable[[SqsQueue], object]) -> bool:
         """Call the queue. If it does not answer, its visibility timeout applies."""
+        if defaults.is_disabled():
+            return True
         try:
             call(self._queue or own_queue())
         except (ConfigurationError, StoreError) as error:

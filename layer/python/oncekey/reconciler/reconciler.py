@@ -129,7 +129,7 @@ class Reconciler:
             no_index = "ONCEKEY_DUE_SHARDS is 0: without the index `due`, no record is found"
             raise ConfigurationError("oncekey reconciler", [no_index])
         store = defaults.open_records(settings.store_timeout_ms, self._store)
-        outbox = self._outbox or OutboxSweep.from_environment()
+        outbox = None if defaults.is_disabled() else self._outbox or OutboxSweep.from_environment()
         visits = Visits(
             store=store,
             clock=self._clock,

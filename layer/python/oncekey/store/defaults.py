@@ -58,7 +58,8 @@ def store(call_timeout_ms: int, given: Store | None = None) -> Store:
     """The store in use: the test's, else the `given` one, else the one that the environment names.
 
     ONCEKEY_TABLE, ONCEKEY_RESPONSE_BUCKET and ONCEKEY_OUTBOX_TABLE name it. All handlers of a
-    sandbox share that store, and so its client and connections.
+    sandbox share that store, and so its client and connections. With ONCEKEY_DISABLED it is a store
+    that keeps nothing, whatever was given.
 
     Raises:
         ConfigurationError: no table is named.
@@ -66,6 +67,10 @@ def store(call_timeout_ms: int, given: Store | None = None) -> Store:
     replacement = in_use.store
     if replacement is not None:
         return replacement
+    if is_disabled():
+        from oncekey.store.disabled import STORE
+
+        return STORE
     return given if given is not None else _connected(call_timeout_ms)
 
 
@@ -91,8 +96,9 @@ def open_records(call_timeout_ms: int, given: OpenRecords | None = None) -> Open
         ConfigurationError: no table is named, or the test's store cannot find such records.
     """
     replacement: Any = in_use.store
-    if replacement is None:
+    if replacement is None and not is_disabled():
         return given if given is not None else _connected(call_timeout_ms)
+    replacement = replacement or store(call_timeout_ms)
     if not hasattr(replacement, "due"):
         fault = f"{type(replacement).__name__} has no `due`: it cannot find records that are due"
         raise ConfigurationError("use_store", [fault])

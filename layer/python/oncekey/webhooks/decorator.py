@@ -52,8 +52,7 @@ class webhook(Value, kw_only=True):  # noqa: N801 -- written as a decorator
     cannot read: the sender then keeps the event and shows it. While the store is down, the sender
     gets a 503 and sends the event again. No request of a sender can make the handler raise.
 
-    With ONCEKEY_DISABLED, the signature is still checked, and the message is written without a
-    record.
+    With ONCEKEY_DISABLED, the signature is still checked, and nothing is written.
 
     Args:
         operation: the name that event ids are bound to, by convention method and route. After a
