@@ -133,7 +133,7 @@ def test_a_job_runs_with_each_delivery() -> None:
     assert runs == [EVENT["body"]] * 2
 
 
-def test_a_worker_reports_failures_and_calls_no_queue() -> None:
+def test_a_worker_reports_failures_and_calls_no_queue(caplog: pytest.LogCaptureFixture) -> None:
     """It works on each message, and the answer names those that failed."""
 
     def work(record: Any, context: object) -> None:
@@ -144,6 +144,7 @@ def test_a_worker_reports_failures_and_calls_no_queue() -> None:
 
     assert Worker(work)(event, None) == {"batchItemFailures": [{"itemIdentifier": "record-1"}]}
     assert postpone("handle", after_s=1) is False
+    assert "message-not-postponed" not in caplog.text
 
 
 def test_settling_finds_nothing() -> None:
