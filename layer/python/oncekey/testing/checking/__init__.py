@@ -1,0 +1,1 @@
+"""`assert_idempotent`: its stage, its plays, and the promises and mistakes that it knows."""

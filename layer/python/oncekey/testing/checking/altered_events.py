@@ -1,0 +1,137 @@
+"""Events that differ in one thing: the key, the body, a header, or the tenant."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from typing import TYPE_CHECKING, Any
+
+from oncekey.http.event import shape_of
+from oncekey.http.key import HEADER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LISTS = ("headers", "multiValueHeaders")
+# They are no choice of the client's alone, or they belong to what is asked.
+_NOT_CHANGED = {
+    *("authorization", "content-length", "content-type", "cookie", "host", HEADER),
+    *("repeatability-first-sent", "x-amzn-trace-id", "x-forwarded-port", "x-forwarded-proto"),
+}
+_MOST_BODIES = 16
+
+
+def is_http(event: object) -> bool:
+    """Whether `event` is an HTTP request."""
+    return isinstance(event, dict) and shape_of(event) is not None
+
+
+def with_key(event: Any, key: str) -> Any:
+    """The same request with another key; an equal event if it has none."""
+    return _with_header(event, HEADER, lambda line: f'"{key}"' if line.startswith('"') else key)
+
+
+def key_of(event: Any) -> str:
+    """The key of an HTTP request, as it is sent; empty if it has none."""
+    for part in _LISTS:
+        for name, value in (event.get(part) or {}).items():
+            if name.lower() == HEADER:
+                return value[0] if isinstance(value, list) else value
+    return ""
+
+
+def changeable_headers(event: Any) -> list[str]:
+    """The names of the headers that a client may change without asking for anything else."""
+    names = {name.lower() for part in _LISTS for name in event.get(part) or {}}
+    return sorted(names - _NOT_CHANGED)
+
+
+def with_changed_header(event: Any, name: str) -> Any:
+    """The same request with another value of the header `name`."""
+    return _with_header(event, name, lambda line: f"{line}-other")
+
+
+def _with_header(event: Any, name: str, change: Any) -> Any:
+    changed = copy.deepcopy(event)
+    for part in _LISTS:
+        headers = changed.get(part) or {}
+        for each, value in headers.items():
+            if each.lower() == name:
+                is_list = isinstance(value, list)
+                headers[each] = [change(line) for line in value] if is_list else change(value)
+    return changed
+
+
+def with_changed_bodies(event: Any) -> Iterator[Any]:
+    """The same request with other bodies. Each differs in one value of the JSON, or by a letter."""
+    body = event.get("body") or ""
+    text = body
+    if event.get("isBase64Encoded"):
+        text = base64.b64decode(body).decode("utf-8", "replace")
+    if not text:
+        return
+    try:
+        whole = json.loads(text)
+    except ValueError:
+        texts = [text + "x"]
+    else:
+        texts = [json.dumps(each) for each in _changed(whole)]
+    for each in texts[:_MOST_BODIES]:
+        changed = copy.deepcopy(event)
+        is_encoded = event.get("isBase64Encoded")
+        changed["body"] = base64.b64encode(each.encode()).decode() if is_encoded else each
+        yield changed
+
+
+def _changed(value: Any) -> Iterator[Any]:
+    match value:
+        case dict():
+            for name, member in value.items():
+                for each in _changed(member):
+                    yield {**value, name: each}
+        case list():
+            for number, member in enumerate(value):
+                for each in _changed(member):
+                    yield [*value[:number], each, *value[number + 1 :]]
+        case bool():
+            yield not value
+        case int() | float():
+            yield value + 1
+        case str():
+            yield from _changed_text(value)
+        case _:
+            yield "other"
+
+
+def _changed_text(text: str) -> Iterator[str]:
+    # A letter more may not fit the form that the handler expects. Another letter may.
+    if text:
+        last = text[-1]
+        other = "0" if last == "1" else "1" if last.isdigit() else "b" if last == "a" else "a"
+        yield text[:-1] + other
+    yield text + "x"
+
+
+def with_other_tenant(event: Any, tenant: str) -> Any | None:
+    """The same request of another tenant; None if `event` does not say whose it is.
+
+    Of an HTTP request, only what the gateway has verified is changed.
+    """
+    part = event.get("requestContext") if is_http(event) else event
+    other = _replaced(part, tenant)
+    if other == part:
+        return None
+    return {**copy.deepcopy(event), "requestContext": other} if is_http(event) else other
+
+
+def _replaced(value: Any, tenant: str) -> Any:
+    match value:
+        case dict():
+            return {name: _replaced(member, tenant) for name, member in value.items()}
+        case list():
+            return [_replaced(member, tenant) for member in value]
+        case str() if value == tenant:
+            return f"{tenant}-other"
+        case _:
+            return copy.deepcopy(value)

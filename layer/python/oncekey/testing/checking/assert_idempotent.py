@@ -1,0 +1,128 @@
+"""`assert_idempotent`: plays a handler under retries, races and crashes, and checks promises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oncekey.http.job import job_of
+from oncekey.testing.checking.calling import call_with
+from oncekey.testing.checking.plays import Plays
+from oncekey.testing.checking.processes import Ledger
+from oncekey.testing.checking.promises import Broken, first_run
+from oncekey.testing.checking.runs import Subject
+from oncekey.testing.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence, Sized
+    from contextlib import AbstractContextManager
+
+    from oncekey.store.store import Store
+
+    Seen = Sized | Callable[[], Sized | int]
+
+FIRST = "first"
+
+
+def assert_idempotent(
+    handler: Callable[..., Any],
+    event: Any,
+    *,
+    effects: Seen | None = None,
+    writes: Seen | None = None,
+    failing: Callable[[], AbstractContextManager[object]] | None = None,
+    other_body: Any = None,
+    other_tenant: Any = None,
+    reset: Callable[[], object] = lambda: None,
+    jobs: Sequence[Callable[..., Any]] = (),
+    context: Any = None,
+    store: Callable[[], Store] = MemoryStore,
+    only: str | None = None,
+    seed: int = 0,
+) -> list[str]:
+    """Check that `handler` keeps the promises of its decorator for `event`.
+
+    It plays the handler on stores in memory and under a clock of its own: it sends the event again,
+    five times at once, with another key, body, header and tenant, and kills the handler before and
+    after each of its calls of the store. What must hold then depends on the declared kind of
+    effects. Nothing is read from the source; only what the handler does counts.
+
+    A process that is killed does nothing more to the store. It is killed by an exception, so
+    `finally` blocks run, unlike in a real crash. Effects that they make are counted.
+
+    Args:
+        handler: decorated with `@idempotent` or `@idempotent_function`, or code that calls such a
+            function: a router, a Powertools resolver. It may be `async def`. It is called with the
+            event and the context, or with the event alone if it takes one argument.
+        event: a request that the handler answers with success, with a key and a tenant; or the
+            argument of a function.
+        effects: what has happened outside, at a fake provider: a list, a dictionary, or a function
+            that returns one or a number. It only grows. If the provider recognises a key of its
+            own, it must show each key once: a dictionary by key does.
+        writes: the same for rows that the handler writes to tables of its own. Rows of
+            `op.transaction` are counted without it.
+        failing: returns a context manager in which the provider fails.
+        other_body: an event with the same key that must be refused. By default, the values of an
+            HTTP request's JSON body are changed one by one.
+        other_tenant: the event of another tenant with the same key. By default, the tenant is
+            replaced where the request context names it.
+        reset: empties the fake provider and the handler's tables. It is called before each play.
+            You need it if the provider knows a call by something other than the operation's id,
+            such as the number of an order, because each play has the same order.
+        jobs: the handlers with `mode="queued"`, if `handler` is none itself. Their messages are
+            delivered to a worker.
+        context: the Lambda context, if the handler needs one.
+        store: makes a store for each play.
+        only: plays this play alone, by the name that a message or the result says, such as `kill
+            after complete`.
+        seed: the first of the seeds that decide whose turn it is if several requests run at once.
+
+    Returns:
+        The names of the plays.
+
+    Raises:
+        AssertionError: a promise does not hold. The message names it, what happened, the likely
+            mistake, and the arguments that play this alone.
+        ValueError: there is no such play as `only`.
+    """
+    __tracebackhide__ = True
+    subject = Subject(
+        call=call_with(handler, context),
+        event=event,
+        effects=None if effects is None else Ledger("effects", effects),
+        writes=None if writes is None else Ledger("writes", writes),
+        store=store,
+        jobs=jobs or ([handler] if job_of(handler) is not None else []),
+        failing=failing,
+        other_body=other_body,
+        other_tenant=other_tenant,
+        reset=reset,
+        seed=seed,
+    )
+    try:
+        first = first_run(subject)
+    except Broken as broken:
+        raise AssertionError(_message(handler, broken, FIRST)) from None
+    plays = dict(Plays(subject, first).by_name())
+    if only not in {None, FIRST, *plays}:
+        raise ValueError(f"there is no play {only!r} of this handler: {', '.join(plays)}")
+    played = [name for name in plays if only in {None, name}]
+    for name in played:
+        try:
+            plays[name]()
+        except Broken as broken:
+            raise AssertionError(_message(handler, broken, name)) from None
+    return [FIRST, *played]
+
+
+def _message(handler: Callable[..., Any], broken: Broken, play: str) -> str:
+    name = getattr(handler, "__qualname__", repr(handler)).rpartition("<locals>.")[2]
+    seed = "" if broken.seed is None else f", seed={broken.seed}"
+    return (
+        f"{name} is not idempotent\n"
+        f"  promise: {broken.promise}\n"
+        f"  play:    {play}\n"
+        f"  seen:    {broken.seen}\n"
+        f"  mistake: {broken.mistake.name}\n"
+        f"  remedy:  {broken.mistake.remedy}\n"
+        f"  again:   assert_idempotent({name}, event, ..., only={play!r}{seed})"
+    )

@@ -1,0 +1,173 @@
+"""The plays of `assert_idempotent`. Each is one disturbance of a handler's work."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from oncekey.record.record import Status
+from oncekey.testing.checking import altered_events, mistakes
+from oncekey.testing.checking.answers import is_key_reused, is_replay, said
+from oncekey.testing.checking.lock_step import LockStep
+from oncekey.testing.checking.promises import (
+    Broken,
+    check_end,
+    check_no_more,
+    check_not_stored,
+    check_one_reserved,
+    check_replay,
+    check_rows_after_crash,
+    told,
+)
+from oncekey.testing.checking.runs import First, Subject, to_the_end
+from oncekey.value import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from oncekey.testing.crash_points import CrashPoint
+
+_PROCESSES_AT_ONCE = 5
+_SEEDS = 4
+
+
+class Plays(Value):
+    """The plays that `subject` can be put through. `first` is its undisturbed run."""
+
+    subject: Subject
+    first: First
+
+    def by_name(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        """The plays, in their order. Each raises `Broken` if a promise does not hold."""
+        subject = self.subject
+        yield "again", self.again
+        if subject.is_http:
+            yield "another key", self.another_key
+            yield "changed headers", self.changed_headers
+        bodies = self._other_bodies()
+        if bodies:
+            yield "another body", partial(self.another_body, bodies)
+        other = subject.other_tenant
+        if other is None:
+            other = altered_events.with_other_tenant(subject.event, self.first.record.tenant)
+        if other is not None:
+            yield "another tenant", partial(self.another_tenant, other)
+        yield "five at once", self.five_at_once
+        if subject.failing is not None:
+            yield "the provider fails", partial(self.provider_fails, subject.failing)
+        for point in self.first.points:
+            yield f"kill {point}", partial(self.killed, point)
+
+    def again(self) -> None:
+        """The client never got the answer, and sends the event again."""
+        stage, event = self.subject.stage(), self.subject.request()
+        to_the_end(stage, event)
+        check_replay(self.subject, self.first, stage, event)
+
+    def another_key(self) -> None:
+        """The client wants the same once more, and sends another key."""
+        stage = self.subject.stage()
+        to_the_end(stage, self.subject.request())
+        sent = stage.send(self.subject.request())
+        if sent.error is None and not sent.process.reserved:
+            seen = f"no new operation: {told(sent)}"
+            raise Broken("another key is another operation", seen, mistakes.KEY_FROM_BODY)
+
+    def changed_headers(self) -> None:
+        """The client chooses other values of the headers, one by one."""
+        event = self.subject.request()
+        for name in altered_events.changeable_headers(event):
+            stage = self.subject.stage()
+            to_the_end(stage, copy.deepcopy(event))
+            sent = stage.send(altered_events.with_changed_header(event, name))
+            if not sent.process.reserved:
+                continue
+            is_tenant = sent.process.reserved[0].tenant != self.first.record.tenant
+            seen = f"with another {name!r}, the same key was a new operation: {told(sent)}"
+            blamed = mistakes.tenant_from_header if is_tenant else mistakes.key_from_header
+            raise Broken("key and tenant are not the client's to choose", seen, blamed(name))
+
+    def another_body(self, bodies: Sequence[Any]) -> None:
+        """The client uses the key again for other requests."""
+        promise = "the same key with another body is refused, and has no effect"
+        stage, event = self.subject.stage(), self.subject.request()
+        to_the_end(stage, event)
+        is_refused = is_ignored = False
+        for each in bodies:
+            sent = stage.send(self._keyed_as(event, each))
+            if sent.process.reserved:
+                is_tenant = sent.process.reserved[0].tenant != self.first.record.tenant
+                blamed = mistakes.TENANT_FROM_BODY if is_tenant else mistakes.KEY_FROM_BODY
+                raise Broken(promise, f"it was a new operation: {told(sent)}", blamed)
+            check_no_more(self.subject, self.first, stage, sent, promise)
+            is_refused |= is_key_reused(sent.value, sent.error)
+            is_ignored |= is_replay(sent.value) or not self.subject.is_http
+        if is_ignored and not is_refused:
+            seen = "each of them got the first answer"
+            raise Broken(promise, seen, mistakes.FINGERPRINT_IGNORES)
+
+    def another_tenant(self, other: Any) -> None:
+        """Another tenant happens to use the same key."""
+        stage, event = self.subject.stage(), self.subject.request()
+        first_answer = to_the_end(stage, event)[-1]
+        sent = stage.send(self._keyed_as(event, other))
+        if sent.error is None and not sent.process.reserved:
+            is_replayed = said(sent.value) == said(first_answer.value)
+            seen = "the first tenant's answer" if is_replayed else told(sent)
+            promise = "another tenant's request with the same key is an operation of its own"
+            raise Broken(promise, f"it got {seen}", mistakes.TENANT_SHARED)
+
+    def five_at_once(self) -> None:
+        """Five requests with one key run at once, in several interleavings."""
+        for seed in range(self.subject.seed, self.subject.seed + _SEEDS):
+            stage, event = self.subject.stage(), self.subject.request()
+            events = [copy.deepcopy(event) for _ in range(_PROCESSES_AT_ONCE)]
+            sent = stage.send_at_once(events, LockStep(seed))
+            to_the_end(stage, event)
+            try:
+                check_one_reserved(sent)
+                check_end(self.subject, self.first, stage)
+                check_replay(self.subject, self.first, stage, event)
+            except Broken as broken:
+                broken.seed = seed
+                raise
+
+    def provider_fails(self, failing: Callable[[], AbstractContextManager[object]]) -> None:
+        """The provider fails, and works again when the client retries."""
+        stage, event = self.subject.stage(), self.subject.request()
+        with failing():
+            failed = stage.send(event)
+            stage.deliver()
+        record = stage.record()
+        if record is None:
+            return
+        check_not_stored(record, failed, "a failure is not final: the same key may succeed later")
+        if record.status is Status.COMPLETED and not stage.has_jobs:
+            # It failed for good, such as a declined card.
+            return
+        to_the_end(stage, event)
+        check_end(self.subject, self.first, stage)
+
+    def killed(self, point: CrashPoint) -> None:
+        """The process dies there. The client retries, and the reconciler runs."""
+        stage, event = self.subject.stage(point), self.subject.request()
+        at_kill = partial(check_rows_after_crash, self.subject, self.first, stage)
+        to_the_end(stage, event, at_kill=at_kill)
+        check_end(self.subject, self.first, stage)
+        record = stage.record()
+        if record is not None and record.status is Status.COMPLETED:
+            check_replay(self.subject, self.first, stage, event)
+
+    def _other_bodies(self) -> list[Any]:
+        if self.subject.other_body is not None:
+            return [self.subject.other_body]
+        if not self.subject.is_http:
+            return []
+        return list(altered_events.with_changed_bodies(self.subject.event))
+
+    def _keyed_as(self, event: Any, other: Any) -> Any:
+        if not self.subject.is_http:
+            return copy.deepcopy(other)
+        return altered_events.with_key(other, altered_events.key_of(event).strip('"'))

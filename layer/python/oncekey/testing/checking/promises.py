@@ -1,0 +1,206 @@
+"""The promises that the plays check, and what a broken one most likely comes from."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from oncekey.record.policy import IETF_NAME
+from oncekey.record.record import Effects, Status
+from oncekey.record.stored_answer import NotKept
+from oncekey.testing.checking import mistakes
+from oncekey.testing.checking.answers import is_final, is_replay, said, shown, status_of
+from oncekey.testing.checking.processes import OUTSIDE, STEP, Ledger, Sent
+from oncekey.testing.checking.runs import First, Subject, made_on, to_the_end
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oncekey.record.record import Record
+    from oncekey.testing.checking.mistakes import Mistake
+    from oncekey.testing.checking.stage import Stage
+
+ONCE = "one key takes effect once"
+FINAL = "the first answer is final, and every retry gets it"
+REPLAYED = "a retry gets the first answer, and has no effect"
+COMPLETED = "an interrupted operation is completed by a retry"
+
+
+class Broken(Exception):  # noqa: N818 -- what a play found
+    """A promise does not hold. `seen` says what happened instead."""
+
+    def __init__(self, promise: str, seen: str, mistake: Mistake) -> None:
+        super().__init__(promise)
+        self.promise = promise
+        self.seen = seen
+        self.mistake = mistake
+        # The seed of the interleaving, if several requests ran at once.
+        self.seed: int | None = None
+
+
+def first_run(subject: Subject) -> First:
+    """The undisturbed run.
+
+    Raises:
+        Broken: it does not end with a final answer that can be replayed, the event was changed, or
+            the test would not see the effects.
+    """
+    stage, event = subject.stage(), subject.request()
+    before, equal = copy.deepcopy(event), copy.deepcopy(event)
+    sent = to_the_end(stage, event)
+    record = stage.record()
+    if record is None:
+        promise = "a request reserves its key before anything else"
+        raise Broken(promise, f"it got {told(sent[-1])}", mistakes.NOT_PROTECTED)
+    if isinstance(record.response, NotKept) or _has_lost_result(record):
+        seen = f"the work was done, and it got {told(sent[0])}"
+        raise Broken(FINAL, seen, mistakes.NOT_REPLAYABLE)
+    if record.status is not Status.COMPLETED:
+        seen = f"the record is {record.status}, after {told(sent[0])}"
+        raise Broken(FINAL, seen, mistakes.NO_SUCCESS)
+    check_not_stored(record, sent[-1], FINAL)
+    # An object without an equality of its own cannot be compared.
+    if before == equal and event != before:
+        promise = "a retry sends the same event"
+        raise Broken(promise, "the event was changed during the call", mistakes.EVENT_CHANGED)
+    first = First(
+        record=record,
+        grown={ledger.name: stage.grown(ledger) for ledger in subject.ledgers},
+        made=made_on(stage),
+        calls=stage.trap.calls.copy(),
+        written=stage.written,
+    )
+    if subject.ledgers and not any(first.grown.values()) and not first.written:
+        raise Broken("the test sees the effects", "no effect", mistakes.NOTHING_COUNTED)
+    if subject.effects is not None:
+        _check_steps(first, subject.effects)
+    return first
+
+
+def _has_lost_result(record: Record) -> bool:
+    return any(isinstance(step.result, NotKept) for step in record.steps.finished)
+
+
+def _check_steps(first: First, effects: Ledger) -> None:
+    """A step that is not idempotent has one effect: its resolver can ask for only one."""
+    marked = [call.removeprefix("start step ") for call in first.calls]
+    for name in marked:
+        place = STEP + repr(name)
+        number = first.made[effects.name][place]
+        if number > 1:
+            seen = f"{number} effects {place}{effects.last(number)}"
+            raise Broken("a step is done, or it is not", seen, mistakes.TWO_EFFECTS)
+
+
+def check_not_stored(record: Record, sent: Sent, promise: str) -> None:
+    """An answer that is not final was not stored, unless the preset says so."""
+    status = status_of(sent.value)
+    may_be_stored = record.policy is not None and record.policy.preset != IETF_NAME
+    if status is None or is_final(status) or may_be_stored:
+        return
+    if record.status is Status.COMPLETED:
+        raise Broken(promise, f"every retry gets {told(sent)}", mistakes.NON_FINAL_STORED)
+
+
+def check_rows_after_crash(subject: Subject, first: First, stage: Stage) -> None:
+    """With recorded effects, no row of the operation is there before its answer."""
+    record, writes = stage.record(), subject.writes
+    if writes is None or first.record.effects is not Effects.RECORDED:
+        return
+    is_open = record is None or record.status is not Status.COMPLETED
+    outside = made_on(stage)[writes.name][OUTSIDE]
+    if is_open and outside:
+        seen = f"after the crash, the operation is not complete, and {outside} rows are there"
+        promise = "rows and answer are written together, or not at all"
+        seen += writes.last(outside)
+        raise Broken(promise, seen, mistakes.OUTSIDE_THE_TRANSACTION)
+
+
+def check_end(subject: Subject, first: First, stage: Stage) -> None:
+    """A disturbed operation came to what the undisturbed one came to, or is truly unknown."""
+    record = stage.record()
+    assert record is not None
+    is_complete = record.status is Status.COMPLETED
+    for ledger in subject.ledgers:
+        grown, expected = stage.grown(ledger), first.grown[ledger.name]
+        seen = f"{grown} {ledger.name}, expected {expected}"
+        if grown > expected:
+            blamed = _repeated(subject, first, stage, ledger)
+            raise Broken(ONCE, seen + ledger.last(grown), blamed)
+        if grown < expected and is_complete:
+            promise = "what the answer reports has happened"
+            raise Broken(promise, f"{seen}, and the answer is stored", mistakes.AFTER_THE_ANSWER)
+    _check_fresh_values(stage)
+    is_unknown = record.status is Status.UNKNOWN
+    is_truly_unknown = is_unknown and (record.is_in_doubt or record.effects is Effects.UNRECORDED)
+    if not is_complete and not is_truly_unknown:
+        is_stopped = is_unknown and record.effects is Effects.RECORDED
+        blamed = mistakes.STEPS_DIFFER if is_stopped else mistakes.UNCLEAR
+        raise Broken(COMPLETED, f"it stays {record.status}: {record.last_error}", blamed)
+    if stage.written > first.written or (is_complete and stage.written < first.written):
+        seen = f"{stage.written} rows and messages in transactions, expected {first.written}"
+        raise Broken(ONCE, seen, mistakes.UNCLEAR)
+
+
+def _check_fresh_values(stage: Stage) -> None:
+    """Two attempts that come to the same commit or end write the same there."""
+    known: dict[tuple[str, str, int], tuple[Any, ...]] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    for ending in stage.endings:
+        counts[ending.owner, ending.call] += 1
+        place = (ending.pk, ending.call, counts[ending.owner, ending.call])
+        content = (ending.answer, ending.writes, ending.messages)
+        earlier = known.setdefault(place, content)
+        if earlier != content:
+            pairs = zip(earlier, content, strict=True)
+            old, new = next((old, new) for old, new in pairs if old != new)
+            seen = f"two attempts wrote different things at {ending.call!r}\n    {old}\n    {new}"
+            raise Broken("a retry makes what the first run made", seen, mistakes.FRESH_VALUES)
+
+
+def check_replay(subject: Subject, first: First, stage: Stage, event: Any) -> None:
+    """The same event again gets the same answer, and has no effect."""
+    retries = [stage.send(event), stage.send(event)]
+    for sent in retries:
+        check_no_more(subject, first, stage, sent, REPLAYED)
+        if sent.error is not None:
+            raise Broken(REPLAYED, f"it raises {told(sent)}", mistakes.NOT_REPLAYABLE)
+        if sent.process.reserved:
+            raise Broken(REPLAYED, f"it ran again: {told(sent)}", mistakes.KEY_ELSEWHERE)
+        if subject.is_http and not is_replay(sent.value):
+            raise Broken(REPLAYED, f"it is no replay: {told(sent)}", mistakes.UNCLEAR)
+    one, two = (said(sent.value) for sent in retries)
+    # NaN is not equal to itself, and is replayed all the same.
+    if one != two and repr(one) != repr(two):
+        seen = f"two retries got\n    {told(retries[0])}\n    {told(retries[1])}"
+        raise Broken(REPLAYED, seen, mistakes.NOT_REPLAYABLE)
+
+
+def check_one_reserved(sent: Sequence[Sent]) -> None:
+    """Of several requests at once, one reserved the key."""
+    keys = [record.pk for each in sent for record in each.process.reserved[:1]]
+    if len(keys) > 1:
+        blamed = mistakes.STORE_RACES if len({*keys}) == 1 else mistakes.KEY_ELSEWHERE
+        raise Broken(ONCE, f"{len(keys)} of {len(sent)} requests reserved a key", blamed)
+
+
+def check_no_more(subject: Subject, first: First, stage: Stage, sent: Sent, promise: str) -> None:
+    """This request had no effect."""
+    for ledger in subject.ledgers:
+        number = sent.grown(ledger.name)
+        if number:
+            blamed = _repeated(subject, first, stage, ledger)
+            seen = f"it made {number} more {ledger.name}{ledger.last(number)}"
+            raise Broken(promise, seen, blamed)
+
+
+def _repeated(subject: Subject, first: First, stage: Stage, ledger: Ledger) -> Mistake:
+    made, expected = made_on(stage)[ledger.name], first.made[ledger.name]
+    is_write = ledger is subject.writes
+    return mistakes.repeated(made, expected, first.record.effects, is_write=is_write)
+
+
+def told(sent: Sent) -> str:
+    """What came of a request, for a message."""
+    return shown(sent.value, sent.error)
