@@ -2,8 +2,9 @@
 # A machine needs Python 3.11 or newer and make.
 PYTHON ?= python3
 PORT ?= 8080
-# So many processes share the tests, each file in one of them.
+# So many processes share the tests; `MARKED=` runs those of `make proof`, too.
 WORKERS ?= 2
+MARKED ?= not proof
 BIN := .venv/bin
 READY := .venv/.ready
 PYTHON_SOURCES := layer functions infra tests
@@ -30,7 +31,7 @@ dev: $(READY)  ## run the reference service on http://127.0.0.1:8080 (or PORT=..
 	@$(BIN)/oncekey dev --port $(PORT)
 
 test: $(READY)  ## run the tests, without those of `make proof`
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not proof"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "$(MARKED)"
 
 proof: $(READY)  ## run the largest worlds, the kill matrices and the deployments
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m proof
