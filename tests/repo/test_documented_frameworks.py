@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
-from typing import TYPE_CHECKING
+from typing import Any
 
+import pytest
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.parser import event_parser
+from pydantic import BaseModel
+
+from oncekey import InProgress, idempotent_function, single_tenant
+from oncekey.clock import SystemClock
+from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.asgi_apps import event_loop
 from tests.support.documents import run_example
 from tests.support.dynamodb import TABLE, dynamodb_table
 from tests.support.events import load, with_body, with_key, with_route, with_tenant
-from tests.support.protected import headers_of
-
-if TYPE_CHECKING:
-    import pytest
+from tests.support.protected import Context, headers_of
 
 
 def test_the_documented_fastapi_app_refunds_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,3 +51,248 @@ def test_the_documented_fastapi_app_refunds_once(monkeypatch: pytest.MonkeyPatch
     assert headers_of(replay)["idempotent-replayed"] == "true"
     assert [(order, amount) for order, amount, _ in refunds] == [("7", 5)]
     assert login["statusCode"] == 200
+
+
+CONTEXT: Any = Context(ManualClock(), ManualClock().now_ms() + 7_000)
+
+
+def sqs(*messages: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
+    """An SQS event of messages, each given by its id, its group and its body."""
+    return {
+        "Records": [
+            {
+                "messageId": message_id,
+                "body": json.dumps(body),
+                "attributes": {"MessageGroupId": group, "ApproximateReceiveCount": "1"},
+                "eventSource": "aws:sqs",
+            }
+            for message_id, group, body in messages
+        ]
+    }
+
+
+def failed_in(answer: Any) -> list[str]:
+    """Which records a processor has not done with."""
+    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+
+def test_the_documented_batch_ships_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that comes twice ships one order; one that fails and one without a key are
+    reported and no others; one that is being worked on must wait; what failed is done at its next
+    delivery, and the lease ends with the invocation.
+    """
+    labels: list[str] = []
+    leases: list[int] = []
+
+    def print_label(order_id: str, _key: str) -> str:
+        labels.append(order_id)
+        running = [r for r in client.scan(TableName=TABLE)["Items"] if "lease_until" in r]
+        leases.extend(int(record["lease_until"]["N"]) for record in running)
+        if labels.count("o-2") == 1 and order_id == "o-2":
+            record = SQSRecord(sqs(("5", "", {"order_id": "o-2"}))["Records"][0])
+            with pytest.raises(InProgress) as refused:
+                namespace["on_record"](record, CONTEXT)
+            assert refused.value.retryable
+            raise TimeoutError
+        return order_id
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    with dynamodb_table() as client:
+        namespace = run_example(
+            "layer/docs/guides/batches.md", "ship order", print_label=print_label
+        )
+        handler = namespace["lambda_handler"]
+        batch = sqs(
+            ("1", "", {"order_id": "o-1"}),
+            ("2", "", {"order_id": "o-1"}),
+            ("3", "", {"order_id": "o-2"}),
+            ("4", "", {"order_id": ""}),
+        )
+        before = SystemClock().now_ms()
+        failures = failed_in(handler(batch, CONTEXT))
+        later = failed_in(handler(sqs(("3", "", {"order_id": "o-2"})), CONTEXT))
+
+    assert (failures, later) == (["3", "4"], [])
+    assert labels == ["o-1", "o-2", "o-2"]
+    assert 7_000 <= leases[0] - before < 60_000
+
+
+def test_the_documented_async_batch_notifies_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records that are worked on at once: the second of two with one key fails while the first
+    runs, and is done at its next delivery without another run.
+    """
+    sent: list[str] = []
+
+    async def send_mail(order_id: str) -> None:
+        await asyncio.sleep(0)
+        sent.append(order_id)
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    with dynamodb_table(), event_loop():
+        namespace = run_example("layer/docs/guides/batches.md", '"notify"', send_mail=send_mail)
+        handler = namespace["lambda_handler"]
+        orders = [(str(n), "", {"order_id": f"o-{n // 2}"}) for n in range(4)]
+        first = failed_in(handler(sqs(*orders), CONTEXT))
+        second = failed_in(handler(sqs(*orders), CONTEXT))
+
+    assert sorted(sent) == ["o-0", "o-1"]
+    assert set(first) <= {"0", "1", "2", "3"}
+    assert len(first) <= 2
+    assert second == []
+
+
+def test_the_documented_fifo_batch_keeps_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is unknown holds up the rest of its group and no other group; once it is delivered
+    again, it still fails, and nothing overtakes it.
+    """
+    applied: list[str] = []
+
+    def apply(change: dict[str, str]) -> None:
+        applied.append(change["change_id"])
+        if change["change_id"] == "a-1":
+            raise TimeoutError
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    with dynamodb_table():
+        namespace = run_example("layer/docs/guides/batches.md", "apply change", apply=apply)
+        names = [("a", "a-1"), ("b", "b-1"), ("a", "a-2"), ("b", "b-2")]
+        batch = sqs(*((name, group, {"change_id": name}) for group, name in names))
+        failures = [failed_in(namespace["lambda_handler"](batch, CONTEXT)) for _ in range(2)]
+
+    assert failures == [["a-1", "a-2"]] * 2
+    assert applied == ["a-1", "b-1", "b-2"]
+
+
+def test_the_documented_streams_are_worked_on_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lambda delivers all records from the failed one on again; those that were done do not run."""
+    done: list[Any] = []
+
+    def work(found: Any) -> None:
+        done.append(found)
+        if len(done) == 1:
+            raise TimeoutError
+
+    def reading(n: int) -> dict[str, Any]:
+        data = base64.b64encode(json.dumps({"reading_id": f"r-{n}"}).encode()).decode()
+        return {"kinesis": {"sequenceNumber": f"{n}", "data": data, "partitionKey": "p"}}
+
+    def changed(n: int) -> dict[str, Any]:
+        return {"dynamodb": {"SequenceNumber": f"{n}", "NewImage": {"id": {"S": f"i-{n}"}}}}
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    with dynamodb_table():
+        namespace = run_example(
+            "layer/docs/guides/batches.md", "bill reading", add_to_bill=work, add_to_index=work
+        )
+        for name, record in (("readings_handler", reading), ("changes_handler", changed)):
+            done.clear()
+            event = {"Records": [record(n) for n in range(3)]}
+            failures = [failed_in(namespace[name](event, CONTEXT)) for _ in range(2)]
+            assert failures == [["0"], []]
+            assert len(done) == 4
+
+
+def test_the_documented_hand_over_charges_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hand-over of the documentation, word for word: one charge for each key, which is recorded
+    in both tables; a repeat with another amount is refused.
+    """
+    charges: list[tuple[int, str]] = []
+
+    def charge(amount: int, idempotency_key: str) -> str:
+        charges.append((amount, idempotency_key))
+        return f"ch_{len(charges)}"
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    event = with_tenant(with_body(load("apigw_http_v2_post"), '{"amount": 5}'), "acme")
+    other = with_key(event, "another-key-of-16-letters")
+    with dynamodb_table() as client:
+        client.create_table(
+            TableName="powertools-idempotency",
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        namespace = run_example(
+            "layer/docs/guides/migrating-from-powertools.md", "handed_over(", charge=charge
+        )
+        handler = namespace["handler"]
+
+        first = handler(event, CONTEXT)
+        replay = handler(event, CONTEXT)
+        reused = handler(with_body(event, '{"amount": 6}'), CONTEXT)
+        second = handler(other, CONTEXT)
+        counts = [client.scan(TableName=t)["Count"] for t in (TABLE, "powertools-idempotency")]
+
+    assert (first["body"], second["body"]) == ('{"charge_id": "ch_1"}', '{"charge_id": "ch_2"}')
+    assert replay["body"] == first["body"]
+    assert reused["statusCode"] == 422
+    assert (len(charges), counts) == (2, [2, 2])
+
+
+def test_the_documented_import_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function with Powertools' expression as its key: two events, one import."""
+    imported: list[str] = []
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    with dynamodb_table():
+        namespace = run_example(
+            "layer/docs/guides/migrating-from-powertools.md",
+            "import order",
+            import_order=lambda body: imported.append(body) or len(imported),
+        )
+        event = {"body": '{"shop": "s", "order_id": 1}'}
+        results = [namespace["import_handler"](event, CONTEXT) for _ in range(2)]
+
+    assert results == [{"imported": 1}] * 2
+    assert len(imported) == 1
+
+
+def test_the_documented_parsed_handler_orders_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The parsed handler of the documentation, word for word: a wrong body is refused and leaves
+    nothing, other members of the body do not count, and the log line names the operation.
+    """
+    orders: list[int] = []
+
+    def place_order(amount: int, _key: str) -> str:
+        orders.append(amount)
+        return f"order {len(orders)}"
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    event = with_tenant(load("apigw_http_v2_post"), "acme")
+    with dynamodb_table() as client:
+        namespace = run_example(
+            "layer/docs/guides/powertools.md", "event_parser", place_order=place_order
+        )
+        bodies = ('{"amount": "all"}', '{"amount": 5}', '{"amount": 5, "note": "retry"}')
+        answers = [namespace["handler"](with_body(event, body), CONTEXT) for body in bodies]
+        (record,) = client.scan(TableName=TABLE)["Items"]
+
+    (line,) = [text for text in capsys.readouterr().out.splitlines() if '"ordering"' in text]
+    assert [answer["statusCode"] for answer in answers] == [400, 201, 201]
+    assert [answer["body"] for answer in answers[1:]] == ["order 1"] * 2
+    assert orders == [5]
+    assert json.loads(line)["operation_id"] == record["operation_id"]["S"]
+
+
+def test_a_parsed_event_is_the_source_of_a_functions_key() -> None:
+    """Below `@event_parser`, the key is an attribute of the model, as the guide says."""
+    runs: list[str] = []
+
+    class Shipped(BaseModel):
+        order_id: str
+
+    @event_parser(model=Shipped)
+    @idempotent_function(
+        operation="ship", key="event.order_id", tenant=single_tenant(), store=MemoryStore()
+    )
+    def ship(event: Shipped, context: object) -> str:
+        runs.append(event.order_id)
+        return event.order_id
+
+    untyped: Any = ship
+    results = [untyped({"order_id": "o-1"}, CONTEXT) for _ in range(2)]
+
+    assert results == ["o-1"] * 2
+    assert runs == ["o-1"]

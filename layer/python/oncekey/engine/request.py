@@ -142,7 +142,15 @@ def remaining_ms(context: Any) -> int | None:
     # A proxy or a wrapper of a context is accepted as well. An object that does not answer with a
     # number, such as a mock, is not a context.
     ask = getattr(context, "get_remaining_time_in_millis", None)
+    if ask is None and is_durable(context):
+        ask = getattr(context.lambda_context, "get_remaining_time_in_millis", None)
     left_ms = ask() if callable(ask) else None
     if not isinstance(left_ms, int | float) or isinstance(left_ms, bool):
         return None
     return int(left_ms) if math.isfinite(left_ms) else None
+
+
+def is_durable(context: Any) -> bool:
+    """Whether `context` is that of a durable execution of AWS, which may suspend its caller."""
+    execution = getattr(context, "execution_context", None)
+    return isinstance(getattr(execution, "durable_execution_arn", None), str)

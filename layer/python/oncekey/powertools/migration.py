@@ -1,0 +1,138 @@
+"""Moving from Powertools' idempotency utility: the hand-over, and its JMESPath expressions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from oncekey.effects.handlers import is_coroutine_function, operation_parameter
+from oncekey.effects.running import current_operation
+from oncekey.encoding.key_values import searchable
+from oncekey.errors import ConfigurationError, NotExecuted
+from oncekey.http.event import HttpRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+F = TypeVar("F", bound=Callable[..., Any])
+Expression = Callable[..., Any]
+
+
+def handed_over(old: Callable[..., Any]) -> Callable[[F], F]:
+    """Keep Powertools' protection below ours while a release is switched over.
+
+        @idempotent(operation="POST /payments", tenant=jwt_claim("tenant_id"))
+        @handed_over(powertools_idempotent(persistence_store=old_table, config=config))
+        def handler(event, context): ...
+
+    Both tables then know every call, so the old release and this one never run the same call both,
+    in either order: during a gradual deployment, and after a rollback. A retry of a call that the
+    old release completed gets the old answer, which is recorded in our table. While the old release
+    still runs the call, the attempt ends as not executed (503 over HTTP), and the client may retry.
+
+    Remove it, and then the old table, once Powertools' records have expired.
+
+    Args:
+        old: Powertools' decorator with its options, `idempotent` or `idempotent_function`. The
+            function must keep its module and name, because Powertools' keys contain them.
+
+    Raises:
+        ConfigurationError: the function is a coroutine function or takes the operation as an
+            argument, or, at a call, no operation of ours is running or its effects are recorded.
+            After a crash, Powertools' answer would replace a run whose recorded writes were not
+            applied.
+
+    Two limits remain. A run that crashed in the old release runs again once Powertools' own
+    in-progress time is over, as before. If Powertools' table fails after the function has run, the
+    outcome is unknown.
+    """
+
+    def decorate(function: F) -> F:
+        faults = []
+        if is_coroutine_function(function):
+            faults.append("Powertools' decorators do not await: switch async functions at once")
+        if operation_parameter(inspect.signature(function)) is not None:
+            faults.append("Powertools passes no operation on: use current_operation()")
+        _refuse(faults)
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            _check_operation()
+            has_begun = False
+
+            @functools.wraps(function)
+            def noted(*args: Any, **kwargs: Any) -> Any:
+                nonlocal has_begun
+                has_begun = True
+                return function(*args, **kwargs)
+
+            try:
+                return old(noted)(*args, **kwargs)
+            except Exception as error:
+                if has_begun:
+                    raise
+                # Until the function begins, only Powertools' own code has run.
+                why = f"Powertools did not run it: {type(error).__name__}"
+                raise NotExecuted(why) from error
+
+        return wrapped  # type: ignore[return-value]
+
+    return decorate
+
+
+def powertools_key(expression: str) -> Expression:
+    """`key=` from an `event_key_jmespath` of Powertools, with its functions (`powertools_json`).
+
+    It is applied to the first argument of a call. Unlike in Powertools, a key that is missing, or
+    of which a part is missing, is refused: such calls would share one key.
+    """
+    search = _searching(expression)
+
+    def key(*args: Any, **kwargs: Any) -> Any:
+        found = search(*args, **kwargs)
+        parts: Iterable[Any] = found.values() if isinstance(found, Mapping) else [found]
+        if isinstance(found, list):
+            parts = found
+        if any(part is None or part == "" for part in parts):
+            raise LookupError(f"{expression} finds nothing, or a part is missing")
+        return found
+
+    return key
+
+
+def powertools_payload(expression: str) -> Expression:
+    """`fingerprint=` from a `payload_validation_jmespath` of Powertools.
+
+    It is applied to the first argument of a call, or to `{"body": ..., "headers": ...}` of an HTTP
+    request.
+    """
+    return _searching(expression)
+
+
+def _searching(expression: str) -> Expression:
+    from aws_lambda_powertools.utilities.jmespath_utils import query
+
+    def search(*args: Any, **kwargs: Any) -> Any:
+        given = args[0] if args else next(iter(kwargs.values()))
+        if isinstance(given, HttpRequest):
+            given = {"body": given.body.decode("utf-8"), "headers": dict(given.headers)}
+        return query(searchable(given), expression)
+
+    return search
+
+
+def _check_operation() -> None:
+    try:
+        operation = current_operation()
+    except LookupError:
+        _refuse(["no operation is running: write it below oncekey's decorator, not above it"])
+        raise
+    if operation.records_effects:
+        _refuse(["the effects are recorded: declare them so after the hand-over"])
+
+
+def _refuse(faults: list[str]) -> None:
+    if faults:
+        raise ConfigurationError("@handed_over(...)", faults)

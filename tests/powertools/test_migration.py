@@ -1,0 +1,254 @@
+"""The hand-over from Powertools' idempotency utility: both side by side on one handler."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aws_lambda_powertools.utilities.idempotency import (
+    DynamoDBPersistenceLayer,
+    IdempotencyConfig,
+)
+from aws_lambda_powertools.utilities.idempotency import idempotent as powertools_idempotent
+from aws_lambda_powertools.utilities.idempotency import (
+    idempotent_function as powertools_idempotent_function,
+)
+from aws_lambda_powertools.utilities.idempotency.exceptions import (
+    IdempotencyAlreadyInProgressError,
+)
+
+from oncekey import (
+    ConfigurationError,
+    KeyMissing,
+    Operation,
+    idempotent,
+    idempotent_function,
+    single_tenant,
+)
+from oncekey.powertools import handed_over, powertools_key, powertools_payload
+from oncekey.testing.memory import ManualClock, MemoryStore
+from tests.support.dynamodb import dynamodb_table
+from tests.support.events import load, with_body, with_key
+from tests.support.protected import Context, headers_of, problem_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+OLD_TABLE = "old"
+KEY_IN_EVENT = 'headers."idempotency-key"'
+POST = with_body(load("apigw_http_v2_post"), '{"amount": 5}')
+
+
+@dataclass
+class Releases:
+    """Three releases of one handler: before, during and after the hand-over."""
+
+    client: Any
+    store: MemoryStore = field(default_factory=MemoryStore)
+    clock: ManualClock = field(default_factory=ManualClock)
+    runs: list[str] = field(default_factory=list)
+    then: list[Callable[[], Any]] = field(default_factory=list)
+
+    def old_way(self) -> Any:
+        """Powertools' decorator, as the old release has it; each sandbox has its own."""
+        layer = DynamoDBPersistenceLayer(table_name=OLD_TABLE, boto3_client=self.client)
+        config = IdempotencyConfig(event_key_jmespath=KEY_IN_EVENT)
+        return powertools_idempotent(persistence_store=layer, config=config)
+
+    def new_way(self, **options: Any) -> Any:
+        """Our decorator, on the new store."""
+        given: dict[str, Any] = {"operation": "POST /payments", "tenant": single_tenant()}
+        return idempotent(store=self.store, clock=self.clock, **given, **options)
+
+    def handler(self, release: str) -> Any:
+        """The handler, which has the same name in each release."""
+
+        def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+            self.runs.append(release)
+            if self.then:
+                self.then.pop()()
+            return {"statusCode": 201, "body": json.dumps({"run": len(self.runs)})}
+
+        match release:
+            case "old":
+                return self.old_way()(handler)
+            case "both":
+                return self.new_way()(handed_over(self.old_way())(handler))
+            case _:
+                return self.new_way()(handler)
+
+    def send(self, release: str, event: dict[str, Any] = POST) -> dict[str, Any]:
+        """One invocation of `release`."""
+        context: Any = Context(self.clock, self.clock.now_ms() + 10_000)
+        answer: dict[str, Any] = self.handler(release)(event, context)
+        return answer
+
+
+@pytest.fixture
+def releases() -> Iterator[Releases]:
+    """Releases on Powertools' table, which they create as its documentation says."""
+    with dynamodb_table() as client:
+        client.create_table(
+            TableName=OLD_TABLE,
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        yield Releases(client)
+
+
+def test_a_retry_after_the_switch_gets_the_old_releases_answer(releases: Releases) -> None:
+    """What Powertools recorded is answered and not run again, during the hand-over and after it.
+
+    Red when the hand-over does not ask Powertools first.
+    """
+    answers = [releases.send(release) for release in ("old", "both", "new")]
+
+    assert [answer["body"] for answer in answers] == ['{"run": 1}'] * 3
+    assert headers_of(answers[2])["idempotent-replayed"] == "true"
+    assert releases.runs == ["old"]
+
+
+def test_a_rollback_gets_the_new_releases_answer(releases: Releases) -> None:
+    """The old release knows what was done during the hand-over."""
+    answers = [releases.send(release) for release in ("both", "old", "both")]
+
+    assert [answer["body"] for answer in answers] == ['{"run": 1}'] * 3
+    assert releases.runs == ["both"]
+
+
+def test_without_the_hand_over_a_retry_at_the_switch_runs_twice(releases: Releases) -> None:
+    """Two releases that do not share a table do not know of each other's calls."""
+    releases.send("old")
+    releases.send("new")
+
+    assert releases.runs == ["old", "new"]
+
+
+def test_neither_release_runs_what_the_other_is_running(releases: Releases) -> None:
+    """While one runs, the other refuses, and then has its answer."""
+    during: list[Any] = []
+    releases.then.append(lambda: during.append(releases.send("both")))
+    releases.send("old")
+
+    def old_meanwhile() -> None:
+        with pytest.raises(IdempotencyAlreadyInProgressError):
+            releases.send("old", other)
+
+    other = with_key(POST, "another-key-of-this-client")
+    releases.then.append(old_meanwhile)
+    releases.send("both", other)
+
+    assert problem_of(during[0]) == (503, "not-executed", True)
+    assert releases.send("both")["body"] == '{"run": 1}'
+    assert releases.send("old", other)["body"] == '{"run": 2}'
+    assert releases.runs == ["old", "both"]
+
+
+def test_a_failure_of_powertools_after_the_work_is_no_proof(releases: Releases) -> None:
+    """If the old table is lost while the handler runs, the outcome is unknown."""
+    releases.then.append(lambda: releases.client.delete_table(TableName=OLD_TABLE))
+    with pytest.raises(Exception, match="success"):
+        releases.send("both")
+
+    assert problem_of(releases.send("both"))[:2] == (409, "outcome-unknown")
+    assert problem_of(releases.send("both", with_key(POST, "another-key-of-this-client")))[:2] == (
+        503,
+        "not-executed",
+    )
+    assert releases.runs == ["both"]
+
+
+def test_a_function_is_handed_over_like_a_handler(releases: Releases) -> None:
+    """`idempotent_function` of Powertools below ours: the old result is returned, of the same
+    keyword argument.
+    """
+    layer = DynamoDBPersistenceLayer(table_name=OLD_TABLE, boto3_client=releases.client)
+    config = IdempotencyConfig(event_key_jmespath="id")
+    config.register_lambda_context(Context(releases.clock, releases.clock.now_ms() + 10_000))  # type: ignore[arg-type]
+    old = powertools_idempotent_function(
+        data_keyword_argument="order", persistence_store=layer, config=config
+    )
+    ours = idempotent_function(
+        operation="ship", key="id", tenant=single_tenant(), store=releases.store
+    )
+
+    def ship(order: dict[str, str]) -> dict[str, int]:
+        releases.runs.append(order["id"])
+        return {"run": len(releases.runs)}
+
+    results = [old(ship)(order={"id": "a"}), ours(handed_over(old)(ship))(order={"id": "a"})]
+
+    assert results == [{"run": 1}] * 2
+
+
+def test_the_hand_over_refuses_what_it_cannot_keep(releases: Releases) -> None:
+    """Async functions and an operation argument when decorated; recorded effects, and a place above
+    our decorator, at the first call.
+    """
+    over = handed_over(releases.old_way())
+
+    async def coroutine(event: Any, context: Any) -> None: ...
+
+    def takes(event: Any, context: Any, op: Operation) -> None: ...
+
+    def plain(event: Any, context: Any) -> dict[str, Any]:
+        return {"statusCode": 200}
+
+    with pytest.raises(ConfigurationError, match="await"):
+        over(coroutine)
+    with pytest.raises(ConfigurationError, match="current_operation"):
+        over(takes)
+    with pytest.raises(ConfigurationError, match="below oncekey's decorator"):
+        over(plain)(POST, None)
+    with pytest.raises(ConfigurationError, match="recorded"):
+        releases.new_way(effects="recorded")(over(plain))(POST, None)
+
+
+def test_powertools_expressions_find_keys_and_payloads() -> None:
+    """`powertools_json` works in `key=` and `fingerprint=`; a key that misses a part is not."""
+    runs: list[Any] = []
+
+    @idempotent_function(
+        operation="work",
+        key=powertools_key("powertools_json(body).[user, order]"),
+        fingerprint=powertools_payload("powertools_json(body).amount"),
+        tenant=single_tenant(),
+        store=MemoryStore(),
+    )
+    def work(event: dict[str, str], context: object = None) -> None:
+        runs.append(event)
+
+    def event(**body: Any) -> dict[str, str]:
+        return {"body": json.dumps(body)}
+
+    work(event(user="u", order=1))
+    work(event(user="u", order=1, note="repeat"))
+    with pytest.raises(KeyMissing):
+        work(event(user="u"))
+    with pytest.raises(Exception, match="other arguments"):
+        work(event(user="u", order=1, amount=9))
+    assert len(runs) == 1
+
+
+def test_a_powertools_payload_is_a_fingerprint_of_requests() -> None:
+    """Other members of the body may differ in a retry, and a body that cannot be read is a 400."""
+    store, runs = MemoryStore(), []
+
+    @idempotent(
+        operation="POST /payments",
+        tenant=single_tenant(),
+        fingerprint=powertools_payload("powertools_json(body).amount"),
+        store=store,
+    )
+    def pay(event: dict[str, Any], context: object) -> dict[str, Any]:
+        runs.append(event)
+        return {"statusCode": 201}
+
+    bodies = ['{"amount": 5}', '{"amount": 5, "note": 1}', '{"amount": 6}', "no JSON"]
+    answers = [pay(with_body(POST, body), None) for body in bodies]
+
+    assert [answer["statusCode"] for answer in answers] == [201, 201, 422, 400]
+    assert len(runs) == 1
