@@ -6,11 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine.sandbox import Sandbox
-from oncekey.record.record import Due, Record, Status
+from oncekey.errors import ConfigurationError
+from oncekey.record.record import Due, Effects, Record, Status
 from oncekey.value import Value, field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from oncekey.engine.job import Job
     from oncekey.engine.operation_options import OperationOptions
@@ -142,7 +143,7 @@ def remaining_ms(context: Any) -> int | None:
     # A proxy or a wrapper of a context is accepted as well. An object that does not answer with a
     # number, such as a mock, is not a context.
     ask = getattr(context, "get_remaining_time_in_millis", None)
-    if ask is None and is_durable(context):
+    if ask is None and _is_durable(context):
         ask = getattr(context.lambda_context, "get_remaining_time_in_millis", None)
     left_ms = ask() if callable(ask) else None
     if not isinstance(left_ms, int | float) or isinstance(left_ms, bool):
@@ -150,7 +151,27 @@ def remaining_ms(context: Any) -> int | None:
     return int(left_ms) if math.isfinite(left_ms) else None
 
 
-def is_durable(context: Any) -> bool:
-    """Whether `context` is that of a durable execution of AWS, which may suspend its caller."""
-    execution = getattr(context, "execution_context", None)
-    return isinstance(getattr(execution, "durable_execution_arn", None), str)
+def refuse_suspension(name: str, effects: Effects, arguments: Iterable[Any]) -> None:
+    """Refuse unrecorded work that a durable execution of AWS could suspend.
+
+    Its key could not be freed, because a second execution would run what the first has done, and
+    its outcome is not unknown either.
+
+    Raises:
+        ConfigurationError: the effects are unrecorded, and an argument is a durable context.
+    """
+    if effects is Effects.UNRECORDED and any(map(_is_durable, arguments)):
+        fault = (
+            "it gets the context of a durable execution, which may suspend it: call it inside"
+            " context.step(...) with context.lambda_context, or declare effects='recorded' or"
+            " 'repeatable'"
+        )
+        raise ConfigurationError(name, [fault])
+
+
+def _is_durable(context: Any) -> bool:
+    try:
+        execution = getattr(context, "execution_context", None)
+        return isinstance(getattr(execution, "durable_execution_arn", None), str)
+    except Exception:  # noqa: BLE001 -- an object that raises here is not a context
+        return False

@@ -13,7 +13,7 @@ from oncekey.effects.running import enclosing_deadline_ms, leaves_function
 from oncekey.encoding.results import decode, encode
 from oncekey.engine.engine import attempt
 from oncekey.engine.operation_options import OperationOptions
-from oncekey.engine.request import Request, deadline_ms, remaining_ms
+from oncekey.engine.request import Request, deadline_ms, refuse_suspension, remaining_ms
 from oncekey.engine.sandbox import Deployed
 from oncekey.environment import OncePerEnvironment, environment
 from oncekey.errors import (
@@ -177,6 +177,7 @@ class FunctionOperation(Value, kw_only=True):
         return Deployed(options, self.find_store())
 
     def _keyed_request(self, call: Call, deployed: Deployed) -> Request:
+        refuse_suspension(self.name, self.effects, (*call.args, *call.kwargs.values()))
         identity = Identity(
             tenant=self._tenant(call), operation=self.name, key=self.key(call.args, call.kwargs)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine.operation_options import OperationOptions
-from oncekey.engine.request import Request, deadline_ms
+from oncekey.engine.request import Request, deadline_ms, refuse_suspension
 from oncekey.errors import RequestRefused, StoreError
 from oncekey.http.answer import stored_form
 from oncekey.http.event import request_context
@@ -152,6 +152,7 @@ class HttpPolicy(Value, kw_only=True):
         Raises:
             RequestRefused: the key is missing or malformed, or the request is malformed.
         """
+        refuse_suspension(self.name, self.effects, (context,))
         settings = deployed.options.settings
         key = idempotency_key(request.header_lines(HEADER), self.min_key_length)
         deadline = deadline_ms(context, settings, clock.now_ms())

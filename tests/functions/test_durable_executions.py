@@ -1,0 +1,208 @@
+"""Protected functions in AWS's durable executions, run by its own SDK."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aws_durable_execution_sdk_python import durable_execution
+from aws_durable_execution_sdk_python.config import Duration, StepConfig
+from aws_durable_execution_sdk_python.retries import RetryStrategyConfig, create_retry_strategy
+
+from oncekey import (
+    ConfigurationError,
+    InProgress,
+    Operation,
+    current_operation,
+    idempotent_function,
+    single_tenant,
+)
+from oncekey.record.record import Status
+from oncekey.settings import LEASE_MARGIN_MS
+from oncekey.testing.memory import ManualClock, MemoryStore
+from tests.support.durable import Execution, Invoked
+
+AGAIN = StepConfig(
+    retry_strategy=create_retry_strategy(
+        RetryStrategyConfig(max_attempts=9, retryable_error_types=[InProgress])
+    )
+)
+
+
+@dataclass
+class World:
+    """A store, a clock, and what was charged."""
+
+    clock: ManualClock = field(default_factory=ManualClock)
+    store: MemoryStore = field(default_factory=MemoryStore)
+    charges: list[str] = field(default_factory=list)
+
+    def protect(self, effects: str) -> Any:
+        """Our decorator for a function whose first argument is the order."""
+        return idempotent_function(
+            operation="charge",
+            key=lambda order, *_: order["id"],
+            tenant=single_tenant(),
+            effects=effects,
+            store=self.store,
+            clock=self.clock,
+        )
+
+    def context(self) -> Any:
+        """The Lambda context of an invocation that begins now."""
+        return Invoked(self.clock, self.clock.now_ms() + 10_000)
+
+    @property
+    def record(self) -> Any:
+        """The only record."""
+        (record,) = self.store.records.values()
+        return record
+
+
+def test_a_step_whose_checkpoint_was_lost_does_not_charge_again() -> None:
+    """The function has completed its record when the process dies before the SDK's checkpoint; the
+    next invocation runs the step again, and gets the first result.
+    """
+    world, execution = World(), Execution('{"id": "o-1"}')
+
+    @world.protect("recorded")
+    def charge(order: dict[str, str], context: Any, op: Operation) -> str:
+        return op.step("charge", lambda: world.charges.append(order["id"]) or op.operation_id)
+
+    dies = [True]
+
+    @durable_execution
+    def handler(order: Any, context: Any) -> Any:
+        def step(_: Any) -> Any:
+            result = charge(order, context.lambda_context)
+            if dies and dies.pop():
+                raise SystemExit
+            return result
+
+        return context.step(step, name="charge")
+
+    with pytest.raises(SystemExit):
+        execution.invoke(handler, world.context())
+    output = execution.invoke(handler, world.context())
+
+    assert output["Status"] == "SUCCEEDED"
+    assert output["Result"] == f'"{world.record.operation_id}"'
+    assert world.charges == ["o-1"]
+
+
+def test_a_step_that_meets_its_own_running_record_waits_for_the_lease() -> None:
+    """A retry of the same execution cannot know that its first attempt is dead: it gets
+    `InProgress`, suspends, and takes over when the lease is over.
+
+    Red when the execution may take its own record over at once.
+    """
+    world, execution = World(), Execution('{"id": "o-1"}')
+    world.store.write = _killed_after(world.store.write)  # type: ignore[method-assign]
+
+    @world.protect("repeatable")
+    def charge(order: dict[str, str], context: Any) -> int:
+        world.charges.append(order["id"])
+        return current_operation().attempt
+
+    @durable_execution
+    def handler(order: Any, context: Any) -> Any:
+        return context.step(lambda _: charge(order, context.lambda_context), config=AGAIN)
+
+    with pytest.raises(SystemExit):
+        execution.invoke(handler, world.context())
+    waiting = execution.invoke(handler, world.context())
+    world.clock.advance(10_000 + LEASE_MARGIN_MS + 1)
+    execution.let_time_pass()
+    output = execution.invoke(handler, world.context())
+
+    assert (waiting["Status"], output["Status"], output["Result"]) == ("PENDING", "SUCCEEDED", "2")
+    assert world.charges == ["o-1"]
+
+
+def _killed_after(write: Any) -> Any:
+    """A store whose first write is applied, and all later ones of that process are lost."""
+    calls: list[int] = []
+
+    def written(transition: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            write(transition)
+        if len(calls) <= 2:
+            raise SystemExit
+        return write(transition)
+
+    return written
+
+
+@pytest.mark.parametrize("effects", ["recorded", "repeatable"])
+def test_a_suspension_is_no_failure(effects: str) -> None:
+    """A function that waits within its child context ends its attempt, and the next invocation goes
+    on: recorded steps do not run again, and the SDK's wait is not repeated.
+    """
+    world, execution = World(), Execution('{"id": "o-1"}')
+
+    @world.protect(effects)
+    def charge(order: dict[str, str], context: Any) -> int:
+        op = current_operation()
+
+        def work() -> None:
+            world.charges.append(order["id"])
+
+        if effects == "recorded":
+            op.step("charge", work)
+        else:
+            work()
+        context.wait(Duration.from_days(1))
+        return op.attempt
+
+    @durable_execution
+    def handler(order: Any, context: Any) -> Any:
+        attempts = context.run_in_child_context(lambda child: charge(order, child))
+        return [attempts, context.step(lambda _: "after")]
+
+    suspended = execution.invoke(handler, world.context())
+    between = world.record.status
+    execution.let_time_pass()
+    output = execution.invoke(handler, world.context())
+    replay = Execution('{"id": "o-1"}').invoke(handler, world.context())
+
+    assert (suspended["Status"], between) == ("PENDING", Status.FAILED_RETRYABLE)
+    assert output["Result"] == replay["Result"] == '[2, "after"]'
+    assert world.charges == ["o-1"] * (1 if effects == "recorded" else 2)
+
+
+def test_unrecorded_work_may_not_be_suspended() -> None:
+    """Neither a freed key nor an unknown outcome would be right, so nothing is reserved, and the
+    message says what to do.
+    """
+    world, execution = World(), Execution('{"id": "o-1"}')
+
+    @world.protect("unrecorded")
+    def charge(order: dict[str, str], context: Any) -> None:
+        world.charges.append(order["id"])
+        context.wait(Duration.from_days(1))
+
+    @durable_execution
+    def handler(order: Any, context: Any) -> None:
+        with pytest.raises(ConfigurationError, match=r"context\.step"):
+            charge(order, context)
+
+    execution.invoke(handler, world.context())
+
+    assert (world.charges, world.store.records) == ([], {})
+
+
+def test_the_lease_is_that_of_the_lambda_context_in_the_durable_one() -> None:
+    """A durable context among the arguments gives the deadline of its invocation."""
+    world, execution = World(), Execution('{"id": "o-1"}')
+    leases: list[int] = []
+
+    @world.protect("repeatable")
+    def charge(order: dict[str, str], context: Any) -> None:
+        leases.append(world.record.lease_until_ms)
+
+    handler = durable_execution(charge)
+    execution.invoke(handler, world.context())
+
+    assert leases == [world.clock.now_ms() + 10_000 + LEASE_MARGIN_MS]
