@@ -314,8 +314,14 @@ def test_what_cannot_be_checked_is_said() -> None:
 
     with pytest.raises(AssertionError, match="did not reserve its key"):
         assert_idempotent(bare, order_event())
-    with pytest.raises(AssertionError, match="(?s)ValueError: amount.*not lead to a final answer"):
+    with pytest.raises(AssertionError, match="(?s)403 .*refused before a key is reserved"):
+        assert_idempotent(
+            failing, {**order_event(), "requestContext": {"http": {"method": "POST"}}}
+        )
+    words = "(?s)cannot be checked.*ValueError: amount.*not lead to a final answer"
+    with pytest.raises(AssertionError, match=words) as caught:
         assert_idempotent(failing, order_event())
+    assert isinstance(caught.value.__cause__, ValueError)
     with pytest.raises(AssertionError, match="counted nothing"):
         assert_idempotent(handler, order_event(), effects=[])
     with pytest.raises(ValueError, match="no play 'kill after lunch'.*kill after complete"):

@@ -37,7 +37,7 @@ def key_of(event: Any) -> str:
     for part in _LISTS:
         for name, value in (event.get(part) or {}).items():
             if name.lower() == HEADER:
-                return value[0] if isinstance(value, list) else value
+                return str(value[0] if isinstance(value, list) else value)
     return ""
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.http.job import job_of
 from oncekey.testing.checking.calling import call_with
+from oncekey.testing.checking.mistakes import UNCHECKED
 from oncekey.testing.checking.plays import Plays
 from oncekey.testing.checking.processes import Ledger
 from oncekey.testing.checking.promises import Broken, first_run
@@ -101,7 +102,7 @@ def assert_idempotent(
     try:
         first = first_run(subject)
     except Broken as broken:
-        raise AssertionError(_message(handler, broken, FIRST)) from None
+        raise AssertionError(_message(handler, broken, FIRST)) from broken.cause
     plays = dict(Plays(subject, first).by_name())
     if only not in {None, FIRST, *plays}:
         raise ValueError(f"there is no play {only!r} of this handler: {', '.join(plays)}")
@@ -117,8 +118,9 @@ def assert_idempotent(
 def _message(handler: Callable[..., Any], broken: Broken, play: str) -> str:
     name = getattr(handler, "__qualname__", repr(handler)).rpartition("<locals>.")[2]
     seed = "" if broken.seed is None else f", seed={broken.seed}"
+    is_checked = broken.mistake not in UNCHECKED
     return (
-        f"{name} is not idempotent\n"
+        f"{name} {'is not idempotent' if is_checked else 'cannot be checked'}\n"
         f"  promise: {broken.promise}\n"
         f"  play:    {play}\n"
         f"  seen:    {broken.seen}\n"

@@ -24,6 +24,10 @@ NOT_PROTECTED = Mistake(
     "decorate it with @idempotent or @idempotent_function, and send an event with a key and a"
     " tenant",
 )
+REFUSED = Mistake(
+    "the event is refused before a key is reserved",
+    "correct the event as the answer says",
+)
 NO_SUCCESS = Mistake(
     "the event does not lead to a final answer",
     "give an event that the handler answers with 2xx, and bring whatever it calls into its usual"
@@ -34,6 +38,8 @@ NOTHING_COUNTED = Mistake(
     "pass what the handler changes: a list, a dictionary, or a function that returns one or a"
     " number",
 )
+# With these, nothing was checked.
+UNCHECKED = (NOT_PROTECTED, REFUSED, NO_SUCCESS, NOTHING_COUNTED)
 BEFORE_THE_RESERVE = Mistake(
     "an effect before the reserve: it is made outside the decorated function, for every request",
     "move it into the function under @idempotent",

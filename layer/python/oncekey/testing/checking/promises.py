@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 ONCE = "one key takes effect once"
 FINAL = "the first answer is final, and every retry gets it"
 REPLAYED = "a retry gets the first answer, and has no effect"
+# What the layer answers to an event that it does not reserve a key for.
+_REFUSALS = {400, 403, 405}
 COMPLETED = "an interrupted operation is completed by a retry"
 
 
@@ -35,6 +37,8 @@ class Broken(Exception):  # noqa: N818 -- what a play found
         self.promise = promise
         self.seen = seen
         self.mistake = mistake
+        # The exception of the handler, if it was the cause.
+        self.cause: Exception | None = None
         # The seed of the interleaving, if several requests ran at once.
         self.seed: int | None = None
 
@@ -52,13 +56,15 @@ def first_run(subject: Subject) -> First:
     record = stage.record()
     if record is None:
         promise = "a request reserves its key before anything else"
-        raise Broken(promise, f"it got {told(sent[-1])}", mistakes.NOT_PROTECTED)
+        is_refused = status_of(sent[0].value) in _REFUSALS
+        blamed = mistakes.REFUSED if is_refused else mistakes.NOT_PROTECTED
+        raise _caused(sent[0], Broken(promise, f"it got {told(sent[0])}", blamed))
     if isinstance(record.response, NotKept) or _has_lost_result(record):
         seen = f"the work was done, and it got {told(sent[0])}"
-        raise Broken(FINAL, seen, mistakes.NOT_REPLAYABLE)
+        raise _caused(sent[0], Broken(FINAL, seen, mistakes.NOT_REPLAYABLE))
     if record.status is not Status.COMPLETED:
         seen = f"the record is {record.status}, after {told(sent[0])}"
-        raise Broken(FINAL, seen, mistakes.NO_SUCCESS)
+        raise _caused(sent[0], Broken(FINAL, seen, mistakes.NO_SUCCESS))
     check_not_stored(record, sent[-1], FINAL)
     # An object without an equality of its own cannot be compared.
     if before == equal and event != before:
@@ -76,6 +82,11 @@ def first_run(subject: Subject) -> First:
     if subject.effects is not None:
         _check_steps(first, subject.effects)
     return first
+
+
+def _caused(sent: Sent, broken: Broken) -> Broken:
+    broken.cause = sent.error
+    return broken
 
 
 def _has_lost_result(record: Record) -> bool:

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
     from contextlib import AbstractContextManager
 
+    from oncekey.record.business_write import BusinessWrite
     from oncekey.record.message import Message
     from oncekey.record.record import Record
+    from oncekey.record.stored_answer import StoredAnswer
     from oncekey.record.transitions import Transition
     from oncekey.store.store import Store
     from oncekey.testing.checking.lock_step import LockStep
@@ -269,26 +271,30 @@ class Stage:
         if transition is None:
             return
         self.process.has_asked = True
-        is_end = isinstance(transition, transitions.Complete)
-        if not is_end and not isinstance(what, Commit):
-            return
-        writes: tuple[Any, ...] = ()
-        messages: tuple[Any, ...] = ()
+        writes: tuple[BusinessWrite, ...] = ()
+        messages: tuple[Message, ...] = ()
         if isinstance(what, Commit):
             writes, messages = what.writes, what.messages
             if what.companion is not None:
                 self._blobs[what.companion.at.name] = what.companion.data
-        if isinstance(transition, transitions.Complete | transitions.FinishStep):
-            self.endings.append(
-                Ending(
-                    pk=transition.pk,
-                    owner=transition.owner,
-                    call=call.name,
-                    answer=self._text(transition) if is_end else None,
-                    writes=tuple(f"{each.kind} {each.parameters}" for each in writes),
-                    messages=tuple(f"{each.topic} {each.payload}" for each in messages),
-                )
+        answer: str | None = None
+        match transition:
+            case transitions.Complete():
+                answer = self._text(transition.ending.response)
+            case transitions.FinishStep() if isinstance(what, Commit):
+                pass
+            case _:
+                return
+        self.endings.append(
+            Ending(
+                pk=transition.pk,
+                owner=transition.owner,
+                call=call.name,
+                answer=answer,
+                writes=tuple(f"{each.kind} {each.parameters}" for each in writes),
+                messages=tuple(f"{each.topic} {each.payload}" for each in messages),
             )
+        )
 
     def note(self, process: Process, call: Call, reply: object) -> None:
         """Note what a call came to."""
@@ -312,14 +318,13 @@ class Stage:
         elif isinstance(transition, _ENDS):
             process.attempts.discard(transition.pk)
 
-    def _text(self, transition: transitions.Complete) -> str | None:
-        response = transition.ending.response
+    def _text(self, response: StoredAnswer) -> str | None:
         at = response if isinstance(response, StoredRef) else None
         with contextlib.suppress(AnswerDamaged):
             return opened(response, None if at is None else self._blobs.get(at.name))
         return None
 
-    def _in_use(self) -> AbstractContextManager[None]:
+    def _in_use(self) -> AbstractContextManager[object]:
         """All handlers use the store and the clock of this play, each time in a new sandbox."""
         return use_store(self.watched, clock=self.clock)
 
@@ -346,8 +351,9 @@ class Stage:
 
 def _is_acceptance(transition: Transition) -> bool:
     """Whether it reserves a key for a worker, and begins no attempt."""
-    is_reserve = isinstance(transition, transitions.Reserve)
-    return is_reserve and transition.record.status is Status.PENDING
+    if not isinstance(transition, transitions.Reserve):
+        return False
+    return transition.record.status is Status.PENDING
 
 
 class _NoQueue:
