@@ -2,6 +2,8 @@
 # A machine needs Python 3.11 or newer and make.
 PYTHON ?= python3
 PORT ?= 8080
+# Lambda's Python that the layer is for, or all.
+PYTHON_VERSION ?= 3.13
 # So many processes share the tests; `MARKED=` runs those of `make proof`, too.
 WORKERS ?= 2
 MARKED ?= not proof
@@ -52,9 +54,8 @@ fix: $(READY)  ## apply the linter's fixes and the formatter
 	$(BIN)/ruff check --fix $(PYTHON_SOURCES)
 	$(BIN)/ruff format $(PYTHON_SOURCES)
 
-layer: $(READY)  ## bundle the layer for both processors; prints its size
-	@$(BIN)/python -m infra.layer_bundle --architecture arm64
-	@$(BIN)/python -m infra.layer_bundle --architecture x86_64
+layer: $(READY)  ## bundle the layer for both processors; PYTHON_VERSION=3.12, or all of 3.11 to 3.14
+	@$(BIN)/python -m infra.layer_bundle --python $(PYTHON_VERSION) --architecture all
 
 synth: $(READY)  ## synthesise the CloudFormation templates into cdk.out
 	@rm -rf cdk.out

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import os
 import re
 import shutil
@@ -19,7 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from infra.bundles import CACHE, ROOT, publish
-from infra.layer_requirements import ARCHITECTURES, LayerTarget, locked_requirements
+from infra.layer_requirements import (
+    ARCHITECTURES,
+    PYTHON_VERSIONS,
+    LayerTarget,
+    locked_requirements,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,6 +37,7 @@ MAX_SIZE_MB = 40
 
 # Raise it when the same packages give other files, so that no old folder is used as a new one.
 _FORMAT = 1
+_ALL = "all"
 _UNWANTED_FOLDERS = {"__pycache__", "tests"}
 # Of pip's notes, the licences must ship, and METADATA, which says what they are for.
 _KEPT_NOTES = re.compile(r"METADATA|(?:LICEN[CS]E|NOTICE|COPYING|AUTHORS).*", re.IGNORECASE)
@@ -186,17 +193,21 @@ def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make the layer, and print its size."""
+    """Make the layer, or `all` of them, and print the size and the folder of each."""
     parser = argparse.ArgumentParser(prog="python -m infra.layer_bundle", description=main.__doc__)
     parser.add_argument("--python", default=LayerTarget.python_version, metavar="3.13")
-    parser.add_argument("--architecture", choices=ARCHITECTURES, default=LayerTarget.architecture)
+    parser.add_argument(
+        "--architecture", choices=(*ARCHITECTURES, _ALL), default=LayerTarget.architecture
+    )
     given = parser.parse_args(arguments)
+    versions = PYTHON_VERSIONS if given.python == _ALL else (given.python,)
+    architectures = tuple(ARCHITECTURES) if given.architecture == _ALL else (given.architecture,)
     try:
-        target = LayerTarget(python_version=given.python, architecture=given.architecture)
-        bundle = bundle_layer(target)
+        for version, architecture in itertools.product(versions, architectures):
+            bundle = bundle_layer(LayerTarget(python_version=version, architecture=architecture))
+            sys.stdout.write(f"{bundle.summary()}\n{bundle.folder}\n")
     except (RuntimeError, ValueError) as error:
         sys.exit(f"infra.layer_bundle: {error}")
-    sys.stdout.write(f"{bundle.summary()}\n{bundle.folder}\n")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from aws_cdk import BundlingOptions, DockerImage, ILocalBundling, Stack
 from aws_cdk import aws_lambda as lambda_
 
 from .faults import overridden, override_faults, refuse
+from .requirements_layer import code_with_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ class OncekeyLayer(lambda_.LayerVersion):
     """The library as a layer: by default the package that is installed beside this one.
 
     It is pure Python and needs only boto3, which Lambda's Python has. If your handlers need more
-    (Powertools, pydantic), bundle everything for their processor and pass it as `code`.
+    (Powertools, pydantic), `with_requirements` bundles it for their processor.
 
     Args:
         code: What the layer holds, with a folder `python`.
@@ -65,6 +66,56 @@ class OncekeyLayer(lambda_.LayerVersion):
         }
         super().__init__(scope, construct_id, **overridden(defaults, layer_props))
 
+    @classmethod
+    def with_requirements(
+        cls,
+        scope: Construct,
+        construct_id: str,
+        requirements: str | Path,
+        *,
+        runtime: lambda_.Runtime = RUNTIME,
+        architecture: lambda_.Architecture = ARCHITECTURE,
+        layer_props: Mapping[str, Any] | None = None,
+    ) -> OncekeyLayer:
+        """The library and the packages of a requirements file, for one Python and one processor.
+
+            layer = OncekeyLayer.with_requirements(self, "Layer", "requirements.lock")
+            IdempotentFunction(self, "Payments", layers=[layer], ...)
+
+        pip fetches wheels, without Docker, and runs nothing of them. Pin each package with its
+        hash: pip then refuses any other file. pip judges markers by this machine's Python, so
+        resolve for Lambda's:
+
+            uv pip compile requirements.in --generate-hashes --python-version 3.13
+                --python-platform aarch64-manylinux2014 -o requirements.lock
+
+        Args:
+            scope: The stack, or a construct in it.
+            construct_id: Its name there.
+            requirements: The file, with each package and each of its dependencies.
+            runtime: The functions' Python.
+            architecture: The functions' processor.
+            layer_props: Overrides, as of the construct itself.
+
+        Raises:
+            ValueError: There is no such file, or an argument is wrong.
+            RuntimeError: pip cannot fetch the packages, or they are too large.
+        """
+        file = Path(requirements)
+        faults = [] if file.is_file() else [f"there is no requirements file {str(requirements)!r}"]
+        refuse(faults, scope=scope, construct_id=construct_id, kind="OncekeyLayer")
+        code = code_with_requirements(
+            installed_package(), file, runtime=runtime, architecture=architecture
+        )
+        return cls(
+            scope,
+            construct_id,
+            code=code,
+            runtimes=[runtime],
+            architectures=[architecture],
+            layer_props=layer_props,
+        )
+
     @staticmethod
     def shared(scope: Construct) -> OncekeyLayer:
         """The layer of the stack that `scope` is in, the same for every function there."""
@@ -73,8 +124,8 @@ class OncekeyLayer(lambda_.LayerVersion):
         return cast("OncekeyLayer", found) if found else OncekeyLayer(stack, _SHARED_ID)
 
 
-def installed_library() -> lambda_.Code:
-    """The installed package `oncekey` as a layer holds it, copied without Docker.
+def installed_package() -> Path:
+    """The folder of the installed package `oncekey`.
 
     Raises:
         ValueError: The package is not installed.
@@ -82,7 +133,16 @@ def installed_library() -> lambda_.Code:
     spec = find_spec(_PACKAGE)
     if spec is None or spec.origin is None:
         raise ValueError(f"the package {_PACKAGE} is not installed: install it, or pass code=")
-    package = Path(spec.origin).parent
+    return Path(spec.origin).parent
+
+
+def installed_library() -> lambda_.Code:
+    """The installed package `oncekey` as a layer holds it, copied without Docker.
+
+    Raises:
+        ValueError: The package is not installed.
+    """
+    package = installed_package()
     return lambda_.Code.from_asset(
         str(package),
         exclude=_NO_CACHES,

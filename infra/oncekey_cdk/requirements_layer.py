@@ -1,0 +1,112 @@
+"""A layer of the library and a user's own requirements, bundled without Docker."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import jsii
+from aws_cdk import AssetHashType, BundlingOptions, DockerImage, ILocalBundling
+from aws_cdk import aws_lambda as lambda_
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# The wheels that every Lambda runtime of the processor can load (PEP 599).
+PLATFORMS = {"arm64": "manylinux2014_aarch64", "x86_64": "manylinux2014_x86_64"}
+# Lambda's limit for a function and all its layers, unzipped.
+# https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+_MAX_MB = 250
+_UNWANTED = shutil.ignore_patterns("__pycache__", "*.pyc")
+
+
+def code_with_requirements(
+    package: Path,
+    requirements: Path,
+    *,
+    runtime: lambda_.Runtime,
+    architecture: lambda_.Architecture,
+) -> lambda_.Code:
+    """`package` and the wheels of `requirements`, for this runtime, as a layer holds them.
+
+    pip fetches them when the app is synthesised, unless `cdk.out` has them of the same requirements
+    and the same library. A file that changes nothing but a comment counts as another one.
+
+    Raises:
+        RuntimeError: pip cannot fetch a wheel for this runtime, a hash differs from the file's, or
+            the result is larger than Lambda takes.
+    """
+    made = _Made(package, requirements, runtime.name.removeprefix("python"), architecture.name)
+    return lambda_.Code.from_asset(
+        str(package),
+        asset_hash=made.inputs_digest(),
+        asset_hash_type=AssetHashType.CUSTOM,
+        bundling=BundlingOptions(
+            # The image is never pulled, because local bundling does not fail.
+            image=DockerImage.from_registry("scratch"),
+            local=cast("ILocalBundling", made),
+        ),
+    )
+
+
+@jsii.implements(ILocalBundling)
+class _Made:
+    def __init__(self, package: Path, requirements: Path, python: str, architecture: str) -> None:
+        self._package = package
+        self._requirements = requirements
+        self._python = python
+        self._platform = PLATFORMS[architecture]
+
+    def inputs_digest(self) -> str:
+        """Of all that decides what is in the layer."""
+        whole = hashlib.sha256(f"{self._python}\n{self._platform}\n".encode())
+        whole.update(self._requirements.read_bytes())
+        for name, content in _sources(self._package):
+            whole.update(f"\n{name}\0{hashlib.sha256(content).hexdigest()}".encode())
+        return whole.hexdigest()
+
+    def try_bundle(self, output_dir: str, *_: object, **__: object) -> bool:
+        folder = Path(output_dir, "python")
+        with tempfile.TemporaryDirectory() as making:
+            wheels = Path(making, "wheels")
+            self._install(wheels)
+            shutil.copytree(wheels, folder, ignore=_UNWANTED)
+        # Where pip puts the packages' commands, with the path of this machine's Python.
+        shutil.rmtree(folder / "bin", ignore_errors=True)
+        # Last, so that no requirement replaces the library.
+        own = folder / self._package.name
+        shutil.rmtree(own, ignore_errors=True)
+        shutil.copytree(self._package, own, ignore=_UNWANTED)
+        size_mb = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+        if size_mb > _MAX_MB:
+            raise RuntimeError(
+                f"the layer of {self._requirements} has {size_mb:.0f} MB, and Lambda takes"
+                f" {_MAX_MB} MB for a function and its layers: leave out what handlers do not need"
+            )
+        return True
+
+    def _install(self, folder: Path) -> None:
+        command = [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+            *("--no-input", "--no-compile", "--only-binary", ":all:", "--implementation", "cp"),
+            *("--python-version", self._python, "--platform", self._platform),
+            *("--target", str(folder), "--requirement", str(self._requirements)),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(
+                f"pip cannot fetch {self._requirements} for Python {self._python} on"
+                f" {self._platform}:\n{done.stderr}"
+            )
+        folder.mkdir(exist_ok=True)
+
+
+def _sources(package: Path) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(package.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path.relative_to(package).as_posix(), path.read_bytes()
