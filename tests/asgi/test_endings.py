@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response, Streamin
 from pydantic import BaseModel
 from starlette.middleware.base import BaseHTTPMiddleware
 
-from oncekey import STRIPE, Final, NotExecuted
+from oncekey import STRIPE, Final, NotExecuted, current_operation
 from oncekey.record.record import Status
 from tests.support.asgi_apps import Answer, Service
 from tests.support.events import load, with_body, with_route
@@ -166,6 +166,30 @@ def test_an_exception_that_nothing_answers_is_recorded_and_raised(is_handled: bo
     assert ("id" in first["body"]) is is_handled
     assert (service.record.status, service.record.last_error) == (Status.UNKNOWN, "Declined")
     assert problem_of(service.send(POST)) == (409, "outcome-unknown", True)
+
+
+@pytest.mark.parametrize(("raises", "writes"), [(True, 0), (False, 1)])
+def test_after_an_exception_nothing_collected_is_applied(raises: bool, writes: int) -> None:
+    """A recorded route that raises an `HTTPException` completes and commits nothing; one
+    that returns the same answer commits.
+
+    Red when an answer to an exception counts as the route's own.
+    """
+    service = Service(effects="recorded")
+
+    @service.app.post("/payments", response_model=None)
+    async def create() -> Response:
+        op = current_operation()
+        op.transaction.put("rides", {"id": op.operation_id})
+        if raises:
+            raise HTTPException(402, "declined")
+        return JSONResponse({"detail": "declined"}, 402)
+
+    first, is_replay = replays(service)
+
+    assert (first["statusCode"], first["body"]) == (402, '{"detail":"declined"}')
+    assert is_replay
+    assert len(service.store.writes) == writes
 
 
 def test_final_ends_the_operation() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import sys
 from typing import TYPE_CHECKING, Any
 
 from oncekey.http.event import Shape
@@ -28,6 +29,9 @@ class Collected:
         self._status: int | None = None
         self._headers: list[tuple[str, str]] = []
         self._parts: list[bytes] = []
+        self._outside = sys.exception()
+        # Whether the app answers an exception. It then sends while it handles the exception.
+        self.is_for_exception = False
 
     async def send(self, message: Message) -> None:
         """Take one message of the app.
@@ -37,6 +41,7 @@ class Collected:
         """
         if message["type"] == "http.response.start":
             self._status = message["status"]
+            self.is_for_exception = sys.exception() is not self._outside
             self._headers = [
                 (bytes(name).decode("latin-1").lower(), bytes(value).decode("latin-1"))
                 for name, value in message.get("headers", ())

@@ -74,9 +74,11 @@ class IdempotencyMiddleware:
     events (`text/event-stream`) is refused with a `TypeError`.
 
     If the app has an answer for an exception (`HTTPException`, a validation error, an exception
-    handler), the answer's status decides: a 4xx is final and stored, a 5xx is not. A handler for
-    `Exception` does not count. So `Final`, `NotExecuted` and the errors of `not_executed` work
-    unless the app has a handler for just them.
+    handler), the answer's status decides: a 4xx is final and stored, a 5xx is not. With recorded
+    effects, nothing that was collected before the exception is applied, unless a
+    `BaseHTTPMiddleware` that runs after this one hides the exception: then call `op.discard()`. A
+    handler for `Exception` does not count. So `Final`, `NotExecuted` and the errors of
+    `not_executed` work unless the app has a handler for just them.
 
     Raises:
         ConfigurationError: an option is wrong; the message names every fault.
@@ -149,6 +151,9 @@ class _Attempt:
         collected = Collected()
         self._scope[_PROTECTED] = True
         await self._app(self._scope, self._invocation.receive, collected.send)
+        if collected.is_for_exception and operation.records_effects:
+            # After an exception, no collected write is applied, even if there is an answer.
+            operation.discard()
         return collected.answer()
 
     async def _send_on(self, message: Message) -> None:
