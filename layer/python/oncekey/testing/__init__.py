@@ -5,8 +5,13 @@ from typing import TYPE_CHECKING
 from oncekey import lazy
 
 if TYPE_CHECKING:
-    from oncekey.testing.checking.assert_idempotent import assert_idempotent
-    from oncekey.testing.crash_points import CrashingStore, Killed
+    from oncekey.testing.batch_events import (
+        dynamodb_stream_event,
+        eventbridge_event,
+        kinesis_event,
+        sqs_event,
+    )
+    from oncekey.testing.http_events import api_event
     from oncekey.testing.memory import (
         ManualClock,
         MemoryStore,
@@ -16,19 +21,26 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "CrashingStore",
-    "Killed",
     "ManualClock",
     "MemoryStore",
-    "assert_idempotent",
+    "api_event",
+    "dynamodb_stream_event",
+    "eventbridge_event",
+    "kinesis_event",
+    "sqs_event",
     "use_store",
 ]
 
 __getattr__, __dir__ = lazy.names(
     __name__,
     {
-        "oncekey.testing.checking.assert_idempotent": ("assert_idempotent",),
-        "oncekey.testing.crash_points": ("CrashingStore", "Killed"),
+        "oncekey.testing.batch_events": (
+            "dynamodb_stream_event",
+            "eventbridge_event",
+            "kinesis_event",
+            "sqs_event",
+        ),
+        "oncekey.testing.http_events": ("api_event",),
         "oncekey.testing.memory": (
             "ManualClock",
             "MemoryStore",
