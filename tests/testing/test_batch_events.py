@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -77,7 +78,7 @@ def test_a_message_in_the_stream_equals_the_sample() -> None:
 
 def test_plain_items_are_typed_as_dynamodb_does() -> None:
     """A plain item is told in DynamoDB's JSON; a MODIFY has both images, a REMOVE the old one."""
-    item = {"pk": "a", "n": 1.5, "raw": b"x", "all": [{"flag": True}, None]}
+    item = {"pk": "a", "n": Decimal("1.5"), "raw": b"x", "all": [{"flag": True}, None]}
     changed = dynamodb_stream_event([item], keys=["pk"], change="MODIFY", old=[{"pk": "a", "n": 1}])
     removed = dynamodb_stream_event([item], keys=["pk"], change="REMOVE")
     (change,), (removal,) = changed["Records"], removed["Records"]

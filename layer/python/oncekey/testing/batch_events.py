@@ -16,11 +16,11 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from typing import Any, Literal
 
 from oncekey.outbox.envelope import sealed
 from oncekey.record.message import Message
+from oncekey.store.dynamodb.author_writes import low_level
 from oncekey.store.dynamodb.outbox import message_item
 from oncekey.testing.http_events import ACCOUNT_ID, REGION, Event
 
@@ -196,29 +196,17 @@ def _id(*parts: object) -> str:
 
 
 def _typed(item: Mapping[str, Any]) -> dict[str, Any]:
-    from boto3.dynamodb.types import TypeSerializer
-
-    serialize = TypeSerializer().serialize
-    return {name: _as_json(serialize(_exact(value))) for name, value in item.items()}
-
-
-def _exact(value: Any) -> Any:
-    """The value with a decimal number for each float, which DynamoDB's types do not have."""
-    if isinstance(value, float):
-        return Decimal(str(value))
-    if isinstance(value, Mapping):
-        return {name: _exact(each) for name, each in value.items()}
-    return [_exact(each) for each in value] if isinstance(value, list) else value
+    return {name: _as_json(value) for name, value in low_level(item).items()}
 
 
 def _as_json(typed: Mapping[str, Any]) -> dict[str, Any]:
-    """A typed value as the event has it: bytes are base64."""
+    """A value in DynamoDB's notation as the event has it: bytes are base64."""
     ((kind, value),) = typed.items()
     match kind:
         case "B":
-            value = base64.b64encode(bytes(value)).decode("ascii")
+            value = base64.b64encode(value).decode("ascii")
         case "BS":
-            value = [base64.b64encode(bytes(each)).decode("ascii") for each in value]
+            value = [base64.b64encode(each).decode("ascii") for each in value]
         case "M":
             value = {name: _as_json(each) for name, each in value.items()}
         case "L":
