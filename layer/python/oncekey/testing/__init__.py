@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from oncekey import lazy
 
 if TYPE_CHECKING:
+    from oncekey.store.dynamodb.tables import create_tables
     from oncekey.testing.batch_events import (
         dynamodb_stream_event,
         eventbridge_event,
@@ -24,6 +25,7 @@ __all__ = [
     "ManualClock",
     "MemoryStore",
     "api_event",
+    "create_tables",
     "dynamodb_stream_event",
     "eventbridge_event",
     "kinesis_event",
@@ -34,6 +36,7 @@ __all__ = [
 __getattr__, __dir__ = lazy.names(
     __name__,
     {
+        "oncekey.store.dynamodb.tables": ("create_tables",),
         "oncekey.testing.batch_events": (
             "dynamodb_stream_event",
             "eventbridge_event",

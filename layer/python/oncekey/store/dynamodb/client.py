@@ -50,6 +50,14 @@ def own_client(call_timeout_ms: int, transport: str | None = None) -> DynamoDBCl
     return _boto3_client(call_timeout_ms)
 
 
+def default_client() -> DynamoDBClient:
+    """A client with boto3's own defaults, which validates all parameters: for tests and tools."""
+    import boto3
+
+    with making_a_client:
+        return boto3.client("dynamodb")
+
+
 @lru_cache(maxsize=16)
 def _log_that_boto3_is_used(reason: str) -> None:
     _logger.warning(

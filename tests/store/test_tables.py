@@ -1,0 +1,69 @@
+"""`create_tables` makes the tables that the layer needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+
+from infra.service_resources import IDEMPOTENCY
+from infra.service_resources import OUTBOX as DESCRIBED_OUTBOX
+from oncekey.store.dynamodb.tables import OUTBOX, RECORDS, TTL_ATTRIBUTE
+from oncekey.testing import create_tables
+from oncekey_local.store.tables import create_table_request
+from tests.support.aws_engine import mocked_aws
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+
+@pytest.fixture
+def client() -> Iterator[DynamoDBClient]:
+    """A client of an account without tables."""
+    with mocked_aws():
+        yield boto3.client("dynamodb", region_name="eu-central-1")
+
+
+def test_the_named_tables_are_there_with_their_ttl(client: DynamoDBClient) -> None:
+    """Each named table is active; records and audit entries expire, and messages do not."""
+    create_tables(client, "records", outbox="outbox", audit="audit")
+
+    expiring = {
+        name: client.describe_time_to_live(TableName=name)["TimeToLiveDescription"]
+        for name in ("records", "outbox", "audit")
+    }
+    assert sorted(client.list_tables()["TableNames"]) == ["audit", "outbox", "records"]
+    assert {name: told.get("AttributeName") for name, told in expiring.items()} == {
+        "records": TTL_ATTRIBUTE,
+        "outbox": None,
+        "audit": TTL_ATTRIBUTE,
+    }
+    assert client.describe_table(TableName="outbox")["Table"]["StreamSpecification"] == {
+        "StreamEnabled": True,
+        "StreamViewType": "NEW_AND_OLD_IMAGES",
+    }
+
+
+def test_a_table_that_exists_is_left_as_it_is(client: DynamoDBClient) -> None:
+    """A second call creates what is missing, and deletes nothing."""
+    create_tables(client, "records")
+    client.put_item(TableName="records", Item={"pk": {"S": "kept"}})
+
+    create_tables(client, "records", audit="audit")
+
+    assert client.scan(TableName="records")["Count"] == 1
+    assert sorted(client.list_tables()["TableNames"]) == ["audit", "records"]
+
+
+@pytest.mark.parametrize(
+    ("described", "made"), [(IDEMPOTENCY, RECORDS), (DESCRIBED_OUTBOX, OUTBOX)]
+)
+def test_a_description_makes_the_same_table(described: Any, made: dict[str, Any]) -> None:
+    """The reference service's tables have the schema of `create_tables`."""
+    request = create_table_request("name", described)
+
+    assert request == {"TableName": "name", **made}
+    assert described.ttl_attribute in {None, TTL_ATTRIBUTE}
