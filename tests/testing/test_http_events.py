@@ -78,7 +78,7 @@ def test_every_shape_is_the_same_request(shape: ApiShape) -> None:
     """Method, path, query, lines of headers and body are the same in every shape."""
     event = api_event(
         "PUT /orders/{order_id}/lines/{line}",
-        key="k-1",
+        key="key-of-one-payment",
         body={"name": "é"},
         shape=shape,
         path_parameters={"order_id": "o-1", "line": "2"},
@@ -90,7 +90,7 @@ def test_every_shape_is_the_same_request(shape: ApiShape) -> None:
 
     assert (request.method, request.path) == ("PUT", "/orders/o-1/lines/2")
     assert request.raw_query == "dry%20run=a%20b"
-    assert request.header_lines("idempotency-key") == ["k-1"]
+    assert request.header_lines("idempotency-key") == ["key-of-one-payment"]
     assert request.header_lines("x-trace") == ["one"]
     assert request.body == '{"name":"é"}'.encode()
     assert request.media_type == "application/json"

@@ -17,16 +17,19 @@ if TYPE_CHECKING:
         ManualClock,
         MemoryStore,
     )
-    from oncekey.testing.replacement import (
-        use_store,
-    )
+    from oncekey.testing.moto_tables import Tables, dynamodb_tables
+    from oncekey.testing.plugin import UseStore
+    from oncekey.testing.replacement import use_store
 
 __all__ = [
     "ManualClock",
     "MemoryStore",
+    "Tables",
+    "UseStore",
     "api_event",
     "create_tables",
     "dynamodb_stream_event",
+    "dynamodb_tables",
     "eventbridge_event",
     "kinesis_event",
     "sqs_event",
@@ -48,6 +51,8 @@ __getattr__, __dir__ = lazy.names(
             "ManualClock",
             "MemoryStore",
         ),
+        "oncekey.testing.moto_tables": ("Tables", "dynamodb_tables"),
+        "oncekey.testing.plugin": ("UseStore",),
         "oncekey.testing.replacement": ("use_store",),
     },
 )

@@ -83,7 +83,12 @@ def api_event(
 ) -> Event:
     """The event of one HTTP request, new for each call.
 
-    `api_event("POST /payments", key="k-1", body={"amount": 1200}, claims={"tenant_id": "t-1"})`
+        api_event(
+            "POST /payments",
+            key="key-of-one-payment",
+            body={"amount": 1200},
+            claims={"tenant_id": "acme"},
+        )
 
     Args:
         route: the method, and the path or its template: `"GET /payments/{payment_id}"`.
