@@ -15,15 +15,13 @@ from infra.oncekey_cdk import (
     IdempotencyTable,
     IdempotentFunction,
     Outbox,
-    OutboxTable,
     Reconciler,
     ResponseBucket,
 )
-from oncekey.store.dynamodb.tables import AUDIT, OUTBOX, RECORDS, TTL_ATTRIBUTE
 from tests.support.sample_constructs import grants, new_role, new_stack, only, statements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from aws_cdk import Stack
 
@@ -330,29 +328,3 @@ def test_what_needs_the_index_is_refused_without_it(what: str) -> None:
 
     with pytest.raises(ValueError, match=r"has no index due \(due_index=False\)"):
         NEEDS_INDEX[what](stack, records)
-
-
-def test_the_constructs_make_the_tables_of_the_test_kit(defaults: Template) -> None:
-    """`create_tables` and the constructs make tables with the same keys, index, stream and TTL."""
-    stack = new_stack()
-    OutboxTable(stack, "Outbox")
-    made = {
-        "Records": (defaults, RECORDS),
-        "Audit": (defaults, AUDIT),
-        "Outbox": (Template.from_stack(stack), OUTBOX),
-    }
-
-    for name, (template, request) in made.items():
-        properties = table(template, name)["Properties"]
-        ttl = {} if name == "Outbox" else {"AttributeName": TTL_ATTRIBUTE, "Enabled": True}
-        stream = request.get("StreamSpecification", {}).get("StreamViewType")
-        for member in ("BillingMode", "KeySchema", "GlobalSecondaryIndexes"):
-            assert properties.get(member) == request.get(member), f"{name}: {member}"
-        assert _types(properties) == _types(request), name
-        assert properties.get("StreamSpecification", {}).get("StreamViewType") == stream, name
-        assert properties.get("TimeToLiveSpecification", {}) == ttl, name
-
-
-def _types(request: Mapping[str, Any]) -> dict[str, str]:
-    attributes = request["AttributeDefinitions"]
-    return {each["AttributeName"]: each["AttributeType"] for each in attributes}

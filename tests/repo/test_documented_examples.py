@@ -119,11 +119,6 @@ def b64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def test_the_documented_example_of_a_unit_test_holds() -> None:
-    """The example without DynamoDB runs, and its assertions hold."""
-    run_example("layer/docs/tutorial.md", "MemoryStore()")
-
-
 def test_the_documented_ride_is_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The recorded handler of the documentation, word for word.
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import boto3
 import pytest
 
-from infra.service_resources import IDEMPOTENCY
-from infra.service_resources import OUTBOX as DESCRIBED_OUTBOX
-from oncekey.store.dynamodb.tables import OUTBOX, RECORDS, TTL_ATTRIBUTE
+from infra.service_resources import IDEMPOTENCY, OUTBOX
+from oncekey.store.dynamodb import schema
 from oncekey.testing import create_tables
 from oncekey_local.store.tables import create_table_request
 from tests.support.aws_engine import mocked_aws
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from oncekey_local.description import Table
 
 
 @pytest.fixture
@@ -37,9 +38,9 @@ def test_the_named_tables_are_there_with_their_ttl(client: DynamoDBClient) -> No
     }
     assert sorted(client.list_tables()["TableNames"]) == ["audit", "outbox", "records"]
     assert {name: told.get("AttributeName") for name, told in expiring.items()} == {
-        "records": TTL_ATTRIBUTE,
+        "records": "expires_at",
         "outbox": None,
-        "audit": TTL_ATTRIBUTE,
+        "audit": "expires_at",
     }
     assert client.describe_table(TableName="outbox")["Table"]["StreamSpecification"] == {
         "StreamEnabled": True,
@@ -59,11 +60,9 @@ def test_a_table_that_exists_is_left_as_it_is(client: DynamoDBClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("described", "made"), [(IDEMPOTENCY, RECORDS), (DESCRIBED_OUTBOX, OUTBOX)]
+    ("described", "made"), [(IDEMPOTENCY, schema.IDEMPOTENCY), (OUTBOX, schema.OUTBOX)]
 )
-def test_a_description_makes_the_same_table(described: Any, made: dict[str, Any]) -> None:
-    """The reference service's tables have the schema of `create_tables`."""
-    request = create_table_request("name", described)
-
-    assert request == {"TableName": "name", **made}
-    assert described.ttl_attribute in {None, TTL_ATTRIBUTE}
+def test_a_description_makes_the_same_table(described: Table, made: schema.TableSchema) -> None:
+    """The tables of the local runtime's description have the schema of `create_tables`."""
+    assert create_table_request("name", described) == made.create_request("name")
+    assert (described.ttl_attribute or "") == made.ttl_attribute

@@ -1,4 +1,4 @@
-"""A store in memory and a manual clock, for the library's tests and for yours."""
+"""What tests need: a store in memory, a clock, events, tables on moto, and fixtures for pytest."""
 
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
         kinesis_event,
         sqs_event,
     )
+    from oncekey.testing.checking.assert_idempotent import assert_idempotent
+    from oncekey.testing.crash_points import CrashingStore, Killed
     from oncekey.testing.http_events import api_event
     from oncekey.testing.memory import (
         ManualClock,
@@ -22,11 +24,14 @@ if TYPE_CHECKING:
     from oncekey.testing.replacement import use_store
 
 __all__ = [
+    "CrashingStore",
+    "Killed",
     "ManualClock",
     "MemoryStore",
     "Tables",
     "UseStore",
     "api_event",
+    "assert_idempotent",
     "create_tables",
     "dynamodb_stream_event",
     "dynamodb_tables",
@@ -46,6 +51,8 @@ __getattr__, __dir__ = lazy.names(
             "kinesis_event",
             "sqs_event",
         ),
+        "oncekey.testing.checking.assert_idempotent": ("assert_idempotent",),
+        "oncekey.testing.crash_points": ("CrashingStore", "Killed"),
         "oncekey.testing.http_events": ("api_event",),
         "oncekey.testing.memory": (
             "ManualClock",

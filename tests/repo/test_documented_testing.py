@@ -1,0 +1,92 @@
+"""The page on testing brings a first green test for the handler of the front page."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncekey import testing
+from tests.support.documents import example, rows, run_example, text_of
+
+if TYPE_CHECKING:
+    from oncekey.testing import ManualClock, Tables, UseStore
+
+PAGE = "layer/docs/guides/testing.md"
+
+
+@pytest.fixture(autouse=True)
+def payments(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The reader's `payments.py`: the handler of the front page and a call of the provider."""
+    module = ModuleType("payments")
+    module.__dict__["charge"] = NotImplemented
+    exec(compile(example("README.md", "POST /payments"), "payments.py", "exec"), module.__dict__)  # noqa: S102
+    monkeypatch.setitem(sys.modules, "payments", module)
+    return module
+
+
+def test_the_first_test_is_green(use_store: UseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first test of the page passes as it is copied."""
+    written = run_example("layer/docs/guides/testing.md", "test_a_retry_is_not_charged_again")
+
+    written["test_a_retry_is_not_charged_again"](use_store, monkeypatch)
+
+
+def test_the_tutorials_test_is_the_same(
+    use_store: UseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tutorial's test passes as it is copied, and is the first test of the page."""
+    written = run_example("layer/docs/tutorial.md", "test_a_retry_is_not_charged_again")
+
+    written["test_a_retry_is_not_charged_again"](use_store, monkeypatch)
+    mark = "test_a_retry_is_not_charged_again"
+    assert example("layer/docs/tutorial.md", mark) == example(PAGE, mark)
+
+
+def test_the_first_test_is_red_without_protection(
+    payments: Any, use_store: UseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first test fails if the handler charges each time."""
+
+    def unprotected(event: Any, _context: object) -> dict[str, Any]:
+        body = {"charge_id": payments.charge(json.loads(event["body"])["amount"])}
+        return {"statusCode": 201, "body": json.dumps(body)}
+
+    monkeypatch.setattr(payments, "handler", unprotected)
+    written = run_example("layer/docs/guides/testing.md", "test_a_retry_is_not_charged_again")
+
+    with pytest.raises(AssertionError):
+        written["test_a_retry_is_not_charged_again"](use_store, monkeypatch)
+
+
+def test_the_test_of_time_is_green(
+    use_store: UseStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example with the clock passes as it is copied."""
+    written = run_example("layer/docs/guides/testing.md", "clock.advance")
+
+    written["test_a_key_is_forgotten_after_its_retention"](use_store, clock, monkeypatch)
+
+
+def test_the_test_with_tables_is_green(
+    dynamodb_tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example with tables passes as it is copied."""
+    written = run_example("layer/docs/guides/testing.md", "dynamodb_tables.client")
+
+    written["test_a_payment_is_on_record"](dynamodb_tables, monkeypatch)
+
+
+def test_the_events_of_the_page_are_made() -> None:
+    """Each call in the page's table of events makes an event, and no event is left out."""
+    calls = [row[0].strip("`") for row in rows(text_of(PAGE), "## Events")]
+    public = {name: getattr(testing, name) for name in testing.__all__}
+    made = [eval(call, dict(public)) for call in calls]  # noqa: S307 -- the page is ours
+
+    assert all(isinstance(event, dict) for event in made)
+    assert {call.partition("(")[0] for call in calls} == {
+        name for name in testing.__all__ if name.endswith("_event")
+    }
