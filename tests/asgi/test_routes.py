@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from fastapi import APIRouter, Depends, FastAPI
+from mangum import Mangum
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.responses import Response as StarletteResponse
@@ -16,6 +17,7 @@ from oncekey import Operation, current_operation, jwt_claim
 from oncekey.asgi import IdempotencyMiddleware, middleware
 from oncekey.errors import ConfigurationError
 from oncekey.settings import LEASE_MARGIN_MS
+from oncekey.testing import assert_idempotent
 from tests.support.asgi_apps import Answer, Service, event_loop
 from tests.support.events import load, with_body, with_key, with_route, with_tenant
 from tests.support.protected import SHAPES, headers_of, problem_of
@@ -301,3 +303,25 @@ def test_the_example_of_the_module_runs(monkeypatch: pytest.MonkeyPatch) -> None
         answer = namespace["lambda_handler"](with_route(POST, "POST", "/payments/1/refunds"), None)
 
     assert (answer["statusCode"], answer["body"]) == (201, '{"refund":"1 True"}')
+
+
+def test_a_route_keeps_every_promise_under_retries_races_and_crashes() -> None:
+    """The test kit's check of handlers holds for an app behind Mangum: a killed attempt, five
+    requests at once, another body and another tenant included.
+    """
+    service, charged = Service(tenant=jwt_claim("tenant_id"), effects="recorded"), dict[str, int]()
+
+    @service.app.post("/payments")
+    def pay(body: dict[str, Any], op: Op) -> Any:
+        key = op.downstream_key("charge")
+        return op.step("charge", lambda: charged.setdefault(key, body["amount"]), idempotent=True)
+
+    with event_loop():
+        handler = Mangum(service.app, lifespan="off")
+
+    def send(event: Any, context: Any) -> Any:
+        with event_loop():
+            return handler(event, context)
+
+    event = with_tenant(with_body(POST, '{"amount": 5}'), "acme")
+    assert_idempotent(send, event, effects=lambda: charged)

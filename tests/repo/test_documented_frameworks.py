@@ -54,6 +54,22 @@ def test_the_documented_fastapi_app_refunds_once(monkeypatch: pytest.MonkeyPatch
     assert login["statusCode"] == 200
 
 
+def test_the_documented_test_of_a_fastapi_app_holds() -> None:
+    """The test of the guide, word for word, on the guide's own app."""
+    with event_loop():
+        app = run_example(
+            "layer/docs/guides/fastapi.md", "IdempotencyMiddleware", send_refund=lambda *_: "re_1"
+        )
+    signed = with_tenant(load("apigw_http_v2_post"), "acme")
+    event = with_route(with_body(signed, '{"amount": 5}'), "POST", "/orders/7/refunds")
+    run_example(
+        "layer/docs/guides/fastapi.md",
+        "use_store",
+        lambda_handler=app["lambda_handler"],
+        event=event,
+    )
+
+
 CONTEXT: Any = Context(ManualClock(), ManualClock().now_ms() + 7_000)
 
 
