@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import ConfigurationError, EnvelopeUnreadable, StoreError
 from oncekey.outbox.envelope import unsealed
-from oncekey.store import defaults
+from oncekey.store import defaults, in_use
 from oncekey.store.sqs import LONGEST_DELAY_S, SqsQueue
 from oncekey.telemetry import outbox as relay_telemetry
 
 if TYPE_CHECKING:
+    from oncekey.record.message import Message
+    from oncekey.record.stored_answer import StoredRef
     from oncekey.store.s3 import ResponseBucket
 
 
@@ -58,10 +60,19 @@ def delivered(body: str, *, bucket: ResponseBucket | None = None) -> Delivered:
     message = unsealed(body)
     text = message.payload
     if message.payload_ref is not None:
-        data = (bucket or _bucket()).get(message.payload_ref.name)
+        data = _payload(message.payload_ref, bucket)
         if data is None or hashlib.sha256(data).hexdigest() != message.payload_ref.digest:
             raise EnvelopeUnreadable("the payload in the bucket is gone or damaged")
         text = data.decode("utf-8")
+    return with_payload(message, text)
+
+
+def with_payload(message: Message, text: str) -> Delivered:
+    """`message` with its payload, which is `text`.
+
+    Raises:
+        EnvelopeUnreadable: the payload is not JSON.
+    """
     try:
         payload = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -99,19 +110,24 @@ def postpone(
         return False
     delay_s = min(max(after_s, 0) << max(receives - 1, 0), LONGEST_DELAY_S)
     try:
-        (queue or own_queue()).hide(receipt_handle, delay_s)
+        own_queue(queue).hide(receipt_handle, delay_s)
     except (ConfigurationError, StoreError) as error:
         relay_telemetry.message_not_postponed(error)
         return False
     return True
 
 
-def own_queue() -> SqsQueue:
-    """The queue of ONCEKEY_QUEUE_URL, with a short timeout for workers.
+def own_queue(given: SqsQueue | None = None) -> SqsQueue:
+    """The queue in use: the test's, else the `given` one, else the one of ONCEKEY_QUEUE_URL.
+
+    The last has a short timeout for workers.
 
     Raises:
         ConfigurationError: the variable is not set.
     """
+    replacement: SqsQueue | None = in_use.queue
+    if replacement is not None or given is not None:
+        return replacement or given  # type: ignore[return-value]  # one of the two is a queue
     url = os.environ.get("ONCEKEY_QUEUE_URL", "").strip()
     if not url:
         fault = "ONCEKEY_QUEUE_URL is not set: name the queue whose messages are postponed"
@@ -122,6 +138,12 @@ def own_queue() -> SqsQueue:
 @cache
 def _connected_queue(url: str) -> SqsQueue:
     return SqsQueue(url, call_timeout_ms=_CALL_TIMEOUT_MS)
+
+
+def _payload(at: StoredRef, bucket: ResponseBucket | None) -> bytes | None:
+    if in_use.store is not None:
+        return in_use.store.fetch(at)
+    return (bucket or _bucket()).get(at.name)
 
 
 def _bucket() -> ResponseBucket:

@@ -207,7 +207,7 @@ class Worker:
         if defaults.is_disabled():
             return True
         try:
-            call(self._queue or own_queue())
+            call(own_queue(self._queue))
         except (ConfigurationError, StoreError) as error:
             relay_telemetry.message_not_postponed(error)
             return False

@@ -1,11 +1,11 @@
-"""The store and the clock that a test has put in the place of all others.
+"""The store, the clock and the queue that a test has put in the place of all others.
 
-`oncekey.testing.use_store` sets them. Whatever needs a store or a clock asks here first.
+`oncekey.testing.use_store` and `let_time_pass` set them. Whatever needs one asks here first.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncekey.clock import SystemClock
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # Outside of tests they are always None.
 store: Store | None = None
 clock: Clock | None = None
+# The queue that delivers a worker's messages.
+queue: Any = None
 
 
 def clock_or(given: Clock | None) -> Clock:

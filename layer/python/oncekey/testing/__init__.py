@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oncekey.testing.moto_tables import Tables, dynamodb_tables
     from oncekey.testing.plugin import UseStore
     from oncekey.testing.replacement import use_store
+    from oncekey.testing.time_passing import TimePassed, let_time_pass
 
 __all__ = [
     "CrashingStore",
@@ -29,6 +30,7 @@ __all__ = [
     "ManualClock",
     "MemoryStore",
     "Tables",
+    "TimePassed",
     "UseStore",
     "api_event",
     "assert_idempotent",
@@ -37,6 +39,7 @@ __all__ = [
     "dynamodb_tables",
     "eventbridge_event",
     "kinesis_event",
+    "let_time_pass",
     "sqs_event",
     "use_store",
 ]
@@ -61,5 +64,6 @@ __getattr__, __dir__ = lazy.names(
         "oncekey.testing.moto_tables": ("Tables", "dynamodb_tables"),
         "oncekey.testing.plugin": ("UseStore",),
         "oncekey.testing.replacement": ("use_store",),
+        "oncekey.testing.time_passing": ("TimePassed", "let_time_pass"),
     },
 )

@@ -17,6 +17,7 @@ from oncekey.value import replace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from oncekey.outbox.inbox import Delivered
     from oncekey.record.business_write import BusinessWrite
     from oncekey.record.commit import Commit
     from oncekey.record.counter import Counter
@@ -33,8 +34,9 @@ class MemoryStore:
     tested against it.
 
     It does not have your tables. `writes` lists the committed business writes in their order, and
-    `messages` the published messages. `holds` says whether the condition of a write holds; by
-    default, every condition does. To test your expressions, use moto and `DynamoDBStore`.
+    `messages` the published messages; `take_messages` and `take_delivered` hand them to a worker.
+    `holds` says whether the condition of a write holds; by default, every condition does. To test
+    your expressions, use moto and `DynamoDBStore`.
     """
 
     call_timeout_ms = 0
@@ -49,6 +51,7 @@ class MemoryStore:
         # A condition and its write are one atomic step between threads, too.
         self._lock = threading.Lock()
         self.blobs: dict[str, bytes] = {}
+        self._messages_taken = 0
         self._most_due_shards = 0
         self._put_off: Counts[str] = Counts()
         self.counters: dict[str, Counter] = {}
@@ -91,6 +94,19 @@ class MemoryStore:
             if commit.companion is not None:
                 self.blobs[commit.companion.at.name] = commit.companion.data
             return Written()
+
+    def take_messages(self) -> list[Message]:
+        """The messages that were published since the last call, for `sqs_event(...)`."""
+        with self._lock:
+            taken = self.messages[self._messages_taken :]
+            self._messages_taken += len(taken)
+            return taken
+
+    def take_delivered(self) -> list[Delivered]:
+        """The same as a worker's function gets them: for `Jobs.perform`, or a function of yours."""
+        from oncekey.outbox.inbox import with_payload
+
+        return [with_payload(each, each.payload) for each in self.take_messages()]
 
     def read(self, pk: str) -> Record | None:
         """See `oncekey.store.store.Store.read`."""
