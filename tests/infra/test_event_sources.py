@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from tests.support.templates import Synthesised
 
 KIND = "AWS::Lambda::EventSourceMapping"
-QUEUE = "events-dev-stateful/Pace200Queue"
-FUNCTION = "events-dev-service/Worker200/Function"
-MAPPING = "events-dev-service/Worker200/Pace200Queue"
+QUEUE = "events-dev-stateful/Default/Pace200Queue"
+FUNCTION = "events-dev-service/Default/Worker200/Function"
+MAPPING = "events-dev-service/Default/Worker200/Pace200Queue"
 # Logical ids end with a hash.
 EXPORTED_ARN = re.compile(r"FnGetAtt(?P<resource>\w+?)[0-9A-F]{8}(?P<arn>StreamArn|Arn)")
-STREAM_MAPPING = "events-dev-service/OutboxRelay/OutboxStream"
+STREAM_MAPPING = "events-dev-service/Default/OutboxRelay/OutboxStream"
 
 
 def test_the_event_sources_are_those_of_the_description(events: Synthesised) -> None:

@@ -15,6 +15,7 @@ from tests.support.dev_service import ROOT, SAMPLE_SERVICE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 def oncekey(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -96,9 +97,18 @@ def test_usage_error(
 @pytest.mark.parametrize(
     ("reference", "complaint"),
     [
-        ("nonsense", "must look like infra.service:SERVICE"),
-        ("no.such.module:SERVICE", "No module named"),
+        ("nonsense", "must look like MODULE:NAME, such as service:SERVICE"),
+        ("no.such.module:SERVICE", "run from the root of the project, or correct the name"),
         ("tests.support.sample_service:MISSING", "names nothing"),
+        ("tests.support.sample_service:MISSING", "use tests.support.sample_service:SERVICE or"),
+        (
+            "tests.support.misdescribed:SERVICE",
+            "'tests.support.nowhere.handler', and there",
+        ),
+        (
+            "tests.support.needy_service:SERVICE",
+            "needs another one: No module named",
+        ),
         ("tests.support.sample_service:_HERE", "names a str"),
         ("tests.support.broken_function:SERVICE", "fails on import"),
     ],
@@ -106,6 +116,29 @@ def test_usage_error(
 def test_bad_service(reference: str, complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A description that cannot be loaded ends with status 2 and says why."""
     assert cli.main(["dev", "--service", reference]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (None, "no pyproject.toml in"),
+        ("[project]\n", "pyproject.toml names no service: say --service MODULE:NAME, or add"),
+        ("[tool.oncekey", "pyproject.toml cannot be read"),
+    ],
+)
+def test_no_service_is_named(
+    text: str | None,
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without --service, pyproject.toml names the description; else the error says how to."""
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "pyproject.toml").write_text(text)
+    assert cli.main(["dev"]) == 2
     assert complaint in capsys.readouterr().err
 
 

@@ -7,6 +7,7 @@ import asyncio
 import importlib
 import importlib.util
 import sys
+import tomllib
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +16,8 @@ from oncekey_local import arguments
 from oncekey_local.description import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-DEFAULT_SERVICE = "infra.service:SERVICE"
 _USAGE_ERROR = 2
 # What the extra `local` brings and the base installation does not. The store and the functions load
 # theirs in processes of their own: asked for here, it is missed before anything runs.
@@ -31,7 +31,7 @@ def main(given: Sequence[str] | None = None) -> int:
     """
     try:
         options = _parser().parse_args(given)
-        if missing := [name for name in _EXTRA if importlib.util.find_spec(name) is None]:
+        if missing := [name for name in options.needs if importlib.util.find_spec(name) is None]:
             print(
                 f"oncekey: this command needs {', '.join(missing)}: install oncekey[local]",
                 file=sys.stderr,
@@ -48,9 +48,23 @@ def _parser() -> argparse.ArgumentParser:
         prog="oncekey", description="Run and examine a service whose requests take effect once."
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_new(commands)
     _add_dev(commands)
     _add_demo(commands)
     return parser
+
+
+def _add_new(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    new = commands.add_parser(
+        "new",
+        help="write a small service of your own",
+        description="Writes a small service: a protected handler, a worker, their tests, the "
+        "description, and a CDK app. Its README has the next commands.",
+    )
+    new.add_argument(
+        "folder", metavar="DIR", help="a new or empty folder; its name is the service's"
+    )
+    new.set_defaults(run=_new, needs=())
 
 
 def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -61,7 +75,7 @@ def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "behind (exit status 0). Standard output has one line, once everything answers; all else "
         "is on standard error.",
     )
-    dev.set_defaults(run=_dev)
+    dev.set_defaults(run=_dev, needs=_EXTRA)
     _add_ports(dev)
     _add_functions(dev)
     _add_pumps(dev)
@@ -85,9 +99,13 @@ def _add_ports(dev: argparse.ArgumentParser) -> None:
 def _add_functions(dev: argparse.ArgumentParser) -> None:
     dev.add_argument(
         "--service",
-        default=DEFAULT_SERVICE,
         metavar="MODULE:NAME",
-        help=f"the description ({DEFAULT_SERVICE})",
+        help="the description (what pyproject.toml says: [tool.oncekey] service)",
+    )
+    dev.add_argument(
+        "--no-reload",
+        action="store_true",
+        help="keep the functions' code as it is at the start, whatever is edited",
     )
     dev.add_argument(
         "--sandboxes",
@@ -170,14 +188,14 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         action="store_true",
         help="play the same against the service without its protection, which breaks the promises",
     )
-    demo.set_defaults(run=_demo)
+    demo.set_defaults(run=_demo, needs=_EXTRA)
 
 
 def _dev(options: argparse.Namespace) -> int:
     from oncekey_local import dev  # noqa: PLC0415 - `--help` works without the extra
 
     try:
-        service = load_service(options.service)
+        service = load_service(options.service or described_in(Path.cwd()))
     except ValueError as error:
         print(f"oncekey dev: {error}", file=sys.stderr)
         return _USAGE_ERROR
@@ -189,6 +207,7 @@ def _dev(options: argparse.Namespace) -> int:
         timeout_s=options.timeout_s,
         environment=dict(options.env),
         holds_webhooks=options.webhooks == "hold",
+        reloads=not options.no_reload,
         pumps=dev.PumpSettings(
             poll_s=options.poll_s,
             retry_s=options.retry_s,
@@ -198,6 +217,17 @@ def _dev(options: argparse.Namespace) -> int:
         ),
     )
     return asyncio.run(dev.run(service, settings, exit_with_stdin=options.exit_with_stdin))
+
+
+def _new(options: argparse.Namespace) -> int:
+    from oncekey_local import new  # noqa: PLC0415 - as above
+
+    try:
+        print(new.write(Path(options.folder)))
+    except ValueError as error:
+        print(f"oncekey new: {error}", file=sys.stderr)
+        return _USAGE_ERROR
+    return 0
 
 
 def _token(options: argparse.Namespace) -> int:
@@ -217,6 +247,25 @@ def _demo(options: argparse.Namespace) -> int:
     return demo.run(protected=not options.unprotected)
 
 
+def described_in(folder: Path) -> str:
+    """What `pyproject.toml` in `folder` names as the description.
+
+    Raises:
+        ValueError: it names none. The message says how to.
+    """
+    how = 'say --service MODULE:NAME, or add to pyproject.toml: [tool.oncekey] service = "..."'
+    try:
+        project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"no pyproject.toml in {folder} names a service: {how}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"pyproject.toml cannot be read: {error}") from None
+    named = project.get("tool", {}).get("oncekey", {}).get("service")
+    if isinstance(named, str):
+        return named
+    raise ValueError(f"pyproject.toml names no service: {how}")
+
+
 def load_service(reference: str) -> Service:
     """The description that `module:attribute` names, found from the working directory.
 
@@ -225,24 +274,59 @@ def load_service(reference: str) -> Service:
     """
     module_name, colon, attribute = reference.partition(":")
     if not (module_name and colon and attribute.isidentifier()):
-        raise ValueError(f"--service {reference!r} must look like {DEFAULT_SERVICE}")
+        raise ValueError(
+            f"--service {reference!r} must look like MODULE:NAME, such as service:SERVICE"
+        )
     sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
+        if f"{module_name}.".startswith(f"{error.name}."):
+            raise ValueError(
+                f"--service {reference}: {error} in {Path.cwd()}; run from the root of the project,"
+                " or correct the name"
+            ) from error
         raise ValueError(
-            f"--service {reference}: {error}; run from the root of the project"
+            f"--service {reference}: its module needs another one: {error}; install it, or correct"
+            " the import"
         ) from error
     except Exception as error:
         traceback.print_exc()
         raise ValueError(f"--service {reference}: its module fails on import, see above") from error
     service = getattr(module, attribute, None)
     if isinstance(service, Service):
+        _check_handlers(service)
         return service
     what = "nothing" if service is None else f"a {type(service).__name__}"
     raise ValueError(
-        f"--service {reference} names {what}: it must name an oncekey_local.description.Service"
+        f"--service {reference} names {what}: it must name an oncekey_local.description.Service;"
+        f" {_services_of(module_name, vars(module))}"
     )
+
+
+def _check_handlers(service: Service) -> None:
+    faults = [
+        f"function {one.name!r} has the handler {one.handler!r}, and there is no such module in"
+        f" {Path.cwd()}: correct handler=, which is MODULE.NAME from here"
+        for one in service.functions
+        if not _has_module(one.handler)
+    ]
+    if faults:
+        raise ValueError("; ".join(faults))
+
+
+def _services_of(module_name: str, names: Mapping[str, object]) -> str:
+    found = [name for name, value in names.items() if isinstance(value, Service)]
+    if not found:
+        return "the module has none"
+    return "use " + " or ".join(f"{module_name}:{name}" for name in found)
+
+
+def _has_module(handler: str) -> bool:
+    try:
+        return importlib.util.find_spec(handler.rpartition(".")[0]) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 if __name__ == "__main__":

@@ -37,7 +37,10 @@ class DevProcess:
         *arguments: str,
         cwd: str | None = None,
         environment: Mapping[str, str] | None = None,
+        reloads: bool = False,
     ) -> None:
+        if not reloads:
+            arguments = ("--no-reload", *arguments)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self.process = subprocess.Popen(
             [sys.executable, "-m", "oncekey_local.cli", "dev", "--port", "0", *_TIED, *arguments],

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import shutil
+import sys
 import tempfile
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -31,6 +34,8 @@ from oncekey_local.functions.environment import (
 from oncekey_local.functions.pool import FunctionPool
 from oncekey_local.functions.runtime_api import RuntimeApi
 from oncekey_local.functions.sandboxes import SandboxSettings, State
+from oncekey_local.functions.sources import Sources
+from oncekey_local.log import log
 from oncekey_local.processes import LOOPBACK, StartFailed, free_port, listening_socket
 from oncekey_local.provider import READY as PROVIDER_READY
 from oncekey_local.server_log import keep_requests_out_of_the_log
@@ -47,11 +52,14 @@ if TYPE_CHECKING:
 
     from oncekey_local.description import Function, Service
     from oncekey_local.events.pumps import Invoke
+    from oncekey_local.functions.runtime_api import Outcome
 
 # Two requests can run at once immediately; a third waits until a process has started. One sandbox
 # is enough for a function that only handles messages.
 _WARM_SANDBOXES = 2
 _WARM_SANDBOXES_TRIGGERED = 1
+# How often changed code is looked for while no request comes.
+_WATCH_S = 1.0
 # The time for sending open answers at the end.
 _SHUTDOWN_TIMEOUT_S = 0.2
 
@@ -70,6 +78,8 @@ class Options:
     timeout_s: float | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     holds_webhooks: bool = False
+    # Whether functions run changed code from their next request on.
+    reloads: bool = False
     pumps: PumpSettings = field(default_factory=PumpSettings)
 
 
@@ -101,6 +111,8 @@ class LocalService:
         self._front: web.ServerRunner | None = None
         self._home: str | None = None
         self._session = aiohttp.ClientSession()
+        self._sources = Sources(str(Path.cwd())) if options.reloads else None
+        self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> str:
         """Returns the front's address when everything answers.
@@ -117,6 +129,8 @@ class LocalService:
             place = await self._start_servers(store_port, provider_port, front_url)
             await self._start_functions(place)
             control = Control(self.processes, self._start_event_sources(place))
+            if self._sources:
+                self._watching = asyncio.create_task(self._watch(self._sources))
             return await self._start_front(listener, control)
         except BaseException:
             listener.close()
@@ -124,6 +138,8 @@ class LocalService:
 
     async def stop(self) -> None:
         """Returns when no process is left. Nothing is saved, so everything is killed."""
+        if self._watching:
+            self._watching.cancel()
         if self.event_sources:
             await self.event_sources.stop()
         for pool in self._pools.values():
@@ -154,7 +170,7 @@ class LocalService:
                 request_id=sandbox.invocation.request_id if sandbox.invocation else None,
             )
             for name, pool in self._pools.items()
-            for sandbox in pool.sandboxes
+            for sandbox in (*pool.sandboxes, *pool.retired)
             if sandbox.pid is not None
         ]
         return servers + sandboxes
@@ -243,7 +259,33 @@ class LocalService:
         return self.event_sources
 
     def _invoke(self) -> dict[str, Invoke]:
-        return {name: pool.invoke for name, pool in self._pools.items()}
+        def of(pool: FunctionPool) -> Invoke:
+            async def invoke(event: bytes) -> Outcome:
+                if self._sources:
+                    self._reload(self._sources)
+                return await pool.invoke(event)
+
+            return invoke
+
+        return {name: of(pool) for name, pool in self._pools.items()}
+
+    async def _watch(self, sources: Sources) -> None:
+        """Reload also without a request, so that a mistake is shown when it is saved."""
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            self._reload(sources)
+
+    def _reload(self, sources: Sources) -> None:
+        changed = sources.changed()
+        if not changed:
+            return
+        names = ", ".join(sorted(os.path.relpath(path) for path in changed))
+        log(f"changed: {names}; later requests run the new code")
+        own = {getattr(module, "__file__", None) for module in sys.modules.values()}
+        if changed & own:
+            log("the description may have changed: restart oncekey dev to use it")
+        for pool in self._pools.values():
+            pool.restart()
 
     async def _start_front(self, listener: socket.socket, control: Control) -> str:
         front = Front(self._service, self._invoke(), control)

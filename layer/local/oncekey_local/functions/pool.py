@@ -23,6 +23,8 @@ class FunctionPool:
     def __init__(self, settings: SandboxSettings, api: RuntimeApi, *, warm: int, most: int) -> None:
         self.settings = settings
         self.sandboxes: list[Sandbox] = []
+        # Those with old code. They finish the request that they run.
+        self.retired: list[Sandbox] = []
         self._api = api
         self._warm = warm
         self._most = most
@@ -58,12 +60,27 @@ class FunctionPool:
         self._dispatch()
         return await invocation.outcome
 
+    def restart(self) -> None:
+        """Runs every later request in new processes, which load the code as it is now.
+
+        A request that runs finishes with the code that it has begun with. A process that does not
+        start, because of a syntax error for example, costs a waiting request a failure; the old
+        code does not run again.
+        """
+        retired, self.sandboxes = self.sandboxes, []
+        self.retired += retired
+        for sandbox in retired:
+            sandbox.retire()
+        for _ in range(self._warm):
+            self._start_sandbox()
+        self._dispatch()
+
     def kill(self) -> None:
         """Sends SIGKILL to every sandbox, and starts no more. Waiting requests fail."""
         self._closing = True
         while self._waiting:
             self._waiting.popleft().end(Outcome(kind=OutcomeKind.DIED))
-        for sandbox in self.sandboxes:
+        for sandbox in (*self.sandboxes, *self.retired):
             sandbox.kill()
 
     async def gone(self) -> None:
@@ -79,6 +96,10 @@ class FunctionPool:
         return sandbox
 
     def _on_change(self, sandbox: Sandbox) -> None:
+        if sandbox in self.retired:
+            if sandbox.state is State.GONE:
+                self.retired.remove(sandbox)
+            return
         self._changed.set()
         if sandbox.started:
             self._lost_in_a_row = 0

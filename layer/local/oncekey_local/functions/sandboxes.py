@@ -79,6 +79,7 @@ class Sandbox:
         self._on_change = on_change
         self._timed_out = False
         self._killed = False
+        self._is_retired = False
         self._child: Child | None = None
         self._endpoint: Endpoint | None = None
         self._timer = asyncio.get_running_loop().call_later(_INIT_TIMEOUT_S, self._time_out)
@@ -129,6 +130,12 @@ class Sandbox:
         if self._child:
             self._child.kill()
 
+    def retire(self) -> None:
+        """Ends the process: at once, or after the request that it runs."""
+        self._is_retired = True
+        if self.state is not State.BUSY:
+            self.kill()
+
     async def _run_process(self, endpoint: Endpoint) -> int:
         self._child = await Child.start(
             label=self._settings.function,
@@ -142,6 +149,9 @@ class Sandbox:
 
     def _on_poll(self) -> None:
         self._timer.cancel()
+        if self._is_retired:
+            self.kill()
+            return
         self.state, self.started = State.IDLE, True
         self._on_change(self)
 
