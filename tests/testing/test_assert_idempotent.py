@@ -211,6 +211,63 @@ def test_functions_are_checked_with_what_their_key_means() -> None:
     assert {"another body", "another tenant", "five at once"} <= {*played}
 
 
+def test_a_function_whose_key_is_its_whole_argument_is_found() -> None:
+    """The other argument has the same id, and must not be another operation."""
+    provider = Provider()
+
+    @idempotent_function(operation="charge-all", key=str, tenant=single_tenant())
+    def charge(order: dict[str, Any]) -> str:
+        return provider.charge(order["id"])
+
+    order = {"id": "order-1", "amount": 5}
+    with pytest.raises(AssertionError, match="taken from more than what identifies the call"):
+        assert_idempotent(
+            charge,
+            order,
+            effects=lambda: len(provider.done),
+            reset=provider.reset,
+            other_body={**order, "amount": 6},
+        )
+
+
+def test_a_handler_that_catches_everything_is_killed_all_the_same() -> None:
+    """What a dead process says or writes does not count."""
+    provider = Provider()
+
+    @idempotent(operation=OPERATION, tenant=TENANT, effects="recorded")
+    def handler(_event: Event, _context: object, op: Operation) -> Answer:
+        try:
+            return created(charge=charged(op, provider))
+        except BaseException as error:  # noqa: BLE001 -- the mistake that is meant
+            return created(error=type(error).__name__)
+
+    assert "kill after finish step charge" in assert_idempotent(
+        handler, order_event(), effects=provider.done
+    )
+
+
+def test_the_plays_are_what_they_are_called() -> None:
+    """Requests at once do meet, and a killed process leaves a lease that a retry takes over."""
+    provider = Provider()
+    kinds: list[str] = []
+
+    @idempotent(
+        operation=OPERATION,
+        tenant=TENANT,
+        effects="recorded",
+        on_event=lambda event: kinds.append(event.kind),
+    )
+    def handler(_event: Event, _context: object, op: Operation) -> Answer:
+        return created(charge=charged(op, provider))
+
+    arguments: dict[str, Any] = {"effects": provider.done}
+    assert_idempotent(handler, order_event(), **arguments, only="five at once")
+    assert {"conflict", "replay"} <= {*kinds}
+    assert "takeover" not in kinds
+    assert_idempotent(handler, order_event(), **arguments, only="kill before finish step charge")
+    assert "takeover" in kinds
+
+
 def _queued(run: Callable[[Operation], Answer]) -> Callable[[Event, object], Answer]:
     @idempotent(operation="POST /reports", tenant=TENANT, effects="recorded", mode="queued")
     def report(_event: Event, _context: object, op: Operation) -> Answer:

@@ -91,6 +91,10 @@ KEY_FROM_BODY = Mistake(
     "the key is taken from the body, not from the Idempotency-Key header",
     "leave the header to the client: it alone knows whether two equal bodies are one intention",
 )
+KEY_TOO_WIDE = Mistake(
+    "the key of the function is taken from more than what identifies the call",
+    "take `key=` from what stays the same if the call is repeated, such as the id of the message",
+)
 KEY_ELSEWHERE = Mistake(
     "the key is not taken from the Idempotency-Key header alone",
     "leave the header as the client sent it",

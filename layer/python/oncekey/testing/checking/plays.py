@@ -99,7 +99,8 @@ class Plays(Value):
             sent = stage.send(self._keyed_as(event, each))
             if sent.process.reserved:
                 is_tenant = sent.process.reserved[0].tenant != self.first.record.tenant
-                blamed = mistakes.TENANT_FROM_BODY if is_tenant else mistakes.KEY_FROM_BODY
+                key = mistakes.KEY_FROM_BODY if self.subject.is_http else mistakes.KEY_TOO_WIDE
+                blamed = mistakes.TENANT_FROM_BODY if is_tenant else key
                 raise Broken(promise, f"it was a new operation: {told(sent)}", blamed)
             check_no_more(self.subject, self.first, stage, sent, promise)
             is_refused |= is_key_reused(sent.value, sent.error)

@@ -192,8 +192,8 @@ class Stage:
             if not sent.is_killed and sent.error is None:
                 self._undelivered.remove(message)
 
-    def let_pass(self) -> None:
-        """Let time pass until somebody may look at what was left open, and reconcile."""
+    def let_pass(self, *, reconciles: bool) -> None:
+        """Let time pass until the lease is over, or until the reconciler has looked at the rest."""
         if self.endings and names_time(repr(self.endings), now_s := self._system.now_ms() // 1000):
             # The handler may have read the real clock, which this play cannot move. If it did, the
             # next attempt must read another second.
@@ -204,9 +204,13 @@ class Stage:
             if record.status is not Status.COMPLETED:
                 until_ms.append(record.lease_until_ms or 0)
                 # A message that was not handled is delivered again long before that.
-                if record.due is not None and not self._undelivered:
+                if reconciles and record.due is not None and not self._undelivered:
                     until_ms.append(record.due.at_ms)
         self.clock.advance(max(until_ms) + 1_000 - now_ms)
+        if reconciles:
+            self._reconcile()
+
+    def _reconcile(self) -> None:
         reconciler = Reconciler(
             store=cast("Any", self.store),
             clock=self.clock,
