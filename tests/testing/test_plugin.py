@@ -5,26 +5,35 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncekey import ConfigurationError, idempotent, jwt_claim
+from oncekey.testing import ManualClock, MemoryStore, api_event
 
 if TYPE_CHECKING:
-    import pytest
+    from oncekey.testing import UseStore
 
 pytest_plugins = ["pytester"]
 
-HANDLER = """
-from oncekey import idempotent, jwt_claim
+charges: list[str] = []
 
-charges = []
 
 @idempotent(operation="POST /payments", tenant=jwt_claim("tenant_id"), effects="repeatable")
-def handler(event, context):
+def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """A handler as it is deployed: its table is named by the environment."""
     charges.append(event["body"])
     return {"statusCode": 201, "body": "charged"}
-"""
-EVENT = (
-    'api_event("POST /payments", key="key-of-one-payment", body={}, claims={"tenant_id": "t-1"})'
-)
+
+
+EVENT = api_event("POST /payments", key="key-of-one-payment", body={}, claims={"tenant_id": "acme"})
+
+
+@pytest.fixture(autouse=True)
+def no_charges() -> None:
+    """Nothing is charged yet."""
+    charges.clear()
 
 
 def test_it_registers_itself(request: pytest.FixtureRequest) -> None:
@@ -52,68 +61,59 @@ def test_it_loads_nothing_until_a_fixture_is_asked_for() -> None:
     ]
 
 
-def test_a_handler_is_protected_by_a_store_in_memory(pytester: pytest.Pytester) -> None:
-    """`use_store()` protects a decorated handler until the end of the test, and no longer."""
-    pytester.makepyfile(payments=HANDLER)
-    pytester.makepyfile(
-        f"""
-        import pytest
-        from payments import charges, handler
-        from oncekey.errors import ConfigurationError
-        from oncekey.testing import MemoryStore, api_event
+def test_a_handler_is_protected_by_a_store_in_memory(use_store: UseStore) -> None:
+    """`use_store()` puts a new store in memory in use, and returns it."""
+    store = use_store()
 
-        EVENT = {EVENT}
+    handler(EVENT, None)
+    again = handler(EVENT, None)
 
-        def test_in_use(use_store):
-            store = use_store()
-            first, again = handler(EVENT, None), handler(EVENT, None)
-            assert charges == ["{{}}"]
-            assert again["headers"]["Idempotent-Replayed"] == "true"
-            assert len(store.records) == 1
-
-        def test_of_ones_own(use_store):
-            mine = MemoryStore()
-            assert use_store(mine) is mine
-            handler(EVENT, None)
-            assert len(mine.records) == 1
-
-        def test_over():
-            with pytest.raises(ConfigurationError, match="ONCEKEY_TABLE is not set"):
-                handler(EVENT, None)
-        """
-    )
-
-    pytester.runpytest().assert_outcomes(passed=3)
+    assert again["headers"]["Idempotent-Replayed"] == "true"
+    assert (len(charges), len(store.records)) == (1, 1)
 
 
-def test_the_clock_is_in_use_if_it_is_asked_for(pytester: pytest.Pytester) -> None:
-    """With `clock`, the test lets a record expire, in memory and on moto."""
-    pytester.makepyfile(payments=HANDLER)
-    pytester.makepyfile(
-        f"""
-        import pytest
-        from payments import charges, handler
-        from oncekey.testing import api_event
+def test_a_store_of_ones_own_is_in_use(use_store: UseStore) -> None:
+    """A store that the test brings is returned as it is, and replaces an earlier one."""
+    use_store()
+    mine = MemoryStore()
 
-        EVENT = {EVENT}
+    assert use_store(mine) is mine
+    handler(EVENT, None)
+    assert len(mine.records) == 1
 
-        @pytest.fixture(params=["memory", "moto"])
-        def kept(request):
-            if request.param == "moto":
-                return request.getfixturevalue("dynamodb_tables").store
-            return request.getfixturevalue("use_store")()
 
-        def test_expired(clock, kept):
-            charges.clear()
-            handler(EVENT, None)
-            clock.advance(30 * 24 * 3_600_000)
-            answer = handler(EVENT, None)
-            assert "Idempotent-Replayed" not in answer["headers"]
-            assert len(charges) == 2
-        """
-    )
+def test_no_store_is_left_in_use() -> None:
+    """The store of an earlier test is in use no longer."""
+    with pytest.raises(ConfigurationError, match="ONCEKEY_TABLE is not set"):
+        handler(EVENT, None)
 
-    pytester.runpytest().assert_outcomes(passed=2)
+
+@pytest.mark.parametrize("fixture", ["use_store", "dynamodb_tables"])
+def test_the_clock_is_in_use_if_it_is_asked_for(
+    request: pytest.FixtureRequest, clock: ManualClock, fixture: str
+) -> None:
+    """With `clock`, a test lets a record expire, in memory and on moto."""
+    made = request.getfixturevalue(fixture)
+    if fixture == "use_store":
+        made()
+
+    handler(EVENT, None)
+    clock.advance(25 * 3_600_000)
+    handler(EVENT, None)
+
+    assert len(charges) == 2
+
+
+def test_a_clock_may_be_given_to_the_store(use_store: UseStore) -> None:
+    """A clock that is passed in is in use."""
+    given = ManualClock()
+    use_store(clock=given)
+
+    handler(EVENT, None)
+    given.advance(25 * 3_600_000)
+    handler(EVENT, None)
+
+    assert len(charges) == 2
 
 
 def test_a_fixture_of_the_projects_own_wins(pytester: pytest.Pytester) -> None:
