@@ -6,13 +6,16 @@ It took more than half of the time of the tests on moto.
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from botocore.loaders import Loader
 from moto.core.serialize import BaseJSONSerializer
 from moto.dynamodb.comparisons import ConditionExpressionParser
+from moto.dynamodb.models.table import Table
 from moto.dynamodb.parsing import expressions
 
 if TYPE_CHECKING:
@@ -26,10 +29,16 @@ _updates: Any = expressions.UpdateExpressionParser  # type: ignore[attr-defined]
 _conditions: Any = ConditionExpressionParser
 _serializers: Any = BaseJSONSerializer
 _loaders: Any = Loader
+_tables: Any = Table
 _serialize_structure = _serializers._serialize_type_structure
 _lex_condition = _conditions._lex_condition_expression
 _make_update = _updates.make
 _make_loader = _loaders.__init__
+_query_table = _tables.query
+_query_signature = inspect.signature(_query_table)
+_all_items = _tables.all_items
+# The attribute without which an item is not in the index that is being queried.
+_indexed: ContextVar[str | None] = ContextVar("indexed", default=None)
 _loaded: dict[Any, Any] = {}
 
 
@@ -41,6 +50,28 @@ def quicken() -> None:
     # The tree of an update is copied before anything is put into it.
     _updates.make = lru_cache(_MOST_EXPRESSIONS)(_make_update)
     _loaders.__init__ = _share_loaded
+    _tables.query = _query
+    _tables.all_items = _items
+
+
+def _query(table: Any, *arguments: Any, **options: Any) -> Any:
+    """A query of an index sorts and looks at what is in it, where moto takes the whole table."""
+    called = _query_signature.bind(table, *arguments, **options).arguments
+    name = called.get("index_name")
+    index = next((each for each in table.all_indexes() if each.name == name), None)
+    token = _indexed.set(index and index.schema[0]["AttributeName"])
+    try:
+        return _query_table(table, *arguments, **options)
+    finally:
+        _indexed.reset(token)
+
+
+def _items(table: Any) -> Any:
+    attribute = _indexed.get()
+    if attribute is None or table.range_key_attr:
+        return _all_items(table)
+    indexed = [item for item in table.items.values() if attribute in item.attrs]
+    return sorted(indexed, key=lambda item: item.hash_key)
 
 
 def _share_loaded(loader: Any, *arguments: Any, **options: Any) -> None:
