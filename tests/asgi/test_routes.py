@@ -134,7 +134,7 @@ def test_a_route_may_have_options_of_its_own() -> None:
 
     @service.app.post("/refunds")
     def refund(op: Op) -> Any:
-        return op.step("refund", lambda: service.runs.append("refund") or "r-1")
+        return op.step("refund", lambda: service.runs.append("refund"))
 
     @service.app.post("/payments")
     async def pay(op: Op) -> bool:
@@ -142,7 +142,7 @@ def test_a_route_may_have_options_of_its_own() -> None:
 
     answers = [service.send(with_route(POST, "POST", path)) for path in ("/refunds", "/payments")]
 
-    assert [answer["body"] for answer in answers] == ['"r-1"', "false"]
+    assert [answer["body"] for answer in answers] == ["null", "false"]
     assert [r.effects for r in service.store.records.values()] == ["recorded", "repeatable"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from oncekey import ConfigurationError, current_operation, idempotent, single_tenant
+from oncekey import ConfigurationError, current_operation, idempotent, jwt_claim, single_tenant
 from oncekey.powertools.middleware import idempotent_route
 from oncekey.record.record import Status
 from tests.support.events import load, with_key, with_route
@@ -172,6 +172,13 @@ def test_wrong_options_are_refused_at_once_with_all_faults() -> None:
         idempotent_route(tenant=None, effects="x", methods=(), retention=timedelta(0))  # type: ignore[arg-type]
 
     assert len(refused.value.faults) == 4
+
+
+def test_a_route_is_not_completed_by_a_worker() -> None:
+    """A worker has no route to run, so options that hand work to one are refused at once."""
+    for option in ({"mode": "queued"}, {"on_abandoned": "complete", "effects": "recorded"}):
+        with pytest.raises(ConfigurationError, match="a worker cannot run a route alone"):
+            idempotent_route(tenant=jwt_claim("tenant_id"), **option)  # type: ignore[arg-type]
 
 
 def test_a_middleware_may_answer_in_place_of_the_route() -> None:

@@ -248,12 +248,16 @@ def test_the_documented_import_runs_once(monkeypatch: pytest.MonkeyPatch) -> Non
     """The function with Powertools' expression as its key: two events, one import."""
     imported: list[str] = []
 
+    def import_order(body: str) -> int:
+        imported.append(body)
+        return len(imported)
+
     monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
     with dynamodb_table():
         namespace = run_example(
             "layer/docs/guides/migrating-from-powertools.md",
             "import order",
-            import_order=lambda body: imported.append(body) or len(imported),
+            import_order=import_order,
         )
         event = {"body": '{"shop": "s", "order_id": 1}'}
         results = [namespace["import_handler"](event, CONTEXT) for _ in range(2)]

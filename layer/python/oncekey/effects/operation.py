@@ -25,8 +25,8 @@ class Operation(Value, kw_only=True):
     `tenant` is never empty. `protected` is False if the handler runs bare (ONCEKEY_DISABLED, or a
     request that needs no key); everything else works as usual, with new ids. `reference` names the
     operation for `oncekey.settle`: give it to a provider as metadata, so that its webhook can
-    settle the operation if its outcome is unknown. `key` is the idempotency key as the record shows
-    it: empty with `store_raw_key=False`, and without a record.
+    settle the operation if its outcome is unknown. `key_for_logs` is the idempotency key as the
+    record shows it: empty with `store_raw_key=False`, and without a record.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Operation(Value, kw_only=True):
     tenant: str
     principal: str = field(default="", repr=False)
     reference: str = ""
-    key: str = field(default="", repr=False)
+    key_for_logs: str = field(default="", repr=False)
     protected: bool = True
     _work: RecordedWork | None = field(default=None, repr=False, compare=False)
 

@@ -156,7 +156,7 @@ def _invocation(
         tenant=request.identity.tenant,
         principal=request.identity.principal,
         reference=reference_to(record),
-        key=record.key,
+        key_for_logs=record.key,
     )
     running = RunningAttempt(operation, request.deadline_ms)
     if request.options.effects is not Effects.RECORDED:

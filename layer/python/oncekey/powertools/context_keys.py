@@ -58,8 +58,8 @@ def _added(logger: Logger | None, tracer: Tracer | None) -> Iterator[None]:
         "operation_id": operation.operation_id,
         "attempt": operation.attempt,
     }
-    if operation.key:
-        keys["idempotency_key"] = operation.key
+    if operation.key_for_logs:
+        keys["idempotency_key"] = operation.key_for_logs
     if tracer is not None:
         for name, value in keys.items():
             tracer.put_annotation(name, value)

@@ -103,11 +103,14 @@ class idempotent_route(idempotent, kw_only=True):  # noqa: N801 -- written like 
     )
 
     def __post_init__(self) -> None:
-        faults = (
-            ["mode='queued' is for handlers under @idempotent: a worker cannot run a route alone"]
-            if self.mode == "queued"
-            else []
-        )
+        faults = [
+            f"{option} is for handlers under @idempotent: a worker cannot run a route alone"
+            for option, is_given in (
+                ("mode='queued'", self.mode == "queued"),
+                ("on_abandoned='complete'", self.on_abandoned == "complete"),
+            )
+            if is_given
+        ]
         try:
             super().__post_init__()
         except ConfigurationError as error:
