@@ -1,32 +1,23 @@
-"""An order is placed once and shipped once."""
+"""An order is placed once and shipped once, whatever happens on the way."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from oncekey.outbox import Delivered
-from oncekey.testing import MemoryStore, use_store
+from oncekey.outbox import delivered
+from oncekey.testing import UseStore, api_event, assert_idempotent, sqs_event
 from orders import place, worker
 
 ORDER = {"item": "tea", "quantity": 2}
 
 
-def request(body: object = ORDER, *, key: str = "a-key-of-the-client", tenant: str = "acme") -> Any:
-    """`POST /orders`, as an HTTP API hands it over."""
-    return {
-        "version": "2.0",
-        "rawPath": "/orders",
-        "headers": {"idempotency-key": key},
-        "requestContext": {
-            "http": {"method": "POST"},
-            "authorizer": {"jwt": {"claims": {"tenant_id": tenant}}},
-        },
-        "body": json.dumps(body),
-        "isBase64Encoded": False,
-    }
+def request(body: Any) -> dict[str, Any]:
+    """`POST /orders` of one client, always with the same key."""
+    return api_event(
+        "POST /orders", key="a-key-of-the-client", body=body, claims={"tenant_id": "acme"}
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -35,65 +26,65 @@ def orders_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORDERS_TABLE", "orders")
 
 
-def test_a_retry_gets_the_first_answer() -> None:
-    """Two requests with one key place one order, and get the same answer."""
-    with use_store(MemoryStore()) as store:
-        first, second = place.handler(request(), None), place.handler(request(), None)
+@pytest.fixture
+def parcels(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The parcels that a fake carrier has booked, by key: it recognises a repeated one."""
+    booked: dict[str, str] = {}
 
-    assert (first["statusCode"], second["body"]) == (201, first["body"])
-    assert second["headers"]["Idempotent-Replayed"] == "true"
+    def book_parcel(item: str, *, idempotency_key: str) -> str:
+        return booked.setdefault(idempotency_key, f"{item}-{len(booked)}")
+
+    monkeypatch.setattr(worker, "book_parcel", book_parcel)
+    return booked
+
+
+def test_a_retry_gets_the_first_answer(use_store: UseStore) -> None:
+    """Two requests with one key place one order, and get the same answer."""
+    store = use_store()
+
+    first, retry = (place.handler(request(ORDER), None) for _ in range(2))
+
+    assert (first["statusCode"], retry["body"]) == (201, first["body"])
+    assert retry["headers"]["Idempotent-Replayed"] == "true"
     assert (len(store.writes), len(store.messages)) == (1, 1)
 
 
-def test_another_order_under_the_same_key_is_refused() -> None:
-    """A key belongs to one order: another body gets 422, and nothing is written."""
-    with use_store(MemoryStore()) as store:
-        place.handler(request(), None)
-        other = place.handler(request({**ORDER, "quantity": 3}), None)
-
-    assert other["statusCode"] == 422
-    assert len(store.writes) == 1
+def test_an_order_is_placed_once_whatever_happens() -> None:
+    """Retries, races, other bodies, other tenants, and a kill at each call of the store."""
+    assert_idempotent(place.handler, request(ORDER))
 
 
-def test_a_key_belongs_to_one_tenant() -> None:
-    """Two tenants may use the same key; each places an order of its own."""
-    with use_store(MemoryStore()) as store:
-        answers = [place.handler(request(tenant=tenant), None) for tenant in ("acme", "other")]
-
-    assert answers[0]["body"] != answers[1]["body"]
-    assert len(store.writes) == 2
-
-
-@pytest.mark.parametrize("body", [None, [], {}, {"item": "tea"}, {"item": "tea", "quantity": 0}])
-def test_a_bad_body_leaves_nothing_behind(body: object) -> None:
+@pytest.mark.parametrize("body", [None, [], {}, {"item": "tea"}, {**ORDER, "quantity": 0}])
+def test_a_bad_body_leaves_nothing_behind(use_store: UseStore, body: Any) -> None:
     """What is no order gets 400, and the same key works once the body is right."""
-    with use_store(MemoryStore()) as store:
-        bad = place.handler(request(body), None)
-        written = len(store.records)
-        good = place.handler(request(), None)
+    store = use_store()
+
+    bad = place.handler(request(body), None)
+    written = len(store.records)
+    good = place.handler(request(ORDER), None)
 
     assert (bad["statusCode"], written, good["statusCode"]) == (400, 0, 201)
 
 
-def test_a_repeated_message_ships_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worker books one parcel for a message that is delivered twice."""
-    keys: list[str] = []
+def test_a_repeated_message_ships_once(use_store: UseStore, parcels: dict[str, str]) -> None:
+    """The worker books one parcel for a message that the queue delivers twice."""
+    store = use_store()
+    place.handler(request(ORDER), None)
+    (message,) = store.messages
 
-    def book_parcel(item: str, *, idempotency_key: str) -> str:
-        keys.append(idempotency_key)
-        return "parcel-1"
+    for _ in range(2):
+        assert worker.handler(sqs_event([message]), None) == {"batchItemFailures": []}
 
-    monkeypatch.setattr(worker, "book_parcel", book_parcel)
-    with use_store(MemoryStore()) as store:
-        place.handler(request(), None)
-        (message,) = store.messages
-        members = ("id", "topic", "operation_id", "operation", "tenant", "created_at_ms")
-        delivered = Delivered(
-            payload=json.loads(message.payload),
-            **{name: getattr(message, name) for name in members},
-        )
-        for _ in range(2):
-            worker.topics.handle(delivered, None)
-
-    assert len(keys) == 1
+    assert list(parcels.values()) == ["tea-0"]
     assert [write.kind for write in store.writes] == ["put", "update"]
+
+
+def test_a_message_ships_once_whatever_happens(
+    use_store: UseStore, parcels: dict[str, str]
+) -> None:
+    """The same for a worker that is killed at each call of the store."""
+    store = use_store()
+    place.handler(request(ORDER), None)
+    (record,) = sqs_event(store.messages)["Records"]
+
+    assert_idempotent(worker.ship, delivered(record["body"]), effects=parcels, reset=parcels.clear)
