@@ -71,6 +71,20 @@ def test_the_test_of_time_is_green(
     written["test_a_key_is_forgotten_after_its_retention"](use_store, clock, monkeypatch)
 
 
+def test_the_test_of_a_worker_is_green(
+    use_store: UseStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example of a queued handler passes as it is copied."""
+    module = ModuleType("reports")
+    module.__dict__["compile_report"] = NotImplemented
+    code = example("layer/docs/guides/queued-work.md", "POST /reports")
+    exec(compile(code, "reports.py", "exec"), module.__dict__)  # noqa: S102
+    monkeypatch.setitem(sys.modules, "reports", module)
+    written = run_example("layer/docs/guides/testing.md", "let_time_pass(")
+
+    written["test_a_report_is_made_by_the_worker"](use_store, clock, monkeypatch)
+
+
 def test_the_test_with_tables_is_green(
     dynamodb_tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
