@@ -289,7 +289,7 @@ def table_name(environment: Mapping[str, str]) -> str:
     if not name:
         fault = (
             "ONCEKEY_TABLE is not set: name the idempotency table,"
-            " or pass store=DynamoDBStore(table)"
+            " or pass store=DynamoDBStore(table); in a test, use oncekey.testing.use_store"
         )
         raise ConfigurationError("oncekey settings", [fault])
     return name
