@@ -24,7 +24,10 @@ ORDER = (
 )
 # The folders of tests/ beside one for each room.
 OTHER_TESTS = frozenset(
-    {"benchmarks", "e2e", "infra", "local", "repo", "service", "simulation", "support", "typing"}
+    {
+        *("benchmarks", "e2e", "infra", "local", "released", "repo", "service", "simulation"),
+        *("support", "typing"),
+    }
 )
 PAGE = "layer/docs/design/architecture.md"
 BEGIN, END = "<!-- rooms: drawn by tests/support/rooms.py -->", "<!-- /rooms -->"
