@@ -37,8 +37,13 @@ PAYMENTS_FUNCTION = Function(
             method="POST",
             path="/payments",
             example_body='{"customer_id": "cus_1", "amount": 1200, "currency": "eur"}',
+            answers={202: "functions.payments.models.PaymentAccepted"},
         ),
-        Route(method="GET", path="/payments/{payment_id}"),
+        Route(
+            method="GET",
+            path="/payments/{payment_id}",
+            answers={200: "functions.payments.models.Payment", 403: None, 404: None},
+        ),
     ),
     environment={
         **FOR_RECORDS,
@@ -63,6 +68,12 @@ REFUNDS_FUNCTION = Function(
             method="POST",
             path="/refunds",
             example_body='{"payment_id": "pay_00000000000000000000000000000000", "amount": 300}',
+            answers={
+                201: "functions.refunds.models.Refund",
+                404: None,
+                409: None,
+                422: None,
+            },
         ),
     ),
     environment={
@@ -85,7 +96,14 @@ WEBHOOKS_FUNCTION = Function(
     timeout_s=10,
     memory_mb=256,
     # The provider has no token of ours. Its signature says who calls.
-    routes=(Route(method="POST", path="/webhooks/stripe", authorized=False),),
+    routes=(
+        Route(
+            method="POST",
+            path="/webhooks/stripe",
+            authorized=False,
+            answers={200: None, 400: None},
+        ),
+    ),
     environment={
         "ONCEKEY_TABLE": TableName("idempotency"),
         **FOR_OUTBOX,
@@ -106,8 +124,13 @@ REPORTS_FUNCTION = Function(
             method="POST",
             path="/reports",
             example_body='{"payment_ids": ["pay_00000000000000000000000000000000"]}',
+            answers={201: "functions.reports.models.Report"},
         ),
-        Route(method="GET", path="/reports/{report_id}"),
+        Route(
+            method="GET",
+            path="/reports/{report_id}",
+            answers={200: "functions.reports.models.Report", 403: None, 404: None},
+        ),
     ),
     environment={
         **FOR_RECORDS,

@@ -20,7 +20,7 @@ GROUND = "ground"
 ORDER = (
     *(GROUND, "encoding", "record", "telemetry", "store", "flow", "effects", "options", "quotas"),
     *("engine", "http", "functions", "outbox", "queued", "settlement", "reconciler", "webhooks"),
-    *("ledger", "asgi", "powertools", "client", "testing"),
+    *("ledger", "asgi", "powertools", "openapi", "client", "testing"),
 )
 # The folders of tests/ beside one for each room.
 OTHER_TESTS = frozenset(

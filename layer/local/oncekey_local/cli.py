@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import importlib
 import importlib.util
+import json
 import sys
 import tomllib
 import traceback
@@ -51,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_new(commands)
     _add_dev(commands)
     _add_demo(commands)
+    _add_openapi(commands)
     return parser
 
 
@@ -97,11 +99,7 @@ def _add_ports(dev: argparse.ArgumentParser) -> None:
 
 
 def _add_functions(dev: argparse.ArgumentParser) -> None:
-    dev.add_argument(
-        "--service",
-        metavar="MODULE:NAME",
-        help="the description (what pyproject.toml says: [tool.oncekey] service)",
-    )
+    _add_service(dev)
     dev.add_argument(
         "--no-reload",
         action="store_true",
@@ -130,6 +128,14 @@ def _add_functions(dev: argparse.ArgumentParser) -> None:
     )
     events = "whether the provider sends its events, or holds them for now (send)"
     dev.add_argument("--webhooks", choices=("send", "hold"), default="send", help=events)
+
+
+def _add_service(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--service",
+        metavar="MODULE:NAME",
+        help="the description (what pyproject.toml says: [tool.oncekey] service)",
+    )
 
 
 def _add_pumps(dev: argparse.ArgumentParser) -> None:
@@ -191,15 +197,40 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     demo.set_defaults(run=_demo, needs=_EXTRA)
 
 
+def _add_openapi(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    openapi = commands.add_parser(
+        "openapi",
+        help="print the service's OpenAPI document",
+        description="Prints the OpenAPI 3.1 document of a service as JSON. It imports the modules "
+        "of the functions that have routes.",
+    )
+    _add_service(openapi)
+    openapi.set_defaults(run=_openapi, needs=())
+
+
+def _openapi(options: argparse.Namespace) -> int:
+    from oncekey_local.openapi.document import document_of  # noqa: PLC0415 - as above
+
+    try:
+        document = document_of(load_service(options.service or described_in(Path.cwd())))
+    except (ValueError, ImportError, AttributeError) as error:
+        print(f"oncekey openapi: {error}", file=sys.stderr)
+        return _USAGE_ERROR
+    print(json.dumps(document, indent=2))
+    return 0
+
+
 def _dev(options: argparse.Namespace) -> int:
     from oncekey_local import dev  # noqa: PLC0415 - `--help` works without the extra
 
     try:
-        service = load_service(options.service or described_in(Path.cwd()))
+        reference = options.service or described_in(Path.cwd())
+        service = load_service(reference)
     except ValueError as error:
         print(f"oncekey dev: {error}", file=sys.stderr)
         return _USAGE_ERROR
     settings = dev.Options(
+        service=reference,
         port=options.port,
         store_port=options.store_port,
         provider_port=options.provider_port,

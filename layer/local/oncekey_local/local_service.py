@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from oncekey_local.events.event_sources import EventSources
 from oncekey_local.events.pumps import PumpSettings
 from oncekey_local.first_steps import request_to_send
 from oncekey_local.front.control import CONTROL_PREFIX, Control
-from oncekey_local.front.front import Front
+from oncekey_local.front.front import OPENAPI_PATH, Front
 from oncekey_local.functions.environment import (
     Place,
     function_arn,
@@ -36,6 +37,7 @@ from oncekey_local.functions.runtime_api import RuntimeApi
 from oncekey_local.functions.sandboxes import SandboxSettings, State
 from oncekey_local.functions.sources import Sources
 from oncekey_local.log import log
+from oncekey_local.openapi.serving import served_document
 from oncekey_local.processes import LOOPBACK, StartFailed, free_port, listening_socket
 from oncekey_local.provider import READY as PROVIDER_READY
 from oncekey_local.server_log import keep_requests_out_of_the_log
@@ -68,9 +70,11 @@ _SHUTDOWN_TIMEOUT_S = 0.2
 class Options:
     """The options of the command line.
 
-    A port of 0 means any free port. A timeout of None means each function's own timeout.
+    `service` is the reference of the description, from which the OpenAPI document is made. A port
+    of 0 means any free port. A timeout of None means each function's own timeout.
     """
 
+    service: str | None = None
     port: int = 0
     store_port: int = 0
     provider_port: int = 0
@@ -179,6 +183,8 @@ class LocalService:
         """The notes for the developer after the start."""
         lines = [f"service {self._service.name!r}: Ctrl-C stops it, and nothing is kept"]
         lines += [f"  {server.role:<10} {server.url}" for server in self.servers]
+        if self._options.service is not None:
+            lines += [f"  openapi    {url}{OPENAPI_PATH}"]
         lines += [f"  processes  {url}{CONTROL_PREFIX}processes"]
         if self._service.queues:
             lines += [f"  queues     {url}{CONTROL_PREFIX}queues"]
@@ -288,7 +294,9 @@ class LocalService:
             pool.restart()
 
     async def _start_front(self, listener: socket.socket, control: Control) -> str:
-        front = Front(self._service, self._invoke(), control)
+        reference = self._options.service
+        document = None if reference is None else partial(served_document, reference)
+        front = Front(self._service, self._invoke(), control, document)
         # A body arrives as it was sent, compressed or not: the function decodes it.
         server = web.Server(front.handle, access_log=None, auto_decompress=False)
         self._front = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_TIMEOUT_S)

@@ -19,6 +19,9 @@ _EVENT_AGE_S_MAX = 6 * 60 * 60
 class Route:
     """A method and a path template as in API Gateway's HTTP API: `GET /payments/{payment_id}`.
 
+    `answers` are the handler's own, for the OpenAPI document: by status, the importable pydantic
+    model of the body, such as `app.models.Payment`, or None for a body without one.
+
     Anybody may call a route that is not `authorized`. Its function must identify the caller itself,
     as a webhook does by its signature.
     """
@@ -28,6 +31,7 @@ class Route:
     authorized: bool = True
     # A JSON body that the route accepts, for trying it by hand.
     example_body: str = "{}"
+    answers: Mapping[int, str | None] = field(default_factory=dict[int, str | None], hash=False)
 
     @property
     def key(self) -> str:

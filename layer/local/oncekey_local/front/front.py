@@ -23,13 +23,15 @@ from oncekey_local.identifiers import new_id, new_trace_root, now_ms
 from oncekey_local.log import log
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from oncekey_local.description import Service
     from oncekey_local.events.pumps import Invoke
     from oncekey_local.front.control import Control
     from oncekey_local.front.http_api_response import HttpResponse
 
+# Where the service's document is, unless the service has such a route itself.
+OPENAPI_PATH = "/openapi.json"
 # API Gateway stops waiting for a function after this, even if the function is still running.
 INTEGRATION_TIMEOUT_S = 30
 # Headers that the gateway always sets itself.
@@ -53,11 +55,13 @@ class Front:
         service: Service,
         invoke: Mapping[str, Invoke],
         control: Control,
+        document: Callable[[], Awaitable[HttpResponse]] | None = None,
     ) -> None:
         self._router = Router(service)
         self._cors = service.cors
         self._invoke = invoke
         self._control = control
+        self._document = document
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request.
@@ -70,6 +74,8 @@ class Front:
         match = self._router.match(request.method, raw_path)
         if match is None:
             answer = cross_origin.preflight(self._cors, request.method, request.headers)
+            if self._document and (request.method, raw_path) == ("GET", OPENAPI_PATH):
+                answer = await self._document()
             return self._web_response(answer or http_api_response.NOT_FOUND, request, {})
         request_id = new_id()
         begun = asyncio.get_running_loop().time()

@@ -20,7 +20,7 @@ from oncekey.http.answer import Answer, storing_rule
 from oncekey.http.fingerprint import LeftOut
 from oncekey.http.key import DEFAULT_MIN_KEY_LENGTH
 from oncekey.http.methods import methods_of
-from oncekey.http.operation import HttpOperation
+from oncekey.http.operation import HttpOperation, mark_protected
 from oncekey.http.options import option_faults
 from oncekey.http.policy import HttpPolicy
 from oncekey.http.preset import IETF
@@ -232,6 +232,7 @@ class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
         wrapper = protected_async if handlers.is_coroutine_function(handler) else protected
         # Callers see two arguments, because the wrapper supplies the third.
         del wrapper.__wrapped__
+        mark_protected(wrapper, bound)
         self._refuse(second_operation(self.operation, handler, wrapper, self.store))
         if self.mode == "queued" or self.on_abandoned == "complete":
             from oncekey.http.job import HttpJob, mark

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from oncekey.tenants import Caller
 
 
+# An attribute of the protected handler. Other decorators copy it to their wrappers.
+_ATTRIBUTE = "__oncekey_http__"
+
+
 class HttpOperation:
     """A policy with the store of its records and a clock.
 
@@ -191,3 +195,14 @@ class HttpOperation:
         check_depth(event, request.body if is_json else b"")
         sender = self.policy.unnamed(caller, event)
         return Job(event=event_text(event, has_bucket=store.has_bucket, sender=sender))
+
+
+def mark_protected(wrapper: Any, operation: HttpOperation) -> None:
+    """Attach `operation` to the handler that it protects, for `protection_of`."""
+    setattr(wrapper, _ATTRIBUTE, operation)
+
+
+def protection_of(handler: object) -> HttpOperation | None:
+    """The operation that protects `handler`; None if none does."""
+    operation = getattr(handler, _ATTRIBUTE, None)
+    return operation if isinstance(operation, HttpOperation) else None

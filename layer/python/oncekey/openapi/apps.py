@@ -1,0 +1,57 @@
+"""What protects the operations of an app of Powertools, FastAPI or Starlette."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oncekey.http.decorator import idempotent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+def protections_in(app: Any, document: Mapping[str, Any]) -> dict[str, object]:
+    """What protects which operation of `document`, by method and path. Empty for another app.
+
+    Operations whose method needs no key are left out.
+    """
+    if hasattr(app, "user_middleware"):
+        found = _of_asgi(app, document)
+    elif hasattr(app, "_router_middlewares"):
+        found = _of_powertools(app)
+    else:
+        return {}
+    return {
+        name: protection
+        for name, protection in found
+        if name.partition(" ")[0] in {method.upper() for method in protection.methods}
+    }
+
+
+def _of_asgi(app: Any, document: Mapping[str, Any]) -> Iterator[tuple[str, idempotent]]:
+    from oncekey.asgi import IdempotencyMiddleware
+
+    for entry in app.user_middleware:
+        if entry.cls is not IdempotencyMiddleware:
+            continue
+        options = dict(entry.kwargs)
+        routes = options.pop("routes", None) or {}
+        for path, item in document.get("paths", {}).items():
+            for method in item:
+                name = f"{method.upper()} {path}"
+                own = routes.get(name, {})
+                if own is not None:
+                    yield name, idempotent(operation=name, **{**options, **own})
+
+
+def _of_powertools(app: Any) -> Iterator[tuple[str, idempotent]]:
+    from oncekey.powertools import idempotent_route
+
+    # The resolver has no public list of its routes.
+    for route in (*app._static_routes, *app._dynamic_routes):  # noqa: SLF001
+        # The middleware of a route replaces one for all routes.
+        for middleware in (*route.middlewares, *app._router_middlewares):  # noqa: SLF001
+            if isinstance(middleware, idempotent_route):
+                methods = [route.method] if isinstance(route.method, str) else route.method
+                yield from ((f"{method} {route.openapi_path}", middleware) for method in methods)
+                break
