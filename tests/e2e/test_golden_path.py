@@ -16,6 +16,7 @@ from oncekey.client import IdempotentAdapter, IdempotentTransport, Retrying
 from oncekey.outbox.envelope import sealed
 from oncekey.record.message import Message
 from tests.support.dev_service import running, send
+from tests.support.openapi import check_documented
 from tests.support.payments_client import BODY, Client, code_of, new_key, until
 from tests.support.unreliable_way import way_to
 
@@ -360,3 +361,35 @@ def test_a_retrying_client_whose_answers_are_lost_charges_once(payments: Client)
     )
     payments.quiet()
     assert payments.provider.counts()["calls"] == 1
+
+
+def test_the_running_service_answers_as_its_document_says(payments: Client) -> None:
+    """Answers of accepted, repeated, refused, unauthorised and reading requests, and of requests
+    while the store is down, fit the document that the service serves.
+
+    Red when the document and the service differ in a status, a header or a body.
+    """
+    document = send(payments.dev.url, path="/openapi.json").json()
+    key = new_key()
+    first = payments.ask(key)
+    replay, reused = payments.ask(key), payments.ask(key, {**BODY, "amount": 1})
+    refused = [payments.ask(None), payments.ask("short"), payments.ask(new_key(), b"no JSON")]
+    payments.set_store_faults(down=True)
+    refused.append(payments.ask(new_key()))
+    payments.set_store_faults(down=False)
+    nobody = send(payments.dev.url, "POST", "/payments", body=b"{}")
+    location, elsewhere = first.headers["location"], "/payments/pay_0"
+    read, absent = payments.show(location), payments.show(elsewhere)
+    unheard_of = payments.show("/operations/0f8fad5b-d9cb-469f-a165-70867728950e")
+
+    posted = [first, replay, reused, *refused, nobody]
+    assert [each.status for each in posted] == [202, 202, 422, 400, 400, 400, 503, 401]
+    assert [each.status for each in (read, absent, unheard_of)] == [200, 404, 404]
+    of = [("POST /payments", each) for each in posted]
+    of += [("GET /payments/{payment_id}", read), ("GET /payments/{payment_id}", absent)]
+    of += [("GET /operations/{operation_id}", unheard_of)]
+    for operation, each in of:
+        check_documented(
+            document, operation, status=each.status, headers=each.headers, body=each.body
+        )
+    payments.quiet()

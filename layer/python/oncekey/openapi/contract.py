@@ -25,6 +25,7 @@ _PROSE = frozenset({"detail", "message"})
 # Every refusal that waiting helps has this one.
 _RETRY_AFTER = "Retry-After"
 _HEADERS = {
+    "Cache-Control": "`no-store`.",
     "Idempotency-Key": "The key of the request.",
     "Idempotency-Expires": "How long this answer is kept, as an HTTP date. Absent: it is not kept.",
     "Idempotent-Replayed": "`true` if this is the stored answer of an earlier request.",

@@ -125,6 +125,8 @@ class _Describing:
         answer["content"] = {_JSON: {"schema": schema}}
         self._add_headers(answer, contract.headers(["Retry-After"]))
         self._refusals(_STATUS_CODES, IETF, settings.problem_base)
+        for response in self._responses.values():
+            self._add_headers(response, contract.headers(["Cache-Control"]))
 
     def _accepted(self) -> None:
         answer = self._response(202, "Accepted, and not done yet.")
