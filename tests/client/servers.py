@@ -134,14 +134,18 @@ class _Body(httpx.SyncByteStream, httpx.AsyncByteStream):
             yield piece
 
 
-class _ScriptedTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
+class ScriptedTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """What a transport of httpx sends through."""
+
     def __init__(self, server: Server) -> None:
         self._server = server
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """The next answer of the script."""
         return self._reply(request, request.read())
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """The same."""
         return self._reply(request, await request.aread())
 
     def _reply(self, request: httpx.Request, body: bytes) -> httpx.Response:
@@ -158,7 +162,9 @@ class _Broken(io.BytesIO):
         return found
 
 
-class _ScriptedAdapter(BaseAdapter):
+class ScriptedAdapter(BaseAdapter):
+    """What an adapter of requests sends through."""
+
     def __init__(self, server: Server) -> None:
         super().__init__()
         self._server = server
@@ -166,6 +172,7 @@ class _ScriptedAdapter(BaseAdapter):
     def send(
         self, request: requests.PreparedRequest, *arguments: Any, **options: Any
     ) -> requests.Response:
+        """The next answer of the script."""
         body = request.body if request.body is not None else b""
         sent = body.encode() if isinstance(body, str) else body
         reply = self._server.take(request.headers, sent)
@@ -195,7 +202,7 @@ def by_httpx(
 ) -> Answered:
     """Through a sync client of httpx."""
     settings = Retrying(clock=server.clock, **retrying)
-    transport = IdempotentTransport(_ScriptedTransport(server), retrying=settings)
+    transport = IdempotentTransport(ScriptedTransport(server), retrying=settings)
     with httpx.Client(transport=transport) as client:
         response = client.request(method, URL, content=body, headers=headers)
     return Answered(
@@ -215,7 +222,7 @@ def by_async_httpx(
 
     async def call() -> httpx.Response:
         settings = Retrying(clock=server.clock, **retrying)
-        transport = IdempotentTransport(_ScriptedTransport(server), retrying=settings)
+        transport = IdempotentTransport(ScriptedTransport(server), retrying=settings)
         async with httpx.AsyncClient(transport=transport) as client:
             return await client.request(method, URL, content=body, headers=headers)
 
@@ -237,7 +244,7 @@ def by_requests(
     settings = Retrying(clock=server.clock, **retrying)
     with requests.Session() as session:
         session.trust_env = False
-        session.mount("https://", IdempotentAdapter(_ScriptedAdapter(server), retrying=settings))
+        session.mount("https://", IdempotentAdapter(ScriptedAdapter(server), retrying=settings))
         response = session.request(method, URL, data=body, headers=headers)
     return Answered(
         response.status_code, response.content, response.headers, response.request.headers
