@@ -61,6 +61,7 @@ class IdempotentHttpApi(Construct):
         api: The API.
         stage: Its only stage, `$default`, with throttle and access log.
         access_log: The log group of the access log.
+        cors: The pages that may call the API.
 
     Args:
         jwt_issuer: Who signs the callers' tokens, as an https URL.
@@ -104,7 +105,7 @@ class IdempotentHttpApi(Construct):
         refuse(faults, scope=scope, construct_id=construct_id, kind="IdempotentHttpApi")
         super().__init__(scope, construct_id)
         OncekeyChecks.of(self)
-        self._has_cors = cors is not None
+        self.cors = cors
         api: Props = {
             "default_authorizer": authorizers.HttpJwtAuthorizer(
                 "Jwt", jwt_issuer, jwt_audience=jwt_audience
@@ -158,7 +159,7 @@ class IdempotentHttpApi(Construct):
         Raises:
             ValueError: There is no such method or path.
         """
-        refuse_route(self, method, path, takes_preflights=self._has_cors and authorized)
+        refuse_route(self, method, path, takes_preflights=self.cors is not None and authorized)
         target = function if isinstance(function, lambda_.Function) else function.function
         self.api.add_routes(
             path=path,

@@ -73,6 +73,7 @@ class IdempotentRestApi(Construct):
         api: The API.
         access_log: The log group of its stage. The account needs a role for it, once:
             https://docs.aws.amazon.com/apigateway/latest/developerguide/set-up-logging.html
+        cors: The pages that may call the API.
         plans: The usage plans, by the names that they were given.
         keys: The API keys, one for each plan.
 
@@ -121,7 +122,7 @@ class IdempotentRestApi(Construct):
         ]
         refuse(faults, scope=scope, construct_id=construct_id, kind="IdempotentRestApi")
         super().__init__(scope, construct_id)
-        self._cors, self._timeout = cors, timeout or Duration.seconds(API_TIMEOUT_S)
+        self.cors, self._timeout = cors, timeout or Duration.seconds(API_TIMEOUT_S)
         OncekeyChecks.of(self)
         self.access_log = create_log_group(
             self, "AccessLog", retention=log_retention, keeps_data=keeps_data
@@ -180,15 +181,15 @@ class IdempotentRestApi(Construct):
         Raises:
             ValueError: There is no such method or path.
         """
-        refuse_route(self, method, path, takes_preflights=self._cors is not None)
+        refuse_route(self, method, path, takes_preflights=self.cors is not None)
         target = function if isinstance(function, lambda_.Function) else function.function
         none: Props = {
             "authorization_type": apigateway.AuthorizationType.NONE,
             "api_key_required": False,
         }
         resource = self.api.root.resource_for_path(path)
-        if self._cors and not resource.node.try_find_child("OPTIONS"):
-            _add_preflight(resource, self._cors)
+        if self.cors and not resource.node.try_find_child("OPTIONS"):
+            _add_preflight(resource, self.cors)
         return resource.add_method(
             method,
             apigateway.LambdaIntegration(target, timeout=self._timeout, allow_test_invoke=False),

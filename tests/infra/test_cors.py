@@ -9,8 +9,14 @@ from aws_cdk import Duration
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Match, Template
 
-from infra.oncekey_cdk import IdempotentFunction, IdempotentHttpApi, IdempotentRestApi
+from infra.oncekey_cdk import (
+    IdempotentFunction,
+    IdempotentHttpApi,
+    IdempotentRestApi,
+    IdempotentService,
+)
 from oncekey import Cors
+from oncekey_local.description import Service
 from tests.support.sample_constructs import let_be, new_stack, only
 
 if TYPE_CHECKING:
@@ -161,3 +167,13 @@ def test_no_route_takes_the_preflights() -> None:
     for api in apis:
         with pytest.raises(ValueError, match="the API answers OPTIONS itself"):
             api.add_route(function, "OPTIONS", "/payments")
+
+
+def test_a_described_service_and_its_api_let_in_the_same_pages() -> None:
+    """An API without the description's `cors` would work locally and not when it is deployed."""
+    stack = new_stack()
+    cors = Cors(origins=[SHOP])
+    service = Service(name="pages", functions=(), tables=(), cors=cors)
+
+    with pytest.raises(ValueError, match=r"cors=SERVICE\.cors"):
+        IdempotentService(stack, "Service", service, api=new_http_api(stack))

@@ -149,10 +149,17 @@ class IdempotentService(Construct):
             api.add_route(created, route.method, route.path, authorized=route.authorized)
 
 
-def _api_faults(service: Service, api: object) -> Iterator[str]:
+def _api_faults(
+    service: Service, api: IdempotentHttpApi | IdempotentRestApi | None
+) -> Iterator[str]:
     routes = [route.key for function in service.functions for route in function.routes]
     if routes and api is None:
         yield (
             f"the description has routes, such as {routes[0]!r}, and there is no API: pass"
             " api=IdempotentHttpApi(...)"
+        )
+    if api is not None and api.cors != service.cors:
+        yield (
+            "the description and the API let in different pages of browsers: pass the"
+            " description's own, IdempotentHttpApi(..., cors=SERVICE.cors)"
         )
