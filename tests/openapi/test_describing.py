@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
@@ -15,12 +15,16 @@ from pydantic import BaseModel
 
 from oncekey import STRIPE, ConfigurationError, NotExecuted, Quota, idempotent, single_tenant
 from oncekey.asgi import IdempotencyMiddleware
+from oncekey.errors import StoreError
 from oncekey.openapi import describe
 from oncekey.powertools import idempotent_route
 from oncekey.queued import OperationStatus
 from tests.support.events import Event, load, with_body, with_header, with_key
 from tests.support.openapi import check_documented, codes
 from tests.support.protected import Protected, answers, fails, while_running
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 POST = with_key(load("apigw_http_v2_post"), "a-key-of-a-client-1")
 ALWAYS = {
@@ -126,16 +130,24 @@ def every_answer(service: Protected) -> list[dict[str, Any]]:
     found += [service.send(with_key(POST, "a-key-of-a-client-3"))]
     service.then = answers(500)
     found += [service.send(with_key(POST, "a-key-of-a-client-4")) for _ in range(2)]
-    service.store.write = lambda _: (_ for _ in ()).throw(unavailable())
-    found += [service.send(with_key(POST, "a-key-of-a-client-5"))]
+    for error in (StoreError("away", transient=True), NOT_SET_UP):
+        service.store.write = failing(error)
+        found += [service.send(with_key(POST, "a-key-of-a-client-5"))]
     return found
 
 
-def unavailable() -> Exception:
-    """The error of a store that is down."""
-    from oncekey.errors import StoreError
+# The table is missing, so waiting does not help.
+NOT_SET_UP = StoreError("no table", transient=False)
+NOT_SET_UP.said = "Requested resource not found"
 
-    return StoreError("away", transient=True)
+
+def failing(error: StoreError) -> Callable[[object], object]:
+    """The write of a store that is down."""
+
+    def write(_transition: object) -> object:
+        raise error
+
+    return write
 
 
 @pytest.mark.parametrize("preset", [{}, {"preset": STRIPE}], ids=["ietf", "stripe"])
