@@ -224,7 +224,7 @@ def test_lambda_web_adapter_gives_tenant_and_deadline(monkeypatch: pytest.Monkey
     the first answer.
     """
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "payments")
-    service = Service(tenant=jwt_claim("tenant_id"))
+    service = Service(tenant=jwt_claim("tenant_id"), lambda_web_adapter=True)
     leases: list[int] = []
 
     @service.app.post("/payments")
@@ -242,10 +242,17 @@ def test_lambda_web_adapter_gives_tenant_and_deadline(monkeypatch: pytest.Monkey
     assert leases == [service.clock.now_ms() + 7_000 + LEASE_MARGIN_MS]
 
 
-def test_outside_lambda_a_client_cannot_name_its_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a port that clients reach, the adapter's headers are theirs to write, and are not read."""
+@pytest.mark.parametrize(("in_lambda", "is_named"), [(False, True), (True, False)])
+def test_a_client_cannot_name_its_tenant(
+    in_lambda: bool, is_named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outside Lambda, and behind another adapter, the headers are a client's to write, and are not
+    read.
+    """
     monkeypatch.delenv("AWS_LAMBDA_FUNCTION_NAME", raising=False)
-    service = Service(tenant=jwt_claim("tenant_id"))
+    if in_lambda:
+        monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "payments")
+    service = Service(tenant=jwt_claim("tenant_id"), lambda_web_adapter=is_named)
     service.app.post("/payments")(lambda: service.runs.append("never"))
 
     assert problem_of(service.call(adapted(service, "acme")))[:2] == (403, "tenant-missing")

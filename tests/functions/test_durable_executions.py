@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from oncekey import (
     InProgress,
     Operation,
     current_operation,
+    idempotent,
     idempotent_function,
     single_tenant,
 )
@@ -22,6 +24,7 @@ from oncekey.record.record import Status
 from oncekey.settings import LEASE_MARGIN_MS
 from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.durable import Execution, Invoked
+from tests.support.events import load
 
 AGAIN = StepConfig(
     retry_strategy=create_retry_strategy(
@@ -192,6 +195,37 @@ def test_unrecorded_work_may_not_be_suspended() -> None:
     execution.invoke(handler, world.context())
 
     assert (world.charges, world.store.records) == ([], {})
+
+
+def test_an_unrecorded_http_handler_may_not_be_suspended() -> None:
+    """The context of an HTTP handler may be a durable one, too: recorded effects are accepted, the
+    default is refused.
+    """
+    world = World()
+    event = json.dumps(load("apigw_http_v2_post"))
+    options: Any = {"operation": "POST /payments", "tenant": single_tenant()}
+
+    def handler(event: Any, context: Any) -> dict[str, Any]:
+        world.charges.append("o-1")
+        context.wait(Duration.from_days(1))
+        return {"statusCode": 201}
+
+    def output(execution: Execution, **more: Any) -> Any:
+        protected = idempotent(store=world.store, clock=world.clock, **options, **more)(handler)
+        return execution.invoke(durable_execution(protected), world.context())
+
+    refused = output(Execution(event))
+    execution = Execution(event)
+    suspended = output(execution, effects="repeatable")
+    execution.let_time_pass()
+    done = output(execution, effects="repeatable")
+
+    assert (refused["Status"], suspended["Status"], done["Status"]) == (
+        *("FAILED", "PENDING", "SUCCEEDED"),
+    )
+    assert "context.step" in refused["Error"]["ErrorMessage"]
+    assert json.loads(done["Result"])["statusCode"] == 201
+    assert world.charges == ["o-1"] * 2
 
 
 def test_the_lease_is_that_of_the_lambda_context_in_the_durable_one() -> None:

@@ -1,7 +1,8 @@
 """The Lambda event and context of an ASGI request, from whatever called the app.
 
 Mangum puts the event and the context into the scope. Lambda Web Adapter sends the request context
-and the deadline in headers, which replace a client's headers of the same name.
+and the deadline in headers, which replace a client's headers of the same name. Nothing else proves
+that they come from it.
 https://mangum.fastapiexpert.com/adapter/
 https://awslabs.github.io/aws-lambda-web-adapter/features/request-context.html
 """
@@ -51,10 +52,13 @@ class _Deadline:
         return self._deadline_ms - self._clock.now_ms()
 
 
-async def invocation_of(scope: Scope, receive: Receive, clock: Clock) -> Invocation:
+async def invocation_of(
+    scope: Scope, receive: Receive, clock: Clock, *, has_adapter: bool
+) -> Invocation:
     """The invocation that the request is a part of.
 
-    Its request context has the scope as the member `asgi`.
+    Its request context has the scope as the member `asgi`. `has_adapter` says that all requests in
+    Lambda come through Lambda Web Adapter.
 
     Raises:
         ClientGoneError: the client closed the connection.
@@ -65,8 +69,8 @@ async def invocation_of(scope: Scope, receive: Receive, clock: Clock) -> Invocat
         return Invocation({**event, "requestContext": context}, scope.get("aws.context"), receive)
     body = await _body(receive)
     lines = _header_lines(scope)
-    # Outside Lambda a client may send these headers itself.
-    is_adapted = "AWS_LAMBDA_FUNCTION_NAME" in environment().variables
+    # Without the adapter, and outside Lambda, a client may send these headers itself.
+    is_adapted = has_adapter and "AWS_LAMBDA_FUNCTION_NAME" in environment().variables
     request_context = _json(lines.pop(_REQUEST_CONTEXT, "")) if is_adapted else {}
     lambda_context = _json(lines.pop(_LAMBDA_CONTEXT, "")) if is_adapted else {}
     return Invocation(

@@ -62,11 +62,13 @@ class IdempotencyMiddleware:
     `routes` changes the options of single routes by their names: `{"POST /refunds": {"effects":
     "recorded"}}`. None instead of options leaves a route unprotected.
 
-    The tenant comes from the verified request context. Mangum gives it to the app with the event,
-    and Lambda Web Adapter in a header, which is read in Lambda only. The member `asgi` of the
-    context is the scope, for a middleware of your own that verifies the caller: `tenant=lambda
-    context: context["asgi"]["user"].tenant_id`. Add that middleware after this one, so that it runs
-    first. A middleware that compresses, or adds headers for one exchange, belongs there, too.
+    The tenant comes from the verified request context. Mangum gives it to the app with the event.
+    Lambda Web Adapter sends it in a header. With `lambda_web_adapter=True` the header is believed,
+    in Lambda only: say so only if every request comes through the adapter, which replaces such a
+    header of a client. The member `asgi` of the context is the scope, for a middleware of your own
+    that verifies the caller: `tenant=lambda context: context["asgi"]["user"].tenant_id`. Add that
+    middleware after this one, so that it runs first. A middleware that compresses, or adds headers
+    for one exchange, belongs there, too.
 
     The response is held back until the app has ended, with its background tasks and the code after
     `yield` in its dependencies. If one of them raises, the attempt has failed, even if the route
@@ -89,9 +91,11 @@ class IdempotencyMiddleware:
         app: App,
         *,
         routes: Mapping[str, Mapping[str, Any] | None] | None = None,
+        lambda_web_adapter: bool = False,
         **options: Any,
     ) -> None:
         self._app = app
+        self._has_adapter = lambda_web_adapter
         self._options = options
         self._routes = dict(routes or {})
         self._bound: dict[str, HttpOperation] = {}
@@ -109,7 +113,9 @@ class IdempotencyMiddleware:
             return
         bound = self._bound_to(name)
         try:
-            invocation = await invocation_of(scope, receive, bound.clock)
+            invocation = await invocation_of(
+                scope, receive, bound.clock, has_adapter=self._has_adapter
+            )
         except ClientGoneError:
             return
         attempt = _Attempt(self._app, scope, invocation, send)
