@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oncekey.testing.moto_tables import Tables, dynamodb_tables
     from oncekey.testing.plugin import UseStore
     from oncekey.testing.replacement import use_store
+    from oncekey.testing.store_contract import StoreContract
     from oncekey.testing.time_passing import TimePassed, let_time_pass
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Killed",
     "ManualClock",
     "MemoryStore",
+    "StoreContract",
     "Tables",
     "TimePassed",
     "UseStore",
@@ -64,6 +66,7 @@ __getattr__, __dir__ = lazy.names(
         "oncekey.testing.moto_tables": ("Tables", "dynamodb_tables"),
         "oncekey.testing.plugin": ("UseStore",),
         "oncekey.testing.replacement": ("use_store",),
+        "oncekey.testing.store_contract": ("StoreContract",),
         "oncekey.testing.time_passing": ("TimePassed", "let_time_pass"),
     },
 )
