@@ -109,6 +109,10 @@ def test_usage_error(
             "tests.support.needy_service:SERVICE",
             "needs another one: No module named",
         ),
+        (
+            "tests.support.self_contradictory:SERVICE",
+            "oncekey dev: the description of service 'contradictory' is wrong: function 'lost'",
+        ),
         ("tests.support.sample_service:_HERE", "names a str"),
         ("tests.support.broken_function:SERVICE", "fails on import"),
     ],

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oncekey_local import arguments
-from oncekey_local.description import Service
+from oncekey_local.description import DescriptionInvalid, Service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -321,6 +321,8 @@ def load_service(reference: str) -> Service:
             f"--service {reference}: its module needs another one: {error}; install it, or correct"
             " the import"
         ) from error
+    except DescriptionInvalid:
+        raise
     except Exception as error:
         traceback.print_exc()
         raise ValueError(f"--service {reference}: its module fails on import, see above") from error

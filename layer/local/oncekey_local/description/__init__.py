@@ -40,6 +40,7 @@ __all__ = [
     "Bucket",
     "BucketName",
     "Cors",
+    "DescriptionInvalid",
     "EnvironmentValue",
     "Expiration",
     "Function",
@@ -65,6 +66,10 @@ _VISIBILITY_TIMEOUT_S = 30
 _RETENTION_DAYS = 4
 
 
+class DescriptionInvalid(ValueError):  # noqa: N818 -- a property of what was written
+    """A description has faults. The message lists all of them, each with what to change."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Service:
     """A whole service. Creating it reports all faults of the description at once.
@@ -82,7 +87,7 @@ class Service:
     def __post_init__(self) -> None:
         faults = [*described_faults.faults(self), *described_event_faults.faults(self)]
         if faults:
-            raise ValueError(
+            raise DescriptionInvalid(
                 f"the description of service {self.name!r} is wrong: " + "; ".join(faults)
             )
 
