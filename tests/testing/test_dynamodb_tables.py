@@ -42,7 +42,7 @@ def test_a_decorated_handler_uses_the_tables() -> None:
 
 
 def test_each_use_has_tables_of_its_own() -> None:
-    """Nothing is left of an earlier use, although the library remembers clients."""
+    """Nothing is left of an earlier use."""
     bodies = []
     for _ in range(2):
         with dynamodb_tables() as tables:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import threading
 from contextlib import ExitStack, contextmanager
@@ -32,7 +31,7 @@ _ELSEWHERE = (
     *("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_PROFILE", "AWS_DEFAULT_PROFILE"),
     *("ONCEKEY_RESPONSE_BUCKET", "ONCEKEY_TRANSPORT"),
 )
-_numbers = itertools.count(1)
+_RECORDS, _OUTBOX, _AUDIT = "records-under-test", "outbox-under-test", "audit-under-test"
 _one_call_at_a_time = threading.RLock()
 
 
@@ -80,16 +79,13 @@ def dynamodb_tables(*, clock: Clock | None = None) -> Iterator[Tables]:
         from moto.dynamodb.responses import DynamoHandler
     except ImportError as error:
         raise ConfigurationError("dynamodb_tables", [_NEEDS_MOTO]) from error
-    number = next(_numbers)
-    # The library remembers its stores by the tables' names, and so the clients of earlier tests.
-    records, outbox, audit = (f"{kind}-{number}" for kind in ("records", "outbox", "audit"))
     with ExitStack() as stack:
         stack.enter_context(patch.dict(os.environ))
         for name in _ELSEWHERE:
             os.environ.pop(name, None)
         os.environ.update(
-            ONCEKEY_TABLE=records,
-            ONCEKEY_OUTBOX_TABLE=outbox,
+            ONCEKEY_TABLE=_RECORDS,
+            ONCEKEY_OUTBOX_TABLE=_OUTBOX,
             AWS_DEFAULT_REGION=os.environ.get("AWS_DEFAULT_REGION") or "us-east-1",
             AWS_IGNORE_CONFIGURED_ENDPOINT_URLS="true",
             # moto does not answer for the endpoints of single accounts.
@@ -98,10 +94,10 @@ def dynamodb_tables(*, clock: Clock | None = None) -> Iterator[Tables]:
         stack.enter_context(mock_aws())
         stack.enter_context(patch.object(DynamoHandler, "call_action", _serialised(DynamoHandler)))
         client = default_client()
-        create_tables(client, records, outbox=outbox, audit=audit)
-        store = DynamoDBStore(records, outbox=outbox, transport="sdk")
+        create_tables(client, _RECORDS, outbox=_OUTBOX, audit=_AUDIT)
+        store = DynamoDBStore(_RECORDS, outbox=_OUTBOX, transport="sdk")
         stack.enter_context(use_store(store, clock=clock))
-        yield Tables(client=client, store=store, records=records, outbox=outbox, audit=audit)
+        yield Tables(client=client, store=store, records=_RECORDS, outbox=_OUTBOX, audit=_AUDIT)
 
 
 def _serialised(handler: Any) -> Any:
