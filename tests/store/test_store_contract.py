@@ -113,7 +113,7 @@ def check_agreement(
 ) -> None:
     """Both stores permit and refuse the same, and hold the same afterwards."""
     reference = MemoryStore()
-    for number, before in enumerate(records_for(transition)):
+    for number, before in records_for(transition):
         reference.records[f"v1#record-{number}"] = replace(before, pk=f"v1#record-{number}")
     keys = ["v1#absent", *reference.records]
     fill(client, reference)
@@ -126,28 +126,29 @@ def check_agreement(
     assert {item["pk"]["S"]: record_from_item(item) for item in items(client)} == reference.records
 
 
-def records_for(transition: Transition) -> Iterator[Record]:
-    """Every record that can make a difference to it.
+def records_for(transition: Transition) -> Iterator[tuple[int, Record]]:
+    """Every record that can make a difference to it, under the same number for every transition.
 
     Only a reserve asks for an expiry, and only a dead run's end asks for the very end of a lease.
     """
     expiries = {EXPIRIES[name] for name in ("none", "past")}
     leases = {LEASES[name] for name in ("absent", "open", "over")}
-    for each in stored_records():
+    for number, each in enumerate(stored_records()):
         if not isinstance(transition, Reserve) and each.expires_at_s not in expiries:
             continue
         if isinstance(transition, TakeOver | ExpireLease) or each.lease_until_ms in leases:
-            yield each
+            yield number, each
 
 
 def fill(client: DynamoDBClient, reference: MemoryStore) -> None:
     """Make the table hold what `reference` holds and nothing else."""
-    held = client.scan(TableName=TABLE, ProjectionExpression="pk")["Items"]
+    held = {item["pk"]["S"]: item for item in items(client)}
+    wanted = {pk: attribute_values(record) for pk, record in reference.records.items()}
     requests: list[Any] = [
-        {"DeleteRequest": {"Key": key}} for key in held if key["pk"]["S"] not in reference.records
+        {"DeleteRequest": {"Key": {"pk": {"S": pk}}}} for pk in held.keys() - wanted.keys()
     ]
     requests += [
-        {"PutRequest": {"Item": attribute_values(record)}} for record in reference.records.values()
+        {"PutRequest": {"Item": item}} for pk, item in wanted.items() if held.get(pk) != item
     ]
     for start in range(0, len(requests), 25):
         client.batch_write_item(RequestItems={TABLE: requests[start : start + 25]})
