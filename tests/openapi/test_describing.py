@@ -210,8 +210,9 @@ def test_the_document_of_powertools_is_described() -> None:
 def test_the_document_of_fastapi_is_described() -> None:
     """The routes that the middleware protects are found in the app, with their own options."""
     app = FastAPI()
+    middleware: Any = IdempotencyMiddleware
     app.add_middleware(
-        IdempotencyMiddleware,
+        middleware,
         tenant=single_tenant(),
         routes={"POST /refunds": {"effects": "recorded"}, "POST /login": None},
     )
