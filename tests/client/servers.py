@@ -40,13 +40,14 @@ Scripted = Reply | str
 OK = Reply(201, body=b'{"payment_id": "pay_1"}')
 
 
-def problem(code: str, *, retryable: bool | None = None, **headers: str) -> Reply:
+def problem(code: str, *, retryable: bool | None = None, retry_after: str | None = None) -> Reply:
     """Our refusal of this code."""
     known = PROBLEMS[code]
     body = {"type": code, "retryable": known.retryable if retryable is None else retryable}
+    waits = {} if retry_after is None else {"Retry-After": retry_after}
     return Reply(
         known.status,
-        {"Content-Type": "application/problem+json", **headers},
+        {"Content-Type": "application/problem+json", **waits},
         json.dumps(body).encode(),
     )
 

@@ -35,7 +35,7 @@ PAID = json.loads(OK.body)
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     """A server behind the transports that our clients wrap; pauses take no time."""
-    made = Server([LOST, problem("request-in-progress", **{"Retry-After": "1"}), OK])
+    made = Server([LOST, problem("request-in-progress", retry_after="1"), OK])
     monkeypatch.setattr(httpx, "HTTPTransport", lambda: ScriptedTransport(made))
     monkeypatch.setattr(
         "oncekey.client.requests_adapter.HTTPAdapter", lambda: ScriptedAdapter(made)
