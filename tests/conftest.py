@@ -17,7 +17,7 @@ from tests.support.sharing import ByFile, in_order
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from xdist.remote import Producer
+    from xdist.remote import Producer  # type: ignore[import-untyped]
 
     from tests.support.recorded import World
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdist.scheduler import LoadFileScheduling
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
     import pytest
-    from xdist.remote import Producer
+    from xdist.remote import Producer  # type: ignore[import-untyped]
 
 # Tests that take long and have little in common: each of them goes to the next free process.
 _EACH_ALONE = (
@@ -33,7 +33,7 @@ def in_order(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
 
 
-class ByFile(LoadFileScheduling):
+class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """The tests of a file go to one process, in the order of the collection."""
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:
@@ -41,4 +41,4 @@ class ByFile(LoadFileScheduling):
         config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith(_EACH_ALONE) else super()._split_scope(nodeid)
+        return nodeid if nodeid.startswith(_EACH_ALONE) else str(super()._split_scope(nodeid))
