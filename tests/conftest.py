@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -16,8 +16,6 @@ from tests.support.sharing import ByFile, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from xdist.remote import Producer  # type: ignore[import-untyped]
 
     from tests.support.recorded import World
 
@@ -40,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile | None:
     """See `sharing`."""
     return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
 

@@ -5,13 +5,12 @@ A long test that begins last keeps one process busy while the other has nothing 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 if TYPE_CHECKING:
     import pytest
-    from xdist.remote import Producer  # type: ignore[import-untyped]
 
 # Tests that take long and have little in common: each of them goes to the next free process.
 _EACH_ALONE = (
@@ -36,7 +35,7 @@ def in_order(items: list[pytest.Item]) -> None:
 class ByFile(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """The tests of a file go to one process, in the order of the collection."""
 
-    def __init__(self, config: pytest.Config, log: Producer) -> None:
+    def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
         config.option.loadscopereorder = False
 
