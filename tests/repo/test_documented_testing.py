@@ -104,3 +104,13 @@ def test_the_events_of_the_page_are_made() -> None:
     assert {call.partition("(")[0] for call in calls} == {
         name for name in testing.__all__ if name.endswith("_event")
     }
+
+
+def test_a_store_of_ones_own_is_held_against_the_contract() -> None:
+    """The class on the page inherits the contract's tests, and gives them its store."""
+    page = run_example("layer/docs/guides/testing.md", "class TestMyStore")
+    written = page["TestMyStore"]
+
+    assert issubclass(written, testing.StoreContract)
+    testing.StoreContract.test_nothing_is_none_and_no_error(written(), testing.MemoryStore())
+    assert "store" in vars(written)
