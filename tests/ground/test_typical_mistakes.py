@@ -86,7 +86,8 @@ def _an_unknown_kind_of_effects() -> None:
 
 @DECORATED.told("a handler takes event and context, and op as a third if it wants it")
 def _a_handler_of_the_event_alone() -> None:
-    idempotent(operation="POST /a", tenant=TENANT)(lambda event: event)  # type: ignore[call-overload, misc]
+    decorator: Any = idempotent(operation="POST /a", tenant=TENANT)
+    decorator(lambda event: event)
 
 
 @DECORATED.told("a class is decorated: decorate the function or method that does the work")
@@ -97,7 +98,7 @@ def _a_class() -> None:
 @DECORATED.told("a method is decorated where it is bound: idempotent(...)(instance.method)")
 def _a_method() -> None:
     class Service:
-        @idempotent(operation="POST /a", tenant=TENANT)  # type: ignore[arg-type]
+        @idempotent(operation="POST /a", tenant=TENANT)
         def handle(self, event: object, context: object) -> None:
             """Decorated where nothing is bound yet."""
 
@@ -225,7 +226,8 @@ def _the_event_is_parsed_before() -> None:
         body: str
 
     protected = idempotent(operation="POST /parsed", tenant=TENANT, store=MemoryStore())(handler)
-    event_parser(model=APIGatewayProxyEvent)(protected)(POST, None)
+    parsed: Any = event_parser(model=APIGatewayProxyEvent)(protected)
+    parsed(POST, None)
 
 
 @CALLED.told("a plain function returned an awaitable, which nobody awaits")
@@ -364,7 +366,8 @@ def _switched_off_in_a_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
 def refuse(client: DynamoDBClient, error: dict[str, str], operation: str = "PutItem") -> None:
     """DynamoDB's error as the answer to every call of `operation`."""
     answer = (SimpleNamespace(status_code=400), {"Error": error, "ResponseMetadata": {}})
-    client.meta.events.register(f"before-call.dynamodb.{operation}", lambda **_: answer)
+    events: Any = client.meta.events
+    events.register(f"before-call.dynamodb.{operation}", lambda **_: answer)
 
 
 @pytest.mark.fault("K12.5")

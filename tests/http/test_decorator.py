@@ -140,7 +140,8 @@ def test_a_decorator_that_parses_the_event_stands_below() -> None:
         seen.append((type(event).__name__, op.name))
         return {"statusCode": 200}
 
-    protect = idempotent(**OPTIONS, store=MemoryStore())
+    parse: Any = event_parser(model=Body)
+    protected = idempotent(**OPTIONS, store=MemoryStore())(parse(handler))
 
-    assert protect(event_parser(model=Body)(handler))(POST, None)["statusCode"] == 200
+    assert protected(POST, None)["statusCode"] == 200
     assert seen == [("Body", "POST /payments")]

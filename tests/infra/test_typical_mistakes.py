@@ -18,10 +18,8 @@ BUILT = Mistakes("## When the app is synthesised")
 def _function(**options: Any) -> object:
     code = lambda_.Code.from_inline("def handler(event, context): ...")
     stack = new_stack()
-    table = {"table": IdempotencyTable(stack, "Table")} if "table" not in options else {}
-    return IdempotentFunction(
-        stack, "Function", code=code, handler="index.handler", **table, **options
-    )
+    options.setdefault("table", IdempotencyTable(stack, "Table"))
+    return IdempotentFunction(stack, "Function", code=code, handler="index.handler", **options)
 
 
 @BUILT.told("timeout is 60, without a unit: write Duration.seconds(60)")

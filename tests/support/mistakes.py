@@ -71,7 +71,9 @@ def answered(event: Any, *, then: Any = handler, **options: Any) -> Any:
     return idempotent(**{**defaults, **options})(then)(event, None)
 
 
-def function(*, key: Any, tenant: Any = TENANT) -> Any:
+def function(
+    *, key: Any, tenant: Any = TENANT
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The decorator of a function with this key."""
     name = f"mistake {next(_numbers)}"
     return idempotent_function(operation=name, key=key, tenant=tenant, store=MemoryStore())
