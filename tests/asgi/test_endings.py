@@ -97,7 +97,8 @@ def test_an_answer_is_the_apps_own_and_replayed_byte_for_byte(answer: Any, shape
     event = load(shape)
     service, bare = answering(answer), Service.__new__(Service)
     bare.app, bare.clock = FastAPI(openapi_url=None), service.clock
-    bare.app.post("/payments", response_model=None)(service.app.routes[-1].endpoint)
+    route: Any = service.app.routes[-1]
+    bare.app.post("/payments", response_model=None)(route.endpoint)
     plain, (first, is_replay) = bare.send(event), replays(service, event)
 
     expected = without_ours(plain)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aws_durable_execution_sdk_python import durable_execution
@@ -26,6 +26,9 @@ from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.durable import Execution, Invoked
 from tests.support.events import load
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 AGAIN = StepConfig(
     retry_strategy=create_retry_strategy(
         RetryStrategyConfig(max_attempts=9, retryable_error_types=[InProgress])
@@ -41,7 +44,7 @@ class World:
     store: MemoryStore = field(default_factory=MemoryStore)
     charges: list[str] = field(default_factory=list)
 
-    def protect(self, effects: str) -> Any:
+    def protect(self, effects: str) -> Callable[[Callable[..., object]], Callable[..., Any]]:
         """Our decorator for a function whose first argument is the order."""
         return idempotent_function(
             operation="charge",

@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aws_lambda_powertools import Logger, Tracer
 
@@ -17,7 +17,9 @@ from tests.support.events import load
 from tests.support.routes import Service
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
 
 POST = load("apigw_http_v2_post")
 KEYS = ("operation", "operation_id", "attempt", "idempotency_key")
@@ -99,7 +101,7 @@ def test_tasks_at_once_and_functions_in_functions_keep_their_own_keys() -> None:
     lines, store, clock = Lines(), MemoryStore(), ManualClock()
     both_run = asyncio.Barrier(2)
 
-    def protect(name: str) -> Any:
+    def protect(name: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
         return idempotent_function(
             operation=name, key="key", tenant=single_tenant(), store=store, clock=clock
         )

@@ -17,7 +17,7 @@ from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.protected import Context, headers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, MutableMapping
 
 Answer = dict[str, Any]
 
@@ -37,7 +37,7 @@ class Service:
         self.clock = ManualClock()
         self.store = MemoryStore()
         self.runs: list[Any] = []
-        self.app: Any = app or FastAPI(openapi_url=None)
+        self.app: FastAPI = app or FastAPI(openapi_url=None)
         given: dict[str, Any] = {"tenant": single_tenant(), **options}
         self.app.add_middleware(IdempotencyMiddleware, store=self.store, clock=self.clock, **given)
 
@@ -65,13 +65,13 @@ class Service:
             "headers": [(n.lower().encode(), v.encode()) for n, v in headers.items()],
         }
         parts = [body[:1], body[1:]]
-        sent: list[dict[str, Any]] = []
+        sent: list[MutableMapping[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
             part = parts.pop(0)
             return {"type": "http.request", "body": part, "more_body": bool(parts)}
 
-        async def send(message: dict[str, Any]) -> None:
+        async def send(message: MutableMapping[str, Any]) -> None:
             sent.append(message)
 
         asyncio.run(self.app(scope, receive, send))

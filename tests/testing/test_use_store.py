@@ -148,7 +148,7 @@ def test_threads_and_tasks_use_the_store() -> None:
         return current_operation().operation_id
 
     async def twice() -> list[str]:
-        return await asyncio.gather(charge("one"), charge("two"))
+        return list(await asyncio.gather(charge("one"), charge("two")))
 
     handler = protected()
     with use_store(MemoryStore()) as store:

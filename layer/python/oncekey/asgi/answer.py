@@ -10,11 +10,11 @@ from oncekey.http.event import Shape
 from oncekey.http.headers import with_cookies_for
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
     from oncekey.http.answer import Answer
 
-    Message = dict[str, Any]
+    Message = MutableMapping[str, Any]
     Send = Callable[[Message], Awaitable[None]]
 
 _EVENT_STREAM = "text/event-stream"

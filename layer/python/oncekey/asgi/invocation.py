@@ -17,12 +17,12 @@ from urllib.parse import quote
 from oncekey.environment import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 
     from oncekey.clock import Clock
 
-    Scope = dict[str, Any]
-    Receive = Callable[[], Awaitable[dict[str, Any]]]
+    Scope = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 _REQUEST_CONTEXT, _LAMBDA_CONTEXT = "x-amzn-request-context", "x-amzn-lambda-context"
 
@@ -133,7 +133,7 @@ async def _body(receive: Receive) -> bytes:
 def _again(body: bytes, receive: Receive) -> Receive:
     messages = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def received() -> dict[str, Any]:
+    async def received() -> MutableMapping[str, Any]:
         return messages.pop() if messages else await receive()
 
     return received

@@ -22,7 +22,7 @@ Each route is an operation of its own, named by its method and template:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from oncekey.asgi.answer import Collected, send_answer
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from oncekey.http.answer import Answer
     from oncekey.http.operation import HttpOperation
 
-Message = dict[str, Any]
-Scope = dict[str, Any]
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Any, Any, Any], Awaitable[None]]
@@ -89,6 +89,7 @@ class IdempotencyMiddleware:
     def __init__(
         self,
         app: App,
+        /,
         *,
         routes: Mapping[str, Mapping[str, Any] | None] | None = None,
         lambda_web_adapter: bool = False,

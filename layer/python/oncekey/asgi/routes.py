@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, MutableMapping
 
-    Scope = dict[str, Any]
+    Scope = MutableMapping[str, Any]
 
 # What `Mount` adds to its own path.
 _REST = "/{path}"

@@ -131,6 +131,21 @@ class WatchedStore:
     def __init__(self, store: Store) -> None:
         self.store = store
 
+    @property
+    def call_timeout_ms(self) -> int:
+        """See `oncekey.store.store.Store.call_timeout_ms`."""
+        return self.store.call_timeout_ms
+
+    @property
+    def has_outbox(self) -> bool:
+        """See `oncekey.store.store.Store.has_outbox`."""
+        return self.store.has_outbox
+
+    @property
+    def has_bucket(self) -> bool:
+        """See `oncekey.store.store.Store.has_bucket`."""
+        return self.store.has_bucket
+
     def around(self, call: Call, send: Callable[[], R]) -> R:
         """Make `call` by `send`, and return the store's reply."""
         del call

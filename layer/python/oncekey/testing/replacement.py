@@ -51,9 +51,11 @@ def use_store(store: S, *, clock: Clock | None = None) -> Iterator[S]:
         RuntimeError: at the end, if another use began meanwhile and goes on. Tests that replace the
             store run one after the other.
     """
-    faults = [*store_faults(store), *clock_faults(clock)]
-    if store is None or faults:
-        raise TypeError(f"use_store: {'; '.join(faults) or 'store is None'}")
+    given: object = store
+    faults = ["store is None"] if given is None else store_faults(store)
+    faults = [*faults, *clock_faults(clock)]
+    if faults:
+        raise TypeError(f"use_store: {'; '.join(faults)}")
     use = _Use(store, clock)
     with _changing:
         _uses.append(use)
