@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from tests.support.events import load
 from tests.support.queue_events import delivery, failed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
 Handled = list[tuple[str, Any]]
 
@@ -132,12 +133,33 @@ async def _later(message: Delivered, context: Any) -> None:
     """An async handler."""
 
 
+class _Later:
+    """An object that is called like an async function."""
+
+    async def __call__(self, message: Delivered, context: Any) -> None:
+        """Do nothing."""
+
+
+def _pieces(message: Delivered, context: Any) -> Iterator[None]:
+    """A generator function."""
+    yield
+
+
+async def _later_pieces(message: Delivered, context: Any) -> AsyncIterator[None]:
+    """An async one."""
+    yield
+
+
 @pytest.mark.parametrize(
     ("handlers", "complaint"),
     [
         ({}, "name a handler for each topic, or pass jobs="),
         ({"order.placed": "handle"}, "the handler of 'order.placed' is a str: pass a function"),
         ({"order.placed": _later}, "'order.placed' is an async def function"),
+        ({"order.placed": _Later()}, "'order.placed' is an async def function"),
+        ({"order.placed": functools.partial(_later)}, "'order.placed' is an async def function"),
+        ({"order.placed": _pieces}, "'order.placed' is a generator function"),
+        ({"order.placed": _later_pieces}, "'order.placed' is a generator function"),
         ({JOB: print}, "accepted requests: pass jobs=Jobs(...) instead"),
     ],
 )
@@ -150,6 +172,40 @@ def test_wrong_topics_are_refused_when_the_worker_is_made(handlers: Any, complai
         Topics(handlers)
 
     assert complaint in str(raised.value)
+
+
+@pytest.mark.parametrize("work", [_later, _Later(), _pieces, _later_pieces])
+def test_a_worker_refuses_work_that_a_call_does_not_run(work: Any) -> None:
+    """A coroutine or generator function is refused at import, and the message says so.
+
+    Red when a worker acknowledges each message, and runs none.
+    """
+    with pytest.raises(ConfigurationError, match=r"Worker.*its work is an? (async def|generator)"):
+        Worker(work)
+
+
+@pytest.mark.parametrize(
+    "made_with",
+    [Worker, lambda work: Worker(Topics({"order.placed": work}))],
+    ids=["Worker", "Topics"],
+)
+@pytest.mark.parametrize("handler", [_later, _pieces, _later_pieces])
+def test_a_message_whose_work_did_not_run_fails(
+    made_with: Any, handler: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A function that returns a coroutine or a generator has done nothing: its message stays, and
+    the log names the reason.
+
+    Red when the message is acknowledged and lost.
+    """
+
+    def forgets(*given: Any) -> Any:
+        return handler(*given)
+
+    worker = made_with(forgets)
+
+    assert failed(worker(delivery(body("order.placed")), None)) == ["record-0"]
+    assert "record-0: WorkNotRun at receive" in caplog.text
 
 
 def test_a_failed_message_is_logged_without_its_text(caplog: pytest.LogCaptureFixture) -> None:

@@ -51,6 +51,18 @@ def is_awaitable(value: object) -> bool:
         return False
 
 
+def is_generator_function(handler: Callable[..., Any]) -> bool:
+    """Whether calling `handler` only makes a generator, sync or async, and runs nothing."""
+    called = getattr(handler, "__call__", None)  # noqa: B004 -- it is inspected, not called
+    kinds = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    return any(is_one(each) for is_one in kinds for each in (handler, called))
+
+
+def has_not_run(made: object) -> bool:
+    """Whether a function that returned `made` has work left: an awaitable or a generator."""
+    return inspect.isgenerator(made) or inspect.isasyncgen(made) or is_awaitable(made)
+
+
 def never_awaited(made: Any) -> TypeError:
     """The error for a plain function that returned a coroutine. It closes the coroutine."""
     if inspect.iscoroutine(made):

@@ -9,12 +9,12 @@ A queue has one worker, so one worker handles all topics of an outbox.
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oncekey.engine.job import TOPIC as JOB
 from oncekey.errors import ConfigurationError, TopicUnknown
 from oncekey.outbox.inbox import delivered
+from oncekey.outbox.plain_function import plain_function_faults, refuse_unfinished
 from oncekey.telemetry import outbox as relay_telemetry
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class Topics:
         Raises:
             EnvelopeUnreadable: the record is not a message of an outbox.
             TopicUnknown: nothing handles the message.
+            WorkNotRun: the handler returned an awaitable or a generator.
             BaseException: what the handler raised.
         """
         self.handle(delivered(record["body"]), context)
@@ -83,6 +84,7 @@ class Topics:
 
         Raises:
             TopicUnknown: nothing handles the message.
+            WorkNotRun: the handler returned an awaitable or a generator.
             BaseException: what the handler raised.
         """
         if self._jobs is not None and self._jobs.takes(message):
@@ -93,20 +95,15 @@ class Topics:
             unknown = TopicUnknown(_advice(message))
             relay_telemetry.topic_unknown(message.id, message.topic, unknown)
             raise unknown
-        handler(message, context)
+        refuse_unfinished(handler(message, context))
 
 
 def _faults(handlers: Mapping[str, Callable[[Delivered, Any], object]]) -> Iterator[str]:
     for topic, handler in handlers.items():
         if topic == JOB:
             yield f"{topic!r} is the topic of accepted requests: pass jobs=Jobs(...) instead"
-        elif not callable(handler):
-            yield f"the handler of {topic!r} is a {type(handler).__name__}: pass a function"
-        elif inspect.iscoroutinefunction(handler):
-            yield (
-                f"the handler of {topic!r} is an async def function, and a Worker calls plain ones:"
-                " pass a function that runs it, such as with asyncio.run"
-            )
+        else:
+            yield from plain_function_faults(f"the handler of {topic!r}", handler)
 
 
 def _advice(message: Delivered) -> str:

@@ -27,6 +27,7 @@ from oncekey.errors import (
 )
 from oncekey.flow.retry import delay_ms
 from oncekey.outbox.inbox import own_queue
+from oncekey.outbox.plain_function import plain_function_faults, refuse_unfinished
 from oncekey.record.outcome import whole_seconds
 from oncekey.store import defaults, in_use
 from oncekey.store.aws_errors import is_passing
@@ -60,8 +61,9 @@ _MOST_DOUBLINGS = 16
 class Worker:
     """A Lambda handler that calls `work` for each record of an SQS event, one after the other.
 
-    If `work` raises, its message stays in the queue. A message may be delivered twice, so `work`
-    should call an idempotent function or make conditional writes.
+    If `work` raises, or returns an awaitable or a generator, its message stays in the queue. A
+    message may be delivered twice, so `work` should call an idempotent function or make conditional
+    writes.
 
     - Each message is hidden until shortly after the invocation's end. After a kill, it is delivered
       again at that time, and not after the queue's visibility timeout.
@@ -81,6 +83,9 @@ class Worker:
         queue: by default the one that ONCEKEY_QUEUE_URL names. Without one, only the queue's
             visibility timeout applies, and that is logged.
         clock: for tests.
+
+    Raises:
+        ConfigurationError: `work` is no plain function.
     """
 
     def __init__(
@@ -90,6 +95,9 @@ class Worker:
         queue: SqsQueue | None = None,
         clock: Clock | None = None,
     ) -> None:
+        faults = [*plain_function_faults("its work", work)]
+        if faults:
+            raise ConfigurationError("oncekey.outbox.Worker", faults)
         self._work = work
         self._queue = queue
         self._given_clock = clock
@@ -150,7 +158,7 @@ class Worker:
         while True:
             begun_ms = self._clock.now_ms()
             try:
-                self._work(received.record, context)
+                refuse_unfinished(self._work(received.record, context))
             except ResultUnavailable:
                 # It was done before, and only its result is unavailable.
                 return None
