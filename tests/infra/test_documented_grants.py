@@ -10,6 +10,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Template
 
 from infra import oncekey_cdk
+from infra.oncekey_cdk.grants import RESERVE_ACTIONS
 from tests.infra.test_grants import GRANTS
 from tests.support.documents import rows, text_of
 from tests.support.sample_constructs import grants, let_be, new_role, new_stack
@@ -76,6 +77,25 @@ def test_the_documented_actions_are_those_that_are_granted(
     Red when a grant changes and the README does not, or a new one is not documented.
     """
     assert documented() == allowed
+
+
+@pytest.mark.case(50)
+def test_a_reconciler_without_the_constructs_is_told_its_actions() -> None:
+    """The page without the CDK gives it those of the reference service's reconciler, with those of
+    every protected function.
+
+    Red when a role gains or loses an action and the page does not.
+    """
+    page = text_of("layer/docs/guides/without-cdk.md")
+    (actions,) = [row[1] for row in rows(page, "## Actions") if row[0] == "a reconciler"]
+    granted = {
+        action
+        for several, arn in GRANTS["reconciler"]
+        if arn.startswith(("Idempotency", "Outbox", "Payments", "Escalated"))
+        for action in several
+    }
+
+    assert {*ACTION.findall(actions), *RESERVE_ACTIONS} == granted
 
 
 ARN = re.compile(r"(\w+?)(Table|Queue|Bucket|Secret)(Stream)?Arn(.*)")

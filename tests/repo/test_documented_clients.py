@@ -88,46 +88,83 @@ def test_the_documented_script_keeps_its_key_over_a_restart(
 
 
 _BROWSER = """
-const token = "t", keys = [];
-const sessionStorage = {};
+const token = "t", keys = [], results = [], pauses = [], sessionStorage = {};
 const wait = setTimeout;
 globalThis.setTimeout = (done, ms) => { pauses.push(ms); wait(done, 0); };
-const pauses = [];
-const script = [
-  () => Promise.reject(new TypeError("Failed to fetch")),
-  () => Promise.resolve(new Response('{"retryable": true}', {
-    status: 409, headers: {"Retry-After": "7"} })),
-  () => Promise.resolve(new Response("{}", { status: 429 })),
-  () => Promise.resolve(new Response('{"payment_id": "pay_1"}', { status: 201 })),
-];
-globalThis.fetch = (_, request) => {
+globalThis.fetch = async (_, request) => {
   keys.push(request.headers["Idempotency-Key"]);
-  return script.shift()();
+  const [status, headers, body] = script.shift();
+  if (!status) throw new TypeError("Failed to fetch");
+  return new Response(JSON.stringify(body), { status, headers });
 };
-pay({ id: "order-7" }).then(paid =>
-  console.log(JSON.stringify({ paid, keys, asked: pauses[1] >= 7000, left: sessionStorage })));
+(async () => {
+  while (script.length) {
+    const got = await pay({ id: "order-7" });
+    results.push([got, Object.keys(sessionStorage).length]);
+  }
+  console.log(JSON.stringify({ results, keys, pauses }));
+})();
 """
+_NO_ANSWER = (0, {}, {})
+_CREATED = (201, {}, PAID)
 
 
-def test_the_documented_page_pays_once() -> None:
-    """The example with `fetch`, in node: one key over a lost answer, a 409 and a 429."""
+def browse(*script: tuple[int, dict[str, str], Any]) -> dict[str, Any]:
+    """Press the button of the page until `script`, the server's answers, has ended.
+
+    `results` has what each press returned, and the number of keys that the page kept.
+    """
     use_packaged_node()
     (code,) = [
         code for _, code in blocks("layer/docs/guides/clients.md") if "async function pay" in code
     ]
-
+    code = f"const script = {json.dumps(script)};{code}{_BROWSER}"
     result = subprocess.run(
-        [os.environ["JSII_NODE"], "--input-type=commonjs", "-e", code + _BROWSER],
+        [os.environ["JSII_NODE"], "--input-type=commonjs", "-e", code],
         capture_output=True,
         text=True,
         check=True,
     )
+    said: dict[str, Any] = json.loads(result.stdout)
+    return said
 
-    said = json.loads(result.stdout)
-    assert said["paid"] == PAID
+
+def test_the_documented_page_pays_once() -> None:
+    """The example with `fetch`, in node: one key over a lost answer, a 409 and a 429."""
+    said = browse(
+        _NO_ANSWER, (409, {"Retry-After": "7"}, {"retryable": True}), (429, {}, {}), _CREATED
+    )
+
+    assert said["results"] == [[PAID, 0]]
     assert (len(said["keys"]), len({*said["keys"]})) == (4, 1)
-    assert said["asked"]
-    assert said["left"] == {}
+    assert said["pauses"][1] >= 7000
+
+
+@pytest.mark.parametrize("status", [401, 403, 413, 422])
+def test_the_documented_page_keeps_its_key_after_a_refusal(status: int) -> None:
+    """After a lost answer and then a refusal, such as a 401, the next press sends the same key: the
+    first request may have paid.
+    """
+    refused = (status, {}, {"retryable": False})
+
+    said = browse(_NO_ANSWER, refused, _CREATED)
+
+    assert said["results"] == [[{"retryable": False}, 1], [PAID, 0]]
+    assert (len(said["keys"]), len({*said["keys"]})) == (3, 1)
+
+
+def test_the_documented_page_forgets_its_key_after_a_stored_refusal() -> None:
+    """The handler's own 402 has ended the operation, so the next press begins another."""
+    declined = (
+        402,
+        {"Idempotency-Expires": "Sun, 29 Nov 2026 10:00:00 GMT"},
+        {"error": "declined"},
+    )
+
+    said = browse(declined, _CREATED)
+
+    assert said["results"] == [[{"error": "declined"}, 0], [PAID, 0]]
+    assert len({*said["keys"]}) == 2
 
 
 def test_the_documented_document_of_powertools_has_the_refusals() -> None:

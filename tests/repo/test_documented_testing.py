@@ -1,4 +1,4 @@
-"""The page on testing brings a first green test for the handler of the front page."""
+"""The tutorial and the page on testing bring green tests for the handler of the front page."""
 
 from __future__ import annotations
 
@@ -29,21 +29,10 @@ def payments(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_the_first_test_is_green(use_store: UseStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first test of the page passes as it is copied."""
-    written = run_example("layer/docs/guides/testing.md", "test_a_retry_is_not_charged_again")
-
-    written["test_a_retry_is_not_charged_again"](use_store, monkeypatch)
-
-
-def test_the_tutorials_test_is_the_same(
-    use_store: UseStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The tutorial's test passes as it is copied, and is the first test of the page."""
+    """The tutorial's test passes as it is copied."""
     written = run_example("layer/docs/tutorial.md", "test_a_retry_is_not_charged_again")
 
     written["test_a_retry_is_not_charged_again"](use_store, monkeypatch)
-    mark = "test_a_retry_is_not_charged_again"
-    assert example("layer/docs/tutorial.md", mark) == example(PAGE, mark)
 
 
 def test_the_first_test_is_red_without_protection(
@@ -56,7 +45,7 @@ def test_the_first_test_is_red_without_protection(
         return {"statusCode": 201, "body": json.dumps(body)}
 
     monkeypatch.setattr(payments, "handler", unprotected)
-    written = run_example("layer/docs/guides/testing.md", "test_a_retry_is_not_charged_again")
+    written = run_example("layer/docs/tutorial.md", "test_a_retry_is_not_charged_again")
 
     with pytest.raises(AssertionError):
         written["test_a_retry_is_not_charged_again"](use_store, monkeypatch)

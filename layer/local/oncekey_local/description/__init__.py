@@ -1,7 +1,7 @@
 """The typed description of a service, which the CDK app and the local runtime both read.
 
 The local and the deployed service stay the same, because all routes, timeouts, tables, queues and
-variables are in this description. Importing it loads no other package, and not boto3 either.
+variables are in this description. Importing it loads no package but oncekey, and not boto3.
 """
 
 from __future__ import annotations

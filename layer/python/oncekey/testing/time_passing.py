@@ -33,7 +33,8 @@ class TimePassed:
     Attributes:
         duration: how far the clock was moved.
         dead_letters: messages that the worker never accepted.
-        open_records: records that were still to be looked at, when nothing more was due in time.
+        open_records: the records that are still open at the end. With a reconciler, a person must
+            settle them.
         errors: the exceptions that worker and reconciler raised, in order.
     """
 
