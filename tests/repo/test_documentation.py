@@ -114,7 +114,7 @@ def test_the_table_of_variables_is_the_codes() -> None:
 
 
 def test_the_iam_actions_are_those_that_are_sent() -> None:
-    """infra/README.md names exactly the actions that a reserve, a wait and a completion send."""
+    """The page without the CDK names just the actions that reserve, wait and completion send."""
     with dynamodb_table() as client:
         recorder = Recorder(client)
         service = Protected(store=store_on(client), in_progress="wait")
@@ -126,14 +126,14 @@ def test_the_iam_actions_are_those_that_are_sent() -> None:
 
         service.then = repeat
         service.send(load("apigw_http_v2_post"))
-    _, _, below = text_of("infra/README.md").partition("### Without the constructs")
-    iam, _, _ = below.partition("### Roles of the reference service")
+    _, _, below = text_of("layer/docs/guides/without-cdk.md").partition("## Actions\n")
+    iam, _, _ = below.partition("## boto3\n")
     own, _, others = iam.partition("nothing else")
 
     assert set(re.findall(r"dynamodb:(\w+)", own)) == set(recorder.operations)
     # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis-iam.html
-    # Those of the relay, the last for a FIFO queue.
-    kinds = {"BatchWriteItem", "Scan"} | {
+    # Those of the reconciler and the relay, beside those of a transaction.
+    kinds = {"Query", "BatchWriteItem", "Scan"} | {
         f"{action}Item" for action in dynamodb_transaction._ACTIONS.values()
     }
     assert set(re.findall(r"dynamodb:(\w+)", others)) == kinds
