@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -57,11 +58,49 @@ def test_the_second_process_takes_the_key_of_the_first(
 ) -> None:
     """A key that appears between the look and the making is not replaced."""
     path = tmp_path / "key"
-    late = KeyFile(path)
-    first = KeyFile(path).headers()
-    monkeypatch.setattr("pathlib.Path.exists", lambda _: False)
+    found: list[dict[str, str]] = []
 
-    assert late.headers() == first
+    def link(draft: Path, target: Path) -> None:
+        monkeypatch.undo()
+        found.append(KeyFile(path).headers())
+        os.link(draft, target)
+
+    monkeypatch.setattr("os.link", link)
+
+    assert KeyFile(path).headers() == found[0]
+
+
+def test_a_key_that_is_forgotten_meanwhile_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may forget the key between the making and the reading."""
+    path = tmp_path / "key"
+    link = os.link
+
+    def linked(draft: Path, target: Path) -> None:
+        monkeypatch.undo()
+        link(draft, target)
+        KeyFile(path).forget()
+
+    monkeypatch.setattr("os.link", linked)
+
+    assert KeyFile(path).headers()["Idempotency-Key"] in path.read_text()
+
+
+def test_a_key_outlives_a_loss_of_power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder is on disk when a key is made, found or forgotten: also whoever finds it sends it.
+
+    Red when the second process sends a key that the first has not yet made durable.
+    """
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", lambda file: synced.append(os.fstat(file).st_ino))
+    folder = tmp_path.stat().st_ino
+    file = KeyFile(tmp_path / "key")
+
+    for call in (file.headers, file.headers, file.forget):
+        synced.clear()
+        call()
+        assert synced[-1:] == [folder]
 
 
 def test_a_forgotten_key_is_made_anew(tmp_path: Path) -> None:

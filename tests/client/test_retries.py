@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import pytest
 from oncekey import ConfigurationError
 from oncekey.client import BodyNotReplayable, IdempotentTransport, Retrying
 from oncekey.http.http_date import http_date
+from oncekey.testing import ManualClock
 from tests.client.servers import (
     CLIENTS,
     LATE,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STRIPE = {"Content-Type": "application/json"}
+PROBLEM = {"Content-Type": "application/problem+json"}
 
 
 @pytest.fixture(params=CLIENTS, ids=list(CLIENTS))
@@ -195,9 +198,10 @@ def test_the_tries_are_bounded(
     assert len(server.got) == sent
 
 
-def test_a_wait_beyond_the_total_time_is_not_begun(client: Client) -> None:
+@pytest.mark.parametrize("seconds", ["600", "9" * 4_400])
+def test_a_wait_beyond_the_total_time_is_not_begun(client: Client, seconds: str) -> None:
     """An answer that asks for more time than is left is given at once."""
-    server = Server([Reply(503, {"Retry-After": "600"})])
+    server = Server([Reply(503, {"Retry-After": seconds})])
 
     assert client(server).status == 503
     assert server.got[-1].at_s == 0
@@ -213,6 +217,18 @@ def test_the_first_sending_is_named_in_each(client: Client) -> None:
     assert {sent.first_sent for sent in server.got} == {first}
     client(server, sends_first_sent=True, headers={"Repeatability-First-Sent": "earlier"})
     assert server.got[-1].first_sent == "earlier"
+
+
+def test_a_key_of_the_caller_gets_no_date(client: Client) -> None:
+    """A stored key may be older than the request, so only its caller knows when it was first sent.
+
+    Red when the date of today defeats the 412 of an expired record.
+    """
+    server = Server([OK])
+
+    client(server, sends_first_sent=True, headers={"Idempotency-Key": "the-key-of-last-week"})
+
+    assert server.got[-1].first_sent is None
 
 
 def test_a_body_that_can_be_read_only_once_is_refused() -> None:
@@ -236,6 +252,40 @@ def test_a_file_is_sent_as_a_whole_each_time() -> None:
         assert [sent.body for sent in server.got] == [b"the whole file"] * 2
 
 
+def test_an_answer_that_was_made_with_its_content_is_given() -> None:
+    """The answers of httpx's own `MockTransport` are read already, and decide on a retry, too."""
+
+    def mocked() -> IdempotentTransport:
+        wait = httpx.Response(400, headers={"Stripe-Should-Retry": "true"}, json={})
+        script = [wait, httpx.Response(409, headers=PROBLEM, json={"retryable": False})]
+        wrapped = httpx.MockTransport(lambda _: script.pop(0))
+        return IdempotentTransport(wrapped, retrying=Retrying(clock=ManualClock()))
+
+    async def by_async() -> httpx.Response:
+        async with httpx.AsyncClient(transport=mocked()) as client:
+            return await client.post("https://api.example/", json={})
+
+    with httpx.Client(transport=mocked()) as client:
+        answers = [client.post("https://api.example/", json={}), asyncio.run(by_async())]
+
+    assert [answer.json() for answer in answers] == [{"retryable": False}] * 2
+
+
+@pytest.mark.parametrize(
+    "last", [Reply(201, broken=True), Reply(201, {"Content-Encoding": "gzip"}, b"no gzip")], ids=str
+)
+def test_the_error_of_a_useless_answer_has_the_request(client: Client, last: Reply) -> None:
+    """If the answer breaks off or cannot be decoded, the caller finds the key in the error."""
+    server = Server([last])
+
+    with pytest.raises((*NO_ANSWER, httpx.DecodingError)) as raised:
+        client(server, attempts=2)
+
+    request = getattr(raised.value, "request", None)
+    assert request is not None
+    assert {request.headers["Idempotency-Key"]} == server.keys
+
+
 def test_the_answer_of_a_get_is_not_read_for_its_caller() -> None:
     """A download through the transport stays a stream."""
     download = httpx.Response(200, stream=httpx.ByteStream(b"abc"))
@@ -257,6 +307,15 @@ def test_a_transport_of_the_wrong_kind_is_refused() -> None:
         httpx.Client(transport=transport) as client,
     ):
         client.get("https://api.example/")
+
+
+def test_methods_are_named_in_any_letter_case(client: Client) -> None:
+    """`methods=("put",)` gives a PUT its key."""
+    server = Server([LOST, OK])
+
+    client(server, "PUT", methods=("put",))
+
+    assert None not in server.keys
 
 
 def test_wrong_settings_are_named_together() -> None:

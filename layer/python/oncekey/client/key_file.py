@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -44,17 +45,28 @@ class KeyFile:
             OncekeyError: the file holds something else.
             OSError: the file cannot be written; make no request then.
         """
-        if not self._path.exists():
+        while (text := self._text()) is None:
             self._make()
-        text = self._path.read_text("ascii", errors="replace")
+        # The process that made the file may have been killed before this.
+        self._sync_folder()
         found = re.fullmatch(_LINES, text)
         if found is None or read_http_date(found[2]) is None:
             raise OncekeyError(f"{self._path} holds no key; if no request was sent, remove it")
         return {KEY: found[1], FIRST_SENT: found[2]}
 
     def forget(self) -> None:
-        """Remove the key. The next request is a new operation."""
+        """Remove the key. The next request is a new operation.
+
+        When this returns, the file is gone from the disk.
+        """
         self._path.unlink(missing_ok=True)
+        self._sync_folder()
+
+    def _text(self) -> str | None:
+        try:
+            return self._path.read_text("ascii", errors="replace")
+        except FileNotFoundError:
+            return None
 
     def _make(self) -> None:
         key, made = self._clock.new_operation_id(), http_date(self._clock.now_ms() // 1000)
@@ -65,12 +77,13 @@ class KeyFile:
                 file.write(f"{key}\n{made}\n")
                 file.flush()
                 os.fsync(file.fileno())
-            try:
+            with contextlib.suppress(FileExistsError):  # another process was first
                 os.link(draft, self._path)
-            except FileExistsError:
-                return  # another process was first
         finally:
             draft.unlink(missing_ok=True)
+
+    def _sync_folder(self) -> None:
+        """Make the file's name, or its absence, outlive a loss of power."""
         folder = os.open(self._path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

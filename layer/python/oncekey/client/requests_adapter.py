@@ -50,8 +50,10 @@ class IdempotentAdapter(BaseAdapter):
             try:
                 response = self._wrapped.send(request, *arguments, **options)
                 body = response.content if tries.is_keyed else b""
-            except _TRANSIENT as error:
-                is_over = isinstance(error, _NOT_TRANSIENT)
+            except exceptions.RequestException as error:
+                # requests leaves it out if the answer breaks off or cannot be decoded.
+                error.request = error.request or request
+                is_over = not isinstance(error, _TRANSIENT) or isinstance(error, _NOT_TRANSIENT)
                 pause_ms = None if is_over else tries.pause_after_error()
                 if pause_ms is None:
                     raise

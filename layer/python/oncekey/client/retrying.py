@@ -25,6 +25,7 @@ FIRST_SENT = "Repeatability-First-Sent"
 _NOT_NOW = frozenset({408, 409, 425, 429})
 _SERVER_FAILED = 500
 _PROBLEM = "application/problem+json"
+_MOST_DIGITS = 12
 
 
 class BodyNotReplayable(OncekeyError, TypeError):  # noqa: N818 -- the state of the body
@@ -59,7 +60,8 @@ class Retrying(Value, kw_only=True):
         methods: the methods whose requests get a new key if they have none.
         sends_first_sent: whether a keyed request says in `Repeatability-First-Sent` when it was
             first sent. The API then refuses it (412) if its record may have expired. The clock of
-            this machine must be right.
+            this machine must be right. A key of yours may be older than this request, so it gets
+            no date: pass the header, too.
         clock: the source of time and randomness, for tests.
 
     Raises:
@@ -83,6 +85,8 @@ class Retrying(Value, kw_only=True):
         ]
         if isinstance(self.methods, str):
             faults.append("methods is a collection of methods, such as ('POST', 'PATCH')")
+        else:
+            object.__setattr__(self, "methods", tuple(each.upper() for each in self.methods))
         if faults:
             raise ConfigurationError("Retrying", faults)
 
@@ -94,10 +98,9 @@ class Retrying(Value, kw_only=True):
         now_ms = self.clock.now_ms()
         if KEY not in headers and method.upper() in self.methods:
             headers[KEY] = self.clock.new_operation_id()
-        is_keyed = KEY in headers
-        if is_keyed and self.sends_first_sent and FIRST_SENT not in headers:
-            headers[FIRST_SENT] = http_date(now_ms // 1000)
-        return Tries(self, is_keyed=is_keyed, is_safe=method.upper() in SAFE, begun_ms=now_ms)
+            if self.sends_first_sent and FIRST_SENT not in headers:
+                headers[FIRST_SENT] = http_date(now_ms // 1000)
+        return Tries(self, is_keyed=KEY in headers, is_safe=method.upper() in SAFE, begun_ms=now_ms)
 
 
 class Tries:
@@ -137,7 +140,8 @@ class Tries:
         """Seconds or a date (RFC 9110, section 10.2.3)."""
         text = retry_after.strip()
         if text.isascii() and text.isdecimal():
-            return 1000 * int(text)
+            # Python refuses to read thousands of digits. A part of them is longer than any wait.
+            return 1000 * int(text.lstrip("0")[:_MOST_DIGITS] or 0)
         at_s = read_http_date(text)
         return max(0, 1000 * at_s - self._retrying.clock.now_ms()) if at_s is not None else 0
 
