@@ -105,11 +105,13 @@ globalThis.fetch = async (_, request) => {
   console.log(JSON.stringify({ results, keys, pauses }));
 })();
 """
-_NO_ANSWER = (0, {}, {})
-_CREATED = (201, {}, PAID)
+# Status, headers and body.
+Scripted = tuple[int, dict[str, str], Any]
+_NO_ANSWER: Scripted = (0, {}, {})
+_CREATED: Scripted = (201, {}, PAID)
 
 
-def browse(*script: tuple[int, dict[str, str], Any]) -> dict[str, Any]:
+def browse(*script: Scripted) -> dict[str, Any]:
     """Press the button of the page until `script`, the server's answers, has ended.
 
     `results` has what each press returned, and the number of keys that the page kept.
@@ -145,7 +147,7 @@ def test_the_documented_page_keeps_its_key_after_a_refusal(status: int) -> None:
     """After a lost answer and then a refusal, such as a 401, the next press sends the same key: the
     first request may have paid.
     """
-    refused = (status, {}, {"retryable": False})
+    refused: Scripted = (status, {}, {"retryable": False})
 
     said = browse(_NO_ANSWER, refused, _CREATED)
 
