@@ -95,7 +95,8 @@ globalThis.fetch = async (_, request) => {
   keys.push(request.headers["Idempotency-Key"]);
   const [status, headers, body] = script.shift();
   if (!status) throw new TypeError("Failed to fetch");
-  return new Response(JSON.stringify(body), { status, headers });
+  const broken = new ReadableStream({ start: body => body.error(new TypeError("terminated")) });
+  return new Response(body ? JSON.stringify(body) : broken, { status, headers });
 };
 (async () => {
   while (script.length) {
@@ -105,7 +106,7 @@ globalThis.fetch = async (_, request) => {
   console.log(JSON.stringify({ results, keys, pauses }));
 })();
 """
-# Status, headers and body.
+# Status (0: no answer), headers and body (None: it breaks off).
 Scripted = tuple[int, dict[str, str], Any]
 _NO_ANSWER: Scripted = (0, {}, {})
 _CREATED: Scripted = (201, {}, PAID)
@@ -140,6 +141,14 @@ def test_the_documented_page_pays_once() -> None:
     assert said["results"] == [[PAID, 0]]
     assert (len(said["keys"]), len({*said["keys"]})) == (4, 1)
     assert said["pauses"][1] >= 7000
+
+
+def test_the_documented_page_asks_again_if_an_answer_breaks_off() -> None:
+    """The payment was made, and its answer is read under the same key."""
+    said = browse((201, {}, None), _CREATED)
+
+    assert said["results"] == [[PAID, 0]]
+    assert (len(said["keys"]), len({*said["keys"]})) == (2, 1)
 
 
 @pytest.mark.parametrize("status", [401, 403, 413, 422])
