@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import Any
 
 import pytest
@@ -125,11 +126,52 @@ def test_an_event_that_is_no_request_is_passed_on() -> None:
 
 
 @pytest.mark.parametrize(
+    "origin",
+    [
+        *("http://localhost:3000", "https://shop.example:8443", "http://[::1]:5173"),
+        *("https://xn--bcher-kva.example", "http://192.168.0.7", "http://shop.example:443"),
+    ],
+)
+def test_an_origin_is_accepted_as_browsers_send_it(origin: str) -> None:
+    """Hosts, addresses and ports, of which a browser leaves out the scheme's own."""
+    assert Cors(origins=[origin]).answer_headers(origin)["Access-Control-Allow-Origin"] == origin
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_the_decorator_below_ours_is_refused(names: bool) -> None:
+    """`@Cors` below `@idempotent` is refused where it is written, also below another decorator.
+
+    Red when the first page's header is stored for all pages, and replays lack their own.
+    """
+
+    def handler(event: Event, context: object) -> dict[str, Any]:
+        raise AssertionError("it ran")
+
+    def other(wrapped: Any) -> Any:
+        @functools.wraps(wrapped)
+        def passes_on(event: Any, context: Any) -> Any:
+            return wrapped(event, context)
+
+        return passes_on
+
+    below = other(CORS(handler)) if names else CORS(handler)
+    with pytest.raises(ConfigurationError, match=r"@Cors stands above this decorator"):
+        idempotent(operation="POST /below", tenant=single_tenant())(below)
+
+
+@pytest.mark.parametrize(
     ("given", "fault"),
     [
         ({"origins": []}, "origins is empty"),
         ({"origins": "https://shop.example"}, "origins is a list of texts"),
         ({"origins": ["https://shop.example/"]}, "is not scheme and host alone"),
+        ({"origins": ["https://Shop.example"]}, "in lower case"),
+        ({"origins": ["HTTPS://shop.example"]}, "in lower case"),
+        ({"origins": ["https://shop.example:443"]}, "without the scheme's own port"),
+        ({"origins": ["http://shop.example:80"]}, "without the scheme's own port"),
+        ({"origins": ["https://shop.example,https://b.example"]}, "is not scheme and host alone"),
+        ({"origins": ["https://a.example;b"]}, "is not scheme and host alone"),
+        ({"origins": ["https://shop.example:"]}, "is not scheme and host alone"),
         ({"origins": ["*", SHOP]}, "'\\*' and others"),
         ({"origins": ["*"], "credentials": True}, "credentials=True with origin '\\*'"),
         ({"origins": [SHOP], "read_headers": ["X Cost"]}, "'X Cost' is no header name"),

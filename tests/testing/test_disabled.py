@@ -13,6 +13,7 @@ from oncekey import (
     current_operation,
     idempotent,
     idempotent_function,
+    jwt_claim,
     settle,
     single_tenant,
 )
@@ -163,8 +164,9 @@ def test_settling_finds_nothing() -> None:
 
 
 def test_the_reconciler_and_the_status_find_nothing() -> None:
-    """A run has nothing to do, and no operation is known."""
+    """A run has nothing to do, and no operation is known, also for an event without a tenant."""
     request = {**EVENT, "rawPath": "/operations/00000000-0000-4000-8000-000000000001"}
 
     assert Reconciler()({}, None)["visited"] == 0
-    assert OperationStatus(tenant=single_tenant())(request, None)["statusCode"] == 404
+    for tenant in (single_tenant(), jwt_claim("tenant_id")):
+        assert OperationStatus(tenant=tenant)(request, None)["statusCode"] == 404

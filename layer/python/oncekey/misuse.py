@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# The attribute of a function whose decorator has to stand above ours; its value names that one.
+MUST_BE_OUTSIDE = "_oncekey_must_be_outside"
+
 
 class WronglyWritten(ConfigurationError, TypeError):  # noqa: N818 -- says what is wrong, as Python would
     """A `TypeError` whose text says what to write instead."""
@@ -67,6 +70,8 @@ def function_faults(function: object) -> list[str]:
     if isinstance(function, types.CoroutineType | types.GeneratorType):
         function.close()
         return ["what is decorated was called already: decorate the function, not its result"]
+    if outside := getattr(function, MUST_BE_OUTSIDE, None):
+        return [f"@{outside} stands above this decorator, not below it: swap the two lines"]
     if not callable(function):
         return [f"a {type(function).__name__} is decorated: decorate a function"]
     return []

@@ -19,6 +19,7 @@ from oncekey.errors import ConfigurationError
 from oncekey.http.answer import stored_and_given, with_headers
 from oncekey.http.event import HttpRequest, Shape, read_request, shape_of
 from oncekey.http.headers import is_header_name
+from oncekey.misuse import MUST_BE_OUTSIDE
 from oncekey.value import Value
 
 if TYPE_CHECKING:
@@ -33,8 +34,12 @@ _READ = (
     *("Idempotency-Key", "Idempotent-Replayed", "Idempotency-Expires", "Retry-After", "Location"),
 )
 _ANY = "*"
-# An origin is a scheme and a host, and a port if it is not the scheme's own.
-_ORIGIN = r"https?://[^/\s*?#@]+"
+# An origin as browsers send it: scheme and host in lower case, and a port if it is not the scheme's
+# own (https://html.spec.whatwg.org/#ascii-serialisation-of-an-origin).
+_ORIGIN = (
+    r"(?!http:.*:80$|https:.*:443$)"
+    r"https?://([a-z0-9_.-]+|\[[0-9a-f:]+\])(:(?!0)[0-9]{1,5})?"
+)
 _NO_CONTENT = 204
 # The longest time for which a browser remembers a preflight (Firefox).
 _MAX_AGE_S = 86_400
@@ -115,7 +120,12 @@ class Cors(Value, kw_only=True):
         return method == "OPTIONS" and "origin" in headers and _ASKED_METHOD in headers
 
     def __call__(self, handler: Handler, /) -> Handler:
-        """The handler, with the headers on each of its answers."""
+        """The handler, with the headers on each of its answers.
+
+        Raises:
+            ConfigurationError: a decorator of oncekey is put around the result. It would store the
+                headers of one page, and its replays and refusals would lack those of the others.
+        """
 
         @functools.wraps(handler)
         def with_cors(event: Any, context: Any) -> Any:
@@ -133,6 +143,7 @@ class Cors(Value, kw_only=True):
 
         wrapper = with_cors_async if is_coroutine_function(handler) else with_cors
         del wrapper.__wrapped__
+        setattr(wrapper, MUST_BE_OUTSIDE, "Cors")
         return cast("Handler", wrapper)
 
     def _preflight(self, request: HttpRequest) -> dict[str, Any] | None:
@@ -167,7 +178,10 @@ class Cors(Value, kw_only=True):
                 return
         for origin in self.origins:
             if origin != _ANY and not re.fullmatch(_ORIGIN, origin):
-                yield f"origin {origin!r} is not scheme and host alone, like https://shop.example"
+                yield (
+                    f"origin {origin!r} is not scheme and host alone as a browser sends them, like"
+                    " https://shop.example: in lower case, and without the scheme's own port"
+                )
         if _ANY in self.origins and len(self.origins) > 1:
             yield "origins has '*' and others: '*' alone is every page"
         if _ANY in self.origins and self.credentials:
