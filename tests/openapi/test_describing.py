@@ -311,3 +311,37 @@ def test_an_operation_that_is_not_there_is_named() -> None:
     ]
     with pytest.raises(ConfigurationError, match="FastAPI protects no operation"):
         describe(bare("POST /payments"), FastAPI())
+
+
+class Subclass(IdempotencyMiddleware):
+    """A service's own middleware."""
+
+
+@pytest.mark.parametrize("middleware", [IdempotencyMiddleware, Subclass])
+def test_each_middleware_of_an_app_is_found(middleware: Any) -> None:
+    """With the options of its own, and in a subclass."""
+    app = FastAPI()
+    options: dict[str, Any] = {"routes": {"POST /files/{rest:path}": {"required": False}}}
+    app.add_middleware(middleware, tenant=single_tenant(), lambda_web_adapter=True, **options)
+    app.post("/files/{rest:path}")(lambda rest: rest)
+    app.post("/hidden", include_in_schema=False)(lambda: 1)
+    document = describe(app.openapi(), app, variables={})
+
+    (item,) = document["paths"].values()
+    assert item["post"]["x-idempotency"]["required"] is False
+
+
+def test_an_operation_of_an_app_that_the_document_leaves_out_stays_out() -> None:
+    """A route with `include_in_schema=False` is protected, and not described."""
+    app = APIGatewayHttpResolver(enable_validation=True)
+    protection = idempotent_route(tenant=single_tenant())
+
+    def refund() -> dict[str, Any]:
+        return {}
+
+    app.post("/refunds", middlewares=[protection])(refund)
+    app.post("/internal", middlewares=[protection], include_in_schema=False)(refund)
+    document = describe(json.loads(app.get_openapi_json_schema()), app, variables={})
+
+    assert {*document["paths"]} == {"/refunds"}
+    assert "x-idempotency" in document["paths"]["/refunds"]["post"]

@@ -68,6 +68,9 @@ class Service:
         sent: list[MutableMapping[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
+            if not parts:
+                # The client stays connected.
+                await asyncio.Event().wait()
             part = parts.pop(0)
             return {"type": "http.request", "body": part, "more_body": bool(parts)}
 

@@ -37,7 +37,8 @@ class Collected:
         """Take one message of the app.
 
         Raises:
-            TypeError: the response is a stream of events, which has no end to store.
+            TypeError: the response is a stream of events, which has no end to store, or the
+                message is no part of a response.
         """
         if message["type"] == "http.response.start":
             self._status = message["status"]
@@ -53,6 +54,8 @@ class Collected:
                 )
         elif message["type"] == "http.response.body":
             self._parts.append(bytes(message.get("body", b"")))
+        else:
+            raise TypeError(f"oncekey: a message {message['type']!r} cannot be stored and replayed")
 
     def answer(self) -> Answer:
         """The whole response.

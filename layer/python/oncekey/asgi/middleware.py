@@ -22,12 +22,15 @@ Each route is an operation of its own, named by its method and template:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from difflib import get_close_matches
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from oncekey.asgi.answer import Collected, send_answer
 from oncekey.asgi.invocation import ClientGoneError, invocation_of
-from oncekey.asgi.routes import template_of
+from oncekey.asgi.routes import Place, without_convertors
 from oncekey.engine.execution import run_async
 from oncekey.errors import ConfigurationError
 from oncekey.http.decorator import idempotent
@@ -45,6 +48,9 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Any, Any, Any], Awaitable[None]]
 
 _SENT = object()
+_NO_OPTIONS: Mapping[str, Any] = {}
+# Of a method and a path, or `//host/path` for a route for a host name.
+_NAME = re.compile(r"[A-Z]+ /\S*")
 # The operation's name stands for the options: the name that one request gets comes from its route.
 _ANY_ROUTE = "(the matched route)"
 # Notes in the scope that the request is protected. A mounted app may have a middleware of its own.
@@ -56,11 +62,16 @@ class IdempotencyMiddleware:
 
     It has the options and guarantees of `idempotent`, except `operation`, `mode="queued"` and
     `on_abandoned="complete"`. The operation is the route that Starlette or FastAPI matches, such as
-    `POST /payments/{payment_id}`, with the prefixes of its routers and mounts. Requests that match
-    no route, CORS preflights and websockets are passed on.
+    `POST /payments/{payment_id}`, with the prefixes of its routers and mounts, and `//host`
+    before the path under a route for a host name. CORS preflights and websockets are passed on. So
+    are requests that match no route, which may only get an error or a redirect: a success is a
+    `ConfigurationError`, for something has run unprotected. A middleware that changes the path
+    belongs after this one, so that it runs first.
 
-    `routes` changes the options of single routes by their names: `{"POST /refunds": {"effects":
-    "recorded"}}`. None instead of options leaves a route unprotected.
+    `routes` changes the options of single routes: `{"POST /refunds": {"effects": "recorded"}}`.
+    None instead of options leaves a route unprotected. The paths are those of the app that the
+    middleware is on, without the prefixes of mounts around it. A key that is no route is a
+    `ConfigurationError` at the first request.
 
     The tenant comes from the verified request context. Mangum gives it to the app with the event.
     Lambda Web Adapter sends it in a header. With `lambda_web_adapter=True` the header is believed,
@@ -95,31 +106,50 @@ class IdempotencyMiddleware:
         lambda_web_adapter: bool = False,
         **options: Any,
     ) -> None:
-        self._app = app
+        # By this name of Starlette's, other middlewares' wrapped apps are found.
+        self.app = app
         self._has_adapter = lambda_web_adapter
         self._options = options
-        self._routes = dict(routes or {})
+        self._routes = {without_convertors(name): own for name, own in (routes or {}).items()}
         self._bound: dict[str, HttpOperation] = {}
+        self._has_known_routes = not self._routes
         # Faults are found when the middleware is made, not at the first request.
-        _checked(_ANY_ROUTE, options)
+        self._methods = {method.upper() for method in _checked(_ANY_ROUTE, options).methods}
+        malformed = [
+            f"routes: {name!r} is not a method and a path, such as 'POST /payments'"
+            for name in self._routes
+            if not _NAME.fullmatch(name)
+        ]
+        if malformed:
+            raise ConfigurationError("IdempotencyMiddleware(...)", malformed)
         for name, own in self._routes.items():
             if own is not None:
                 _checked(name, {**options, **own})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request: run the app under a lease, replay its answer, or refuse."""
-        name = self._operation_of(scope) if scope["type"] == "http" else None
-        if name is None or _PROTECTED in scope:
-            await self._app(scope, receive, send)
+        if scope["type"] != "http" or _PROTECTED in scope:
+            await self.app(scope, receive, send)
             return
-        bound = self._bound_to(name)
+        place = Place(self.app, scope)
+        self._know(place)
+        method, template = scope["method"], place.template()
+        if template is None:
+            is_free = method not in self._methods
+            await self.app(scope, receive, send if is_free else _unmatched(scope, send))
+            return
+        key = f"{method} {template}"
+        if self._routes.get(key, _NO_OPTIONS) is None:
+            await self.app(scope, receive, send)
+            return
+        bound = self._bound_to(f"{method} {place.full(template)}", key)
         try:
             invocation = await invocation_of(
                 scope, receive, bound.clock, has_adapter=self._has_adapter
             )
         except ClientGoneError:
             return
-        attempt = _Attempt(self._app, scope, invocation, send)
+        attempt = _Attempt(self.app, scope, invocation, send)
         flow = bound.call(invocation.event, invocation.context)
         answer = await run_async(flow, attempt.run, bound.find_store, bound.clock)
         if answer is _SENT:
@@ -128,14 +158,28 @@ class IdempotencyMiddleware:
             raise RuntimeError("oncekey: the route ended with another answer than it began to send")
         await send_answer(answer, send)
 
-    def _operation_of(self, scope: Scope) -> str | None:
-        template = template_of(scope)
-        name = None if template is None else f"{scope['method']} {template}"
-        return None if name in self._routes and self._routes[name] is None else name
+    def _know(self, place: Place) -> None:
+        """Find keys of `routes` that are no route. The app has all its routes by a request."""
+        if self._has_known_routes:
+            return
+        known = dict[str, None]()
+        open_to_all = set[str]()
+        for template, methods in place.names():
+            known |= dict.fromkeys(f"{method} {template}" for method in methods or self._methods)
+            if methods is None:
+                open_to_all.add(template)
+        faults = [
+            f"routes: no route is {name!r}; near: {', '.join(_near(name, known)) or 'none'}"
+            for name in self._routes
+            if name not in known and name.partition(" ")[2] not in open_to_all
+        ]
+        if faults:
+            raise ConfigurationError("IdempotencyMiddleware(...)", faults)
+        self._has_known_routes = True
 
-    def _bound_to(self, name: str) -> HttpOperation:
+    def _bound_to(self, name: str, key: str) -> HttpOperation:
         if name not in self._bound:
-            options = {**self._options, **(self._routes.get(name) or {})}
+            options = {**self._options, **(self._routes.get(key) or {})}
             self._bound[name] = _checked(name, options).bound()
         return self._bound[name]
 
@@ -157,6 +201,10 @@ class _Attempt:
             return _SENT
         collected = Collected()
         self._scope[_PROTECTED] = True
+        # The server would send a file itself, and then there is no body to store.
+        extensions = dict(self._scope.get("extensions") or {})
+        extensions.pop("http.response.pathsend", None)
+        self._scope["extensions"] = extensions
         await self._app(self._scope, self._invocation.receive, collected.send)
         if collected.is_for_exception and operation.records_effects:
             # After an exception, no collected write is applied, even if there is an answer.
@@ -166,6 +214,32 @@ class _Attempt:
     async def _send_on(self, message: Message) -> None:
         self.has_begun_to_send = True
         await self._send(message)
+
+
+def _near(name: str, known: Iterable[str]) -> list[str]:
+    return get_close_matches(name, known)
+
+
+def _unmatched(scope: Scope, send: Send) -> Send:
+    """A `send` that lets errors and redirects pass only: with no route, nothing may succeed."""
+    request = f"{scope['method']} {scope['path']}"
+
+    async def checked(message: Message) -> None:
+        if message["type"] == "http.response.start" and _is_success(message["status"]):
+            fault = (
+                f"{request} has run unprotected: it matches no route here, and yet it succeeded."
+                " Add a middleware that changes the path, or answers itself, after"
+                " IdempotencyMiddleware, so that it runs first"
+            )
+            raise ConfigurationError("IdempotencyMiddleware(...)", [fault])
+        await send(message)
+
+    return checked
+
+
+def _is_success(status: int) -> bool:
+    # 303 See Other is the answer of a form that has taken effect.
+    return status < HTTPStatus.MULTIPLE_CHOICES or status == HTTPStatus.SEE_OTHER
 
 
 def _checked(name: str, options: Mapping[str, Any]) -> idempotent:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def protections_in(app: Any, document: Mapping[str, Any]) -> dict[str, object]:
     """What protects which operation of `document`, by method and path. Empty for another app.
 
-    Operations whose method needs no key are left out.
+    Operations whose method needs no key are left out, and those that the document does not show.
     """
     if hasattr(app, "user_middleware"):
         found = _of_asgi(app, document)
@@ -25,17 +25,26 @@ def protections_in(app: Any, document: Mapping[str, Any]) -> dict[str, object]:
         name: protection
         for name, protection in found
         if name.partition(" ")[0] in {method.upper() for method in protection.methods}
+        and _has(document, name)
     }
+
+
+def _has(document: Mapping[str, Any], name: str) -> bool:
+    method, _, path = name.partition(" ")
+    return method.lower() in document.get("paths", {}).get(path, {})
 
 
 def _of_asgi(app: Any, document: Mapping[str, Any]) -> Iterator[tuple[str, idempotent]]:
     from oncekey.asgi import IdempotencyMiddleware
+    from oncekey.asgi.routes import without_convertors
 
     for entry in app.user_middleware:
-        if entry.cls is not IdempotencyMiddleware:
+        if not (isinstance(entry.cls, type) and issubclass(entry.cls, IdempotencyMiddleware)):
             continue
         options = dict(entry.kwargs)
-        routes = options.pop("routes", None) or {}
+        options.pop("lambda_web_adapter", None)
+        given = options.pop("routes", None) or {}
+        routes = {without_convertors(name): own for name, own in given.items()}
         for path, item in document.get("paths", {}).items():
             for method in item:
                 name = f"{method.upper()} {path}"
