@@ -133,3 +133,27 @@ def test_a_fixture_of_the_projects_own_wins(pytester: pytest.Pytester) -> None:
     )
 
     pytester.runpytest().assert_outcomes(passed=1)
+
+
+def test_a_clock_of_the_projects_own_is_in_use(pytester: pytest.Pytester) -> None:
+    """A project's fixture `clock` is in use if it has the methods of a clock."""
+    pytester.makepyfile(
+        """
+        import pytest
+        from oncekey.clock import SystemClock
+        from oncekey.store import in_use
+
+        class ProjectClock(SystemClock):
+            pass
+
+        @pytest.fixture
+        def clock():
+            return ProjectClock()
+
+        def test_own(clock, use_store):
+            use_store()
+            assert in_use.clock is clock
+        """
+    )
+
+    pytester.runpytest().assert_outcomes(passed=1)

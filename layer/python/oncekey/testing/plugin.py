@@ -5,7 +5,7 @@ It loads nothing but pytest. A fixture loads what it needs when a test asks for 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 import pytest
 
@@ -79,10 +79,10 @@ def dynamodb_tables(request: pytest.FixtureRequest) -> Iterator[Tables]:
 
 
 def _clock(request: pytest.FixtureRequest) -> Clock | None:
-    """The plugin's clock, if the test asks for it. A project may have a fixture of that name."""
-    from oncekey.testing.memory import ManualClock
+    """The fixture `clock`, if the test asks for it and it has `now_ms`, as a clock has."""
+    from oncekey.options import clock_faults
 
     if "clock" not in request.fixturenames:
         return None
     value: object = request.getfixturevalue("clock")
-    return value if isinstance(value, ManualClock) else None
+    return None if clock_faults(value) else cast("Clock", value)
