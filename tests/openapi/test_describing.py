@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -175,6 +176,16 @@ def test_every_answer_is_as_documented(preset: dict[str, Any]) -> None:
             headers=headers,
             body=answer["body"],
         )
+
+
+def test_the_protections_may_be_any_mapping() -> None:
+    """Protections by their operations are read from any mapping, not from a `dict` alone."""
+    name = "POST /payments"
+    protection = idempotent(operation=name, tenant=single_tenant())
+
+    document = describe(bare(name), MappingProxyType({name: protection}), variables={})
+
+    assert "Idempotency-Key" in str(document)
 
 
 def test_the_document_of_powertools_is_described() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from oncekey.environment import environment
@@ -15,7 +16,7 @@ from oncekey.openapi.apps import protections_in
 from oncekey.settings import settings_from
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from oncekey.http.policy import HttpPolicy
     from oncekey.http.preset import Preset
@@ -55,7 +56,7 @@ def describe(
             names every fault.
     """
     protections = (
-        operations if isinstance(operations, dict) else protections_in(operations, document)
+        operations if isinstance(operations, Mapping) else protections_in(operations, document)
     )
     if not protections:
         fault = f"{type(operations).__name__} protects no operation of this document"
