@@ -34,8 +34,8 @@ def code_with_requirements(
 ) -> lambda_.Code:
     """`package` and the wheels of `requirements`, for this runtime, as a layer holds them.
 
-    pip fetches them when the app is synthesised, unless `cdk.out` has them of the same requirements
-    and the same library. A file that changes nothing but a comment counts as another one.
+    pip fetches them when the app is synthesised. If neither the requirements file nor the library
+    has changed, the copy in `cdk.out` is used. A changed comment counts as a change.
 
     Raises:
         RuntimeError: pip cannot fetch a wheel for this runtime, a hash differs from the file's, or

@@ -51,7 +51,7 @@ _SENT = object()
 _NO_OPTIONS: Mapping[str, Any] = {}
 # Of a method and a path, or `//host/path` for a route for a host name.
 _NAME = re.compile(r"[A-Z]+ /\S*")
-# The operation's name stands for the options: the name that one request gets comes from its route.
+# Used only to check the options. Each request is named by its route.
 _ANY_ROUTE = "(the matched route)"
 # Notes in the scope that the request is protected. A mounted app may have a middleware of its own.
 _PROTECTED = "oncekey.protected"

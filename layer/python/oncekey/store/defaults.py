@@ -46,7 +46,9 @@ def settings(given: Mapping[str, int | str]) -> Settings:
 
 
 def is_disabled() -> bool:
-    """Whether ONCEKEY_DISABLED switches the library off. Where a test has put a store, it does not.
+    """Whether ONCEKEY_DISABLED switches the library off.
+
+    It does not count while a test has replaced the store.
 
     Raises:
         ConfigurationError: the variable has neither of its values.

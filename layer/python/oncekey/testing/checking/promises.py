@@ -129,7 +129,7 @@ def check_rows_after_crash(subject: Subject, first: First, stage: Stage) -> None
 
 
 def check_end(subject: Subject, first: First, stage: Stage) -> None:
-    """A disturbed operation came to what the undisturbed one came to, or is truly unknown."""
+    """After a disturbance, the effects are those of the first run, or unknown for a good reason."""
     record = stage.record()
     assert record is not None
     is_complete = record.status is Status.COMPLETED

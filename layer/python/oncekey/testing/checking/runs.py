@@ -91,7 +91,7 @@ def to_the_end(
 ) -> list[Sent]:
     """Send the event, and again after each failure, until it is answered or stays unknown.
 
-    Returns what came of each time. `at_kill` is called after the process was killed.
+    Returns the outcome of each sending. `at_kill` is called after the process was killed.
     """
     sent: list[Sent] = []
     unknown = 0
