@@ -136,6 +136,14 @@ class IdempotentFunction(Construct):
             self, "Logs", retention=log_retention, keeps_data=keeps_data
         )
         self.role = self._own_role()
+        if layers is None:
+            layers = [
+                OncekeyLayer.shared(
+                    self,
+                    runtime=given.get("runtime", runtime),
+                    architecture=given.get("architecture", architecture),
+                )
+            ]
         defaults: Props = {
             "code": code,
             "handler": handler,
@@ -143,7 +151,7 @@ class IdempotentFunction(Construct):
             "runtime": runtime,
             "architecture": architecture,
             "memory_size": memory_mb,
-            "layers": [OncekeyLayer.shared(self)] if layers is None else [*layers],
+            "layers": [*layers],
             "log_group": self.logs,
             "tracing": lambda_.Tracing.ACTIVE,
         }

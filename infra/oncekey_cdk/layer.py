@@ -117,11 +117,17 @@ class OncekeyLayer(lambda_.LayerVersion):
         )
 
     @staticmethod
-    def shared(scope: Construct) -> OncekeyLayer:
-        """The layer of the stack that `scope` is in, the same for every function there."""
+    def shared(
+        scope: Construct, *, runtime: lambda_.Runtime, architecture: lambda_.Architecture
+    ) -> OncekeyLayer:
+        """The layer of the stack that `scope` is in, the same for every function of its kind."""
         stack = Stack.of(scope)
-        found = stack.node.try_find_child(_SHARED_ID)
-        return cast("OncekeyLayer", found) if found else OncekeyLayer(stack, _SHARED_ID)
+        is_default = (runtime.name, architecture.name) == (RUNTIME.name, ARCHITECTURE.name)
+        kind = "" if is_default else f"-{runtime.name}-{architecture.name}"
+        found = stack.node.try_find_child(_SHARED_ID + kind)
+        return cast("OncekeyLayer", found) or OncekeyLayer(
+            stack, _SHARED_ID + kind, runtimes=[runtime], architectures=[architecture]
+        )
 
 
 def installed_package() -> Path:

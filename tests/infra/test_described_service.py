@@ -78,6 +78,29 @@ def test_one_statement_deploys_a_whole_description() -> None:
     assert template.find_resources("AWS::CloudWatch::Alarm")
 
 
+def test_the_library_fits_the_functions_python_and_processor() -> None:
+    """The default layer is made for the runtime and the architecture that the service is given.
+
+    Red when it is always for Python 3.13 on arm64: the CDK then refuses the functions.
+    """
+    stack = new_stack()
+
+    IdempotentService(
+        stack,
+        "Service",
+        SERVICE,
+        api=an_api(stack),
+        settings=settings_of(stack),
+        code=lambda_.Code.from_inline(INLINE),
+        runtime=lambda_.Runtime.PYTHON_3_11,
+        architecture=lambda_.Architecture.X86_64,
+    )
+
+    layers = Template.from_stack(stack).find_resources("AWS::Lambda::LayerVersion")
+    assert [one["Properties"]["CompatibleRuntimes"] for one in layers.values()] == [["python3.11"]]
+    assert [one["Properties"]["CompatibleArchitectures"] for one in layers.values()] == [["x86_64"]]
+
+
 def without(settings: dict[Setting, Any], setting: Setting) -> dict[Setting, Any]:
     """The settings but one."""
     return {name: value for name, value in settings.items() if name is not setting}

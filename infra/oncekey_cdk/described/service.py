@@ -9,7 +9,7 @@ from constructs import Construct
 
 from ..faults import refuse
 from ..idempotent_function import IdempotentFunction
-from ..layer import ARCHITECTURE, RUNTIME, OncekeyLayer
+from ..layer import ARCHITECTURE, RUNTIME
 from ..log_groups import RETENTION
 from ..synth_checks import acknowledge
 from .alarms import create_alarms
@@ -97,7 +97,6 @@ class IdempotentService(Construct):
             self, "Resources", service, keeps_data=keeps_data
         )
         code = code or handlers_code(service)
-        layers = [OncekeyLayer.shared(self)] if layers is None else layers
         self.functions: dict[str, IdempotentFunction] = {}
         for function in service.functions:
             created = IdempotentFunction(
