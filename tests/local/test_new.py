@@ -96,7 +96,9 @@ def test_an_empty_folder_is_filled(
     monkeypatch.chdir(folder)
     assert cli.main(["new", "."]) == 0
     assert 'name="orders-1"' in Path("service.py").read_text("utf-8")
-    assert "python -m pytest" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "python -m pytest" in said
+    assert "npx aws-cdk synth" in said
 
 
 @pytest.mark.proof

@@ -46,6 +46,7 @@ def write(folder: Path) -> str:
         f"  cd {folder}\n"
         "  python -m pytest        # its tests\n"
         "  oncekey dev             # run it on this machine\n"
-        "  cdk synth               # its CloudFormation template\n"
+        "  npx aws-cdk synth       # its CloudFormation template; needs Node.js 22 or newer\n"
+        "  CDK_OUTDIR=cdk.out python app.py    # the same without npm\n"
         "README.md says what is where."
     )

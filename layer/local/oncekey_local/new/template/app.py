@@ -1,4 +1,4 @@
-"""The CDK app: deploys the description. `cdk synth` runs it (cdk.json)."""
+"""The CDK app: deploys the description. `npx aws-cdk synth` runs it (cdk.json)."""
 
 from aws_cdk import App, CfnOutput, Stack
 from oncekey_cdk import IdempotentHttpApi, IdempotentService
