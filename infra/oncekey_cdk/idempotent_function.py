@@ -136,14 +136,6 @@ class IdempotentFunction(Construct):
             self, "Logs", retention=log_retention, keeps_data=keeps_data
         )
         self.role = self._own_role()
-        if layers is None:
-            layers = [
-                OncekeyLayer.shared(
-                    self,
-                    runtime=given.get("runtime", runtime),
-                    architecture=given.get("architecture", architecture),
-                )
-            ]
         defaults: Props = {
             "code": code,
             "handler": handler,
@@ -151,10 +143,10 @@ class IdempotentFunction(Construct):
             "runtime": runtime,
             "architecture": architecture,
             "memory_size": memory_mb,
-            "layers": [*layers],
             "log_group": self.logs,
             "tracing": lambda_.Tracing.ACTIVE,
         }
+        defaults["layers"] = self._library({**defaults, **given}) if layers is None else [*layers]
         named: Props = {"role": self.role, "environment": variables}
         self.function = lambda_.Function(self, "Function", **named, **overridden(defaults, given))
         # For the check in the finished templates that it has a table.
@@ -166,6 +158,10 @@ class IdempotentFunction(Construct):
     def grant_principal(self) -> iam.IPrincipal:
         """The role, for grants."""
         return self.role
+
+    def _library(self, props: Props) -> list[OncekeyLayer]:
+        runtime, architecture = props["runtime"], props["architecture"]
+        return [OncekeyLayer.shared(self, runtime=runtime, architecture=architecture)]
 
     def _own_role(self) -> iam.Role:
         role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
