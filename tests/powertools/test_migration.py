@@ -22,6 +22,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
 from oncekey import (
     ConfigurationError,
     KeyMissing,
+    KeyReused,
     Operation,
     idempotent,
     idempotent_function,
@@ -54,7 +55,10 @@ class Releases:
     def old_way(self) -> Any:
         """Powertools' decorator, as the old release has it; each sandbox has its own."""
         layer = DynamoDBPersistenceLayer(table_name=OLD_TABLE, boto3_client=self.client)
-        config = IdempotencyConfig(event_key_jmespath=KEY_IN_EVENT)
+        config = IdempotencyConfig(
+            event_key_jmespath=KEY_IN_EVENT,
+            payload_validation_jmespath="powertools_json(body).amount",
+        )
         return powertools_idempotent(persistence_store=layer, config=config)
 
     def new_way(self, **options: Any) -> Any:
@@ -147,6 +151,44 @@ def test_neither_release_runs_what_the_other_is_running(releases: Releases) -> N
     assert releases.runs == ["old", "both"]
 
 
+def test_another_payload_under_an_old_key_is_refused_and_leaves_no_trace(
+    releases: Releases,
+) -> None:
+    """Powertools' refusal of another payload is 422 `key-reused`, each time; the right retry still
+    gets the old answer.
+    """
+    other = with_body(POST, '{"amount": 6}')
+    releases.send("old")
+    refused = [problem_of(releases.send("both", other)) for _ in range(2)]
+
+    assert refused == [(422, "key-reused", False)] * 2
+    assert releases.send("both")["body"] == '{"run": 1}'
+    assert releases.runs == ["old"]
+
+
+def test_another_payload_is_refused_without_a_record_too(releases: Releases) -> None:
+    """Powertools' refusal has the same meaning where only Powertools protects a call."""
+    keyless = {**POST, "headers": {"content-type": "application/json"}}
+    layer = DynamoDBPersistenceLayer(table_name=OLD_TABLE, boto3_client=releases.client)
+    config = IdempotencyConfig(
+        event_key_jmespath="routeKey",
+        payload_validation_jmespath="powertools_json(body).amount",
+    )
+
+    @releases.new_way(required=False)
+    @handed_over(powertools_idempotent(persistence_store=layer, config=config))
+    def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
+        releases.runs.append(event["body"])
+        return {"statusCode": 201}
+
+    context = Context(releases.clock, releases.clock.now_ms() + 10_000)
+    handler(keyless, context)
+    refused = handler(with_body(keyless, '{"amount": 6}'), context)
+
+    assert problem_of(refused) == (422, "key-reused", False)
+    assert releases.runs == ['{"amount": 5}']
+
+
 def test_a_failure_of_powertools_after_the_work_is_no_proof(releases: Releases) -> None:
     """If the old table is lost while the handler runs, the outcome is unknown."""
     releases.then.append(lambda: releases.client.delete_table(TableName=OLD_TABLE))
@@ -163,25 +205,35 @@ def test_a_failure_of_powertools_after_the_work_is_no_proof(releases: Releases) 
 
 def test_a_function_is_handed_over_like_a_handler(releases: Releases) -> None:
     """`idempotent_function` of Powertools below ours: the old result is returned, of the same
-    keyword argument.
+    argument, by position or by name; another payload under an old key is `KeyReused`.
     """
     layer = DynamoDBPersistenceLayer(table_name=OLD_TABLE, boto3_client=releases.client)
-    config = IdempotencyConfig(event_key_jmespath="id")
+    config = IdempotencyConfig(event_key_jmespath="id", payload_validation_jmespath="amount")
     config.register_lambda_context(Context(releases.clock, releases.clock.now_ms() + 10_000))  # type: ignore[arg-type]
     old = powertools_idempotent_function(
         data_keyword_argument="order", persistence_store=layer, config=config
     )
     ours = idempotent_function(
-        operation="ship", key="id", tenant=single_tenant(), store=releases.store
+        operation="ship", key="order.id", tenant=single_tenant(), store=releases.store
     )
 
-    def ship(order: dict[str, str]) -> dict[str, int]:
+    def ship(order: dict[str, Any], *, note: str = "") -> dict[str, Any]:
         releases.runs.append(order["id"])
-        return {"run": len(releases.runs)}
+        return {"run": len(releases.runs), "note": note}
 
-    results = [old(ship)(order={"id": "a"}), ours(handed_over(old)(ship))(order={"id": "a"})]
+    new = ours(handed_over(old)(ship))
+    first, named = old(ship)(order={"id": "a"}), new(order={"id": "a"})
+    second, by_position = old(ship)(order={"id": "b"}), new({"id": "b"}, note="again")
+    third = new({"id": "c"}, note="new")
+    old(ship)(order={"id": "d"})
+    with pytest.raises(KeyReused):
+        new({"id": "d", "amount": 6})
 
-    assert results == [{"run": 1}] * 2
+    assert (
+        (named, by_position) == (first, second) == ({"run": 1, "note": ""}, {"run": 2, "note": ""})
+    )
+    assert third == {"run": 3, "note": "new"}
+    assert new(order={"id": "d"}) == {"run": 4, "note": ""}
 
 
 def test_the_hand_over_refuses_what_it_cannot_keep(releases: Releases) -> None:
@@ -205,6 +257,27 @@ def test_the_hand_over_refuses_what_it_cannot_keep(releases: Releases) -> None:
         over(plain)(POST, None)
     with pytest.raises(ConfigurationError, match="recorded"):
         releases.new_way(effects="recorded")(over(plain))(POST, None)
+
+
+def test_two_operations_below_the_hand_over_are_told_apart_by_their_own_lines(
+    releases: Releases,
+) -> None:
+    """The refusal of a name that is used twice names the handlers' lines, not a wrapper's."""
+
+    def decorated(handler: Any) -> Any:
+        return releases.new_way()(handed_over(releases.old_way())(handler))
+
+    def pay(event: Any, context: Any) -> None: ...
+
+    def refund(event: Any, context: Any) -> None: ...
+
+    kept = decorated(pay)
+    with pytest.raises(ConfigurationError) as refused:
+        decorated(refund)
+
+    assert kept is not None
+    assert f"(line {pay.__code__.co_firstlineno})" in str(refused.value)
+    assert f"(line {refund.__code__.co_firstlineno})" in str(refused.value)
 
 
 def test_powertools_expressions_find_keys_and_payloads() -> None:

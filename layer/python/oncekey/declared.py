@@ -7,6 +7,7 @@ function again is not a fault: a module may be reloaded, a factory called again,
 from __future__ import annotations
 
 import gc
+import inspect
 import logging
 import os
 import weakref
@@ -64,7 +65,8 @@ def second_operation(
     if getattr(function, _MARK, None) == operation:
         return ["it is decorated twice: its key would be in use whenever it is asked for"]
     setattr(protected, _MARK, operation)
-    code = getattr(function, "__code__", None)
+    # Below our decorator there may be others, whose wrappers have the lines of their own modules.
+    code = getattr(inspect.unwrap(function), "__code__", None)
     new = _Declared(
         weakref.ref(protected),
         str(getattr(function, "__module__", "")),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.disposition import Disposition, decide
-from oncekey.effects.raised import ends_all, leaves
+from oncekey.effects.raised import KeyUsedBefore, ends_all, leaves
 from oncekey.effects.run_order import RunOrder
 from oncekey.effects.running import RunningAttempt, handled
 from oncekey.effects.transaction import Collected
@@ -97,6 +97,8 @@ class BareRun:
             is_proof = disposition is Disposition.NOT_EXECUTED and not self.acts
             if not is_proof or ends_all(result.error):
                 return Failed(result.error)
+            if isinstance(result.error, KeyUsedBefore):
+                return Refusal(reason=Reason.KEY_REUSED)
             return Refusal(reason=Reason.NOT_EXECUTED, retry_after_ms=RETRY_SOON_MS)
         if result.commits:
             try:

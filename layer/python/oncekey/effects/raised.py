@@ -5,13 +5,21 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from oncekey.errors import Final, RunStopped
+from oncekey.errors import Final, NotExecuted, RunStopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # These end the process, the coroutine or the generator, and do not tell what was done.
 _EXITS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+class KeyUsedBefore(NotExecuted):
+    """Raised below a handler: the key was used for another request, which this store does not know.
+
+    The caller is refused as for a key that is used twice. The record is not kept, so that the right
+    request still finds its answer.
+    """
 
 
 def exits() -> tuple[type[BaseException], ...]:

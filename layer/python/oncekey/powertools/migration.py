@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncekey.effects.handlers import is_coroutine_function, operation_parameter
+from oncekey.effects.raised import KeyUsedBefore
 from oncekey.effects.running import current_operation
 from oncekey.encoding.key_values import searchable
 from oncekey.errors import ConfigurationError, NotExecuted
@@ -27,10 +28,15 @@ def handed_over(old: Callable[..., Any]) -> Callable[[F], F]:
         @handed_over(powertools_idempotent(persistence_store=old_table, config=config))
         def handler(event, context): ...
 
-    Both tables then know every call, so the old release and this one never run the same call both,
-    in either order: during a gradual deployment, and after a rollback. A retry of a call that the
-    old release completed gets the old answer, which is recorded in our table. While the old release
+    Both tables then know every call, so neither release runs a call that the other one runs or has
+    completed: during a gradual deployment, and after a rollback. A retry of a call that the old
+    release completed gets the old answer, which is recorded in our table. While the old release
     still runs the call, the attempt ends as not executed (503 over HTTP), and the client may retry.
+    Another payload under an old key is refused as a key that is used twice, if the old decorator
+    has a `payload_validation_jmespath`.
+
+    Arguments may be passed by position, although Powertools' `idempotent_function` reads keyword
+    arguments only.
 
     Remove it, and then the old table, once Powertools' records have expired.
 
@@ -44,16 +50,17 @@ def handed_over(old: Callable[..., Any]) -> Callable[[F], F]:
             After a crash, Powertools' answer would replace a run whose recorded writes were not
             applied.
 
-    Two limits remain. A run that crashed in the old release runs again once Powertools' own
-    in-progress time is over, as before. If Powertools' table fails after the function has run, the
-    outcome is unknown.
+    Limits remain. Powertools forgets a run that raised or was killed, in either release: the old
+    release then runs it again. Powertools' keys have no tenant. If Powertools' table fails after
+    the function has run, the outcome is unknown.
     """
 
     def decorate(function: F) -> F:
         faults = []
+        signature = inspect.signature(function)
         if is_coroutine_function(function):
             faults.append("Powertools' decorators do not await: switch async functions at once")
-        if operation_parameter(inspect.signature(function)) is not None:
+        if operation_parameter(signature) is not None:
             faults.append("Powertools passes no operation on: use current_operation()")
         _refuse(faults)
 
@@ -69,11 +76,15 @@ def handed_over(old: Callable[..., Any]) -> Callable[[F], F]:
                 return function(*args, **kwargs)
 
             try:
+                if _reads_keywords(old):
+                    args, kwargs = _by_name(signature, args, kwargs)
                 return old(noted)(*args, **kwargs)
             except Exception as error:
                 if has_begun:
                     raise
                 # Until the function begins, only Powertools' own code has run.
+                if _is_of_another_payload(error):
+                    raise KeyUsedBefore("Powertools knows this key with another payload") from error
                 why = f"Powertools did not run it: {type(error).__name__}"
                 raise NotExecuted(why) from error
 
@@ -121,6 +132,29 @@ def _searching(expression: str) -> Expression:
         return query(searchable(given), expression)
 
     return search
+
+
+def _reads_keywords(old: Callable[..., Any]) -> bool:
+    # Powertools' `idempotent_function` without a function is a partial of itself.
+    return isinstance(old, functools.partial) and "data_keyword_argument" in old.keywords
+
+
+def _by_name(
+    signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same arguments, by name as far as the function takes them by name."""
+    parameters = signature.parameters.values()
+    if any(each.kind in {each.POSITIONAL_ONLY, each.VAR_POSITIONAL} for each in parameters):
+        return args, kwargs
+    bound = signature.bind(*args, **kwargs)
+    named = dict(zip(signature.parameters, bound.args, strict=False))
+    return (), {**named, **bound.kwargs}
+
+
+def _is_of_another_payload(error: Exception) -> bool:
+    from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyValidationError
+
+    return isinstance(error, IdempotencyValidationError)
 
 
 def _check_operation() -> None:
