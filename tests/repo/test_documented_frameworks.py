@@ -45,8 +45,11 @@ def test_the_documented_fastapi_app_refunds_once(monkeypatch: pytest.MonkeyPatch
         written = client.scan(TableName=TABLE)["Count"]
         first, replay = (handler(event, None) for _ in range(2))
         login = handler(with_key(with_route(signed, "POST", "/login")), None)
+        health = handler(with_route(load("apigw_http_v2_post"), "GET", "/health"), None)
 
     assert (refused["statusCode"], written) == (400, 0)
+    assert json.loads(refused["body"])["status"] == 400
+    assert health["statusCode"] == 200
     assert (first["statusCode"], json.loads(first["body"])) == (201, {"refund_id": "re_1"})
     assert replay["body"] == first["body"]
     assert headers_of(replay)["idempotent-replayed"] == "true"
@@ -228,7 +231,7 @@ def test_the_documented_hand_over_charges_once(monkeypatch: pytest.MonkeyPatch) 
             BillingMode="PAY_PER_REQUEST",
         )
         namespace = run_example(
-            "layer/docs/guides/migrating-from-powertools.md", "handed_over(", charge=charge
+            "layer/docs/guides/migrating-from-powertools.md", "charge(", charge=charge
         )
         handler = namespace["handler"]
 
@@ -242,6 +245,45 @@ def test_the_documented_hand_over_charges_once(monkeypatch: pytest.MonkeyPatch) 
     assert replay["body"] == first["body"]
     assert reused["statusCode"] == 422
     assert (len(charges), counts) == (2, [2, 2])
+
+
+def test_the_documented_hand_over_of_a_batch_ships_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch of the hand-over, word for word: what the old release shipped is not shipped again;
+    a record that failed is shipped at its next delivery.
+    """
+    labels: list[str] = []
+
+    def print_label(body: str) -> None:
+        labels.append(body)
+        if labels.count(body) == 1 and "o-2" in body:
+            raise TimeoutError
+
+    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
+    batch = sqs(*((name, "", {"order_id": name}) for name in ("o-1", "o-2", "o-3")))
+    with dynamodb_table() as client:
+        client.create_table(
+            TableName="powertools-idempotency",
+            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+        namespace = run_example(
+            "layer/docs/guides/migrating-from-powertools.md",
+            "powertools_idempotent_function(",
+            print_label=print_label,
+        )
+        ship = namespace["ship"].__wrapped__.__wrapped__
+        old = namespace["powertools_idempotent_function"](
+            data_keyword_argument="record",
+            persistence_store=namespace["old_table"],
+            config=namespace["config"],
+        )
+        namespace["config"].register_lambda_context(CONTEXT)
+        old(ship)(record=batch["Records"][0], lambda_context=CONTEXT)
+        failures = [failed_in(namespace["lambda_handler"](batch, CONTEXT)) for _ in range(2)]
+
+    assert failures == [["o-2"], []]
+    assert [json.loads(body)["order_id"] for body in labels] == ["o-1", "o-2", "o-3", "o-2"]
 
 
 def test_the_documented_import_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
