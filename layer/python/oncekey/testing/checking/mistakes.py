@@ -124,6 +124,18 @@ NOT_REPLAYABLE = Mistake(
     "return a proxy answer with a text body; a function returns JSON values, dataclasses, pydantic"
     " models, Decimal, datetime, UUID or bytes",
 )
+ANSWER_AROUND = Mistake(
+    "code around the decorated function makes the answer from what only the first run knows",
+    "make the whole answer in the function under @idempotent",
+)
+FAILURE_SWALLOWED = Mistake(
+    "the handler catches the provider's failure and answers success",
+    "let the exception pass, so that a retry can succeed",
+)
+FAILURE_AS_REFUSAL = Mistake(
+    "the handler answers 4xx although the provider may have done it, as after a timeout",
+    "answer 4xx only if the provider has refused, and let every other exception pass",
+)
 STEPS_DIFFER = Mistake(
     "the steps of a retry are not those of the first run",
     "name and order steps by the request alone, never by the clock or chance",

@@ -18,6 +18,7 @@ from oncekey.testing.checking.promises import (
     check_one_reserved,
     check_replay,
     check_rows_after_crash,
+    check_stored_failure,
     told,
 )
 from oncekey.testing.checking.runs import First, Subject, to_the_end
@@ -63,8 +64,8 @@ class Plays(Value):
     def again(self) -> None:
         """The client never got the answer, and sends the event again."""
         stage, event = self.subject.stage(), self.subject.request()
-        to_the_end(stage, event)
-        check_replay(self.subject, self.first, stage, event)
+        sent = to_the_end(stage, event)
+        check_replay(self.subject, self.first, stage, event, answered=sent[-1])
 
     def another_key(self) -> None:
         """The client wants the same once more, and sends another key."""
@@ -126,11 +127,11 @@ class Plays(Value):
             stage, event = self.subject.stage(), self.subject.request()
             events = [copy.deepcopy(event) for _ in range(_PROCESSES_AT_ONCE)]
             sent = stage.send_at_once(events, LockStep(seed))
-            to_the_end(stage, event)
+            answered = to_the_end(stage, event)[-1]
             try:
                 check_one_reserved(sent)
                 check_end(self.subject, self.first, stage)
-                check_replay(self.subject, self.first, stage, event)
+                check_replay(self.subject, self.first, stage, event, answered=answered)
             except Broken as broken:
                 broken.seed = seed
                 raise
@@ -145,8 +146,9 @@ class Plays(Value):
         if record is None:
             return
         check_not_stored(record, failed, "a failure is not final: the same key may succeed later")
-        if record.status is Status.COMPLETED and not stage.has_jobs:
-            # It failed for good, such as a declined card.
+        if record.status is Status.COMPLETED:
+            # It failed for good, such as a declined card, or needed no provider.
+            check_stored_failure(self.subject, self.first, stage)
             return
         to_the_end(stage, event)
         check_end(self.subject, self.first, stage)
@@ -155,11 +157,11 @@ class Plays(Value):
         """The process dies there. The client retries, and the reconciler runs."""
         stage, event = self.subject.stage(point), self.subject.request()
         at_kill = partial(check_rows_after_crash, self.subject, self.first, stage)
-        to_the_end(stage, event, at_kill=at_kill)
+        answered = to_the_end(stage, event, at_kill=at_kill)[-1]
         check_end(self.subject, self.first, stage)
         record = stage.record()
         if record is not None and record.status is Status.COMPLETED:
-            check_replay(self.subject, self.first, stage, event)
+            check_replay(self.subject, self.first, stage, event, answered=answered)
 
     def _other_bodies(self) -> list[Any]:
         if self.subject.other_body is not None:

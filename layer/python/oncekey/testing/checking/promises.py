@@ -26,6 +26,7 @@ FINAL = "the first answer is final, and every retry gets it"
 REPLAYED = "a retry gets the first answer, and has no effect"
 # What the layer answers to an event that it does not reserve a key for.
 _REFUSALS = {400, 403, 405}
+_ACCEPTED, _REFUSED, _FAILED = 202, 400, 500
 COMPLETED = "an interrupted operation is completed by a retry"
 
 
@@ -76,6 +77,7 @@ def first_run(subject: Subject) -> First:
         made=made_on(stage),
         calls=stage.trap.calls.copy(),
         written=stage.written,
+        stored=stage.stored(),
     )
     if subject.ledgers and not any(first.grown.values()) and not first.written:
         raise Broken("the test sees the effects", "no effect", mistakes.NOTHING_COUNTED)
@@ -170,8 +172,10 @@ def _check_fresh_values(stage: Stage) -> None:
             raise Broken("a retry makes what the first run made", seen, mistakes.FRESH_VALUES)
 
 
-def check_replay(subject: Subject, first: First, stage: Stage, event: Any) -> None:
-    """The same event again gets the same answer, and has no effect."""
+def check_replay(
+    subject: Subject, first: First, stage: Stage, event: Any, *, answered: Sent
+) -> None:
+    """The same event again gets the same answer as `answered`, and has no effect."""
     retries = [stage.send(event), stage.send(event)]
     for sent in retries:
         check_no_more(subject, first, stage, sent, REPLAYED)
@@ -186,6 +190,36 @@ def check_replay(subject: Subject, first: First, stage: Stage, event: Any) -> No
     if one != two and repr(one) != repr(two):
         seen = f"two retries got\n    {told(retries[0])}\n    {told(retries[1])}"
         raise Broken(REPLAYED, seen, mistakes.NOT_REPLAYABLE)
+    given = said(answered.value)
+    # `before_store` may have changed the answer that is stored.
+    if one not in (given, said(stage.stored())) and repr(given) != repr(one):
+        seen = f"the first answer was {told(answered)}\n    and a retry got {told(retries[0])}"
+        raise Broken(REPLAYED, seen, mistakes.ANSWER_AROUND)
+
+
+def check_stored_failure(subject: Subject, first: First, stage: Stage) -> None:
+    """What was stored while the provider failed reports what has happened."""
+    stored = stage.stored()
+    status = status_of(stored)
+    promise = "what the answer reports has happened"
+    if status is None:
+        # A function's result may say that the provider refused. The first one said success.
+        reports_success, is_refusal = stored == first.stored, False
+    else:
+        # A 202 only says that something will happen.
+        reports_success = status < _REFUSED and status != _ACCEPTED
+        is_refusal = _REFUSED <= status < _FAILED
+    for ledger in subject.ledgers if reports_success else []:
+        grown, expected = stage.grown(ledger), first.grown[ledger.name]
+        if grown < expected:
+            seen = f"{grown} {ledger.name}, expected {expected}, and the stored answer is "
+            raise Broken(promise, seen + shown(stored, None), mistakes.FAILURE_SWALLOWED)
+    if reports_success:
+        check_end(subject, first, stage)
+    effects = subject.effects
+    if is_refusal and effects is not None and (grown := stage.grown(effects)):
+        seen = f"{grown} effects, and the stored answer is {shown(stored, None)}"
+        raise Broken(promise, seen + effects.last(grown), mistakes.FAILURE_AS_REFUSAL)
 
 
 def check_one_reserved(sent: Sequence[Sent]) -> None:

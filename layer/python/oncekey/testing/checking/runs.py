@@ -67,7 +67,8 @@ class First(Value, kw_only=True):
     """What the undisturbed run came to. The others are compared to it.
 
     `grown` counts the effects by ledger, and `made` also by where they were made. `calls` are the
-    calls of the store. `written` counts the rows and messages of transactions.
+    calls of the store. `written` counts the rows and messages of transactions. `stored` is the
+    answer that was stored.
     """
 
     record: Record
@@ -75,6 +76,7 @@ class First(Value, kw_only=True):
     made: dict[str, Counter[str]]
     calls: list[str]
     written: int
+    stored: Any = field(repr=False)
 
     @property
     def points(self) -> Iterator[CrashPoint]:

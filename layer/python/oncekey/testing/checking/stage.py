@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from oncekey.clock import SystemClock
 from oncekey.engine.job import TOPIC
 from oncekey.errors import StoreError
+from oncekey.http.answer import answer_from
 from oncekey.http.job import job_of
 from oncekey.outbox.envelope import sealed
 from oncekey.outbox.inbox import delivered
@@ -231,6 +232,17 @@ class Stage:
     def record(self) -> Record | None:
         """The record of the first request."""
         return next(iter(self.records()), None)
+
+    def stored(self) -> Any:
+        """The answer that is stored for the first request: a proxy answer, or a function's text."""
+        record = self.record()
+        text = None if record is None or record.response is None else self._text(record.response)
+        if text is None:
+            return None
+        try:
+            return answer_from(text)
+        except ValueError:
+            return text
 
     @property
     def has_jobs(self) -> bool:
