@@ -12,16 +12,17 @@ from tests.support.documents import blocks, rows, run_example, text_of
 PAGE = "layer/docs/guides/checking-a-handler.md"
 
 
-def test_the_documented_check_passes_and_the_crash_is_survived() -> None:
-    """Both examples, word for word, one after the other."""
+def test_the_documented_check_passes_and_the_crashes_are_survived() -> None:
+    """The examples, word for word, one after the other."""
     names = run_example("layer/docs/guides/checking-a-handler.md", "def test_order")
     names["test_order"]()
-    run_example(
-        "layer/docs/guides/checking-a-handler.md",
-        "store.crash",
-        order=names["order"],
-        event=names["event"],
-    )
+    for mark in ('store.crash("after complete")', "clock.advance"):
+        run_example(
+            "layer/docs/guides/checking-a-handler.md",
+            mark,
+            order=names["order"],
+            event=names["event"],
+        )
 
 
 def test_the_documented_failure_is_the_real_one() -> None:

@@ -21,6 +21,12 @@ def is_final(status: int) -> bool:
     return status < _SERVER_FAILED and status not in _NOT_FINAL
 
 
+def is_success(value: object, error: BaseException | None) -> bool:
+    """Whether it says that the work was done: by a status of 2xx, or by a function's return."""
+    status = status_of(value)
+    return error is None and (status is None or 200 <= status < 300)
+
+
 def is_replay(value: object) -> bool:
     """Whether an HTTP answer is marked as a replay."""
     headers: dict[str, Any] = {}

@@ -33,7 +33,7 @@ def assert_idempotent(
     failing: Callable[[], AbstractContextManager[object]] | None = None,
     other_body: Any = None,
     other_tenant: Any = None,
-    reset: Callable[[], object] = lambda: None,
+    reset: Callable[[], object] | None = None,
     jobs: Sequence[Callable[..., Any]] = (),
     context: Any = None,
     store: Callable[[], Store] = MemoryStore,
@@ -71,7 +71,7 @@ def assert_idempotent(
             such as the number of an order, because each play has the same order.
         jobs: the handlers with `mode="queued"`, if `handler` is none itself. Their messages are
             delivered to a worker.
-        context: the Lambda context, if the handler needs one.
+        context: the Lambda context, if the handler needs one. A batch handler does.
         store: makes a store for each play.
         only: plays this play alone, by the name that a message or the result says, such as `kill
             after complete`.

@@ -22,7 +22,8 @@ class Mistake(Value):
 NOT_PROTECTED = Mistake(
     "the handler did not reserve its key in the store of this play",
     "decorate it with @idempotent or @idempotent_function, and send an event with a key and a"
-    " tenant",
+    " tenant; if it is a batch handler, give context=, because Powertools reports what a record"
+    " raises without it as a failed item",
 )
 REFUSED = Mistake(
     "the event is refused before a key is reserved",
@@ -106,6 +107,13 @@ TENANT_FROM_BODY = Mistake(
 TENANT_SHARED = Mistake(
     "the tenant is not taken from the verified request context, so two tenants share a key",
     "take it from there: tenant=jwt_claim('tenant_id')",
+)
+REMEMBERED = Mistake(
+    "something outside the operation remembers an earlier one, such as a global cache by the key,"
+    " so that a new operation does nothing",
+    "leave it to the layer to remember answers, and send the provider op.downstream_key(...), which"
+    " differs for each tenant and key; if the provider knows a call by your own number, give"
+    " reset=",
 )
 STORE_RACES = Mistake(
     "the store lets two requests reserve one key",

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.record.record import Status
 from oncekey.testing.checking import altered_events, mistakes
-from oncekey.testing.checking.answers import is_key_reused, is_replay, said
+from oncekey.testing.checking.answers import is_key_reused, is_replay, is_success, said
 from oncekey.testing.checking.lock_step import LockStep
 from oncekey.testing.checking.promises import (
+    REPLAYED,
     Broken,
     check_end,
     check_no_more,
@@ -21,13 +22,15 @@ from oncekey.testing.checking.promises import (
     check_stored_failure,
     told,
 )
-from oncekey.testing.checking.runs import First, Subject, to_the_end
+from oncekey.testing.checking.runs import First, Subject, effects_on, to_the_end
 from oncekey.value import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from oncekey.testing.checking.processes import Sent
+    from oncekey.testing.checking.stage import Stage
     from oncekey.testing.crash_points import CrashPoint
 
 _PROCESSES_AT_ONCE = 5
@@ -69,12 +72,17 @@ class Plays(Value):
 
     def another_key(self) -> None:
         """The client wants the same once more, and sends another key."""
+        promise = "another key is another operation"
         stage = self.subject.stage()
-        to_the_end(stage, self.subject.request())
-        sent = stage.send(self.subject.request())
-        if sent.error is None and not sent.process.reserved:
-            seen = f"no new operation: {told(sent)}"
-            raise Broken("another key is another operation", seen, mistakes.KEY_FROM_BODY)
+        first_answer = to_the_end(stage, self.subject.request())[-1]
+        before = effects_on(stage)
+        sent = to_the_end(stage, self.subject.request())
+        if sent[0].error is None and not sent[0].process.reserved:
+            seen = f"no new operation: {told(sent[0])}"
+            raise Broken(promise, seen, mistakes.KEY_FROM_BODY)
+        # A provider that is emptied before each play may know the order by its own number.
+        if self.subject.reset is None:
+            self._check_own_effect(stage, first_answer, before, sent, promise)
 
     def changed_headers(self) -> None:
         """The client chooses other values of the headers, one by one."""
@@ -84,6 +92,7 @@ class Plays(Value):
             to_the_end(stage, copy.deepcopy(event))
             sent = stage.send(altered_events.with_changed_header(event, name))
             if not sent.process.reserved:
+                check_no_more(self.subject, self.first, stage, sent, REPLAYED)
                 continue
             is_tenant = sent.process.reserved[0].tenant != self.first.record.tenant
             seen = f"with another {name!r}, the same key was a new operation: {told(sent)}"
@@ -112,14 +121,34 @@ class Plays(Value):
 
     def another_tenant(self, other: Any) -> None:
         """Another tenant happens to use the same key."""
+        promise = "another tenant's request with the same key is an operation of its own"
         stage, event = self.subject.stage(), self.subject.request()
         first_answer = to_the_end(stage, event)[-1]
-        sent = stage.send(self._keyed_as(event, other))
-        if sent.error is None and not sent.process.reserved:
-            is_replayed = said(sent.value) == said(first_answer.value)
-            seen = "the first tenant's answer" if is_replayed else told(sent)
-            promise = "another tenant's request with the same key is an operation of its own"
+        before = effects_on(stage)
+        sent = to_the_end(stage, self._keyed_as(event, other))
+        if sent[0].error is None and not sent[0].process.reserved:
+            is_replayed = said(sent[0].value) == said(first_answer.value)
+            seen = "the first tenant's answer" if is_replayed else told(sent[0])
             raise Broken(promise, f"it got {seen}", mistakes.TENANT_SHARED)
+        self._check_own_effect(stage, first_answer, before, sent, promise)
+
+    def _check_own_effect(
+        self, stage: Stage, first: Sent, before: int, sent: Sequence[Sent], promise: str
+    ) -> None:
+        """An operation that succeeded had an effect, if the undisturbed run had.
+
+        `before` is the number of effects that there were before it.
+        """
+        last = sent[-1]
+        expected = sum(self.first.grown.values()) + self.first.written
+        if not expected or effects_on(stage) > before or not is_success(last.value, last.error):
+            return
+        record = stage.store.read(sent[0].process.reserved[0].pk)
+        if record is None or record.status is not Status.COMPLETED:
+            return
+        is_first = said(last.value) == said(first.value)
+        got = "the first answer" if is_first else "an answer"
+        raise Broken(promise, f"it got {got}, and had no effect: {told(last)}", mistakes.REMEMBERED)
 
     def five_at_once(self) -> None:
         """Five requests with one key run at once, in several interleavings."""

@@ -38,7 +38,7 @@ class Subject(Value, kw_only=True):
     failing: Callable[[], AbstractContextManager[object]] | None
     other_body: Any = field(repr=False)
     other_tenant: Any = field(repr=False)
-    reset: Callable[[], object] = field(repr=False)
+    reset: Callable[[], object] | None = field(repr=False)
     seed: int
 
     @property
@@ -53,7 +53,8 @@ class Subject(Value, kw_only=True):
 
     def stage(self, point: CrashPoint | None = None) -> Stage:
         """A stage that nothing has happened on."""
-        self.reset()
+        if self.reset is not None:
+            self.reset()
         return Stage(self.call, self.store(), self.ledgers, queued=self.jobs, point=point)
 
     def request(self) -> Any:
@@ -126,3 +127,8 @@ def made_on(stage: Stage) -> dict[str, Counter[str]]:
         for (ledger, place), number in process.made.items():
             made[ledger][place] += number
     return made
+
+
+def effects_on(stage: Stage) -> int:
+    """How many effects, rows and messages there are, of all kinds that the test sees."""
+    return sum(stage.grown(ledger) for ledger in stage.ledgers) + stage.written

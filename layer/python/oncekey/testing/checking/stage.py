@@ -205,7 +205,9 @@ class Stage:
             if record.status is not Status.COMPLETED:
                 until_ms.append(record.lease_until_ms or 0)
                 # A message that was not handled is delivered again long before that.
-                if reconciles and record.due is not None and not self._undelivered:
+                # Once people are told, more time alone changes nothing.
+                is_told = record.escalated_at_ms is not None
+                if reconciles and record.due is not None and not is_told and not self._undelivered:
                     until_ms.append(record.due.at_ms)
         self.clock.advance(max(until_ms) + 1_000 - now_ms)
         if reconciles:
