@@ -154,13 +154,22 @@ def test_what_the_description_needs_is_asked_for(
 
 
 def test_the_code_is_the_handlers_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without `code=`, the asset holds the packages that handlers are named in, and nothing else
-    of the project, such as its tests or its virtual environment.
+    """Without `code=`, the asset holds the packages that handlers are named in and what these
+    import, and nothing else of the project, such as its tests or its virtual environment.
+
+    Red when a module beside the handlers is left out: then every function fails on AWS alone.
     """
-    for name in ("orders/handler.py", "tests/test_orders.py", ".venv/lib.py", "app.py"):
+    for name, text in {
+        "orders/handler.py": "import json\nfrom common.money import cents\n",
+        "common/money.py": "import rates\n",
+        "rates.py": "",
+        "tests/test_orders.py": "",
+        ".venv/lib.py": "",
+        "app.py": "",
+    }.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text("")
+        path.write_text(text)
     monkeypatch.chdir(tmp_path)
     app = App(analytics_reporting=False, outdir=str(tmp_path / "cdk.out"))
     stack = Stack(app, "Stack")
@@ -177,4 +186,4 @@ def test_the_code_is_the_handlers_packages(tmp_path: Path, monkeypatch: pytest.M
         for folder in (tmp_path / "cdk.out").glob("asset.*")
         if folder.is_dir()
     ]
-    assert ["orders"] in assets
+    assert ["common", "orders", "rates.py"] in assets

@@ -8,6 +8,9 @@ from typing import Any
 
 from oncekey import HttpRequest, Operation, idempotent, jwt_claim, read_request
 
+MOST_QUANTITY = 1_000_000
+LONGEST_ITEM_BYTES = 500
+
 
 def order_of(request: HttpRequest) -> dict[str, Any]:
     """The order in a request: what must be the same in a retry.
@@ -15,9 +18,12 @@ def order_of(request: HttpRequest) -> dict[str, Any]:
     What it raises on is answered 400, and nothing is written.
     """
     order = json.loads(request.body)
-    if type(order["quantity"]) is not int or order["quantity"] < 1:
+    item, quantity = order["item"], order["quantity"]
+    if type(quantity) is not int or not 1 <= quantity <= MOST_QUANTITY:
         raise ValueError("quantity")
-    return {"item": str(order["item"]), "quantity": order["quantity"]}
+    if type(item) is not str or not 1 <= len(item.encode()) <= LONGEST_ITEM_BYTES:
+        raise ValueError("item")
+    return {"item": item, "quantity": quantity}
 
 
 @idempotent(
@@ -30,7 +36,7 @@ def handler(event: dict[str, Any], context: object, op: Operation) -> dict[str, 
     """Place the order. Its row, its message and this answer are written in one transaction."""
     order = order_of(read_request(event))
     order_id = op.operation_id  # the same in every attempt
-    row = {"pk": f"{op.tenant}#{order_id}", "status": "placed", **order}
+    row = {"pk": order_id, "tenant": op.tenant, "status": "placed", **order}
     op.transaction.put(os.environ["ORDERS_TABLE"], row)
     op.outbox.publish("order.placed", {"order_id": order_id, **order})
     return {

@@ -24,8 +24,8 @@ def handler(event: dict[str, Any], context: object) -> dict[str, Any]:
     """Show the order. Another tenant's order looks absent."""
     order_id = event["pathParameters"]["order_id"]
     tenant = tenant_of(event["requestContext"])
-    row = orders().get_item(Key={"pk": f"{tenant}#{order_id}"}).get("Item")
-    if tenant is None or row is None:
+    row = orders().get_item(Key={"pk": order_id}).get("Item")
+    if tenant is None or row is None or row["tenant"] != tenant:
         return answer(404, {"message": "There is no such order."})
     order = {"item": row["item"], "quantity": int(row["quantity"]), "status": row["status"]}
     return answer(200, {"order_id": order_id, **order})

@@ -29,7 +29,7 @@ def ship(message: Delivered, context: object) -> str:
     )
     op.transaction.update(
         os.environ["ORDERS_TABLE"],
-        {"pk": f"{message.tenant}#{order['order_id']}"},
+        {"pk": order["order_id"]},
         "SET #status = :shipped, parcel = :parcel",
         names={"#status": "status"},
         values={":shipped": "shipped", ":parcel": parcel},

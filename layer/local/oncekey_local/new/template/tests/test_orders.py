@@ -8,7 +8,7 @@ import pytest
 
 from oncekey.outbox import delivered
 from oncekey.testing import UseStore, api_event, assert_idempotent, sqs_event
-from orders import place, worker
+from orders import place, show, worker
 
 ORDER = {"item": "tea", "quantity": 2}
 
@@ -54,7 +54,19 @@ def test_an_order_is_placed_once_whatever_happens() -> None:
     assert_idempotent(place.handler, request(ORDER))
 
 
-@pytest.mark.parametrize("body", [None, [], {}, {"item": "tea"}, {**ORDER, "quantity": 0}])
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        [],
+        {},
+        {"item": "tea"},
+        {**ORDER, "quantity": 0},
+        {**ORDER, "quantity": 10**39},
+        {**ORDER, "item": "\ud800"},
+        {**ORDER, "item": "x" * 250_000},
+    ],
+)
 def test_a_bad_body_leaves_nothing_behind(use_store: UseStore, body: Any) -> None:
     """What is no order gets 400, and the same key works once the body is right."""
     store = use_store()
@@ -64,6 +76,27 @@ def test_a_bad_body_leaves_nothing_behind(use_store: UseStore, body: Any) -> Non
     good = place.handler(request(ORDER), None)
 
     assert (bad["statusCode"], written, good["statusCode"]) == (400, 0, 201)
+
+
+class OneOrder:
+    """A table with one order of the tenant acme."""
+
+    def get_item(self, **_: Any) -> dict[str, Any]:
+        """The same order, whatever is asked for."""
+        return {"Item": {"pk": "1", "tenant": "acme", "status": "placed", **ORDER}}
+
+
+@pytest.mark.parametrize(("tenant", "status"), [("acme", 200), ("other", 404)])
+def test_an_order_is_shown_to_its_tenant_alone(
+    monkeypatch: pytest.MonkeyPatch, tenant: str, status: int
+) -> None:
+    """To another tenant, the order looks absent."""
+    monkeypatch.setattr(show, "orders", OneOrder)
+    event = api_event(
+        "GET /orders/{order_id}", path_parameters={"order_id": "1"}, claims={"tenant_id": tenant}
+    )
+
+    assert show.handler(event, None)["statusCode"] == status
 
 
 def test_a_repeated_message_ships_once(use_store: UseStore, parcels: dict[str, str]) -> None:
