@@ -52,6 +52,25 @@ def _switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("boto3.session.Session.client", no_client)
 
 
+def test_a_deployed_function_applies_what_it_collects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever switches the protection off in Lambda does not lose the writes and messages of which
+    callers are told.
+
+    Red when they are dropped there as in a unit test.
+    """
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "payments")
+    own = MemoryStore()
+
+    @idempotent(operation="POST /deployed", tenant=single_tenant(), effects="recorded", store=own)
+    def handler(event: dict[str, Any], context: object, op: Operation) -> dict[str, Any]:
+        op.transaction.put("payments", {"id": op.operation_id})
+        op.outbox.publish("paid", {})
+        return {"statusCode": 201, "body": "paid"}
+
+    assert handler(EVENT, None)["statusCode"] == 201
+    assert (len(own.writes), len(own.messages), own.records) == (1, 1, {})
+
+
 @pytest.mark.parametrize("own", [None, MemoryStore()], ids=["no store", "a store of its own"])
 def test_a_recorded_handler_runs_and_nothing_is_written(own: MemoryStore | None) -> None:
     """Its steps run, and its writes, messages and commits go nowhere, also with a store given."""

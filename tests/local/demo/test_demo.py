@@ -175,7 +175,7 @@ def test_service_that_does_not_start(tmp_path: Path) -> None:
     ended = play(cwd=tmp_path, environment={"TMPDIR": str(tmp_path)})
     assert ended.status == 1
     assert "oncekey demo: the service failed: oncekey dev ended with status 2" in ended.output
-    assert "run from the root of the project" in ended.output
+    assert "say --service MODULE:NAME" in ended.output
     (log,) = tmp_path.glob("oncekey-demo-*/service.log")
     assert str(log) in ended.output
     assert "run from the root of the project" in log.read_text("utf-8")

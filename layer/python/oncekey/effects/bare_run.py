@@ -2,7 +2,8 @@
 
 Steps, transaction and outbox work, but no record remembers them. The collected writes and messages
 of a recorded handler are applied in one transaction at its end. So a handler that answers 201 has
-written its data. With ONCEKEY_DISABLED they are checked and dropped (`oncekey.store.disabled`).
+written its data. With ONCEKEY_DISABLED, outside Lambda, they are checked and dropped
+(`oncekey.store.disabled`).
 """
 
 from __future__ import annotations

@@ -60,8 +60,9 @@ def store(call_timeout_ms: int, given: Store | None = None) -> Store:
     """The store in use: the test's, else the `given` one, else the one that the environment names.
 
     ONCEKEY_TABLE, ONCEKEY_RESPONSE_BUCKET and ONCEKEY_OUTBOX_TABLE name it. All handlers of a
-    sandbox share that store, and so its client and connections. With ONCEKEY_DISABLED it is a store
-    that keeps nothing, whatever was given.
+    sandbox share that store, and so its client and connections. With ONCEKEY_DISABLED, outside
+    Lambda, it is a store that keeps nothing, whatever was given. In Lambda, handlers that run
+    without protection still apply the writes that they collect: their callers are told of them.
 
     Raises:
         ConfigurationError: no table is named.
@@ -69,7 +70,7 @@ def store(call_timeout_ms: int, given: Store | None = None) -> Store:
     replacement = in_use.store
     if replacement is not None:
         return replacement
-    if is_disabled():
+    if is_disabled() and "AWS_LAMBDA_FUNCTION_NAME" not in environment().variables:
         from oncekey.store.disabled import STORE
 
         return STORE

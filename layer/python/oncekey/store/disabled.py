@@ -1,4 +1,4 @@
-"""The store while ONCEKEY_DISABLED is set: it accepts everything, and keeps nothing."""
+"""The store with ONCEKEY_DISABLED outside Lambda: it accepts everything, and keeps nothing."""
 
 from __future__ import annotations
 
