@@ -178,5 +178,5 @@ def test_service_that_does_not_start(tmp_path: Path) -> None:
     assert "say --service MODULE:NAME" in ended.output
     (log,) = tmp_path.glob("oncekey-demo-*/service.log")
     assert str(log) in ended.output
-    assert "run from the root of the project" in log.read_text("utf-8")
+    assert "say --service MODULE:NAME" in log.read_text("utf-8")
     assert ended.still_there == []

@@ -25,9 +25,9 @@ class Operation(Value, kw_only=True):
     `tenant` is never empty. `protected` is False if the handler runs bare (ONCEKEY_DISABLED, or a
     request that needs no key). Steps, transaction and outbox work, with new ids. Under
     ONCEKEY_DISABLED, outside Lambda, collected writes and messages are checked and dropped.
-    `reference` names the operation for `oncekey.settle`: give it to a provider as metadata, so that its webhook can
-    settle the operation if its outcome is unknown. `key_for_logs` is the idempotency key as the
-    record shows it: empty with `store_raw_key=False`, and without a record.
+    `reference` names the operation for `oncekey.settle`: give it to a provider as metadata, so that
+    its webhook can settle the operation if its outcome is unknown. `key_for_logs` is the
+    idempotency key as the record shows it: empty with `store_raw_key=False`, and without a record.
     """
 
     name: str
