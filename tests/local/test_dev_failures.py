@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -60,7 +61,10 @@ def test_output_is_forwarded(failing: DevProcess) -> None:
     assert "[leave " in log
     assert "] on standard output\n" in log
     assert "] on standard error\n" in log
-    assert "] ended with status 7 while it ran request" in log
+    (ended,) = (line for line in log.splitlines() if "ended with status 7 while it ran" in line)
+    front = re.search(r"^POST /leave 500 \d+ ms (\S+)$", log, re.MULTILINE)
+    assert front
+    assert ended.endswith(f" (POST /leave {front[1]})")
     assert "]     raise ValueError(" in log
 
 
@@ -88,6 +92,7 @@ def test_broken_from_the_start() -> None:
     assert "ended with status 1" in message
     assert "RuntimeError: this module fails on import" in message
     assert "function 'broken' does not start" in message
+    assert "LAMBDA_WARNING" not in message
 
 
 def test_broken_later(tmp_path: Path) -> None:

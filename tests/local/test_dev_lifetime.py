@@ -52,7 +52,9 @@ def _describe(store_url: str, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal(number: signal.Signals) -> None:
-    """Ctrl-C and its like leave no process behind, not even a busy one; the status is 0."""
+    """Ctrl-C and its like leave no process behind, not even a busy one; it says so, and the
+    status is 0.
+    """
     with running(FAILING) as dev, Meeting() as meeting:
         meeting.call(dev, "/spin")
         _, connection = meeting.arrival()
@@ -61,6 +63,7 @@ def test_signal(number: signal.Signals) -> None:
         assert len(dev.busy("spin")) == 1
         assert all(os.getsid(pid) == pid for pid in pids)  # a terminal reaches only the parent
         assert dev.stop(number) == 0
+        assert dev.log().endswith("oncekey dev: stopped\n")
         assert [pid for pid in pids if is_alive(pid)] == []
 
 

@@ -88,21 +88,30 @@ def test_the_next_request_runs_edited_code(edited: tuple[DevProcess, Path]) -> N
     assert "restart oncekey dev" not in dev.log()
     (code.parent / "service.py").write_text(DESCRIPTION + "\n")
     assert said(dev) == (200, "three")
-    assert "the description may have changed: restart oncekey dev" in dev.log()
+    assert "changed: service.py; the description may have changed: restart" in dev.log()
+    assert "service.py; later requests" not in dev.log()
 
 
 def test_what_is_no_code_of_the_project_is_not_watched(tmp_path: Path) -> None:
-    """New, changed and removed Python files are seen once; virtual environments and hidden folders
-    are not looked at.
+    """New, changed and removed Python files are seen once; tests, virtual environments and
+    hidden folders are not looked at.
     """
-    for name in (".git/a.py", "env/pyvenv.cfg", "env/b.py", "pkg/c.py", "pkg/d.txt", "e.py"):
+    for name in (
+        "tests/t.py",
+        ".git/a.py",
+        "env/pyvenv.cfg",
+        "env/b.py",
+        "pkg/c.py",
+        "pkg/d.txt",
+        "e.py",
+    ):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("")
     sources = Sources(str(tmp_path))
     assert sources.changed() == set()
 
-    for name in (".git/a.py", "env/b.py", "pkg/c.py", "pkg/d.txt", "pkg/new.py"):
+    for name in ("tests/t.py", ".git/a.py", "env/b.py", "pkg/c.py", "pkg/d.txt", "pkg/new.py"):
         (tmp_path / name).write_text("changed")
     (tmp_path / "e.py").unlink()
 

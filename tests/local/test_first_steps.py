@@ -91,9 +91,18 @@ def test_bodies_of_the_other_requests() -> None:
     lines = request_to_send(REFERENCE, "u")
     others = lines[lines.index("# in the same way, each with a key of its own:") + 1 :]
     assert others == [
-        '#   /refunds  {"payment_id": "pay_00000000000000000000000000000000", "amount": 300}',
-        '#   /reports  {"payment_ids": ["pay_00000000000000000000000000000000"]}',
+        '#   POST /refunds  {"payment_id": "pay_00000000000000000000000000000000", "amount": 300}',
+        '#   POST /reports  {"payment_ids": ["pay_00000000000000000000000000000000"]}',
     ]
+
+
+def test_other_requests_are_whole() -> None:
+    """Another route is named with its method, and with a placeholder for each part to fill in."""
+    paths = ("/orders", "/orders/{order_id}/cancellation")
+    routes = tuple(Route(method="POST", path=path) for path in paths)
+    function = Function(name="f", handler="m.f", timeout_s=1, routes=routes)
+    service = Service(name="s", functions=(function,), tables=())
+    assert request_to_send(service, "u")[-1] == "#   POST /orders/ORDER_ID/cancellation  {}"
 
 
 @pytest.mark.parametrize(

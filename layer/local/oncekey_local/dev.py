@@ -46,6 +46,8 @@ async def run(service: Service, options: Options, *, exit_with_stdin: bool = Fal
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await serving
         await local.stop()
+        if stopped.is_set():
+            log("oncekey dev: stopped")
 
 
 async def _serve(local: LocalService) -> str:

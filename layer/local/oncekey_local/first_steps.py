@@ -53,8 +53,13 @@ def _request_to_look(
 def _other_bodies(first: Route, routes: Sequence[Route]) -> list[str]:
     # A route without a token needs a signature, which is too difficult to make by hand.
     others = [route for route in routes if route.method == "POST" and route.authorized]
-    lines = [f"#   {other.path}  {other.example_body}" for other in others if other != first]
+    lines = [f"#   {_filled(other)}  {other.example_body}" for other in others if other != first]
     return ["# in the same way, each with a key of its own:", *lines] if lines else []
+
+
+def _filled(route: Route) -> str:
+    """The method, and the path with a shell's kind of placeholders."""
+    return f"{route.method} " + re.sub(r"\{(\w+)\}", lambda name: name[1].upper(), route.path)
 
 
 def oncekey_command() -> str:

@@ -50,7 +50,7 @@ from oncekey_local.store.tables import create_tables
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from oncekey_local.description import Function, Service
     from oncekey_local.events.pumps import Invoke
@@ -285,11 +285,14 @@ class LocalService:
         changed = sources.changed()
         if not changed:
             return
-        names = ", ".join(sorted(os.path.relpath(path) for path in changed))
-        log(f"changed: {names}; later requests run the new code")
-        own = {getattr(module, "__file__", None) for module in sys.modules.values()}
-        if changed & own:
-            log("the description may have changed: restart oncekey dev to use it")
+        own = changed & {getattr(module, "__file__", None) for module in sys.modules.values()}
+        if changed - own:
+            log(f"changed: {_named(changed - own)}; later requests run the new code")
+        if own:
+            log(
+                f"changed: {_named(own)}; the description may have changed: restart oncekey dev to"
+                " use it"
+            )
         for pool in self._pools.values():
             pool.restart()
 
@@ -303,3 +306,7 @@ class LocalService:
         await self._front.setup()
         await web.SockSite(self._front, listener).start()
         return f"http://{LOOPBACK}:{listener.getsockname()[1]}"
+
+
+def _named(paths: Iterable[str]) -> str:
+    return ", ".join(sorted(os.path.relpath(path) for path in paths))

@@ -28,6 +28,9 @@ _INHERITED = (
     "LD_LIBRARY_PATH",
     "DYLD_LIBRARY_PATH",
 )
+# The runtime client puts 600 characters about AWS's updates of the runtime before each error at the
+# import of a handler. Here nobody updates it.
+_ABOUT_RUNTIME_UPDATES = "LAMBDA_WARNING: Unhandled exception."
 
 
 def clean_environment() -> dict[str, str]:
@@ -115,6 +118,8 @@ class Child:
         # inside.
         for line in (part for whole in lines for part in whole.rstrip(b"\r").split(b"\r")):
             text = line.decode("utf-8", "backslashreplace").replace("\N{NO-BREAK SPACE}", " ")
+            if _ABOUT_RUNTIME_UPDATES in text:
+                continue
             log(f"[{self.label} {self.pid}] {text}")
             if self._on_line:
                 self._on_line(text)

@@ -6,6 +6,7 @@ Processes that each run one function, one request at a time, and die at its time
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from dataclasses import dataclass
 from enum import StrEnum
@@ -53,6 +54,13 @@ class Invocation:
         self.request_id = new_id()
         self.event = event
         self.outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+    def __str__(self) -> str:
+        """For the log: its id, and for a request over HTTP the front's line of it."""
+        event = json.loads(self.event)
+        route = event.get("routeKey") if isinstance(event, dict) else None
+        front = f" ({route} {event['requestContext']['requestId']})" if route else ""
+        return f"request {self.request_id}{front}"
 
     def end(self, outcome: Outcome) -> None:
         """Hands the outcome to whoever waits for it.
@@ -167,8 +175,7 @@ class Sandbox:
     def _time_out(self) -> None:
         self._timed_out = True
         if self.invocation:
-            request_id = self.invocation.request_id
-            what = f"request {request_id} timed out after {self._settings.timeout_s:g} s"
+            what = f"{self.invocation} timed out after {self._settings.timeout_s:g} s"
         else:
             what = f"not ready after {_INIT_TIMEOUT_S} s"
         self._report(f"{what}: killed")
@@ -179,9 +186,7 @@ class Sandbox:
         if self.invocation:
             kind = OutcomeKind.TIMED_OUT if self._timed_out else OutcomeKind.DIED
             if kind is OutcomeKind.DIED:
-                self._report(
-                    f"ended with status {status} while it ran request {self.invocation.request_id}"
-                )
+                self._report(f"ended with status {status} while it ran {self.invocation}")
             self.invocation.end(Outcome(kind=kind))
             self.invocation = None
         elif not self.started and not self._killed:

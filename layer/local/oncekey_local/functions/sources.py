@@ -6,13 +6,13 @@ import os
 from importlib.util import cache_from_source
 from pathlib import Path
 
-# Folders with no code of the project.
-_OTHERS = frozenset({"__pycache__", "cdk.out", "node_modules"})
+# Folders with no code of the functions.
+_OTHERS = frozenset({"__pycache__", "cdk.out", "node_modules", "tests"})
 Stamps = dict[str, tuple[int, int]]
 
 
 class Sources:
-    """The files below `root`, without hidden folders and virtual environments."""
+    """The files below `root`, without tests, hidden folders and virtual environments."""
 
     def __init__(self, root: str) -> None:
         self._root = root
