@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from aws_durable_execution_sdk_python import durable_execution
 from aws_durable_execution_sdk_python.config import Duration, StepConfig
+from aws_durable_execution_sdk_python.exceptions import TimedSuspendExecution
 from aws_durable_execution_sdk_python.retries import RetryStrategyConfig, create_retry_strategy
 
 from oncekey import (
@@ -44,7 +46,9 @@ class World:
     store: MemoryStore = field(default_factory=MemoryStore)
     charges: list[str] = field(default_factory=list)
 
-    def protect(self, effects: str) -> Callable[[Callable[..., object]], Callable[..., Any]]:
+    def protect(
+        self, effects: str, **more: Any
+    ) -> Callable[[Callable[..., object]], Callable[..., Any]]:
         """Our decorator for a function whose first argument is the order."""
         return idempotent_function(
             operation="charge",
@@ -53,6 +57,7 @@ class World:
             effects=effects,
             store=self.store,
             clock=self.clock,
+            **more,
         )
 
     def context(self) -> Any:
@@ -177,6 +182,37 @@ def test_a_suspension_is_no_failure(effects: str) -> None:
     assert (suspended["Status"], between) == ("PENDING", Status.FAILED_RETRYABLE)
     assert output["Result"] == replay["Result"] == '[2, "after"]'
     assert world.charges == ["o-1"] * (1 if effects == "recorded" else 2)
+
+
+@pytest.mark.parametrize("remedy", ["none", "retention", "commit", "step"])
+def test_a_wait_longer_than_the_retention_needs_more_retention_or_a_commit(
+    remedy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A suspended attempt without finished steps is forgotten after its retention, with a warning.
+    A longer retention, a commit or a step before the wait keeps the operation and its keys.
+
+    Red when a resumed run charges under another key, and nothing has warned of it.
+    """
+    world, keys = World(), list[str]()
+    resumes_at_s = world.clock.now_ms() / 1000 + 2 * 86_400
+
+    @world.protect("recorded", retention=timedelta(days=3 if remedy == "retention" else 1))
+    def charge(order: dict[str, str], op: Operation) -> None:
+        if remedy == "commit":
+            op.commit("begun")
+        if remedy == "step":
+            op.step("begin", lambda: None)
+        keys.append(op.downstream_key("charge"))
+        if len(keys) == 1:
+            raise TimedSuspendExecution("a wait of two days", resumes_at_s)
+
+    with pytest.raises(TimedSuspendExecution):
+        charge({"id": "o-1"})
+    world.clock.advance(2 * 86_400_000 + 1)
+    charge({"id": "o-1"})
+
+    assert len(set(keys)) == (2 if remedy == "none" else 1)
+    assert ("forgotten-while-suspended" in caplog.text) is (remedy == "none")
 
 
 def test_unrecorded_work_may_not_be_suspended() -> None:

@@ -77,6 +77,7 @@ class Recorder(Value, kw_only=True):
             return refusal
         if disposition is Disposition.RETRYABLE:
             await self._release(reason(result))
+            self._warn_of_long_wait(result)
         else:
             await self._mark_unknown(reason(result))
         if isinstance(result, Answered):
@@ -215,6 +216,17 @@ class Recorder(Value, kw_only=True):
             return Retry(reason=why, expires_at_s=self.request.failure_expires_at_s(now_ms))
         due = self.request.due(now_ms + self.request.options.settings.reconcile_grace_ms)
         return Retry(reason=why, expires_at_s=None, due=due)
+
+    def _warn_of_long_wait(self, result: Result) -> None:
+        """Warn if the record expires before a durable execution resumes."""
+        if not isinstance(result, Raised) or self._is_half_done:
+            return
+        # The end of the wait, in AWS's `TimedSuspendExecution`. The layer does not import its SDK.
+        resumes_at_s = vars(result.error).get("scheduled_timestamp")
+        now_ms = self.clock.now_ms()
+        expires_at_s = self.request.failure_expires_at_s(now_ms)
+        if isinstance(resumes_at_s, int | float) and resumes_at_s >= expires_at_s:
+            telemetry.forgotten_while_suspended(self.record, now_ms)
 
     @property
     def _is_half_done(self) -> bool:

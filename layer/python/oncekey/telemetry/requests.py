@@ -79,6 +79,12 @@ def not_executed(record: Record, now_ms: int, reason: str) -> None:
     _say(logging.INFO, "not-executed", record, now_ms, reason)
 
 
+def forgotten_while_suspended(record: Record, now_ms: int) -> None:
+    """A durable execution resumes only after its record has expired, as a new operation."""
+    reason = "raise retention= above the wait, or finish an op.step or op.commit before it"
+    _say(logging.WARNING, "forgotten-while-suspended", record, now_ms, reason)
+
+
 def answer_not_recorded(record: Record, now_ms: int, error: StoreError) -> None:
     """The work is done and the caller is answered, but the record could not be written.
 
