@@ -11,9 +11,12 @@ from moto import mock_aws
 from infra.service import WORKER_FUNCTION
 from infra.service_resources import REQUESTED
 from oncekey.errors import StoreError
+from oncekey.outbox import Worker
 from oncekey.outbox.inbox import postpone
 from oncekey.settings import Settings
 from oncekey.store.sqs import SqsQueue
+from oncekey.testing import MemoryStore, use_store
+from tests.support.queue_events import delivery, message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,6 +134,22 @@ def test_a_failure_to_postpone_is_logged_and_never_raised(
     (entry,) = [record for record in caplog.records if record.name == "oncekey"]
     assert entry.getMessage().startswith("oncekey message-not-postponed")
     assert handle not in entry.getMessage()
+
+
+def test_a_test_without_a_queue_hears_nothing_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    """A worker's test that has replaced the store needs no queue: nothing delivers again, and a
+    failed message has no warnings about a queue beside its own.
+    """
+
+    def work(_record: object, _context: object) -> None:
+        raise ValueError
+
+    with use_store(MemoryStore()):
+        Worker(work)(delivery(message()), None)
+        assert postpone("handle", after_s=1) is False
+
+    assert "message-failed" in caplog.text
+    assert "message-not-postponed" not in caplog.text
 
 
 @pytest.mark.fault("K4.8")

@@ -104,9 +104,10 @@ def postpone(
         queue: by default the one that ONCEKEY_QUEUE_URL names.
 
     Returns:
-        Whether the queue has confirmed it. With ONCEKEY_DISABLED it is not called.
+        Whether the queue has confirmed it. With ONCEKEY_DISABLED it is not called, nor in a test
+        with `use_store` and no queue.
     """
-    if defaults.is_disabled():
+    if defaults.is_disabled() or has_none(queue):
         return False
     delay_s = min(max(after_s, 0) << max(receives - 1, 0), LONGEST_DELAY_S)
     try:
@@ -115,6 +116,12 @@ def postpone(
         relay_telemetry.message_not_postponed(error)
         return False
     return True
+
+
+def has_none(given: SqsQueue | None) -> bool:
+    """Whether a test that has replaced the store has named no queue: nothing delivers again."""
+    named = given or in_use.queue or os.environ.get("ONCEKEY_QUEUE_URL", "").strip()
+    return in_use.store is not None and not named
 
 
 def own_queue(given: SqsQueue | None = None) -> SqsQueue:

@@ -26,7 +26,7 @@ from oncekey.errors import (
     StoreUnavailable,
 )
 from oncekey.flow.retry import delay_ms
-from oncekey.outbox.inbox import own_queue
+from oncekey.outbox.inbox import has_none, own_queue
 from oncekey.outbox.plain_function import plain_function_faults, refuse_unfinished
 from oncekey.record.outcome import whole_seconds
 from oncekey.store import defaults, in_use
@@ -212,7 +212,7 @@ class Worker:
 
     def _told(self, call: Callable[[SqsQueue], object]) -> bool:
         """Call the queue. If it does not answer, its visibility timeout applies."""
-        if defaults.is_disabled():
+        if defaults.is_disabled() or has_none(self._queue):
             return True
         try:
             call(own_queue(self._queue))
