@@ -158,7 +158,7 @@ class Plays(Value):
             sent = stage.send_at_once(events, LockStep(seed))
             answered = to_the_end(stage, event)[-1]
             try:
-                check_one_reserved(sent)
+                check_one_reserved(self.subject, sent)
                 check_end(self.subject, self.first, stage)
                 check_replay(self.subject, self.first, stage, event, answered=answered)
             except Broken as broken:

@@ -222,10 +222,11 @@ def check_stored_failure(subject: Subject, first: First, stage: Stage) -> None:
         raise Broken(promise, seen + effects.last(grown), mistakes.FAILURE_AS_REFUSAL)
 
 
-def check_one_reserved(sent: Sequence[Sent]) -> None:
-    """Of several requests at once, one reserved the key."""
-    keys = [record.pk for each in sent for record in each.process.reserved[:1]]
-    if len(keys) > 1:
+def check_one_reserved(subject: Subject, sent: Sequence[Sent]) -> None:
+    """Of several requests at once, one reserved the key, or each of the keys of a batch."""
+    first = 1 if subject.is_http else None
+    keys = [record.pk for each in sent for record in each.process.reserved[:first]]
+    if len(keys) > (1 if subject.is_http else len({*keys})):
         blamed = mistakes.STORE_RACES if len({*keys}) == 1 else mistakes.KEY_ELSEWHERE
         raise Broken(ONCE, f"{len(keys)} of {len(sent)} requests reserved a key", blamed)
 

@@ -132,8 +132,9 @@ class Stage:
         self.watched = PlayStore(self, store)
         self.lock_step: LockStep[Sent] | None = None
         self.processes: list[Process] = []
-        # The partition keys of the requests' records, in order.
+        # The partition keys of the requests' records, in order; and those that no other encloses.
         self.keys: dict[str, None] = {}
+        self._outermost: dict[str, None] = {}
         self.endings: list[Ending] = []
         self.written = 0
         self._is_kill_told = False
@@ -232,11 +233,13 @@ class Stage:
         return [record for record in found if record is not None]
 
     def record(self) -> Record | None:
-        """The record of the first request."""
-        return next(iter(self.records()), None)
+        """The first record of the requests that is not completed, or else the first."""
+        found = [record for record in self.records() if record.pk in self._outermost]
+        is_open = (record for record in found if record.status is not Status.COMPLETED)
+        return next(is_open, found[0] if found else None)
 
     def stored(self) -> Any:
-        """The answer that is stored for the first request: a proxy answer, or a function's text."""
+        """The answer that is stored in `record()`: a proxy answer, or a function's text."""
         record = self.record()
         text = None if record is None or record.response is None else self._text(record.response)
         if text is None:
@@ -321,6 +324,8 @@ class Stage:
             return
         if isinstance(transition, transitions.Reserve):
             self.keys.setdefault(transition.pk)
+            if not process.attempts:
+                self._outermost.setdefault(transition.pk)
             if isinstance(reply, Written):
                 process.reserved.append(transition.record)
         if not isinstance(reply, Written):
