@@ -209,3 +209,38 @@ def test_a_job_that_no_worker_begins_ends(store: MemoryStore, clock: ManualClock
     let_time_pass(store, clock, reconciler=Reconciler())
 
     assert report(EVENT, None)["statusCode"] == 408
+
+
+def test_a_message_that_still_waits_is_delivered_later(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    """A message that waits when the time ends is told, and the next call goes on with it."""
+    receives: list[int] = []
+    is_up = False
+
+    def worker(event: Any, _context: object) -> None:
+        receives.append(int(event["Records"][0]["attributes"]["ApproximateReceiveCount"]))
+        if not is_up:
+            raise ConnectionError
+
+    publishes(EVENT, None)
+    passed = let_time_pass(store, clock, worker=worker, at_most=timedelta(minutes=2))
+    assert passed.waiting == tuple(store.messages)
+
+    is_up = True
+    passed = let_time_pass(store, clock, worker=worker)
+    assert receives == [1, 2]
+    assert passed.waiting == ()
+
+
+def test_a_chain_of_messages_without_end_is_an_error(
+    store: MemoryStore, clock: ManualClock
+) -> None:
+    """A worker that answers each message with another one does not hang the test."""
+
+    def worker(_event: object, _context: object) -> None:
+        publishes({**EVENT, "headers": {"idempotency-key": clock.new_operation_id()}}, None)
+
+    publishes(EVENT, None)
+    with pytest.raises(RuntimeError, match="1001 deliveries, and no time has passed"):
+        let_time_pass(store, clock, worker=worker)

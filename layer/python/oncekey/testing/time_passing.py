@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from oncekey.store import in_use
 from oncekey.testing.batch_events import sqs_event
@@ -24,6 +25,8 @@ _MOST_RECEIVES = 10
 # The reconciler's schedule.
 _EACH_MS = 60_000
 _MS = timedelta(milliseconds=1)
+# For messages of messages; a worker that answers messages with messages never ends.
+_MOST_DELIVERIES = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,7 @@ class TimePassed:
     Attributes:
         duration: how far the clock was moved.
         dead_letters: messages that the worker never accepted.
+        waiting: messages that are delivered in the next call of `let_time_pass` for this store.
         open_records: the records that are still open at the end. With a reconciler, a person must
             settle them.
         errors: the exceptions that worker and reconciler raised, in order.
@@ -40,6 +44,7 @@ class TimePassed:
 
     duration: timedelta
     dead_letters: Sequence[Message] = field(repr=False)
+    waiting: Sequence[Message] = field(repr=False)
     open_records: Sequence[Record] = field(repr=False)
     errors: Sequence[Exception]
 
@@ -77,6 +82,9 @@ def let_time_pass(
         timeout: the timeout of both functions.
         at_most: stop before the clock is moved further than this. A record that only a person can
             settle stays due forever.
+
+    Raises:
+        RuntimeError: the worker answers messages with messages, without an end.
     """
     passing = _Passing(store, clock, timeout // _MS)
     begun_ms = clock.now_ms()
@@ -95,6 +103,7 @@ def let_time_pass(
     return TimePassed(
         duration=(clock.now_ms() - begun_ms) * _MS,
         dead_letters=tuple(passing.dead),
+        waiting=tuple(each.message for each in passing.waiting()),
         open_records=tuple(each for each in store.records.values() if each.due is not None),
         errors=tuple(passing.errors),
     )
@@ -108,6 +117,10 @@ class _Waiting:
     visible_at_ms: int
     receives: int = 0
     first_received_ms: int | None = None
+
+
+# A message may outlast the call in which it was taken from the store.
+_queues: WeakKeyDictionary[MemoryStore, list[_Waiting]] = WeakKeyDictionary()
 
 
 class _Queue:
@@ -159,17 +172,30 @@ class _Passing:
         self._store = store
         self._clock = clock
         self._timeout_ms = timeout_ms
-        self._waiting: list[_Waiting] = []
+        self._waiting = _queues.setdefault(store, [])
         self._received: dict[str, _Waiting] = {}
 
     def deliver(self, worker: Handler) -> None:
         """Deliver each message that is visible now, also those that are published meanwhile."""
         self._receive()
+        most, deliveries = len(self._waiting) + _MOST_DELIVERIES, 0
         while ready := [
             each for each in self._waiting if each.visible_at_ms <= self._clock.now_ms()
         ]:
+            deliveries += 1
+            if deliveries > most:
+                raise RuntimeError(
+                    f"{most} deliveries, and no time has passed: does the worker answer"
+                    f" each message with another one? The last has the topic"
+                    f" {ready[-1].message.topic!r}"
+                )
             self._deliver(ready[0], worker)
             self._receive()
+
+    def waiting(self) -> Sequence[_Waiting]:
+        """The messages that are neither done nor dead letters."""
+        self._receive()
+        return self._waiting
 
     def is_something_due(self) -> bool:
         """Whether the reconciler runs now, and finds a record."""
