@@ -129,3 +129,22 @@ def test_a_function_may_return_a_failure_but_not_a_false_success(failure: str) -
     else:
         with pytest.raises(AssertionError, match="answers success"):
             check()
+
+
+def test_a_tenant_that_is_refused_is_not_one_that_shares_a_key() -> None:
+    """If the made-up tenant is unknown to the handler, the test is asked for another one."""
+    provider = Provider()
+
+    @idempotent(operation=OPERATION, tenant=TENANT, effects="recorded")
+    def inner(_event: Event, _context: object, op: Operation) -> Answer:
+        return created(charge=charged(op, provider))
+
+    def known_tenants(event: Event, context: object) -> Answer:
+        claims = event["requestContext"]["authorizer"]["jwt"]["claims"]
+        if claims["tenant_id"] != "acme":
+            return {"statusCode": 403, "body": "unknown tenant"}
+        answer: Answer = inner(event, context)
+        return answer
+
+    with pytest.raises(AssertionError, match="(?s)cannot be checked.*give other_tenant="):
+        assert_idempotent(known_tenants, order_event(), effects=provider.done)

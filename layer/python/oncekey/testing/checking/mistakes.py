@@ -39,8 +39,12 @@ NOTHING_COUNTED = Mistake(
     "pass what the handler changes: a list, a dictionary, or a function that returns one or a"
     " number",
 )
+TENANT_REFUSED = Mistake(
+    "the handler refuses the tenant that the play made up, or the event in `other_tenant=`",
+    "give other_tenant=, an event of another tenant that the handler knows",
+)
 # With these, nothing was checked.
-UNCHECKED = (NOT_PROTECTED, REFUSED, NO_SUCCESS, NOTHING_COUNTED)
+UNCHECKED = (NOT_PROTECTED, REFUSED, NO_SUCCESS, NOTHING_COUNTED, TENANT_REFUSED)
 BEFORE_THE_RESERVE = Mistake(
     "an effect before the reserve: it is made outside the decorated function, for every request",
     "move it into the function under @idempotent",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.record.record import Status
 from oncekey.testing.checking import altered_events, mistakes
-from oncekey.testing.checking.answers import is_key_reused, is_replay, is_success, said
+from oncekey.testing.checking.answers import is_key_reused, is_replay, is_success, said, status_of
 from oncekey.testing.checking.lock_step import LockStep
 from oncekey.testing.checking.promises import (
     REPLAYED,
@@ -129,7 +129,10 @@ class Plays(Value):
         if sent[0].error is None and not sent[0].process.reserved:
             is_replayed = said(sent[0].value) == said(first_answer.value)
             seen = "the first tenant's answer" if is_replayed else told(sent[0])
-            raise Broken(promise, f"it got {seen}", mistakes.TENANT_SHARED)
+            status = status_of(sent[0].value) or 0
+            is_shared = is_replayed or is_key_reused(sent[0].value, None) or not 400 <= status < 500
+            blamed = mistakes.TENANT_SHARED if is_shared else mistakes.TENANT_REFUSED
+            raise Broken(promise, f"it got {seen}", blamed)
         self._check_own_effect(stage, first_answer, before, sent, promise)
 
     def _check_own_effect(
