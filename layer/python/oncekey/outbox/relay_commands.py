@@ -80,7 +80,7 @@ class ReadPage(Outside["OutboxPage"], kw_only=True):
 
     table: OutboxTable = field(compare=False, repr=False)
     before_ms: int
-    after: Any = None
+    after: Any = field(default=None, repr=False)
 
     def carry_out(self) -> OutboxPage:
         """See `OutboxTable.waiting`."""

@@ -79,7 +79,7 @@ class CrashPoint(Value):
     number: int = 1
 
     def __str__(self) -> str:
-        number = f" ({self.number})" if self.number > 1 else ""
+        number = f" ({self.number})" if self.number != 1 else ""
         return f"{'after' if self.is_after else 'before'} {self.call}{number}"
 
 

@@ -54,12 +54,12 @@ class _Sent(Value, kw_only=True):
     method: str
     path: str
     route: str
-    headers: dict[str, list[str]]
+    headers: dict[str, list[str]] = field(repr=False)
     query: list[tuple[str, str]]
     text: str | None = field(repr=False)
     is_base64: bool
     path_parameters: dict[str, str]
-    verified: dict[str, Any]
+    verified: dict[str, Any] = field(repr=False)
 
     @property
     def lower(self) -> dict[str, str]:

@@ -46,7 +46,7 @@ class TimePassed:
     dead_letters: Sequence[Message] = field(repr=False)
     waiting: Sequence[Message] = field(repr=False)
     open_records: Sequence[Record] = field(repr=False)
-    errors: Sequence[Exception]
+    errors: Sequence[Exception] = field(repr=False)
 
 
 def let_time_pass(

@@ -72,8 +72,8 @@ class Sent:
     """How one process ended."""
 
     process: Process
-    value: Any = None
-    error: Exception | None = None
+    value: Any = field(default=None, repr=False)
+    error: Exception | None = field(default=None, repr=False)
 
     @property
     def is_killed(self) -> bool:

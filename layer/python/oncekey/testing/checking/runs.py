@@ -34,8 +34,8 @@ class Subject(Value, kw_only=True):
     effects: Ledger | None
     writes: Ledger | None
     store: Callable[[], Store] = field(repr=False)
-    jobs: Sequence[Any]
-    failing: Callable[[], AbstractContextManager[object]] | None
+    jobs: Sequence[Any] = field(repr=False)
+    failing: Callable[[], AbstractContextManager[object]] | None = field(repr=False)
     other_body: Any = field(repr=False)
     other_tenant: Any = field(repr=False)
     reset: Callable[[], object] | None = field(repr=False)
