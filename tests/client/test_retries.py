@@ -95,7 +95,7 @@ def test_an_unanswered_request_is_sent_again_under_its_key(
                 "Content-Type": "application/problem+json",
                 "Content-Encoding": "gzip",
             },
-            gzip.compress(b'{"retryable": false}'),
+            gzip.compress(b'{"retryable": false}', mtime=0),
         ),
     ],
     ids=str,
