@@ -16,13 +16,9 @@ def test_the_documented_check_passes_and_the_crashes_are_survived() -> None:
     """The examples, word for word, one after the other."""
     names = run_example("layer/docs/guides/checking-a-handler.md", "def test_order")
     names["test_order"]()
-    for mark in ('store.crash("after complete")', "clock.advance"):
-        run_example(
-            "layer/docs/guides/checking-a-handler.md",
-            mark,
-            order=names["order"],
-            event=names["event"],
-        )
+    given = {"order": names["order"], "event": names["event"]}
+    run_example("layer/docs/guides/checking-a-handler.md", 'store.crash("after complete")', **given)
+    run_example("layer/docs/guides/checking-a-handler.md", "clock.advance", **given)
 
 
 def test_the_documented_failure_is_the_real_one() -> None:
