@@ -125,7 +125,9 @@ class OncekeyLayer(lambda_.LayerVersion):
         is_default = (runtime.name, architecture.name) == (RUNTIME.name, ARCHITECTURE.name)
         kind = "" if is_default else f"-{runtime.name}-{architecture.name}"
         found = stack.node.try_find_child(_SHARED_ID + kind)
-        return cast("OncekeyLayer", found) or OncekeyLayer(
+        if found is not None:
+            return cast("OncekeyLayer", found)
+        return OncekeyLayer(
             stack, _SHARED_ID + kind, runtimes=[runtime], architectures=[architecture]
         )
 
