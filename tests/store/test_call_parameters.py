@@ -58,6 +58,8 @@ PLACES = {
     ("store/dynamodb/store.py", "most_due_shards"): {"get_item", "update_item"},
     ("store/dynamodb/store.py", "save"): {"put_item"},
     ("store/dynamodb/store.py", "_get"): {"get_item"},
+    # For tests, and by a person: no function of a deployment creates a table.
+    ("store/dynamodb/tables.py", "_create"): {"create_table", "update_time_to_live"},
     ("store/s3.py", "put"): {"put_object"},
     ("store/s3.py", "get"): {"get_object"},
     ("store/secrets_manager.py", "_read"): {"get_secret_value"},
@@ -69,6 +71,7 @@ PLACES = {
 # Every place that makes a client.
 MAKERS = {
     ("store/dynamodb/client.py", "_boto3_client"),
+    ("store/dynamodb/client.py", "default_client"),
     ("store/s3.py", "_own_client"),
     ("store/secrets_manager.py", "_client"),
     ("store/sqs.py", "_own_client"),

@@ -298,7 +298,7 @@ class StoreContract:
             tenant="acme",
             created_at_ms=_NOW_MS,
         )
-        commit = Commit(transition=None, token=token(_ID, "c", 0), messages=(message,))
+        commit = Commit(transition=None, token=token(_ID, "message", 0), messages=(message,))
 
         assert store.commit(commit) == Written()
 
