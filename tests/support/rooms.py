@@ -25,8 +25,8 @@ ORDER = (
 # The folders of tests/ beside one for each room.
 OTHER_TESTS = frozenset(
     {
-        *("benchmarks", "e2e", "infra", "local", "released", "repo", "service", "simulation"),
-        *("support", "typing"),
+        *("benchmarks", "e2e", "infra", "local", "operator", "released", "repo", "service"),
+        *("simulation", "support", "typing"),
     }
 )
 PAGE = "layer/docs/design/architecture.md"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 from aiohttp import web
 
+from oncekey_local.console.journal import Journal
 from oncekey_local.description import safe_visibility_timeout_s
 from oncekey_local.events.event_sources import EventSources
 from oncekey_local.events.pumps import PumpSettings
@@ -117,6 +118,7 @@ class LocalService:
         self._session = aiohttp.ClientSession()
         self._sources = Sources(str(Path.cwd())) if options.reloads else None
         self._watching: asyncio.Task[None] | None = None
+        self._journal = Journal()
 
     async def start(self) -> str:
         """Returns the front's address when everything answers.
@@ -245,6 +247,7 @@ class LocalService:
             arn=function_arn(self._service, function),
             timeout_s=self._options.timeout_s or function.timeout_s,
             environment=function_environment(self._service, function, place),
+            on_line=self._journal.line,
         )
         # A function that is not called soon is started at its first call.
         often = function.schedule is not None and function.schedule.every_minutes is not None
@@ -265,15 +268,18 @@ class LocalService:
         return self.event_sources
 
     def _invoke(self) -> dict[str, Invoke]:
-        def of(pool: FunctionPool) -> Invoke:
+        def of(name: str, pool: FunctionPool) -> Invoke:
             async def invoke(event: bytes) -> Outcome:
                 if self._sources:
                     self._reload(self._sources)
-                return await pool.invoke(event)
+                call = self._journal.begin(name, event)
+                outcome = await pool.invoke(event)
+                self._journal.end(call, outcome)
+                return outcome
 
             return invoke
 
-        return {name: of(pool) for name, pool in self._pools.items()}
+        return {name: of(name, pool) for name, pool in self._pools.items()}
 
     async def _watch(self, sources: Sources) -> None:
         """Reload also without a request, so that a mistake is shown when it is saved."""

@@ -8,7 +8,9 @@ from urllib.parse import parse_qs
 
 from aiohttp import web
 
+from oncekey_local.server_guards import lower_case
 from oncekey_local.store.client import UNANSWERED, Refused
+from oncekey_operator.console.guards import foreign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +35,12 @@ class Control:
         self._event_sources = event_sources
 
     async def handle(self, request: web.BaseRequest, path: str, query: str) -> web.Response:
-        """Answers one request, whose path begins with `CONTROL_PREFIX`."""
+        """Answers one request, whose path begins with `CONTROL_PREFIX`.
+
+        Pages of other origins are refused, because any page may send requests to this machine.
+        """
+        if reason := foreign(lower_case(request.headers)):
+            return _json({"message": f"refused: {reason}"}, status=403)
         try:
             match request.method, path.removeprefix(CONTROL_PREFIX):
                 case "GET", "processes":

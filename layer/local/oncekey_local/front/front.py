@@ -9,6 +9,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from oncekey_local.bodies import TooLarge, Unreadable, read_body
+from oncekey_local.console.mount import CONSOLE_PREFIX
 from oncekey_local.front import cross_origin, http_api_response, tokens
 from oncekey_local.front.control import CONTROL_PREFIX
 from oncekey_local.front.http_api_event import (
@@ -25,6 +26,7 @@ from oncekey_local.log import log
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from oncekey_local.console.mount import MountedConsole
     from oncekey_local.description import Service
     from oncekey_local.events.pumps import Invoke
     from oncekey_local.front.control import Control
@@ -56,12 +58,14 @@ class Front:
         invoke: Mapping[str, Invoke],
         control: Control,
         document: Callable[[], Awaitable[HttpResponse]] | None = None,
+        console: MountedConsole | None = None,
     ) -> None:
         self._router = Router(service)
         self._cors = service.cors
         self._invoke = invoke
         self._control = control
         self._document = document
+        self._console = console
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request.
@@ -71,6 +75,8 @@ class Front:
         raw_path, raw_query = _target(request)
         if raw_path.startswith(CONTROL_PREFIX):
             return await self._control.handle(request, raw_path, raw_query)
+        if self._console and f"{raw_path}/".startswith(CONSOLE_PREFIX):
+            return await self._console.handle(request, raw_path)
         match = self._router.match(request.method, raw_path)
         if match is None:
             answer = cross_origin.preflight(self._cors, request.method, request.headers)

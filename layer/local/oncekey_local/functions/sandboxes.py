@@ -28,13 +28,14 @@ _INIT_TIMEOUT_S = 60
 
 @dataclass(frozen=True, kw_only=True)
 class SandboxSettings:
-    """What all sandboxes of one function have in common."""
+    """What all sandboxes of one function have in common. `on_line` sees each line of their log."""
 
     function: str
     handler: str
     arn: str
     timeout_s: float
     environment: Mapping[str, str]
+    on_line: Callable[[str], None] | None = None
 
 
 class State(StrEnum):
@@ -150,6 +151,7 @@ class Sandbox:
             module="awslambdaric",
             arguments=(self._settings.handler,),
             environment={**self._settings.environment, "AWS_LAMBDA_RUNTIME_API": endpoint.address},
+            on_line=self._settings.on_line,
         )
         if self._killed:
             self._child.kill()

@@ -23,6 +23,7 @@ from oncekey_local.provider.objects import new_id
 from oncekey_local.provider.parameters import Parameters
 from oncekey_local.provider.search import list_page, search_page
 from oncekey_local.provider.world import WORLD, Holder, World
+from oncekey_local.server_guards import only_own_pages
 
 if TYPE_CHECKING:
     from oncekey_local.provider.webhooks import Target
@@ -37,7 +38,7 @@ Check = Callable[[Parameters, web.Request], commands.Command]
 
 def create_application(target: Target | None = None) -> web.Application:
     """A provider with empty state. Its events are sent to `target`, if there is one."""
-    application = web.Application(middlewares=[_answer_errors])
+    application = web.Application(middlewares=[only_own_pages, _answer_errors])
     application[WORLD] = Holder(target)
     application.on_shutdown.append(_close_webhooks)
     intent = f"{INTENTS_URL}/{{id}}"

@@ -20,10 +20,12 @@ from aiohttp import web
 from oncekey_local.arguments import port
 from oncekey_local.bodies import TooLarge, Unreadable, read_body
 from oncekey_local.processes import LOOPBACK, listening_socket
+from oncekey_local.server_guards import lower_case
 from oncekey_local.server_log import keep_requests_out_of_the_log
 from oncekey_local.store import long_poll, wsgi
 from oncekey_local.store.engines import is_of_a_queue, is_receive, is_write, moto_engines
 from oncekey_local.store.faults import Faults
+from oncekey_operator.console.guards import foreign
 
 if TYPE_CHECKING:
     from oncekey_local.store.engines import Engines
@@ -83,6 +85,8 @@ class Store:
         return wsgi.call(self._engines.of(request), request, body)
 
     async def _handle_faults(self, request: web.BaseRequest) -> web.Response:
+        if reason := foreign(lower_case(request.headers)):
+            return web.json_response({"error": f"refused: {reason}"}, status=403)
         if request.method == "POST":
             try:
                 self._faults.change(await _json(request))

@@ -1,0 +1,233 @@
+"""What can be done to the local runtime from its console: send, kill, break, run now."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import aiohttp
+
+from oncekey_local.front import tokens
+from oncekey_local.identifiers import new_id
+from oncekey_local.log import log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+    from oncekey.record.record import Record
+    from oncekey_local.console.journal import Journal
+    from oncekey_local.description import Service
+    from oncekey_local.events.event_sources import EventSources
+    from oncekey_local.servers import Server
+
+# An answer that takes longer is seen in the timeline.
+_PATIENCE_S = 2
+# Headers that belong to a connection, or that the front sets anew.
+_OF_THE_CONNECTION = frozenset(
+    {"host", "content-length", "connection", "accept-encoding", "transfer-encoding", "expect"}
+)
+_STORE = (
+    ("down", "Down", "switch"),
+    ("lose_answers", "Lose the answer of the next write", 1),
+    ("delay_ms", "Slow", 500),
+)
+_PROVIDER = (
+    ("hold", "Hold calls before they are applied", "switch"),
+    ("lose_answer", "Lose the answer of the next call", 1),
+    ("fail", "Fail the next call with 500", 1),
+    ("decline", "Decline the next charge", 1),
+    ("delay_ms", "Slow", 2000),
+)
+
+
+class LocalWorkshop:
+    """The `Workshop` of the local runtime. Its methods are called by threads beside the loop."""
+
+    def __init__(
+        self,
+        service: Service,
+        *,
+        url: str,
+        servers: Sequence[Server],
+        event_sources: EventSources,
+        processes: Callable[[], list[dict[str, Any]]],
+        journal: Journal,
+        record_of: Callable[[str], Record | None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._routes = {
+            f"{route.method} {route.path}": route
+            for function in service.functions
+            for route in function.routes
+            if route.method == "POST" and route.authorized
+        }
+        self._url = url
+        self._servers = {server.role: server.url for server in servers}
+        self._event_sources = event_sources
+        self._processes = processes
+        self._journal = journal
+        self._record_of = record_of
+        self._sending: set[asyncio.Task[int]] = set()
+
+    def state(self) -> Mapping[str, Any]:
+        """Processes, schedules, routes, and the faults in force."""
+        return self._wait(self._state())
+
+    def do(self, what: str, given: Mapping[str, Any]) -> str:
+        """Does one thing, and says what."""
+        match what:
+            case "send":
+                return self._wait(self._send_example(given))
+            case "repeat":
+                record = self._record_of(str(given.get("reference")))
+                request = self._journal.request_of(record) if record else None
+                if request is None:
+                    raise ValueError("no request with this key was seen since the start")
+                return self._wait(self._send_again(request))
+            case "kill":
+                return self._wait(self._kill(given.get("pid")))
+            case "run":
+                return self._wait(self._run(str(given.get("function"))))
+            case "fault":
+                return self._wait(self._fault(given))
+            case _:
+                raise ValueError(f"{what!r} is unknown: use send, repeat, kill, run or fault")
+
+    def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _state(self) -> Mapping[str, Any]:
+        processes = [
+            {name: one[name] for name in ("function", "pid", "busy")}
+            for one in self._processes()
+            if one["role"] == "function"
+        ]
+        groups = [
+            {
+                "at": "store",
+                "title": "The store",
+                "text": "DynamoDB, SQS and S3. While it is down, this list cannot be read either.",
+                "faults": await self._faults("store", "/_faults", _STORE),
+            }
+        ]
+        if "provider" in self._servers:
+            faults = await self._faults("provider", "/_faults", _PROVIDER)
+            events = (("hold", "Hold its events back", "switch"),)
+            faults += await self._faults("provider", "/_webhooks", events)
+            groups.append(
+                {
+                    "at": "provider",
+                    "title": "The payment provider",
+                    "text": "What it does with the calls of the handlers.",
+                    "faults": faults,
+                }
+            )
+        return {
+            "routes": [
+                {"name": name, "body": route.example_body} for name, route in self._routes.items()
+            ],
+            "processes": sorted(processes, key=lambda one: (not one["busy"], one["function"])),
+            "faults": groups,
+            "schedules": sorted(self._event_sources.schedules()),
+        }
+
+    async def _faults(
+        self, role: str, path: str, described: Sequence[tuple[str, str, Any]]
+    ) -> list[dict[str, Any]]:
+        async with aiohttp.ClientSession() as session, session.get(self._at(role, path)) as answer:
+            now = await answer.json()
+        return [
+            {
+                "name": f"{path[2:]}/{name}",
+                "label": label,
+                "value": now[name],
+                "kind": "switch" if kind == "switch" else "number",
+                "next": None if kind == "switch" else kind,
+            }
+            for name, label, kind in described
+        ]
+
+    async def _fault(self, given: Mapping[str, Any]) -> str:
+        at, value = str(given.get("at")), given.get("value")
+        where, _, name = str(given.get("name")).partition("/")
+        if at not in self._servers or where not in {"faults", "webhooks"}:
+            raise ValueError("name a fault of the store or of the provider")
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(self._at(at, f"/_{where}"), json={name: value}) as answer,
+        ):
+            if answer.status != 200:
+                raise ValueError((await answer.json()).get("error", "the fault is not known"))
+        return f"{at}: {name} = {json.dumps(value)}"
+
+    async def _kill(self, pid: object) -> str:
+        functions = {
+            one["pid"]: one["function"] for one in self._processes() if one["role"] == "function"
+        }
+        if pid not in functions:
+            raise ValueError("this process has ended already")
+        assert isinstance(pid, int)
+        os.kill(pid, signal.SIGKILL)
+        return f"killed process {pid} of {functions[pid]}"
+
+    async def _run(self, function: str) -> str:
+        try:
+            outcome = await self._event_sources.call_now(function)
+        except KeyError:
+            raise ValueError(f"no function {function!r} has a schedule") from None
+        return f"{function} ran: {outcome.kind.value}"
+
+    async def _send_example(self, given: Mapping[str, Any]) -> str:
+        route = self._routes.get(str(given.get("route")))
+        if route is None:
+            raise ValueError("the service has no such route")
+        headers = {
+            "Authorization": f"Bearer {tokens.issue(tenant=str(given.get('tenant') or 'acme'))}",
+            "Content-Type": "application/json",
+            "Idempotency-Key": f"console-{new_id()}",
+        }
+        body = str(given.get("body") or route.example_body)
+        return await self._send(str(given.get("path") or route.path), headers, body.encode())
+
+    async def _send_again(self, event: Mapping[str, Any]) -> str:
+        body = str(event.get("body", ""))
+        raw = base64.b64decode(body) if event.get("isBase64Encoded") else body.encode()
+        headers = {
+            name: value
+            for name, value in event["headers"].items()
+            if name not in _OF_THE_CONNECTION and not name.startswith("x-")
+        }
+        query = event.get("rawQueryString")
+        target = event["rawPath"] + (f"?{query}" if query else "")
+        return await self._send(target, headers, raw)
+
+    async def _send(self, target: str, headers: Mapping[str, str], body: bytes) -> str:
+        if not target.startswith("/"):
+            raise ValueError("the path begins with /")
+
+        async def send() -> int:
+            async with aiohttp.ClientSession(auto_decompress=False) as session:
+                address = f"{self._url}{quote(target, safe='/?&=%:+,;@!$()*~')}"
+                async with session.post(address, data=body, headers=headers) as answer:
+                    return answer.status
+
+        task = asyncio.create_task(send())
+        self._sending.add(task)
+        task.add_done_callback(self._sent)
+        done, _ = await asyncio.wait([task], timeout=_PATIENCE_S)
+        if not done:
+            return "sent, and it still runs"
+        return f"sent, and answered {task.result()}"
+
+    def _sent(self, task: asyncio.Task[int]) -> None:
+        self._sending.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log(f"[console] a request was not answered: {error}")
+
+    def _at(self, role: str, path: str) -> str:
+        return f"{self._servers[role]}{path}"

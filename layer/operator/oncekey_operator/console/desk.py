@@ -1,0 +1,99 @@
+"""What the console needs: something to look at, and actions on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from oncekey.record.record import Record
+    from oncekey_operator.console.life import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which operations are listed. An empty text is no condition.
+
+    `state` is a state of a record in lower case. Without `settled`, only open operations are
+    listed: they are in the index, and listing them reads nothing else.
+    """
+
+    state: str = ""
+    tenant: str = ""
+    operation: str = ""
+    settled: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Operations, the newest first. `is_whole` is false if there are more."""
+
+    records: Sequence[Record]
+    is_whole: bool
+
+
+class ActionRefused(Exception):  # noqa: N818 -- it says what happened
+    """The state of a record or message does not permit the action. Nothing was changed."""
+
+
+class Desk(Protocol):
+    """Reads and acts on one deployment.
+
+    Every method raises `StoreError` if the store does not answer. Actions raise `ActionRefused`,
+    or `ValueError` if something given is wrong, and return a sentence that says what was done.
+    """
+
+    @property
+    def place(self) -> str:
+        """Where it operates, in words: the table, the Region or the local runtime."""
+        ...
+
+    def operations(self, wanted: Wanted) -> Listing:
+        """The operations that are wanted."""
+        ...
+
+    def operation(self, reference: str) -> Record | None:
+        """The record of a reference; None if it is gone. Raises `ValueError` for no reference."""
+        ...
+
+    def history(self, record: Record) -> Sequence[Event]:
+        """Events of `record` that the record itself does not have."""
+        ...
+
+    def revealed(self, record: Record) -> Mapping[str, Any]:
+        """The key and the stored answer, for a console that reveals them."""
+        ...
+
+    def outbox(self) -> Sequence[Mapping[str, Any]]:
+        """The messages in the outbox, without payloads; the oldest first."""
+        ...
+
+    def queues(self) -> Sequence[Mapping[str, Any]]:
+        """Each queue, with the number of its messages and of its dead letters."""
+        ...
+
+    def pauses(self) -> Sequence[Mapping[str, Any]]:
+        """What is paused."""
+        ...
+
+    def settle(self, reference: str, given: Mapping[str, Any]) -> str:
+        """Settles an unknown operation, or its step in doubt."""
+        ...
+
+    def act(self, action: str, given: Mapping[str, Any]) -> str:
+        """Does one of the other actions: requeue, redrive, pause, resume."""
+        ...
+
+
+class Workshop(Protocol):
+    """What only the local runtime has: processes to kill, faults to inject, requests to send."""
+
+    def state(self) -> Mapping[str, Any]:
+        """Processes, schedules, routes, and the faults in force."""
+        ...
+
+    def do(self, what: str, given: Mapping[str, Any]) -> str:
+        """Does one thing and says what it did. Raises `ValueError` if it cannot be done."""
+        ...

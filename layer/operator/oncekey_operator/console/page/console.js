@@ -1,0 +1,384 @@
+// The console's views: the list of operations, one operation, the messages.
+
+import { api, ask, byId, clock, h, now, pill, refill, setNow, tick, time, useToken } from "./parts.js";
+import { showWorkshop } from "./workshop.js";
+
+const page = { session: null, view: "", reference: "", rows: [], shown: "", unknown: -1, busy: false };
+
+// --- the way about ---------------------------------------------------------------------------
+
+function follow() {
+  const [view, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  page.view = ["messages", "workshop"].includes(view) ? view : "operations";
+  if (page.view === "workshop" && !page.session.workshop) page.view = "operations";
+  page.reference = page.view === "operations" ? decodeURIComponent(rest.join("/")) : "";
+  for (const name of ["operations", "messages", "workshop"]) byId(name).hidden = name !== page.view;
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.dataset.view === page.view) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  byId("operations").classList.toggle("open", Boolean(page.reference));
+  if (!page.reference) byId("detail").hidden = true;
+  page.shown = "";
+  for (const row of byId("rows").children) row.classList.toggle("chosen", row.dataset.reference === page.reference);
+  refresh();
+}
+
+async function refresh() {
+  if (page.busy) { page.again = true; return; }
+  page.busy = true;
+  try {
+    if (page.view === "operations") {
+      await showList();
+      if (page.reference) await showDetail();
+    } else if (page.view === "messages") await showMessages();
+    else await showWorkshop(byId("workshop"), refresh);
+    trouble("");
+  } catch (error) {
+    trouble(error.message);
+  } finally {
+    page.busy = false;
+  }
+  if (page.again) { page.again = false; await refresh(); }
+}
+
+function trouble(text) {
+  const place = byId("trouble");
+  if (place.textContent !== text) place.textContent = text;
+  place.hidden = !text;
+}
+
+// --- the list --------------------------------------------------------------------------------
+
+async function showList() {
+  const form = new FormData(byId("filter"));
+  const wanted = new URLSearchParams();
+  for (const [name, value] of form) if (value) wanted.set(name, name === "settled" ? "1" : value.trim());
+  if (wanted.get("state") === "completed") wanted.set("settled", "1");
+  const said = await api(`operations?${wanted}`);
+  setNow(said.now);
+  page.rows = said.rows;
+  const body = byId("rows");
+  const old = new Map([...body.children].map((row) => [row.dataset.reference, row]));
+  said.rows.forEach((row, at) => {
+    let line = old.get(row.reference);
+    old.delete(row.reference);
+    if (!line) line = newLine(row);
+    fillLine(line, row);
+    if (body.children[at] !== line) body.insertBefore(line, body.children[at] ?? null);
+  });
+  for (const gone of old.values()) gone.remove();
+  summarise(said, wanted);
+}
+
+function newLine(row) {
+  const link = h("a", { href: `#/operations/${encodeURIComponent(row.reference)}` }, row.operation);
+  const line = h("tr", {},
+    h("td", { class: "state" }),
+    h("td", { class: "operation" }, link),
+    h("td", { class: "tenant" }, row.tenant),
+    h("td", { class: "number attempt" }),
+    h("td", { class: "number age" }, time(row.created_at, "age")));
+  line.dataset.reference = row.reference;
+  return line;
+}
+
+function fillLine(line, row) {
+  line.classList.toggle("chosen", row.reference === page.reference);
+  const [state, , , attempt] = line.children;
+  const said = [row.state, ...row.remarks].join();
+  if (state.dataset.said !== said) {
+    state.dataset.said = said;
+    state.replaceChildren(pill(row.state), ...row.remarks.map((remark) => h("span", { class: "remark" }, remark)));
+  }
+  attempt.textContent = row.attempt;
+}
+
+function summarise(said, wanted) {
+  const settled = wanted.has("settled");
+  const number = said.rows.length;
+  const filtered = ["state", "operation", "tenant"].some((name) => wanted.has(name));
+  const kind = settled ? "operations" : "open operations";
+  byId("count").textContent = `${number} ${number === 1 ? kind.slice(0, -1) : kind}`
+    + (said.is_whole ? "" : ", and there are more: narrow the filter");
+  const none = byId("none");
+  none.hidden = number > 0;
+  none.textContent = filtered ? "No operation fits the filter."
+    : settled ? "There are no operations yet." : "Nothing is open. Every operation has ended.";
+  const unknown = said.rows.filter((row) => row.state === "unknown").length;
+  if (page.unknown >= 0 && unknown !== page.unknown && !filtered) {
+    byId("status").textContent = `${unknown} unknown`;
+  }
+  page.unknown = filtered ? page.unknown : unknown;
+  document.title = unknown ? `(${unknown}) oncekey console` : "oncekey console";
+}
+
+// --- one operation ---------------------------------------------------------------------------
+
+async function showDetail() {
+  const detail = byId("detail");
+  const reference = page.reference;
+  let one;
+  try {
+    one = await api(`operations/${encodeURIComponent(reference)}`);
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    one = { gone: error.message };
+  }
+  if (reference !== page.reference) return;
+  const { now: at, ...lasting } = one;
+  const shown = JSON.stringify(lasting);
+  if (shown === page.shown) return;
+  const isNew = !page.shown;
+  page.shown = shown;
+  detail.hidden = false;
+  if (one.gone) refill(detail, closeLink(), h("p", { class: "empty" }, one.gone));
+  else refill(detail, closeLink(), ...heading(one), actions(one), story(one), gaps(one), facts(one), revealed(one));
+  if (isNew && !detail.contains(document.activeElement)) detail.focus({ preventScroll: true });
+}
+
+const closeLink = () => h("a", { class: "close", href: "#/operations", "data-key": "close", "aria-label": "Close the operation" }, "Close");
+
+function heading(one) {
+  return [
+    h("h2", {}, one.operation),
+    h("p", { class: "line" }, pill(one.state), one.remarks.map((remark) => h("span", { class: "remark" }, remark)),
+      h("span", {}, one.tenant), h("span", { class: "soft" }, `attempt ${one.attempt}`)),
+    one.last_error && h("p", { class: "reason" }, "Reason: ", h("code", {}, one.last_error)),
+    h("p", { class: "next" }, one.next),
+  ];
+}
+
+function actions(one) {
+  const buttons = [];
+  if (page.session.changes && one.may_settle) {
+    buttons.push(button("settle-completed", "Settle as completed…", () => settle(one, true)));
+    buttons.push(button("settle-not", "Settle as not executed…", () => settle(one, false)));
+  }
+  if (page.session.workshop) {
+    buttons.push(button("repeat", "Repeat the request", async () => {
+      await act(() => api("workshop", { do: "repeat", reference: one.reference }));
+    }));
+  }
+  return buttons.length ? h("div", { class: "buttons left" }, buttons) : null;
+}
+
+export function button(key, text, onclick, kind = "") {
+  return h("button", { type: "button", "data-key": key, class: kind, onclick }, text);
+}
+
+async function act(call) {
+  try {
+    const { message } = await call();
+    byId("status").textContent = message;
+  } catch (error) {
+    trouble(error.message);
+    return;
+  }
+  refresh();
+}
+
+function settle(one, completed) {
+  const step = one.step_in_doubt;
+  const what = step ? `the step “${step}”` : "the operation";
+  const answer = one.answers_http && !step
+    ? { value: '{"statusCode": 201, "body": "{}"}', hint: "What the handler would have returned: a JSON object with statusCode and body." }
+    : { value: "null", hint: step ? "What the step would have returned, as JSON." : "What the function would have returned, as JSON." };
+  const fields = [{ name: "reason", label: "Reason", hint: "It is written to the audit table with your name." }];
+  if (completed) fields.unshift({ name: "answer", label: step ? "Result of the step" : "Answer", kind: "textarea", ...answer });
+  ask({
+    title: completed ? `Settle ${what} as completed` : `Settle ${what} as not executed`,
+    text: completed
+      ? (step ? "The next request of the client goes on after this step." : "Every retry of the client gets this answer.")
+      : "Only if it is certain that nothing happened and nothing can still arrive: the same key may run again at once.",
+    fields,
+    action: completed ? "Settle as completed" : "Settle as not executed",
+    danger: !completed,
+    act: async (given) => {
+      const finding = completed ? { answer: parsed(given.answer) } : {};
+      const said = await api("settle", {
+        reference: one.reference, finding: completed ? "completed" : "not-executed", step, reason: given.reason, ...finding,
+      });
+      refresh();
+      return said;
+    },
+  });
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Error(`The answer is not JSON: ${error.message}`);
+  }
+}
+
+function story(one) {
+  const items = one.timeline.map((event) => {
+    const later = event.at_ms > now();
+    return h("li", { class: `${event.tone}${later ? " later" : ""}` },
+      h("div", { class: "when" }, clock(event.at_ms)),
+      h("div", {}, h("strong", {}, event.title), time(event.at_ms),
+        event.source === "record" ? null : h("span", { class: "source" }, event.source),
+        event.detail && h("p", {}, event.detail)));
+  });
+  return h("section", {}, h("h3", {}, "Its life ", h("small", {}, "UTC")), h("ol", { class: "story" }, items));
+}
+
+function gaps(one) {
+  if (!one.not_known.length) return null;
+  return h("section", { class: "gaps" }, h("h3", {}, "Not in the record"), h("ul", {}, one.not_known.map((gap) => h("li", {}, gap))));
+}
+
+function facts(one) {
+  const pairs = [
+    ["Effects", one.effects],
+    ["Finished steps", one.steps.join(", ") || "none"],
+    ["Reconciler’s turns", one.reconcile_attempts],
+    ["Operation id", h("code", {}, one.operation_id)],
+    ["Reference", h("code", {}, one.reference)],
+  ];
+  return h("section", {}, h("h3", {}, "Record"), h("dl", { class: "facts" },
+    pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))));
+}
+
+function revealed(one) {
+  if (!one.revealed) return null;
+  return h("section", {}, h("h3", {}, "Revealed"), h("pre", {}, JSON.stringify(one.revealed, null, 2)));
+}
+
+// --- messages --------------------------------------------------------------------------------
+
+async function showMessages() {
+  const said = await api("messages");
+  setNow(said.now);
+  const { now: at, ...lasting } = said;
+  const shown = JSON.stringify(lasting);
+  if (shown === page.shown) return;
+  page.shown = shown;
+  const changes = page.session.changes;
+  refill(byId("messages"),
+    block("Outbox", "A message is here until the queue has it. One that was set aside is not sent until somebody requeues it.",
+      table(["Topic", "Operation", "Tenant", "Age", "State", ""], said.outbox.map((one) => [
+        one.topic, one.operation, one.tenant, time(one.created_at, "age"),
+        one.set_aside_at ? h("span", {}, h("span", { class: "pill unknown" }, "set aside"), " ", h("span", { class: "soft" }, one.reason)) : "waits",
+        one.set_aside_at && changes ? button(`requeue-${one.id}`, "Requeue…", () => because("Requeue the message", "Remove the cause first. The relay sends it with its next run.", "requeue", { id: one.id })) : "",
+      ]), "The outbox is empty: every message was sent.")),
+    block("Queues", "A dead letter is a message that the queue gave up delivering.",
+      table(["Queue", "Waiting", "In flight", "Dead letters", ""], said.queues.map((one) => [
+        one.name, one.visible + one.delayed, one.in_flight,
+        one.dead_letters ? h("span", { class: "pill unknown" }, one.dead_letters) : 0,
+        one.dead_letters && changes ? button(`redrive-${one.name}`, "Redrive…", () => because("Redrive the dead letters", "Each is delivered again. Workers recognise repeats.", "redrive", { queue: one.name })) : "",
+      ]), "No queue is known here.")),
+    block("Paused", "A new key of a paused operation or tenant is answered 503. Existing keys get their answers.",
+      table(["What", "Since", "Reason", ""], said.pauses.map((one) => [
+        `${one.kind} ${one.name}`, time(one.since), one.reason,
+        changes ? button(`resume-${one.kind}-${one.name}`, "Resume…", () => because("Resume", "New keys run again.", "resume", { kind: one.kind, name: one.name })) : "",
+      ]), "Nothing is paused."),
+      changes && h("div", { class: "buttons left" }, button("pause", "Pause…", pause))));
+}
+
+function because(title, text, action, given) {
+  ask({
+    title, text, action: title.split(" ")[0],
+    fields: [{ name: "reason", label: "Reason", hint: "It is written to the audit table with your name." }],
+    act: async ({ reason }) => { const said = await api(action, { ...given, reason }); refresh(); return said; },
+  });
+}
+
+function pause() {
+  ask({
+    title: "Pause an operation or a tenant",
+    text: "New keys are answered 503 with your reason. Queued work waits.",
+    action: "Pause", danger: true,
+    fields: [
+      { name: "kind", label: "What", kind: "select", options: [["operation", "an operation"], ["tenant", "a tenant"]] },
+      { name: "name", label: "Name" },
+      { name: "reason", label: "Reason", hint: "Clients see it, and the audit table has it." },
+    ],
+    act: async (given) => { const said = await api("pause", given); refresh(); return said; },
+  });
+}
+
+export function block(title, text, ...content) {
+  return h("section", { class: "block" }, h("h2", {}, title), text && h("p", { class: "note" }, text), ...content.filter(Boolean));
+}
+
+export function table(head, lines, none) {
+  if (!lines.length) return h("p", { class: "empty" }, none);
+  return h("div", { class: "scroll" }, h("table", { class: "plain" },
+    h("thead", {}, h("tr", {}, head.map((text) => h("th", {}, text)))),
+    h("tbody", {}, lines.map((line) => h("tr", {}, line.map((cell, at) => h("td", { "data-head": head[at] }, cell)))))));
+}
+
+// --- keys ------------------------------------------------------------------------------------
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  const typing = event.target.matches("input, textarea, select");
+  if (event.key === "Escape" && typing) { event.target.blur(); return; }
+  if (typing) return;
+  const links = [...document.querySelectorAll("#rows a")];
+  const at = links.findIndex((link) => link === document.activeElement || link.closest("tr").classList.contains("chosen"));
+  const keys = {
+    j: () => links[Math.min(at + 1, links.length - 1)]?.focus(),
+    k: () => links[Math.max(at - 1, 0)]?.focus(),
+    "/": () => byId("filter").elements.operation.focus(),
+    u: () => {
+      const state = byId("filter").elements.state;
+      state.value = state.value === "unknown" ? "" : "unknown";
+      refresh();
+    },
+    "?": () => byId("help").showModal(),
+    1: () => { location.hash = "#/operations"; },
+    2: () => { location.hash = "#/messages"; },
+    3: () => { location.hash = page.session.workshop ? "#/workshop" : "#/operations"; },
+    Escape: () => { if (page.reference) close(); },
+  };
+  const key = keys[event.key];
+  if (key) { event.preventDefault(); key(); }
+}
+
+function close() {
+  const reference = page.reference;
+  location.hash = "#/operations";
+  document.querySelector(`#rows tr[data-reference="${CSS.escape(reference)}"] a`)?.focus();
+}
+
+// --- the start -------------------------------------------------------------------------------
+
+async function start() {
+  const given = /^#token=([\w-]+)$/.exec(location.hash);
+  if (given) {
+    sessionStorage.setItem("token", given[1]);
+    history.replaceState(null, "", "#/operations");
+  }
+  useToken(sessionStorage.getItem("token") ?? "");
+  try {
+    page.session = await api("session");
+  } catch (error) {
+    trouble(error.message);
+    return;
+  }
+  if (page.session.needs_token) {
+    trouble("This console wants the whole address that its command printed, with the token at its end.");
+    return;
+  }
+  useToken(page.session.token);
+  byId("place").textContent = page.session.place;
+  byId("mode").textContent = page.session.changes ? "changes allowed" : "read-only";
+  byId("mode").classList.toggle("calm", !page.session.changes);
+  document.querySelector("nav a[data-view=workshop]").hidden = !page.session.workshop;
+  if (page.session.workshop) byId("filter").elements.settled.checked = true;
+  byId("filter").addEventListener("input", refresh);
+  byId("filter").addEventListener("submit", (event) => event.preventDefault());
+  byId("help-button").addEventListener("click", () => byId("help").showModal());
+  addEventListener("hashchange", follow);
+  document.addEventListener("keydown", onKey);
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
+  follow();
+  setInterval(tick, 1000);
+  setInterval(() => { if (!document.hidden) refresh(); }, page.session.refresh_ms);
+}
+
+start();

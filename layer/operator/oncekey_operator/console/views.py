@@ -1,0 +1,67 @@
+"""Records as the page gets them: JSON without a key, a payload or an answer, unless revealed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from oncekey.record.record import Status
+from oncekey.record.references import reference_to
+from oncekey_operator.console.life import not_known, timeline, what_next
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from oncekey.record.record import Record
+    from oncekey_operator.console.life import Event
+
+
+def row(record: Record, now_ms: int) -> dict[str, Any]:
+    """A line of the list."""
+    return {
+        "reference": reference_to(record),
+        "operation_id": record.operation_id,
+        "operation": record.operation,
+        "tenant": record.tenant,
+        "state": "expired" if record.is_expired(now_ms) else record.status.value.lower(),
+        "remarks": remarks(record, now_ms),
+        "attempt": record.attempt,
+        "created_at": record.created_at_ms,
+        "rev": record.rev,
+    }
+
+
+def detail(record: Record, now_ms: int, others: Sequence[Event], *, local: bool) -> dict[str, Any]:
+    """Everything about one operation, without what a client or a handler sent."""
+    policy = record.policy
+    is_http = policy is None or policy.encoding is None or policy.encoding.value == "http"
+    return {
+        **row(record, now_ms),
+        "effects": record.effects.value,
+        "last_error": record.last_error,
+        "reconcile_attempts": record.reconcile_attempts,
+        "lease_until": record.lease_until_ms,
+        "due_at": record.due.at_ms if record.due else None,
+        "steps": [step.name for step in record.steps.finished],
+        "step_in_doubt": record.step_in_doubt,
+        "answers_http": is_http,
+        "next": what_next(record, now_ms),
+        "may_settle": record.status is Status.UNKNOWN
+        or (record.status is Status.IN_PROGRESS and record.is_lease_over(now_ms)),
+        "timeline": [asdict(event) for event in timeline(record, now_ms, others)],
+        "not_known": not_known(record, has_runtime=local),
+    }
+
+
+def remarks(record: Record, now_ms: int) -> list[str]:
+    """What the state alone does not say."""
+    said: list[str] = []
+    if record.status is Status.IN_PROGRESS and record.is_lease_over(now_ms):
+        said.append("lease over")
+    if record.is_overdue(now_ms):
+        said.append("overdue")
+    if record.status is Status.FAILED_RETRYABLE and record.expires_at_s is None:
+        said.append("half done")
+    if record.status is not Status.COMPLETED and record.escalated_at_ms is not None:
+        said.append("escalated")
+    return said
