@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import STRIPE, ConditionFailed, Final, TransactionInvalid
-from oncekey.engine.sandbox import sandbox_of
+from oncekey.engine.store_state import state_of
 from oncekey.record.record import Status
 from tests.support.dynamodb import deny, items
 from tests.support.protected import headers_of, is_replay, problem_of
@@ -86,7 +86,7 @@ def test_contention_without_end_is_answered_as_in_progress(
         assert world.is_empty_of_effects()
     refusals.then()
 
-    assert sandbox_of(service.store).breaker.refuses_for_ms(service.clock.now_ms()) == 0
+    assert state_of(service.store).breaker.refuses_for_ms(service.clock.now_ms()) == 0
     assert service.sends(*actions)["statusCode"] == 201
     assert (world.balance, len(world.messages)) == (5, 1)
 

@@ -115,7 +115,7 @@ def test_an_exit_while_a_worker_begins_leaves_its_message_good(is_carried_out: b
 
 
 # Where the handler has been handed out: its call cannot be told from what stands around it.
-HANDED_OUT = {"handled", "_carried_out", "invoke", "drive", "perform", "<lambda>", "invocation"}
+HANDED_OUT = {"run_handler", "_carried_out", "invoke", "drive", "perform", "<lambda>", "invocation"}
 HANDED_OUT |= {
     "__await__",
     "_operation",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from oncekey import ConfigurationError, Quota, idempotent, idempotent_function, single_tenant
-from oncekey.engine.sandbox import sandbox_of
+from oncekey.engine.store_state import state_of
 from oncekey.quotas.memory import MOST_REMEMBERED, QuotaMemory
 from oncekey.record.counter import Count, Counter, RefusedCount, after_refusal, counted
 from oncekey.testing.memory import MemoryStore
@@ -155,5 +155,5 @@ def test_the_memory_belongs_to_its_store() -> None:
     """All operations on one store share what is remembered; another store has its own."""
     store = MemoryStore()
 
-    assert sandbox_of(store).quota_memory is sandbox_of(store).quota_memory
-    assert sandbox_of(store).quota_memory is not sandbox_of(MemoryStore()).quota_memory
+    assert state_of(store).quota_memory is state_of(store).quota_memory
+    assert state_of(store).quota_memory is not state_of(MemoryStore()).quota_memory

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.engine.engine import attempt
 from oncekey.engine.operation_options import OperationOptions
 from oncekey.engine.request import Request
-from oncekey.engine.sandbox import Sandbox
+from oncekey.engine.store_state import StoreState
 from oncekey.errors import NotExecuted
 from oncekey.flow.commands import Answered, Invoke, Raised
 from oncekey.record.identity import Identity
@@ -111,7 +111,7 @@ class Actor:
             identity=IDENTITY,
             fingerprint=self.fingerprint,
             options=OperationOptions(effects=self.caller.effects, settings=self.settings),
-            sandbox=Sandbox(call_timeout_ms=CALL_TIMEOUT_MS),
+            store_state=StoreState(call_timeout_ms=CALL_TIMEOUT_MS),
             deadline_ms=self.clock.now_ms() + self.caller.remaining_ms,
             stored_event="{}" if self.caller.keeps_request else None,
         )

@@ -16,7 +16,7 @@ from oncekey.engine.job_begin import begin
 from oncekey.engine.operation_options import OperationOptions
 from oncekey.engine.request import Request
 from oncekey.engine.reservation import reserve
-from oncekey.engine.sandbox import Sandbox
+from oncekey.engine.store_state import StoreState
 from oncekey.errors import NotExecuted
 from oncekey.record.outcome import Reason, Refusal
 from oncekey.record.record import Effects, Status
@@ -66,7 +66,7 @@ class JobActor(Actor):
                 is_not_executed=lambda error: isinstance(error, NotExecuted),
                 is_queued=True,
             ),
-            sandbox=Sandbox(call_timeout_ms=CALL_TIMEOUT_MS),
+            store_state=StoreState(call_timeout_ms=CALL_TIMEOUT_MS),
             deadline_ms=self.clock.now_ms() + caller.remaining_ms,
             job=None if isinstance(caller, Worker) else Job(event="{}"),
             timed_out=TIMED_OUT,

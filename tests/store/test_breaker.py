@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from oncekey.engine.sandbox import sandbox_of
+from oncekey.engine.store_state import state_of
 from oncekey.store.breaker import FAILURES_TO_OPEN, OPEN_FOR_MS, Breaker
 from oncekey.testing.memory import MemoryStore
 
@@ -76,11 +76,11 @@ def test_each_store_has_its_own_and_takes_it_along() -> None:
     Red when breakers are shared between stores, made anew each time, or kept for ever.
     """
     store, other = MemoryStore(), MemoryStore()
-    first = sandbox_of(store).breaker
+    first = state_of(store).breaker
     first.failed(NOW_MS)
 
-    assert sandbox_of(store).breaker is first
-    assert sandbox_of(other).breaker is not first
+    assert state_of(store).breaker is first
+    assert state_of(other).breaker is not first
 
     forgotten = weakref.ref(first)
     del first, store

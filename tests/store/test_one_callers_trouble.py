@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from oncekey import DynamoDBStore
-from oncekey.engine.sandbox import sandbox_of
+from oncekey.engine.store_state import state_of
 from oncekey.errors import StoreError
 from oncekey.store.aws_errors import store_error
 from oncekey.testing.memory import MemoryStore
@@ -77,7 +77,7 @@ def test_throttling_of_one_key_opens_no_breaker(code: str) -> None:
     for _ in range(6):
         service.send(hot)
 
-    assert sandbox_of(service.store).breaker.refuses_for_ms(service.clock.now_ms()) == 0
+    assert state_of(service.store).breaker.refuses_for_ms(service.clock.now_ms()) == 0
     assert service.send(with_key(POST, "key-of-the-last-one"))["statusCode"] == 201
 
 
@@ -156,7 +156,7 @@ def test_a_programming_error_in_a_transaction_is_made_once(world: World) -> None
     assert {problem_of(answer)[:2] for answer in answers} == {(503, "store-unavailable")}
     assert client.calls == 3
     assert world.is_empty_of_effects()
-    assert sandbox_of(store).breaker.refuses_for_ms(service.clock.now_ms()) == 0
+    assert state_of(store).breaker.refuses_for_ms(service.clock.now_ms()) == 0
 
 
 def test_a_bucket_that_is_down_opens_no_breaker_of_the_table() -> None:

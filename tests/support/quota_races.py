@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine.engine import attempt
-from oncekey.engine.sandbox import Sandbox
+from oncekey.engine.store_state import StoreState
 from oncekey.errors import StoreError
 from oncekey.flow.commands import Answered, Invoke, Pause, Transact
 from oncekey.flow.driver import perform
@@ -183,4 +183,4 @@ class Race:
 
 
 def _remembering(request: Request) -> Request:
-    return replace(request, sandbox=Sandbox(call_timeout_ms=0))
+    return replace(request, store_state=StoreState(call_timeout_ms=0))

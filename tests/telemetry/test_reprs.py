@@ -14,7 +14,7 @@ import pytest
 import oncekey
 from oncekey import Completed, Final, idempotent, idempotent_function, jwt_claim
 from oncekey.engine.job import Job, JobMessage
-from oncekey.engine.sandbox import Deployed
+from oncekey.engine.store_state import OperationContext
 from oncekey.flow.commands import Answered, Raised, Unserialisable
 from oncekey.functions.operation import Call
 from oncekey.http.decorator import idempotent as decorator
@@ -140,8 +140,8 @@ def a_keyed_request() -> Request:
     )
     policy, clock, request = options.bound().policy, ManualClock(), a_request()
     context = Context(clock, clock.now_ms() + 10_000)
-    deployed = Deployed(policy.options(Settings()), MemoryStore())
-    keyed = policy.keyed_request(request, policy.caller(request), context, deployed, clock)
+    operation_context = OperationContext(policy.options(Settings()), MemoryStore())
+    keyed = policy.keyed_request(request, policy.caller(request), context, operation_context, clock)
     return replace(keyed, job=Job(event=f'{{"body": "{CANARY}"}}'), stored_event=CANARY.encode())
 
 

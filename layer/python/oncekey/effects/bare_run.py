@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.effects.disposition import Disposition, decide
 from oncekey.effects.raised import KeyUsedBefore, ends_all, leaves
 from oncekey.effects.run_order import RunOrder
-from oncekey.effects.running import RunningAttempt, handled
+from oncekey.effects.running import RunningAttempt, run_handler
 from oncekey.effects.transaction import Collected
 from oncekey.effects.usage_guard import UsageGuard
 from oncekey.errors import NotExecuted, StoreError
@@ -178,6 +178,6 @@ async def run_bare(
     journal = bare if effects is Effects.RECORDED else None
     running = RunningAttempt(operation, until_ms)
     invoke = Invoke(operation, journal, running, returned, raised)
-    result = await handled(invoke)
+    result = await run_handler(invoke)
     disposition = decide(result, effects, is_not_executed, is_spent=running.is_spent)
     return await bare.end(result, disposition)

@@ -113,7 +113,7 @@ def is_spent(error: BaseException) -> bool:
     return bool(around) and around[-1].is_spent(error)
 
 
-async def handled(invoke: Invoke) -> Result:
+async def run_handler(invoke: Invoke) -> Result:
     """Run the handler and return its result. Then its operation object can no longer be used."""
     invoke.running.is_handed_out = True
     try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.disposition import decide
 from oncekey.effects.operation import Operation
-from oncekey.effects.running import RunningAttempt, handled
+from oncekey.effects.running import RunningAttempt, run_handler
 from oncekey.engine.recorder import Recorder
 from oncekey.engine.replay import replay
 from oncekey.engine.reservation import ANSWER_MARGIN_MS, remembered, reserve
@@ -59,12 +59,12 @@ async def attempt(
     `Refusal`. After the handler has run, its answer is returned without being recorded. But the
     answer of a recorded operation is refused unless its commit is confirmed.
     """
-    now_ms, breaker = clock.now_ms(), request.sandbox.breaker
+    now_ms, breaker = clock.now_ms(), request.store_state.breaker
     if request.deadline_ms <= now_ms:
         return Refusal(reason=Reason.NOT_EXECUTED, retry_after_ms=RETRY_SOON_MS)
     budget = Budget(
         until_ms=request.deadline_ms - ANSWER_MARGIN_MS,
-        call_timeout_ms=request.sandbox.call_timeout_ms,
+        call_timeout_ms=request.store_state.call_timeout_ms,
         max_failures=_MOST_RESERVE_FAILURES,
     )
     known = remembered(request, clock) if reserving is reserve else None
@@ -168,7 +168,7 @@ def _invocation(
         clock=recorder.clock,
         until_ms=recorder.budget.until_ms,
         call_timeout_ms=recorder.budget.call_timeout_ms,
-        has_bucket=request.sandbox.has_bucket,
+        has_bucket=request.store_state.has_bucket,
         is_not_executed=request.options.is_not_executed,
         is_spent=running.is_spent,
     )
@@ -177,7 +177,7 @@ def _invocation(
 
 async def _carried_out(recorder: Recorder, invoke: Invoke) -> Outcome:
     """Run the handler under its lease, and record how it ended."""
-    result, journal = await handled(invoke), invoke.journal
+    result, journal = await run_handler(invoke), invoke.journal
     disposition = decide(
         result,
         recorder.request.options.effects,
@@ -216,7 +216,7 @@ async def _withdrawn(
     The record is read first, because it may have finished steps. If the store does not answer, the
     lease runs out.
     """
-    budget = retry.few_tries(clock.now_ms(), request.sandbox.call_timeout_ms)
+    budget = retry.few_tries(clock.now_ms(), request.store_state.call_timeout_ms)
     try:
         met = await retry.read(request.pk, budget, clock)
     except StoreError as error:

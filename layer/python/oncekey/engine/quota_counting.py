@@ -70,7 +70,7 @@ async def commit(
     reserve = whole.transition
     if not isinstance(reserve, Reserve) or not request.options.counts_keys:
         return await retry.commit(whole, budget, clock, is_landed)
-    memory = request.sandbox.quota_memory
+    memory = request.store_state.quota_memory
     lines = _lines(request, memory, clock.now_ms())
     for number in range(_MOST_ROUNDS):
         refusal = _full(request, lines, clock.now_ms())
@@ -114,7 +114,7 @@ def known_to_be_full(transition: Transition, request: Request, now_ms: int) -> R
     """The refusal of a new key, if this sandbox already knows that its quota is used up."""
     if not isinstance(transition, Reserve) or not request.options.counts_keys:
         return None
-    return _full(request, _lines(request, request.sandbox.quota_memory, now_ms), now_ms)
+    return _full(request, _lines(request, request.store_state.quota_memory, now_ms), now_ms)
 
 
 def limited(
@@ -126,7 +126,7 @@ def limited(
         return decision
     window = quota.window_at(now_ms)
     whose = digest(_scope(request, quota), request.identity.tenant, str(quota.window_ms))
-    memory = request.sandbox.quota_memory
+    memory = request.store_state.quota_memory
     if memory.count_lookup(whose, window) <= quota.lookups:
         return decision
     return _exceeded(request, "lookups", (window + 1) * quota.window_ms - now_ms)

@@ -134,7 +134,7 @@ class RecordedRecorder(Interruption, kw_only=True):
             result.stored,
             self.record,
             expires_at_s=expires_at_s,
-            has_bucket=self.request.sandbox.has_bucket,
+            has_bucket=self.request.store_state.has_bucket,
         )
         if kept is None:
             pass

@@ -109,7 +109,7 @@ class Recorder(Value, kw_only=True):
             answered.stored,
             self.record,
             expires_at_s=self.request.expires_at_s(now_ms) + KEPT_LONGER_S,
-            has_bucket=self.request.sandbox.has_bucket,
+            has_bucket=self.request.store_state.has_bucket,
         )
         try:
             if blob is not None:

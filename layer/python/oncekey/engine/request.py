@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from oncekey.engine.sandbox import Sandbox
+from oncekey.engine.store_state import StoreState
 from oncekey.errors import ConfigurationError
 from oncekey.record.record import Due, Effects, Record, Status
 from oncekey.value import Value, field
@@ -33,7 +33,7 @@ class Request(Value, kw_only=True):
     fingerprint: str = field(repr=False)
     options: OperationOptions
     deadline_ms: int
-    sandbox: Sandbox = field(default_factory=Sandbox, repr=False)
+    store_state: StoreState = field(default_factory=StoreState, repr=False)
     # Whether a different fingerprint is the same request, under an older algorithm or secret.
     accepts: Callable[[str], bool] | None = field(default=None, repr=False)
     # When the client first sent the request, if the client tells it.

@@ -14,7 +14,7 @@ from oncekey.encoding.results import decode, encode
 from oncekey.engine.engine import attempt
 from oncekey.engine.operation_options import OperationOptions
 from oncekey.engine.request import Request, deadline_ms, refuse_suspension, remaining_ms
-from oncekey.engine.sandbox import Deployed
+from oncekey.engine.store_state import OperationContext
 from oncekey.environment import OncePerEnvironment, environment
 from oncekey.errors import (
     CallNotAnswered,
@@ -99,11 +99,13 @@ class FunctionOperation(Value, kw_only=True):
     given_settings: Mapping[str, int | str]
     store: Store | None
     given_clock: Clock | None
-    _deployed: OncePerEnvironment[Deployed] = field(init=False, repr=False, compare=False)
+    _operation_context: OncePerEnvironment[OperationContext] = field(
+        init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         """Prepare to read the environment at the first call. It is not read here."""
-        object.__setattr__(self, "_deployed", OncePerEnvironment(self._made))
+        object.__setattr__(self, "_operation_context", OncePerEnvironment(self._made))
 
     @property
     def clock(self) -> Clock:
@@ -149,7 +151,7 @@ class FunctionOperation(Value, kw_only=True):
                 raised=raised,
             )
         else:
-            keyed = self._keyed_request(call, self._deployed())
+            keyed = self._keyed_request(call, self._operation_context())
             outcome = await attempt(keyed, self.clock, returned=returned, raised=raised)
         return self._result(outcome, endings[0] if endings else None)
 
@@ -164,7 +166,7 @@ class FunctionOperation(Value, kw_only=True):
     def _settings(self) -> Settings:
         return defaults.settings(self.given_settings)
 
-    def _made(self) -> Deployed:
+    def _made(self) -> OperationContext:
         options = OperationOptions(
             effects=self.effects,
             settings=self._settings(),
@@ -174,22 +176,22 @@ class FunctionOperation(Value, kw_only=True):
             on_event=self.on_event,
             local_cache=self.local_cache,
         )
-        return Deployed(options, self.find_store())
+        return OperationContext(options, self.find_store())
 
-    def _keyed_request(self, call: Call, deployed: Deployed) -> Request:
+    def _keyed_request(self, call: Call, operation_context: OperationContext) -> Request:
         refuse_suspension(self.name, self.effects, (*call.args, *call.kwargs.values()))
         identity = Identity(
             tenant=self._tenant(call), operation=self.name, key=self.key(call.args, call.kwargs)
         )
         selected = None if self.select is None else self.select(*call.args, **call.kwargs)
         fingerprint = selected_fingerprint(selected, self._fingerprint_secrets())
-        settings = deployed.options.settings
+        settings = operation_context.options.settings
         return Request(
             identity=identity,
             fingerprint=fingerprint.current,
-            options=deployed.options,
+            options=operation_context.options,
             deadline_ms=self._deadline_ms(call, settings, self.clock.now_ms()),
-            sandbox=deployed.sandbox,
+            store_state=operation_context.store_state,
             accepts=fingerprint.accepts,
         )
 

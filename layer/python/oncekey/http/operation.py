@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oncekey.clock import SystemClock
 from oncekey.effects.operation import Operation
 from oncekey.engine.engine import attempt
 from oncekey.engine.operation_options import nothing_proves_it
 from oncekey.engine.request import remaining_ms
 from oncekey.engine.reservation import reserve
-from oncekey.engine.sandbox import Deployed
+from oncekey.engine.store_state import OperationContext
 from oncekey.environment import OncePerEnvironment
 from oncekey.errors import ConfigurationError, RequestRefused
 from oncekey.http.answer import with_headers
@@ -52,16 +51,16 @@ class HttpOperation:
     def __init__(self, *, policy: HttpPolicy, store: Store | None, clock: Clock | None) -> None:
         self.policy = policy
         self.store = store
-        self._clock = clock or SystemClock()
+        self._given_clock = clock
         self._settings = OncePerEnvironment(lambda: defaults.settings(policy.given_settings))
         # Raises ConfigurationError if neither a store is given nor a table is named.
         self.find_store = OncePerEnvironment(self._found_store)
-        self._deployed = OncePerEnvironment(self._made)
+        self._operation_context = OncePerEnvironment(self._made)
 
     @property
     def clock(self) -> Clock:
         """The clock in use."""
-        return in_use.clock or self._clock
+        return in_use.clock_or(self._given_clock)
 
     def __repr__(self) -> str:
         """The policy, which contains no secret."""
@@ -85,10 +84,12 @@ class HttpOperation:
                 return self._method_refused(request)
             if not policy.needs_key(request):
                 return await self._unprotected(request, caller, context)
-            deployed = self._deployed()
-            keyed = policy.keyed_request(request, caller, context, deployed, self.clock)
+            operation_context = self._operation_context()
+            keyed = policy.keyed_request(request, caller, context, operation_context, self.clock)
             if policy.is_queued:
-                keyed = replace(keyed, job=self._job(event, request, caller, deployed.store))
+                keyed = replace(
+                    keyed, job=self._job(event, request, caller, operation_context.store)
+                )
             if policy.completes_abandoned:
                 from oncekey.engine.job import kept_request
 
@@ -104,7 +105,7 @@ class HttpOperation:
                 retry_after_ms=error.retry_after_ms,
             )
         outcome = await self._attempt(keyed, request, reserve)
-        return answer_to(outcome, request, policy, deployed.options.settings)
+        return answer_to(outcome, request, policy, operation_context.options.settings)
 
     async def work(self, message: JobMessage, context: Any) -> Outcome:
         """Run an accepted request in a worker, and return its outcome.
@@ -119,8 +120,10 @@ class HttpOperation:
             return await self._bare(unread_request(message.event), caller, context)
         request = read_request(message.event)
         caller = self.policy.sender(message.event, request)
-        deployed = self._deployed()
-        keyed = self.policy.accepted_request(request, caller, context, deployed, self.clock)
+        operation_context = self._operation_context()
+        keyed = self.policy.accepted_request(
+            request, caller, context, operation_context, self.clock
+        )
         if keyed.pk != message.pk:
             detail = "Key, tenant or principal are not those that it was accepted for."
             raise RequestRefused("request-invalid", detail)
@@ -129,8 +132,8 @@ class HttpOperation:
     def _found_store(self) -> Store:
         return defaults.store(self._settings().store_timeout_ms, self.store)
 
-    def _made(self) -> Deployed:
-        return Deployed(self.policy.options(self._settings()), self.find_store())
+    def _made(self) -> OperationContext:
+        return OperationContext(self.policy.options(self._settings()), self.find_store())
 
     def _attempt(self, keyed: Request, request: HttpRequest, reserving: Reserving) -> Flow[Outcome]:
         policy, base = self.policy, keyed.options.settings.problem_base

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from oncekey.clock import Clock
-    from oncekey.engine.sandbox import Deployed
+    from oncekey.engine.store_state import OperationContext
     from oncekey.http.answer import Answer
     from oncekey.http.event import HttpRequest
     from oncekey.http.fingerprint import Selection
@@ -144,7 +144,7 @@ class HttpPolicy(Value, kw_only=True):
         request: HttpRequest,
         caller: Caller,
         context: Any,
-        deployed: Deployed,
+        operation_context: OperationContext,
         clock: Clock,
     ) -> Request:
         """The engine's request for `request` of `caller`.
@@ -153,16 +153,16 @@ class HttpPolicy(Value, kw_only=True):
             RequestRefused: the key is missing or malformed, or the request is malformed.
         """
         refuse_suspension(self.name, self.effects, (context,))
-        settings = deployed.options.settings
+        settings = operation_context.options.settings
         key = idempotency_key(request.header_lines(HEADER), self.min_key_length)
         deadline = deadline_ms(context, settings, clock.now_ms())
         fingerprint = fingerprints(request, self.select, self._secrets(), self.left_out)
         return Request(
             identity=self._identity(caller, key),
             fingerprint=fingerprint.current,
-            options=deployed.options,
+            options=operation_context.options,
             deadline_ms=deadline,
-            sandbox=deployed.sandbox,
+            store_state=operation_context.store_state,
             accepts=fingerprint.accepts,
             first_sent_ms=first_sent_ms(request.header_lines(FIRST_SENT)),
             timed_out=self._timed_out(request, settings) if self.is_queued else None,
@@ -173,7 +173,7 @@ class HttpPolicy(Value, kw_only=True):
         request: HttpRequest,
         caller: Caller,
         context: Any,
-        deployed: Deployed,
+        operation_context: OperationContext,
         clock: Clock,
     ) -> Request:
         """The same for a request that was accepted before, and that a worker runs.
@@ -184,15 +184,15 @@ class HttpPolicy(Value, kw_only=True):
         Raises:
             RequestRefused: as for `keyed_request`.
         """
-        settings = deployed.options.settings
+        settings = operation_context.options.settings
         # The key was long enough when the request was accepted.
         key = idempotency_key(request.header_lines(HEADER), 1)
         return Request(
             identity=self._identity(caller, key),
             fingerprint="",
-            options=deployed.options_of_workers,
+            options=operation_context.options_of_workers,
             deadline_ms=deadline_ms(context, settings, clock.now_ms()),
-            sandbox=deployed.sandbox,
+            store_state=operation_context.store_state,
             timed_out=self._timed_out(request, settings) if self.is_queued else None,
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.engine.sandbox import sandbox_of
+from oncekey.engine.store_state import state_of
 from oncekey.record.commit import Commit, ConditionsFailed, token
 from oncekey.record.counter import Count, Counter
 from oncekey.record.message import Message
@@ -173,7 +173,7 @@ class StoreContract:
 
     def test_a_store_can_be_shared(self, store: Store) -> None:
         """It says how long a call takes, and can be the key of a weak dictionary."""
-        assert sandbox_of(store) is sandbox_of(store)
+        assert state_of(store) is state_of(store)
         assert store.call_timeout_ms >= 0
         assert isinstance(store.has_outbox, bool)
         assert isinstance(store.has_bucket, bool)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.effects.bare_run import BareRun
 from oncekey.engine.request import deadline_ms
 from oncekey.engine.reservation import ANSWER_MARGIN_MS
-from oncekey.engine.sandbox import sandbox_of
+from oncekey.engine.store_state import state_of
 from oncekey.errors import ConfigurationError, RequestRefused, StoreError, TransactionInvalid
 from oncekey.flow.driver import drive
 from oncekey.flow.retry import Budget
@@ -190,7 +190,7 @@ class WebhookOperation:
     ) -> Receipt | Answer:
         """The receipt that `flow` returns, or a 503 if the store fails."""
         store = self._store(heard)
-        breaker = sandbox_of(store).breaker
+        breaker = state_of(store).breaker
         refused_for_ms = breaker.refuses_for_ms(self.clock.now_ms())
         if refused_for_ms:
             return our_refusal("store-unavailable", heard.request, heard.settings, refused_for_ms)

@@ -1,4 +1,4 @@
-"""The state that one sandbox keeps for a store, and for an operation in its environment."""
+"""What one sandbox keeps for a store, and for an operation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from oncekey.store.store import Store
 
 
-class Sandbox:
+class StoreState:
     """The state that all operations of a sandbox share if they use the same store.
 
     One call of the store takes at most `call_timeout_ms` milliseconds.
@@ -42,31 +42,31 @@ class Sandbox:
         return self._quota_memory
 
 
-_sandboxes: WeakKeyDictionary[object, Sandbox] = WeakKeyDictionary()
+_states: WeakKeyDictionary[object, StoreState] = WeakKeyDictionary()
 
 
-def sandbox_of(store: Store) -> Sandbox:
+def state_of(store: Store) -> StoreState:
     """The state that this sandbox keeps for `store`."""
-    known = _sandboxes.get(store)
+    known = _states.get(store)
     if known is None:
-        known = _sandboxes.setdefault(
-            store, Sandbox(call_timeout_ms=store.call_timeout_ms, has_bucket=store.has_bucket)
+        known = _states.setdefault(
+            store, StoreState(call_timeout_ms=store.call_timeout_ms, has_bucket=store.has_bucket)
         )
     return known
 
 
-class Deployed(Value):
-    """An operation in its environment: the options, store and sandbox that its requests share."""
+class OperationContext(Value):
+    """What the requests of one operation share: its options, its store and the store's state."""
 
     options: OperationOptions
     store: Store
-    sandbox: Sandbox = field(init=False, repr=False)
+    store_state: StoreState = field(init=False, repr=False)
     # An accepted request was counted when it was accepted.
     options_of_workers: OperationOptions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Find the sandbox's state for the store."""
-        object.__setattr__(self, "sandbox", sandbox_of(self.store))
+        """Find the state of the store."""
+        object.__setattr__(self, "store_state", state_of(self.store))
         uncounted = (
             self.options if self.options.quota is None else replace(self.options, quota=None)
         )
