@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from oncekey_local import arguments
 from oncekey_local.description import DescriptionInvalid, Service
+from oncekey_operator import commands as operator_commands
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,13 +47,15 @@ def main(given: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="oncekey", description="Run and examine a service whose requests take effect once."
+        prog="oncekey",
+        description="Run, examine and operate a service whose requests take effect once.",
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_new(commands)
     _add_dev(commands)
     _add_demo(commands)
     _add_openapi(commands)
+    operator_commands.add_to(commands)
     return parser
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oncekey_local.events.pumps import PumpSettings
@@ -15,7 +16,10 @@ from oncekey_local.processes import StartFailed
 from oncekey_local.stdin_end import at_end_of_stdin
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from oncekey_local.description import Service
+    from oncekey_operator.local_runtime import LocalRuntime
 
 __all__ = ["READY", "Options", "PumpSettings", "run"]
 
@@ -53,15 +57,33 @@ async def run(service: Service, options: Options, *, exit_with_stdin: bool = Fal
 async def _serve(local: LocalService) -> str:
     """Starts everything, says so, and returns what has died."""
     url = await local.start()
-    log(local.notes(url))
-    say(f"{READY}{url}", sys.stdout)
-    pumps = local.event_sources.pumps if local.event_sources else set()
-    ends: set[asyncio.Future[Any]] = {*(server.ended for server in local.servers), *pumps}
-    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    for pump in pumps:
-        if pump.done():
-            pump.result()  # raises: a pump ends for no other reason
-    return next(server.role for server in local.servers if server.ended.done())
+    with _found_by_commands(local.runtime(url)):
+        log(local.notes(url))
+        say(f"{READY}{url}", sys.stdout)
+        pumps = local.event_sources.pumps if local.event_sources else set()
+        ends: set[asyncio.Future[Any]] = {*(server.ended for server in local.servers), *pumps}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for pump in pumps:
+            if pump.done():
+                pump.result()  # raises: a pump ends for no other reason
+        return next(server.role for server in local.servers if server.ended.done())
+
+
+@contextlib.contextmanager
+def _found_by_commands(runtime: LocalRuntime) -> Iterator[None]:
+    """The operator's commands find this runtime in the block. They are no reason to fail."""
+    path: Path | None = None
+    try:
+        path = runtime.write(Path.cwd())
+    except OSError as error:
+        log(f"oncekey show and the others cannot find this service: {error.strerror or error}")
+    try:
+        yield
+    finally:
+        if path is not None:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+                path.parent.rmdir()  # only the last one finds it empty
 
 
 def _status(serving: asyncio.Task[str]) -> int:

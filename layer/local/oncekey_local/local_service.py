@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
@@ -27,7 +28,9 @@ from oncekey_local.first_steps import request_to_send
 from oncekey_local.front.control import CONTROL_PREFIX, Control
 from oncekey_local.front.front import OPENAPI_PATH, Front
 from oncekey_local.functions.environment import (
+    REGION,
     Place,
+    audit_table_name,
     function_arn,
     function_environment,
     needs_provider,
@@ -47,7 +50,9 @@ from oncekey_local.store.buckets import create_buckets
 from oncekey_local.store.client import Refused, StoreClient
 from oncekey_local.store.queues import create_queues
 from oncekey_local.store.store import READY as STORE_READY
-from oncekey_local.store.tables import create_tables
+from oncekey_local.store.tables import create_audit_table, create_tables
+from oncekey_operator.local_runtime import LocalRuntime
+from oncekey_operator.targets import OUTPUTS
 
 if TYPE_CHECKING:
     import socket
@@ -119,6 +124,7 @@ class LocalService:
         self._sources = Sources(str(Path.cwd())) if options.reloads else None
         self._watching: asyncio.Task[None] | None = None
         self._journal = Journal()
+        self._place = Place(store_url="", provider_url=None, home="", overrides={})
 
     async def start(self) -> str:
         """Returns the front's address when everything answers.
@@ -133,6 +139,7 @@ class LocalService:
             provider_port = free_port(self._options.provider_port, purpose="provider")
             front_url = f"http://{LOOPBACK}:{listener.getsockname()[1]}"
             place = await self._start_servers(store_port, provider_port, front_url)
+            self._place = place
             await self._start_functions(place)
             control = Control(self.processes, self._start_event_sources(place))
             if self._sources:
@@ -181,6 +188,21 @@ class LocalService:
         ]
         return servers + sandboxes
 
+    def runtime(self, url: str) -> LocalRuntime:
+        """What the operator's commands need to find this service."""
+        variables: dict[str, str] = {}
+        for function in self._service.functions:
+            variables |= function_environment(self._service, function, self._place)
+        return LocalRuntime(
+            port=urlsplit(url).port or 0,
+            pid=os.getpid(),
+            url=url,
+            store_url=self._place.store_url,
+            region=REGION,
+            audit_table=audit_table_name(self._service),
+            variables={name: value for name, value in variables.items() if name in OUTPUTS},
+        )
+
     def notes(self, url: str) -> str:
         """The notes for the developer after the start."""
         lines = [f"service {self._service.name!r}: Ctrl-C stops it, and nothing is kept"]
@@ -227,6 +249,7 @@ class LocalService:
         client = StoreClient(self._session, store_url)
         try:
             await create_tables(client, self._service)
+            await create_audit_table(client, self._service)
             await create_queues(client, self._service, self._options.pumps.visibility_timeout_s)
         except Refused as error:
             raise StartFailed(str(error)) from error

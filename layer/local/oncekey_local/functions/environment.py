@@ -38,6 +38,11 @@ def table_name(service: Service, table: str) -> str:
     return f"{service.name}-local-{table}"
 
 
+def audit_table_name(service: Service) -> str:
+    """The table of the operators' actions, which this runtime adds to the described ones."""
+    return table_name(service, "oncekey-audit")
+
+
 def bucket_name(service: Service, bucket: str) -> str:
     """The physical name of a bucket, here."""
     return f"{service.name}-local-{bucket}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey_local.functions.environment import table_name
+from oncekey.store.dynamodb.schema import AUDIT
+from oncekey_local.functions.environment import audit_table_name, table_name
 
 if TYPE_CHECKING:
     from oncekey_local.description import Attribute, Index, Service, Table
@@ -23,6 +24,14 @@ async def create_tables(client: StoreClient, service: Service) -> None:
             specification = {"AttributeName": table.ttl_attribute, "Enabled": True}
             request = {"TableName": name, "TimeToLiveSpecification": specification}
             await client.dynamodb("UpdateTimeToLive", request)
+
+
+async def create_audit_table(client: StoreClient, service: Service) -> None:
+    """Returns when the table of the operators' actions exists.
+
+    Raises `Refused` if the store refuses it.
+    """
+    await client.dynamodb("CreateTable", AUDIT.create_request(audit_table_name(service)))
 
 
 def create_table_request(name: str, table: Table) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Changing what is stored, through the layer's own flows. Each action has its audit lines."""

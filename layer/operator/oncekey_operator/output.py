@@ -1,0 +1,172 @@
+"""What commands print: tables and times for people, JSON for programs.
+
+Colours, progress bars and the terminal's width are for terminals only. A pipe gets plain text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+from oncekey_operator.exits import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+
+_COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_BAR_WIDTH = 30
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the option that chooses JSON."""
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a person looks at `stream`."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def coloured(text: str, colour: str, stream: TextIO | None = None) -> str:
+    """`text` in a colour if the stream shows colours; see https://no-color.org."""
+    stream = stream or sys.stdout
+    if not is_terminal(stream) or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
+
+
+def print_json(value: Any) -> None:
+    """Print one value as one line of JSON."""
+    print(json.dumps(value, separators=(",", ":"), default=str))
+
+
+def iso(at_ms: int) -> str:
+    """A time as UTC, to the millisecond, for programs."""
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def when(at_ms: int, now_ms: int) -> str:
+    """A time for people: UTC, and how far from now."""
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC ({relative(at_ms, now_ms)})"
+
+
+def relative(at_ms: int, now_ms: int) -> str:
+    """How far a time is from now: `in 5 s`, `3 min ago`, `now`."""
+    away_s = abs(at_ms - now_ms) // 1000
+    if not away_s:
+        return "now"
+    span = duration(away_s)
+    return f"in {span}" if at_ms > now_ms else f"{span} ago"
+
+
+def duration(seconds: int) -> str:
+    """A duration in its two largest units: `3 d 4 h`, `5 min`."""
+    parts: list[str] = []
+    for size, unit in _UNITS:
+        number, seconds = divmod(seconds, size)
+        if number:
+            parts.append(f"{number} {unit}")
+        elif parts:
+            break
+    return " ".join(parts[:2]) or "0 s"
+
+
+def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
+    """Print names and values in two columns. Long values continue under themselves."""
+    import textwrap
+
+    found = list(pairs)
+    wide = max((len(name) for name, _ in found), default=0) + 2
+    room = max(40, _width() - wide)
+    for name, value in found:
+        lines = [
+            each
+            for line in value.splitlines() or [""]
+            for each in textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False)
+            or [""]
+        ]
+        print(coloured(name.ljust(wide), "dim") + lines[0])
+        for line in lines[1:]:
+            print(" " * wide + line)
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table. On a terminal, the widest columns are cut until it fits."""
+    found = [list(row) for row in rows]
+    widths = [max(len(each[n]) for each in (list(headers), *found)) for n in range(len(headers))]
+    if is_terminal(sys.stdout):
+        _fit(widths, [len(each) for each in headers], _width())
+    print(coloured(_line(headers, widths), "bold"))
+    for row in found:
+        print(_line(row, widths))
+
+
+def _fit(widths: list[int], least: list[int], room: int) -> None:
+    while sum(widths) + 2 * (len(widths) - 1) > room:
+        widest = max(range(len(widths)), key=lambda n: widths[n] - least[n])
+        if widths[widest] <= max(least[widest], 4):
+            return
+        widths[widest] -= 1
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    fitted = (
+        cell if len(cell) <= width else cell[: width - 1] + "…"
+        for cell, width in zip(cells, widths, strict=True)
+    )
+    return "  ".join(cell.ljust(width) for cell, width in zip(fitted, widths, strict=True)).rstrip()
+
+
+def _width() -> int:
+    return shutil.get_terminal_size((100, 24)).columns if is_terminal(sys.stdout) else 100
+
+
+class Progress:
+    """A progress bar on standard error, if that is a terminal. It removes itself at its end."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self._what, self._total = what, max(total, 1)
+        self._is_shown = is_terminal(sys.stderr)
+
+    def show(self, done: int, note: str = "") -> None:
+        """Draw the bar with `done` of the total."""
+        if not self._is_shown:
+            return
+        share = min(done / self._total, 1.0)
+        filled = round(share * _BAR_WIDTH)
+        bar = "█" * filled + "░" * (_BAR_WIDTH - filled)
+        print(
+            f"\r\x1b[K{self._what} {bar} {share:4.0%} {note}", end="", file=sys.stderr, flush=True
+        )
+
+    def __enter__(self) -> Progress:
+        """Draw the empty bar."""
+        self.show(0)
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        """Remove the bar."""
+        if self._is_shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def confirm(question: str, *, expected: str, assumed: bool) -> bool:
+    """Whether the person types `expected`. `assumed` (--yes) needs no person.
+
+    Raises:
+        UsageError: there is no terminal to ask on, and `assumed` is false.
+    """
+    if assumed:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError("this changes what is stored, and nobody can be asked: say --yes")
+    print(f"{question} Type {expected} to go on: ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip() == expected

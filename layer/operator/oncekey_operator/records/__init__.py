@@ -1,0 +1,1 @@
+"""Reading records: one by its key or id, or many by their state."""
