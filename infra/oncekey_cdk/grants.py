@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # A transaction needs no action of its own: IAM asks for those of its items.
 # https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis-iam.html
 RESERVE_ACTIONS = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:GetItem")
+# Of these, an operator's on the item that holds the pauses. A handler only reads it.
+PAUSE_ACTIONS = ("dynamodb:PutItem", "dynamodb:UpdateItem")
+PAUSES_KEY = "pause#all"
 # The reconciler does the same to the records that it has found on the index.
 DUE_ACTIONS = ("dynamodb:Query",)
 READ_ACTIONS = ("dynamodb:GetItem",)
@@ -88,6 +91,21 @@ FETCH_KEY_ACTIONS = ("kms:Decrypt",)
 def allow(grantee: iam.IGrantable, actions: Sequence[str], *arns: str) -> None:
     """Let `grantee` do these `actions` to exactly these resources, by a statement of their own."""
     iam.Grant.add_to_principal(grantee=grantee, actions=[*actions], resource_arns=[*arns])
+
+
+def deny_items(grantee: iam.IGrantable, actions: Sequence[str], table_arn: str, *keys: str) -> None:
+    """Forbid `grantee` these `actions` on the items with these partition keys, whatever allows it.
+
+    https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html
+    """
+    grantee.grant_principal.add_to_principal_policy(
+        iam.PolicyStatement(
+            effect=iam.Effect.DENY,
+            actions=[*actions],
+            resources=[table_arn],
+            conditions={"ForAnyValue:StringEquals": {"dynamodb:LeadingKeys": [*keys]}},
+        )
+    )
 
 
 def allow_key(

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from aws_cdk import aws_dynamodb as dynamodb
 
 from .arguments import explained
-from .grants import DUE_ACTIONS, READ_ACTIONS, RESERVE_ACTIONS
+from .grants import (
+    DUE_ACTIONS,
+    PAUSE_ACTIONS,
+    PAUSES_KEY,
+    READ_ACTIONS,
+    RESERVE_ACTIONS,
+    deny_items,
+)
 from .safe_table import SafeTable
 
 if TYPE_CHECKING:
@@ -134,8 +141,12 @@ class IdempotencyTable(SafeTable):
         )
 
     def grant_reserve(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` run protected handlers: reserve, complete, release, and no more."""
+        """Let `grantee` run protected handlers: reserve, complete, release, and no more.
+
+        It may read what is paused, and not change it.
+        """
         self.allow(grantee, *RESERVE_ACTIONS)
+        deny_items(grantee, PAUSE_ACTIONS, self.table.table_arn, PAUSES_KEY)
 
     def grant_reconcile(self, grantee: iam.IGrantable) -> None:
         """Let `grantee` find due records by the index, and settle them."""

@@ -43,8 +43,12 @@ if TYPE_CHECKING:
 # Shorter than an API waits.
 TIMEOUT = Duration.seconds(20)
 _MEMORY_MB = 512
-# It takes a fraction of boto3's CPU time. Only functions of this construct use it by default.
-_TRANSPORT = {"ONCEKEY_TRANSPORT": "direct"}
+_DEFAULTS = {
+    # It takes a fraction of boto3's CPU time. Only functions of this construct use it by default.
+    "ONCEKEY_TRANSPORT": "direct",
+    # One read in ten seconds for each sandbox. So an operator can stop an operation within seconds.
+    "ONCEKEY_PAUSE_CHECK_S": "10",
+}
 # The properties that cannot be overridden, and why.
 FIXED_PROPS = {
     "role": "grants go to this construct's own role; add statements with allow()",
@@ -80,7 +84,8 @@ class IdempotentFunction(Construct):
             and grants access.
         outbox: The outbox that handlers publish to; sets ONCEKEY_OUTBOX_TABLE and grants access.
         responses: The bucket for large answers; sets ONCEKEY_RESPONSE_BUCKET and grants access.
-        environment: Further variables. ONCEKEY_TRANSPORT is `direct` unless you set it.
+        environment: Further variables. Unless you set them, ONCEKEY_TRANSPORT is `direct` and
+            ONCEKEY_PAUSE_CHECK_S is 10.
         layers: By default the library alone, in a layer that the stack's functions share.
         memory_mb: Memory. The share of the processor grows with it.
         runtime: The function's Python.
@@ -118,7 +123,7 @@ class IdempotentFunction(Construct):
         if isinstance(given.get("timeout"), Duration):
             timeout = given["timeout"]
         own = _own_variables(table, outbox, responses)
-        variables = {**_TRANSPORT, **_default_lease(timeout, table), **own, **(environment or {})}
+        variables = {**_DEFAULTS, **_default_lease(timeout, table), **own, **(environment or {})}
         answers_days = responses.expire_after_days.get(ANSWERS) if responses else None
         faults = [
             *_twice_faults(own, environment),

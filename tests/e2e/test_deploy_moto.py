@@ -50,7 +50,7 @@ def test_the_functions_are_deployed_with_their_settings(deployment: MotoDeployme
     for function in SERVICE.functions:
         variables = deployment.functions.variables(function)
 
-        expected = {"ONCEKEY_TRANSPORT"} | {
+        expected = {"ONCEKEY_TRANSPORT", "ONCEKEY_PAUSE_CHECK_S"} | {
             f"{name}_ARN" if value in _SECRETS else name
             for name, value in function.environment.items()
         }

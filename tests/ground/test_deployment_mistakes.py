@@ -146,7 +146,7 @@ def test_variables_that_are_known_or_like_none_pass(caplog: pytest.LogCaptureFix
 
     Red when a known one is refused, or a rollback stops the service.
     """
-    known = {name: "5000" for name in VARIABLES if name.endswith(("_MS", "_S"))}
+    known = {name: "3600" for name in VARIABLES if name.endswith(("_MS", "_S"))}
     settings_from({**known, "ONCEKEY_TABLE": "t", "ONCELER": "1", "PATH": ""}, {})
     assert caplog.records == []
 

@@ -33,6 +33,7 @@ CONTRACT = [
     ("request-failed", 500, "The request failed", False),
     ("not-started-in-time", 408, "The request was not started in time", False),
     ("operation-unknown", 404, "There is no such operation", False),
+    ("paused", 503, "New work is paused", True),
     ("quota-exceeded", 429, "The quota of keys is used up", True),
 ]
 

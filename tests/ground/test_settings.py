@@ -20,6 +20,7 @@ VARIABLES = {
     "ONCEKEY_WAIT_UP_TO_MS": ("wait_up_to_ms", "5", 5),
     "ONCEKEY_DUE_SHARDS": ("due_shards", "6", 6),
     "ONCEKEY_STORE_TIMEOUT_MS": ("store_timeout_ms", "7", 7),
+    "ONCEKEY_PAUSE_CHECK_S": ("pause_check_s", "8", 8),
     "ONCEKEY_IN_PROGRESS": ("in_progress", "wait", "wait"),
     "ONCEKEY_PROBLEM_BASE": ("problem_base", "https://e.example/", "https://e.example/"),
 }
@@ -32,6 +33,7 @@ LEAST = {
     "wait_up_to_ms": 0,
     "due_shards": 0,
     "store_timeout_ms": 1,
+    "pause_check_s": 0,
 }
 
 

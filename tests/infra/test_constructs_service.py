@@ -172,6 +172,7 @@ def test_the_relay_is_there_without_a_line_of_code(service: Template) -> None:
     assert set(relay["Environment"]["Variables"]) == {
         "ONCEKEY_OUTBOX_TABLE",
         "ONCEKEY_QUEUE_URL",
+        "ONCEKEY_PAUSE_CHECK_S",
         "ONCEKEY_TRANSPORT",
     }
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
@@ -202,6 +203,7 @@ def test_a_reconciler_is_there_without_a_line_of_code(service: Template) -> None
         "ONCEKEY_RESPONSE_BUCKET",
         "ONCEKEY_QUEUE_URL",
         "ONCEKEY_ESCALATION_QUEUE_URL",
+        "ONCEKEY_PAUSE_CHECK_S",
         "ONCEKEY_TRANSPORT",
     }
 
@@ -250,6 +252,7 @@ def test_a_lease_without_a_context_lasts_as_long_as_the_function(service: Templa
         "ONCEKEY_TABLE",
         "ONCEKEY_OUTBOX_TABLE",
         "ONCEKEY_RESPONSE_BUCKET",
+        "ONCEKEY_PAUSE_CHECK_S",
         "ONCEKEY_TRANSPORT",
     }
 

@@ -61,6 +61,7 @@ def test_the_environment_is_as_described(app: Synthesised, described: Function) 
 
     expected = {_variable(name, value): value for name, value in described.environment.items()}
     assert variables.pop("ONCEKEY_TRANSPORT") == "direct"
+    assert variables.pop("ONCEKEY_PAUSE_CHECK_S") == "10"
     assert set(variables) == set(expected)
     for name, value in expected.items():
         assert _is_resolved(variables[name], value), f"{name} is {variables[name]}"

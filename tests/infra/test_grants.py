@@ -16,6 +16,7 @@ from infra.oncekey_cdk.grants import (
     STREAM_ACTIONS,
 )
 from infra.service import SERVICE
+from oncekey.store.dynamodb.pauses import PAUSES_KEY
 from tests.support.sample_templates import below_the_arn, named
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ def grants(app: Synthesised, function: str) -> Grants:
     policy = named(app.service, "AWS::IAM::Policy", f"{pascal(function)}RoleDefaultPolicy")
     found: Grants = set()
     for one in policy["PolicyDocument"]["Statement"]:
+        if one["Effect"] == "Deny":
+            continue
         actions = actions_of(one)
         several = isinstance(one["Resource"], list)
         for resource in one["Resource"] if several else [one["Resource"]]:
@@ -131,6 +134,24 @@ def test_every_role_may_do_exactly_this(app: Synthesised) -> None:
     assert {one.name for one in SERVICE.functions} == set(GRANTS)
     for function, expected in GRANTS.items():
         assert grants(app, function) == expected, function
+
+
+def test_who_writes_records_can_only_read_what_is_paused(app: Synthesised) -> None:
+    """A fault in a function, or a leaked role of one, ends no pause: that is an operator's to do.
+
+    Red when a role may write records, and its policy does not forbid the item of the pauses.
+    """
+    for function, allowed in GRANTS.items():
+        policy = named(app.service, "AWS::IAM::Policy", f"{pascal(function)}RoleDefaultPolicy")
+        denials = [one for one in policy["PolicyDocument"]["Statement"] if one["Effect"] == "Deny"]
+        if (RESERVE_ACTIONS, "IdempotencyTableArn") not in allowed:
+            assert denials == [], function
+            continue
+        (denial,) = denials
+        assert set(actions_of(denial)) == {*RESERVE_ACTIONS} - {"dynamodb:GetItem"}
+        assert denial["Condition"] == {
+            "ForAnyValue:StringEquals": {"dynamodb:LeadingKeys": [PAUSES_KEY]}
+        }
 
 
 def test_every_role_logs_and_traces_and_no_more(app: Synthesised) -> None:

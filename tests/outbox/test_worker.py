@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from oncekey import InProgress, OutcomeUnknown, StoreUnavailable
+from oncekey import InProgress, OutcomeUnknown, Paused, StoreUnavailable
 from oncekey.errors import StoreError
 from oncekey.outbox.worker import Worker
 from oncekey.testing.memory import ManualClock
@@ -240,6 +240,24 @@ def test_what_has_failed_waits_for_as_long_again_as_it_was_tried(
     assert turns.play(record, turns.record("b")) == ["a"]
     assert turns.begun == ["a", "b"]
     assert turns.delays == {"a": delay_s}
+
+
+def test_paused_work_waits_for_more_than_a_day_with_ten_receives() -> None:
+    """Each delivery counts, so a paused message comes rarely: after five minutes, then after as
+    long as it has waited already, and at the latest after almost twelve hours.
+
+    Red when a paused message becomes a dead letter within the first day.
+    """
+    waited_s, delays = 0, []
+    for receives in range(1, 11):
+        turns = Turns()
+        turns.raises = {"a": [Paused(operation="work", retry_after_s=30)]}
+        turns.play(turns.record("a", receives=receives, tried_for_s=waited_s))
+        delays.append(turns.delays["a"])
+        waited_s += delays[-1]
+
+    assert delays == [300, 300, 600, 1200, 2400, 4800, 9600, 19200, 38400, 42300]
+    assert waited_s > 24 * 3600
 
 
 @pytest.mark.fault("K4.8")

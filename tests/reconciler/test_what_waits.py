@@ -288,6 +288,7 @@ PREFIXES = {
     "due#": "`due#shards`",
     "op#": "a pointer",
     "quota#": "a counter",
+    "pause#": "`pause#all`",
     "v1#": "",  # The records, above; with more behind it, a companion.
     "answers/": "objects in `answers/` and `outbox/`",
     "outbox/": "objects in `answers/` and `outbox/`",

@@ -17,6 +17,7 @@ from oncekey.problem import PROBLEMS
 from oncekey.reconciler import settings as reconciler_settings
 from oncekey.record.counter import Count
 from oncekey.record.message import Message
+from oncekey.record.pause import Pause, PauseScope
 from oncekey.record.policy import Encoding, Policy
 from oncekey.record.steps import FinishedStep, StartedStep
 from oncekey.record.stored_answer import Place, StoredRef
@@ -31,6 +32,7 @@ from oncekey.store.dynamodb.codec import (
 )
 from oncekey.store.dynamodb.counters import count_update
 from oncekey.store.dynamodb.outbox import message_item
+from oncekey.store.dynamodb.pauses import pause_parameters
 from tests.support.documents import (
     DOCUMENTS,
     PAGES,
@@ -174,6 +176,10 @@ def test_the_design_names_every_member_of_other_items() -> None:
     counter = set(count_update("table", count)["ExpressionAttributeNames"].values())
     documented = names_in("| attribute of a counter |")
     assert {name.replace("<epoch seconds>", "1") for name in documented} == counter
+
+    pause = Pause(scope=PauseScope.TENANT, name="acme", reason="r", by="ops", since_ms=1)
+    values = pause_parameters("table", pause)["ExpressionAttributeValues"]
+    assert names_in("| member of a pause |") == set(values[":pause"]["M"])
 
     small = Message(
         id="1",

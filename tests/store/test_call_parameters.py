@@ -55,6 +55,7 @@ PLACES = {
     ("store/dynamodb/store.py", "commit"): {"transact_write_items"},
     ("store/dynamodb/store.py", "due"): {"query"},
     ("store/dynamodb/store.py", "put_off"): {"update_item"},
+    ("store/dynamodb/store.py", "_changed"): {"update_item"},
     ("store/dynamodb/store.py", "most_due_shards"): {"get_item", "update_item"},
     ("store/dynamodb/store.py", "save"): {"put_item"},
     ("store/dynamodb/store.py", "_get"): {"get_item"},

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 
+from oncekey.record.pause import Pause, PauseScope
 from oncekey.store import secrets_manager
 from oncekey.store.sqs import Entry
 from tests.support.call_world import SECRET
@@ -175,11 +176,32 @@ def doing(method: str, call: Callable[[CallWorld], object], *expected: Sent) -> 
 NOW = 1_700_000_000_000
 AFTER: dict[str, Any] = {"pk": {"S": PK}, "due_shard": {"S": "3"}, "due_at": {"N": "1"}}
 MESSAGE_AFTER = {"id": {"S": "message-1"}}
+PAUSE = Pause(scope=PauseScope.OPERATION, name="POST /r", reason="r", by="ops", since_ms=NOW)
+_OF_THE_PAUSE = {
+    "TableName": "idempotency-under-test",
+    "Key": {"pk": {"S": "pause#all"}},
+    "ExpressionAttributeNames": {"#pause": "operation#POST /r"},
+    "ReturnValues": "UPDATED_OLD",
+}
+PAUSED = _OF_THE_PAUSE | {
+    "UpdateExpression": "SET #pause = :pause",
+    "ExpressionAttributeValues": {
+        ":pause": {"M": {"reason": {"S": "r"}, "by": {"S": "ops"}, "since": {"N": f"{NOW}"}}}
+    },
+}
+RESUMED = _OF_THE_PAUSE | {"UpdateExpression": "REMOVE #pause"}
 ROWS = [
     Row(("DynamoDBStore.write",), written),
     Row(("DynamoDBStore.commit",), committed),
     doing("DynamoDBStore.read", lambda world: world.store.read(PK), got(PK)),
     doing("DynamoDBStore.counter", lambda world: world.store.counter("q1#c"), got("q1#c")),
+    doing("DynamoDBStore.pauses", lambda world: world.store.pauses(), got("pause#all")),
+    doing("DynamoDBStore.pause", lambda world: world.store.pause(PAUSE), ("UpdateItem", PAUSED)),
+    doing(
+        "DynamoDBStore.resume",
+        lambda world: world.store.resume(PAUSE.scope, PAUSE.name),
+        ("UpdateItem", RESUMED),
+    ),
     Row(("DynamoDBStore.save",), kept),
     Row(("DynamoDBStore.fetch",), fetched),
     doing("DynamoDBStore.due", lambda world: world.store.due("3", NOW), ("Query", QUERY)),

@@ -64,6 +64,7 @@ def grants(template: Template, role: str) -> set[tuple[tuple[str, ...], str]]:
     return {
         (tuple([one["Action"]] if isinstance(one["Action"], str) else one["Action"]), named)
         for one in statements(template, role)
+        if one["Effect"] == "Allow"
         for resource in (
             one["Resource"] if isinstance(one["Resource"], list) else [one["Resource"]]
         )

@@ -5,6 +5,7 @@ This module imports only the standard library, because every other module import
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oncekey.value import Value
@@ -165,11 +166,7 @@ class StoreError(OncekeyError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments are lost by Exception's own pickling.
-        return (_store_error, (self.reason, self.transient), dict(vars(self)))
-
-
-def _store_error(reason: str, transient: bool) -> StoreError:  # noqa: FBT001 -- called by pickle only
-    return StoreError(reason, transient=transient)
+        return (partial(StoreError, self.reason, transient=self.transient), (), dict(vars(self)))
 
 
 class CallNotAnswered(OncekeyError):  # noqa: N818 -- the base of the classes below
@@ -218,22 +215,9 @@ class CallNotAnswered(OncekeyError):  # noqa: N818 -- the base of the classes be
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments are lost by Exception's own pickling. The dictionary also holds
         # the notes that were added to the exception.
-        return (_call_not_answered, (type(self), *self.args), dict(vars(self)))
-
-
-def _call_not_answered(
-    kind: type[CallNotAnswered],
-    operation: str,
-    operation_id: str | None,
-    retry_after_s: int | None,
-    detail: str,
-) -> CallNotAnswered:
-    return kind(
-        operation=operation,
-        operation_id=operation_id,
-        retry_after_s=retry_after_s,
-        detail=detail,
-    )
+        names = ("operation", "operation_id", "retry_after_s", "detail")
+        given = dict(zip(names, self.args, strict=True))
+        return (partial(type(self), **given), (), dict(vars(self)))
 
 
 class InProgress(CallNotAnswered):
@@ -288,6 +272,19 @@ class CallUnfinished(CallNotAnswered):
     advice = (
         "this attempt ended before it had a result, and what its steps have done stands; make the"
         " same call with the same key again later: it goes on where it was"
+    )
+
+
+class Paused(CallNotAnswered):
+    """An operator has paused new work of the operation or the tenant; the function did not run.
+
+    `detail` is the operator's reason.
+    """
+
+    retryable = True
+    advice = (
+        "new work is paused, and this call was not carried out now; make the same call with the"
+        " same key again later"
     )
 
 

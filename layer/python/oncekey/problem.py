@@ -106,6 +106,12 @@ PROBLEMS: dict[str, Problem] = {
         f" {_AGAIN} It then runs, or gets its answer. A new key could run it twice.",
         retryable=True,
     ),
+    "paused": Problem(
+        status=503,
+        title="New work is paused",
+        detail=f"New work is paused. {_AGAIN}",
+        retryable=True,
+    ),
     "quota-exceeded": Problem(
         status=429,
         title="The quota of keys is used up",

@@ -53,6 +53,7 @@ _RANGES = {
     "start_within_ms": (1_000, 14 * 1000 * _DAY_S),
     "due_shards": (0, 1000),
     "store_timeout_ms": (1, 60_000),
+    "pause_check_s": (0, 3_600),
 }
 MAX_KEY_LENGTH = 255
 
@@ -76,6 +77,8 @@ class Settings(Value, kw_only=True):
         due_shards: the number of partitions of the `due` index; 0 keeps records out of it, so that
             no reconciler finds them.
         store_timeout_ms: the timeout of one call of the library's own client.
+        pause_check_s: how long a sandbox may act on what it last read of the pauses; 0 means that
+            it never looks, so that nothing can be paused.
         problem_base: the prefix of a problem's `type`; its stable code follows.
     """
 
@@ -91,6 +94,7 @@ class Settings(Value, kw_only=True):
     due_shards: int = DUE_SHARDS
     store_timeout_ms: int = STORE_TIMEOUT_MS
     problem_base: str = PROBLEM_BASE
+    pause_check_s: int = 0
 
     def __post_init__(self) -> None:
         faults = [
@@ -128,6 +132,7 @@ _NUMBERS = {
     "ONCEKEY_START_WITHIN_MS": "start_within_ms",
     "ONCEKEY_DUE_SHARDS": "due_shards",
     "ONCEKEY_STORE_TIMEOUT_MS": "store_timeout_ms",
+    "ONCEKEY_PAUSE_CHECK_S": "pause_check_s",
 }
 _TEXTS = {"ONCEKEY_IN_PROGRESS": "in_progress", "ONCEKEY_PROBLEM_BASE": "problem_base"}
 # Variables that other parts of the library and its tests read.

@@ -110,6 +110,8 @@ def function_environment(service: Service, function: Function, place: Place) -> 
         clean_environment()
         | _aws(place)
         | _lambda(service, function)
+        # What an operator pauses is to be seen at once.
+        | {"ONCEKEY_PAUSE_CHECK_S": "1"}
         # An SDK must not write into the developer's home directory.
         | {"HOME": place.home, "XDG_CONFIG_HOME": f"{place.home}/.config"}
         | described

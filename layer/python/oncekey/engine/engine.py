@@ -108,7 +108,7 @@ async def _begun(
     try:
         decision = await reserving(request, owner, budget, clock)
     except StoreError as error:
-        return _unreserved(error, request)
+        return unreserved(error, request.identity.operation)
     if not isinstance(decision, Held):
         return await _answered(decision, request, owner, budget, clock)
     record, now_ms = decision.record, clock.now_ms()
@@ -192,12 +192,12 @@ async def _carried_out(recorder: Recorder, invoke: Invoke) -> Outcome:
     return await recorder.end(result, disposition)
 
 
-def _unreserved(error: StoreError, request: Request) -> Refusal:
+def unreserved(error: StoreError, operation: str) -> Refusal:
     """The refusal for a caller whose key could not be reserved."""
     if error.contention in {"conflict", "in-progress"}:
         # A transaction is writing the record, so its owner is still running.
         return Refusal(reason=Reason.RUNNING, retry_after_ms=RETRY_SOON_MS)
-    telemetry.store_unavailable(request.identity.operation, error)
+    telemetry.store_unavailable(operation, error)
     if error.needs_deployment:
         # Only a deployment helps, so the caller is not told to wait.
         return Refusal(reason=Reason.STORE_UNAVAILABLE, needs_deployment=True)

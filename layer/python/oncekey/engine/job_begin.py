@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from oncekey.engine.acceptance import timed_out
 from oncekey.engine.reservation import (
+    BEGINNINGS,
     MOST_ROUNDS,
     SHORTEST_RETRY_AFTER_MS,
     decide,
@@ -42,13 +43,19 @@ async def begin(
         StoreError: as for `oncekey.engine.reservation.reserve`.
     """
     met = await retry.read(message.pk, budget, clock)
-    takes_over = False
+    takes_over, settings = False, request.options.settings
     for _ in range(MOST_ROUNDS):
         decision = _decide(met, message, request, owner, clock)
         if isinstance(decision, Held) and takes_over:
             tell(request.options.on_event, "takeover", decision.record)
         if isinstance(decision, Held | Replayed | Refusal):
             return decision
+        if settings.pause_check_s and isinstance(decision, BEGINNINGS):
+            from oncekey.engine.pausing import paused, refusal_of
+
+            pause = await paused(request, budget, clock)
+            if pause is not None:
+                return refusal_of(pause, request.identity.operation, met)
         takes_over = isinstance(decision, TakeOver)
         reply = await retry.write(decision, budget, clock)
         met = reply.record if isinstance(reply, Refused) else applied(decision, met)

@@ -48,6 +48,9 @@ _LONGEST_RETRY_AFTER_UNKNOWN_MS = 60_000
 # The verdicts that are decided differently if a worker runs the handler.
 _OF_QUEUED_WORK = {Verdict.OURS, Verdict.RESUME, Verdict.PENDING, Verdict.TAKE_OVER}
 
+# The writes after which a handler runs, or will. A pause stops these and no others.
+BEGINNINGS = (Reserve, Resume, Enqueue, Begin, TakeOver)
+
 Write = Reserve | Resume | Enqueue | Begin | TimeOut | TakeOver | ExpireLease | Release
 
 
@@ -87,6 +90,10 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
         if isinstance(decision, Enqueue) and met is not None and is_accepted:
             # It failed after this request accepted it. The queue's next delivery retries it.
             return running(met, clock.now_ms())
+        if settings.pause_check_s and isinstance(decision, BEGINNINGS):
+            decision, met = await _unless_paused(decision, met, request, owner, budget, clock)
+            if isinstance(decision, Held | Replayed | Refusal):
+                break
         takes_over = isinstance(decision, TakeOver)
         reply: Written | Refused | Refusal
         if request.job is not None and isinstance(decision, Enqueue | Reserve):
@@ -112,6 +119,28 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
     if isinstance(decision, Held | Replayed | Refusal):
         return decision
     return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=SHORTEST_RETRY_AFTER_MS)
+
+
+async def _unless_paused(
+    decision: Write,
+    met: Record | None,
+    request: Request,
+    owner: str,
+    budget: Budget,
+    clock: Clock,
+) -> tuple[Decision | Write, Record | None]:
+    """`decision` and the record `met`, or instead a refusal or an answer if new work is paused."""
+    from oncekey.engine.pausing import paused, refusal_of
+
+    pause = await paused(request, budget, clock)
+    if pause is None:
+        return decision, met
+    # A key that exists gets its answer, and only the store knows whether it does.
+    met = met or await retry.read(request.pk, budget, clock)
+    now = decide(met, request, owner, clock)
+    if isinstance(now, BEGINNINGS):
+        return refusal_of(pause, request.identity.operation, met), met
+    return now, met
 
 
 def remembered(request: Request, clock: Clock) -> Replayed | Refusal | None:

@@ -11,6 +11,7 @@ from oncekey.value import Value, field, replace
 
 if TYPE_CHECKING:
     from oncekey.engine.operation_options import OperationOptions
+    from oncekey.engine.pausing import PauseMemory
     from oncekey.quotas.memory import QuotaMemory
     from oncekey.store.store import Store
 
@@ -21,7 +22,7 @@ class StoreState:
     One call of the store takes at most `call_timeout_ms` milliseconds.
     """
 
-    __slots__ = ("_quota_memory", "breaker", "call_timeout_ms", "has_bucket")
+    __slots__ = ("_pause_memory", "_quota_memory", "breaker", "call_timeout_ms", "has_bucket")
 
     def __init__(
         self, *, call_timeout_ms: int = STORE_TIMEOUT_MS, has_bucket: bool = False
@@ -30,6 +31,7 @@ class StoreState:
         self.has_bucket = has_bucket
         self.breaker = Breaker()
         self._quota_memory: QuotaMemory | None = None
+        self._pause_memory: PauseMemory | None = None
 
     @property
     def quota_memory(self) -> QuotaMemory:
@@ -40,6 +42,16 @@ class StoreState:
             # Two threads may each make one at the same time. A few look-ups are then not counted.
             self._quota_memory = QuotaMemory()
         return self._quota_memory
+
+    @property
+    def pause_memory(self) -> PauseMemory:
+        """What this sandbox knows of the pauses. It is made when it is first used."""
+        if self._pause_memory is None:
+            from oncekey.engine.pausing import PauseMemory
+
+            # Two threads may each make one at the same time. The pauses are then read once more.
+            self._pause_memory = PauseMemory()
+        return self._pause_memory
 
 
 _states: WeakKeyDictionary[object, StoreState] = WeakKeyDictionary()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     # These are used below in quoted types of replies, which the linter does not read.
     from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable  # noqa: F401
     from oncekey.record.counter import Counter  # noqa: F401
+    from oncekey.record.pause import Pause as OperatorsPause  # noqa: F401
     from oncekey.record.record import Record  # noqa: F401
     from oncekey.record.stored_answer import Blob, StoredRef
     from oncekey.record.transitions import Transition
@@ -56,6 +57,10 @@ class ReadCounter(Asked["Counter | None"]):
     """One strongly consistent read of a counter. A `StoreError` is thrown into the flow."""
 
     name: str
+
+
+class ReadPauses(Asked["tuple[OperatorsPause, ...]"]):
+    """One strongly consistent read of all pauses. A `StoreError` is thrown into the flow."""
 
 
 class Save(Asked[None]):
@@ -149,5 +154,16 @@ class Invoke(Asked[Result]):
     raised: Callable[[BaseException], Result] = field(default=Raised, repr=False)
 
 
-Command = Write | Transact | Read | ReadCounter | Save | Fetch | Pause | Invoke | Outside[Any]
+Command = (
+    Write
+    | Transact
+    | Read
+    | ReadCounter
+    | ReadPauses
+    | Save
+    | Fetch
+    | Pause
+    | Invoke
+    | Outside[Any]
+)
 Flow = Coroutine[Any, Any, R]

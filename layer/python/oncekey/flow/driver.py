@@ -14,6 +14,7 @@ from oncekey.flow.commands import (
     Pause,
     Read,
     ReadCounter,
+    ReadPauses,
     Save,
     Transact,
     Write,
@@ -87,6 +88,8 @@ def perform(
             return store.read(command.pk)
         case ReadCounter():
             return store.counter(command.name)
+        case ReadPauses():
+            return store.pauses()
         case Save():
             store.save(command.blob)
             return None

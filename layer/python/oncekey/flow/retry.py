@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from oncekey.errors import StoreError
-from oncekey.flow.commands import Asked, Fetch, Pause, Read, ReadCounter, Save, Transact, Write
+from oncekey.flow.commands import (
+    Asked,
+    Fetch,
+    Pause,
+    Read,
+    ReadCounter,
+    ReadPauses,
+    Save,
+    Transact,
+    Write,
+)
 from oncekey.record.stored_answer import OBJECT_CALL_TIMEOUT_MS, Place
 from oncekey.store.store import Refused
 
@@ -16,6 +26,7 @@ if TYPE_CHECKING:
     from oncekey.flow.commands import Flow
     from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
     from oncekey.record.counter import Counter
+    from oncekey.record.pause import Pause as OperatorsPause
     from oncekey.record.record import Record
     from oncekey.record.stored_answer import Blob, StoredRef
     from oncekey.record.transitions import Transition
@@ -148,6 +159,15 @@ def read_counter(name: str, budget: Budget, clock: Clock) -> Flow[Counter | None
         StoreError: the last failure.
     """
     return _repeated(ReadCounter(name), budget, clock)
+
+
+def read_pauses(budget: Budget, clock: Clock) -> Flow[tuple[OperatorsPause, ...]]:
+    """Read all pauses. After a transient failure, try again within `budget`.
+
+    Raises:
+        StoreError: the last failure.
+    """
+    return _repeated(ReadPauses(), budget, clock)
 
 
 def save(blob: Blob, budget: Budget, clock: Clock) -> Flow[None]:

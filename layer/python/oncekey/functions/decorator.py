@@ -90,8 +90,8 @@ class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a de
         ConfigurationError: an option is wrong; the message names every fault.
 
     A call raises `InProgress`, `KeyReused`, `OutcomeUnknown`, `StoreUnavailable`, `QuotaExceeded`,
-    `KeyMissing` or `ResultUnavailable` if the function did not run, or if its recorded run has no
-    confirmed end. Otherwise it raises the function's own exception.
+    `Paused`, `KeyMissing` or `ResultUnavailable` if the function did not run, or if its recorded
+    run has no confirmed end. Otherwise it raises the function's own exception.
     """
 
     operation: str

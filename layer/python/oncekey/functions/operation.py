@@ -24,6 +24,7 @@ from oncekey.errors import (
     KeyReused,
     NotExecuted,
     OutcomeUnknown,
+    Paused,
     QuotaExceeded,
     ResultUnavailable,
     RunStopped,
@@ -68,6 +69,7 @@ _EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
     Reason.STORE_UNAVAILABLE: StoreUnavailable,
     Reason.ANSWER_UNAVAILABLE: ResultUnavailable,
     Reason.QUOTA_EXCEEDED: QuotaExceeded,
+    Reason.PAUSED: Paused,
     Reason.UNFINISHED: CallUnfinished,
 }
 
@@ -281,7 +283,7 @@ class FunctionOperation(Value, kw_only=True):
             operation=self.name,
             operation_id=refusal.record.operation_id if refusal.record else None,
             retry_after_s=None if wait_ms is None else whole_seconds(wait_ms),
-            detail=_NOT_SET_UP if refusal.needs_deployment else "",
+            detail=_NOT_SET_UP if refusal.needs_deployment else refusal.detail or "",
         )
         # If only a deployment helps, the error is not retryable, although others of its class are.
         return error.in_vain() if refusal.needs_deployment else error

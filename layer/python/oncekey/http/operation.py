@@ -6,16 +6,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.operation import Operation
-from oncekey.engine.engine import attempt
+from oncekey.engine.engine import attempt, unreserved
 from oncekey.engine.operation_options import nothing_proves_it
 from oncekey.engine.request import remaining_ms
 from oncekey.engine.reservation import reserve
 from oncekey.engine.store_state import OperationContext
 from oncekey.environment import OncePerEnvironment
-from oncekey.errors import ConfigurationError, RequestRefused
+from oncekey.errors import ConfigurationError, RequestRefused, StoreError
+from oncekey.flow.retry import few_tries
 from oncekey.http.answer import with_headers
 from oncekey.http.event import read_request, request_context, unread_request
 from oncekey.http.fingerprint import may_be_json
+from oncekey.http.methods import SAFE
 from oncekey.http.outcome import answer_to, refused
 from oncekey.http.result import raised, raised_bare, returned
 from oncekey.record.outcome import Failed, Unrecorded
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from oncekey.http.answer import Answer
     from oncekey.http.event import HttpRequest
     from oncekey.http.policy import HttpPolicy
-    from oncekey.record.outcome import Outcome
+    from oncekey.record.outcome import Outcome, Refusal
     from oncekey.store.store import Store
     from oncekey.tenants import Caller
 
@@ -83,6 +85,9 @@ class HttpOperation:
             if request.method not in policy.methods.allowed:
                 return self._method_refused(request)
             if not policy.needs_key(request):
+                refusal = await self._paused(request, caller)
+                if refusal is not None:
+                    return answer_to(refusal, request, policy, self._settings())
                 return await self._unprotected(request, caller, context)
             operation_context = self._operation_context()
             keyed = policy.keyed_request(request, caller, context, operation_context, self.clock)
@@ -155,6 +160,21 @@ class HttpOperation:
             if isinstance(outcome, Failed)
             else answer_to(outcome, request, self.policy, self._settings())
         )
+
+    async def _paused(self, request: HttpRequest, caller: Caller) -> Refusal | None:
+        """The refusal of a request without a key, if it changes something and is paused."""
+        if not self._settings().pause_check_s or request.method in SAFE:
+            return None
+        from oncekey.engine.pausing import paused_for, refusal_of
+
+        shared, name = self._operation_context(), self.policy.name
+        settings, state = shared.options.settings, shared.store_state
+        budget = few_tries(self.clock.now_ms(), state.call_timeout_ms)
+        try:
+            pause = await paused_for(name, caller.tenant, settings, state, budget, self.clock)
+        except StoreError as error:
+            return unreserved(error, name)
+        return None if pause is None else refusal_of(pause, name)
 
     def _bare(self, request: HttpRequest, caller: Caller, context: Any) -> Flow[Outcome]:
         from oncekey.effects.bare_run import run_bare

@@ -103,6 +103,7 @@ def _refusal(
         request,
         policy,
         settings,
+        detail=refusal.detail,
         retry_after_ms=refusal.retry_after_ms,
         needs_deployment=refusal.needs_deployment,
     )

@@ -35,6 +35,7 @@ ERRORS: dict[str, tuple[int, str, str]] = {
     "request-in-progress": (409, "idempotency_error", "idempotency_key_in_use"),
     "outcome-unknown": (409, "idempotency_error", "idempotency_outcome_unknown"),
     "store-unavailable": (503, "api_error", "store_unavailable"),
+    "paused": (503, "api_error", "paused"),
     "not-executed": (503, "api_error", "not_executed"),
     "attempt-unfinished": (503, "api_error", "attempt_unfinished"),
     "answer-unavailable": (500, "api_error", "answer_unavailable"),

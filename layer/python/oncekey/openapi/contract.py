@@ -51,6 +51,8 @@ def codes_of(policy: HttpPolicy, settings: Settings) -> Iterator[str]:
     yield from ("request-too-old", "key-reused")
     if policy.quota is not None:
         yield "quota-exceeded"
+    if settings.pause_check_s:
+        yield "paused"
     yield "answer-unavailable"
     if policy.stores_failures:
         yield "request-failed"

@@ -21,6 +21,7 @@ from oncekey.errors import (
     ConfigurationError,
     InProgress,
     OutcomeUnknown,
+    Paused,
     ResultUnavailable,
     StoreError,
     StoreUnavailable,
@@ -56,6 +57,9 @@ _SHORTEST_DELAY_S = 2
 # AWS recommends a visibility timeout of this many timeouts of the function.
 _RECOMMENDED_TIMEOUTS = 6
 _MOST_DOUBLINGS = 16
+# SQS counts each delivery, also of work that is paused. With this first delay, which doubles up to
+# twelve hours, ten receives last for a pause of a day.
+_PAUSED_S = 300
 
 
 class Worker:
@@ -73,6 +77,9 @@ class Worker:
     - A failed message is delivered again after a delay of at least two seconds, which doubles with
       each receive. It is at most the time since the first receive, and the queue's visibility
       timeout. If another attempt is running or the outcome is unknown, the error states the delay.
+    - The message of paused work is delivered again after five minutes, and then after as long as it
+      has waited already, up to twelve hours. With ten receives, it waits for more than a day before
+      it becomes a dead letter.
     - After a failure in a FIFO group, no later message of that group is begun.
 
     Each delivery counts as a receive of the message, even if the worker returns it, and SQS cannot
@@ -181,8 +188,10 @@ class Worker:
     def _failed(self, received: _Received, fault: Exception, turn: _Turn) -> None:
         now_ms = self._clock.now_ms()
         relay_telemetry.message_failed(received.id, received.receives, fault)
-        if isinstance(fault, InProgress | OutcomeUnknown):
-            delay_s = _not_now_s(received, fault.retry_after_s or 0, now_ms)
+        if isinstance(fault, InProgress | OutcomeUnknown | Paused):
+            is_paused = isinstance(fault, Paused)
+            after_s = _PAUSED_S if is_paused else fault.retry_after_s or 0
+            delay_s = _not_now_s(received, after_s, now_ms)
             turn.fail(received, delay_s)
             # It is hidden now and not with the others: a kill must not lengthen its delay.
             if self._told(lambda queue: queue.hide(received.handle, delay_s)):

@@ -29,6 +29,7 @@ from oncekey.errors import (
     JobUnfinished,
     NotExecuted,
     OutcomeUnknown,
+    Paused,
     RequestRefused,
     StoreUnavailable,
 )
@@ -49,6 +50,7 @@ _EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
     Reason.OUTCOME_UNKNOWN: OutcomeUnknown,
     Reason.STORE_UNAVAILABLE: StoreUnavailable,
     Reason.UNFINISHED: JobUnfinished,
+    Reason.PAUSED: Paused,
 }
 
 
@@ -100,6 +102,7 @@ class Jobs:
             InProgress: another worker runs the job. `retry_after_s` says when to try again.
             OutcomeUnknown: the job was interrupted and may have had an effect. It must be settled.
             StoreUnavailable: the store did not answer, or did not confirm the end.
+            Paused: an operator has paused the operation or the tenant; the job was not begun.
             NotExecuted: nothing was done, neither by this attempt nor by a step on record.
             ValueError: no handler here takes the message, the request does not fit this release, or
                 the message's request is not the one that was accepted.
@@ -157,6 +160,7 @@ def _check(outcome: Outcome, message: Delivered) -> None:
                 operation=message.operation,
                 operation_id=message.operation_id,
                 retry_after_s=None if wait_ms is None else whole_seconds(wait_ms),
+                detail=outcome.detail or "",
             )
         case Refusal(reason=Reason.KEY_REUSED):
             raise ValueError(

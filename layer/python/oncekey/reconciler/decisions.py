@@ -65,12 +65,18 @@ class Escalate:
 Visit = Leave | End | Ask | HandBack | Wait | Escalate
 
 
+def never_paused(_record: Record) -> bool:
+    """Nothing is paused."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor:
     """Decides visits at `now_ms`.
 
     `has_resolver` says whether a record can be settled by asking. `timed_out` returns the ending of
-    an accepted request that was never begun. `chance` is a random number from 0 to 1.
+    an accepted request that was never begun. `is_paused` says whether an operator has paused the
+    record's operation or tenant: nothing is then begun. `chance` is a random number from 0 to 1.
     """
 
     now_ms: int
@@ -79,6 +85,7 @@ class Visitor:
     turns: ReconcilerSettings
     has_resolver: Callable[[Record], bool]
     timed_out: Callable[[Record], Ending]
+    is_paused: Callable[[Record], bool] = never_paused
 
     def visit(self, record: Record) -> Visit:
         """What to do with `record` now."""
@@ -101,6 +108,9 @@ class Visitor:
             return Ask(turn) if self.has_resolver(record) else Escalate(self._escalation(record))
         if record.status is Status.PENDING or record.request is None:
             return Wait(turn)
+        if self.is_paused(record):
+            # It waits for an operator, who knows of it. So it uses up no turn.
+            return Wait(self.turn(record, counts=False))
         if record.attempt >= self.turns.max_attempts:
             return Escalate(self._escalation(record))
         return HandBack(turn)
@@ -117,10 +127,10 @@ class Visitor:
             to = Retry(reason="lease-expired", expires_at_s=until_s)
         return End(ExpireLease(pk=record.pk, seen=seen(record), now_ms=self.now_ms, to=to))
 
-    def turn(self, record: Record) -> Reschedule:
+    def turn(self, record: Record, *, counts: bool = True) -> Reschedule:
         """The write that takes the turn of `record` now, whatever is done in it."""
-        attempts = record.reconcile_attempts + 1
-        due_at_ms = self.now_ms + self.turns.delay_ms(attempts, self.chance)
+        attempts = record.reconcile_attempts + counts
+        due_at_ms = self.now_ms + self.turns.delay_ms(max(1, attempts), self.chance)
         due = Due(shard=record.due_shard, at_ms=due_at_ms)
         return Reschedule(pk=record.pk, seen=seen(record), due=due, attempts=attempts)
 

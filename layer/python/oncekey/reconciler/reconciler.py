@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.engine.request import remaining_ms
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.flow.driver import drive
+from oncekey.flow.retry import few_tries, read_pauses
 from oncekey.outbox.sweep import OutboxSweep
 from oncekey.reconciler.report import Report
 from oncekey.reconciler.settings import reconciler_settings_from
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.flow.commands import Flow
     from oncekey.reconciler.settings import ReconcilerSettings
+    from oncekey.record.pause import Pause
     from oncekey.settlement.resolvers import Finding, Question
     from oncekey.store.due_index import OpenRecords
 
@@ -139,6 +141,7 @@ class Reconciler:
             timed_out=self._timed_out.ending,
             report=Report(),
             run_ms=until_ms - self._clock.now_ms(),
+            pauses=self._pauses(store) if settings.pause_check_s else (),
         )
         report = visits.report
         try:
@@ -150,6 +153,10 @@ class Reconciler:
             raise fault
         _check(visits)
         return report
+
+    def _pauses(self, store: OpenRecords) -> tuple[Pause, ...]:
+        budget = few_tries(self._clock.now_ms(), store.call_timeout_ms)
+        return drive(read_pauses(budget, self._clock), store=store, clock=self._clock)
 
     @property
     def _clock(self) -> Clock:

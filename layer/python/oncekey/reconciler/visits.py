@@ -25,6 +25,7 @@ from oncekey.reconciler.lanes import Lane, Lanes, Stuck
 from oncekey.reconciler.people import People
 from oncekey.reconciler.writes import Writes, has_landed
 from oncekey.record.commit import Commit, token
+from oncekey.record.pause import pause_of
 from oncekey.record.record import LOOKED_AT
 from oncekey.record.rules import applied
 from oncekey.record.stored_answer import OBJECT_CALL_TIMEOUT_MS, Place, opened
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from oncekey.reconciler.lanes import Waiting
     from oncekey.reconciler.report import Report
     from oncekey.reconciler.settings import ReconcilerSettings
+    from oncekey.record.pause import Pause
     from oncekey.record.record import Record
     from oncekey.record.stored_answer import Blob
     from oncekey.record.transitions import Ending, Reschedule
@@ -69,6 +71,7 @@ class Visits:
     resolver, the escalation queue or the outbox waits in a lane, until `work` carries it out.
 
     Attributes:
+        pauses: what operators have paused. Nothing of it is begun.
         lanes: the waiting visits.
         worked: the records whose visit did something and did not fail.
         failed: the records whose visit failed.
@@ -85,6 +88,7 @@ class Visits:
     timed_out: Callable[[Record, Settings, int], Ending]
     report: Report
     run_ms: int = 50_000
+    pauses: tuple[Pause, ...] = ()
     lanes: Lanes = field(default_factory=Lanes)
     worked: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
@@ -208,7 +212,11 @@ class Visits:
             turns=self.turns,
             has_resolver=has_resolver,
             timed_out=lambda record: self.timed_out(record, self.settings, now_ms),
+            is_paused=self._is_paused,
         )
+
+    def _is_paused(self, record: Record) -> bool:
+        return pause_of(self.pauses, record.operation, record.tenant) is not None
 
     async def _end(self, record: Record, end: End) -> Record | None:
         after = await self._writes.take(record, end.transition)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # The retry delay after a cause that passes by itself, or that needs no waiting.
 RETRY_SOON_MS = 1_000
+# A pause lasts for minutes or hours. A client that comes back sooner finds the same.
+RETRY_AFTER_PAUSED_MS = 30_000
 
 
 class Reason(StrEnum):
@@ -27,6 +29,7 @@ class Reason(StrEnum):
     NOT_EXECUTED = "not-executed"
     UNFINISHED = "attempt-unfinished"
     QUOTA_EXCEEDED = "quota-exceeded"
+    PAUSED = "paused"
     ANSWER_UNAVAILABLE = "answer-unavailable"
     # For workers only: the message is not the one that its operation waits for.
     SUPERSEDED = "superseded"
@@ -51,7 +54,7 @@ class Refusal(Value, kw_only=True):
     `retry_after_ms` is None if sending the same request again is pointless. `is_outage`: the store
     did not answer, so the next request is likely to fail, too. `is_findable`: the status of the
     operation can be requested by its id. `needs_deployment`: the store answered that it is set up
-    differently, which waiting does not change.
+    differently, which waiting does not change. `detail` says more about the reason, if it is given.
     """
 
     reason: Reason
@@ -60,6 +63,7 @@ class Refusal(Value, kw_only=True):
     is_outage: bool = False
     is_findable: bool = False
     needs_deployment: bool = False
+    detail: str | None = None
 
 
 class Ran(Value, kw_only=True):

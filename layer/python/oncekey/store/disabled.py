@@ -10,6 +10,7 @@ from oncekey.store.store import Written
 if TYPE_CHECKING:
     from oncekey.record.commit import Commit
     from oncekey.record.counter import Counter
+    from oncekey.record.pause import Pause
     from oncekey.record.record import Record
     from oncekey.record.stored_answer import Blob, StoredRef
     from oncekey.record.transitions import Transition
@@ -43,6 +44,10 @@ class DisabledStore:
     def counter(self, name: str) -> Counter | None:  # noqa: ARG002 -- as above
         """There is no counter."""
         return None
+
+    def pauses(self) -> tuple[Pause, ...]:
+        """Nothing is paused."""
+        return ()
 
     def due(self, shard: str, until_ms: int, *, after: Any = None) -> DuePage:  # noqa: ARG002 -- as above
         """Nothing is due."""

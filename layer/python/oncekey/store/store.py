@@ -9,6 +9,7 @@ from oncekey.value import Value
 if TYPE_CHECKING:
     from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
     from oncekey.record.counter import Counter
+    from oncekey.record.pause import Pause
     from oncekey.record.record import Record
     from oncekey.record.stored_answer import Blob, StoredRef
     from oncekey.record.transitions import Transition
@@ -92,4 +93,12 @@ class Store(Protocol):
 
     def counter(self, name: str) -> Counter | None:
         """A quota's counter now (a strongly consistent read). The result never guards a write."""
+        ...
+
+    def pauses(self) -> tuple[Pause, ...]:
+        """What is paused now (a strongly consistent read). The result never guards a write.
+
+        Raises:
+            StoreError: the store did not answer, or what it holds cannot be read.
+        """
         ...

@@ -64,6 +64,16 @@ def refused(reason: str, record: Record, now_ms: int) -> None:
     _say(logging.INFO, "refused", record, now_ms, reason)
 
 
+def paused(operation: str, scope: str) -> None:
+    """New work was refused because an operator has paused the operation or the tenant."""
+    _logger.info(
+        "oncekey paused: %s: the %s is paused",
+        operation,
+        scope,
+        extra={"oncekey_event": "paused", "operation": operation, "paused": scope},
+    )
+
+
 def lease_expired(record: Record, now_ms: int) -> None:
     """A record's lease is over: its attempt was killed, or the lease was too short."""
     _say(logging.WARNING, "lease-expired", record, now_ms)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from oncekey.record.commit import ConditionsFailed, Inapplicable
     from oncekey.record.counter import Counter
+    from oncekey.record.pause import Pause
     from oncekey.record.record import Record
     from oncekey.record.stored_answer import Blob, StoredRef
     from oncekey.record.transitions import Transition
@@ -55,8 +56,14 @@ CALLS: dict[type, str] = {
 }
 # A recovery point, a transaction without a record, and the calls that are no transitions.
 COMMIT, BARE = "commit", "transaction"
-READ, READ_COUNTER, SAVE, FETCH = "read", "read counter", "save", "fetch"
-NAMES = (*CALLS.values(), COMMIT, BARE, READ, READ_COUNTER, SAVE, FETCH)
+READ, READ_COUNTER, READ_PAUSES, SAVE, FETCH = (
+    "read",
+    "read counter",
+    "read pauses",
+    "save",
+    "fetch",
+)
+NAMES = (*CALLS.values(), COMMIT, BARE, READ, READ_COUNTER, READ_PAUSES, SAVE, FETCH)
 # These are followed by the name of the step or commit.
 NAMED = {"start step", "finish step", "clear step", COMMIT}
 
@@ -168,6 +175,10 @@ class WatchedStore:
     def counter(self, name: str) -> Counter | None:
         """See `oncekey.store.store.Store.counter`."""
         return self.around(Call(READ_COUNTER, name), partial(self.store.counter, name))
+
+    def pauses(self) -> tuple[Pause, ...]:
+        """See `oncekey.store.store.Store.pauses`."""
+        return self.around(Call(READ_PAUSES, None), self.store.pauses)
 
     def save(self, blob: Blob) -> None:
         """See `oncekey.store.store.Store.save`."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oncekey.record.commit import Commit
     from oncekey.record.counter import Counter
     from oncekey.record.message import Message
+    from oncekey.record.pause import Pause, PauseScope
     from oncekey.record.record import Record
     from oncekey.record.stored_answer import Blob, StoredRef
     from oncekey.record.transitions import Transition
@@ -55,6 +56,7 @@ class MemoryStore:
         self._most_due_shards = 0
         self._put_off: Counts[str] = Counts()
         self.counters: dict[str, Counter] = {}
+        self._pauses: dict[tuple[PauseScope, str], Pause] = {}
 
     def write(self, transition: Transition) -> Written | Refused:
         """See `oncekey.store.store.Store.write`."""
@@ -115,6 +117,22 @@ class MemoryStore:
     def counter(self, name: str) -> Counter | None:
         """See `oncekey.store.store.Store.counter`."""
         return self.counters.get(name)
+
+    def pauses(self) -> tuple[Pause, ...]:
+        """See `oncekey.store.store.Store.pauses`."""
+        return tuple(self._pauses.values())
+
+    def pause(self, pause: Pause) -> Pause | None:
+        """See `oncekey.store.pauses.Pausable.pause`."""
+        with self._lock:
+            former = self._pauses.get((pause.scope, pause.name))
+            self._pauses[pause.scope, pause.name] = pause
+            return former
+
+    def resume(self, scope: PauseScope, name: str) -> Pause | None:
+        """See `oncekey.store.pauses.Pausable.resume`."""
+        with self._lock:
+            return self._pauses.pop((scope, name), None)
 
     def save(self, blob: Blob) -> None:
         """See `oncekey.store.store.Store.save`."""

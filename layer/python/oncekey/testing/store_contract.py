@@ -13,6 +13,7 @@ from oncekey.engine.store_state import state_of
 from oncekey.record.commit import Commit, ConditionsFailed, token
 from oncekey.record.counter import Count, Counter
 from oncekey.record.message import Message
+from oncekey.record.pause import Pause, PauseScope
 from oncekey.record.policy import Encoding, Policy
 from oncekey.record.record import Due, Effects, Record, Status
 from oncekey.record.steps import NO_STEPS, FinishedStep, StartedStep, Steps
@@ -162,7 +163,8 @@ class StoreContract:
                 return MyStore(...)
 
     Each test gets an empty store. A store may also find records that are due, for the reconciler
-    (`OpenRecords`); it is tested for that if it has a method `due`. The conditions of the author's
+    (`OpenRecords`); it is tested for that if it has a method `due`. It may change its pauses
+    (`Pausable`); it is tested for that if it has a method `pause`. The conditions of the author's
     own writes are not tested here, because they are in your store's language.
     """
 
@@ -183,6 +185,30 @@ class StoreContract:
         assert store.read(_PK) is None
         assert store.fetch(StoredRef(place=Place.ITEM, name=f"{_PK}#owner", digest="")) is None
         assert store.counter("q1#nothing") is None
+        assert store.pauses() == ()
+
+    def test_what_is_paused_is_read_until_it_is_resumed(self, store: Store) -> None:
+        """Each pause stands alone, and the last writer of one decides; a store may be read-only."""
+        if not hasattr(store, "pause"):
+            pytest.skip("this store has no method `pause`: its pauses are made in another way")
+        pausable: Any = store
+        of_operation = Pause(
+            scope=PauseScope.OPERATION,
+            name="POST /a#b/{id}",
+            reason="provider down",
+            by="arn:aws:iam::1:user/ops",
+            since_ms=_NOW_MS,
+        )
+        of_tenant = replace(of_operation, scope=PauseScope.TENANT, reason="a leaked key")
+        later = replace(of_operation, reason="still down", since_ms=_NOW_MS + 1)
+
+        assert pausable.pause(of_operation) is None
+        assert pausable.pause(of_tenant) is None
+        assert pausable.pause(later) == of_operation
+        assert set(store.pauses()) == {later, of_tenant}
+        assert pausable.resume(PauseScope.OPERATION, of_operation.name) == later
+        assert pausable.resume(PauseScope.OPERATION, of_operation.name) is None
+        assert store.pauses() == (of_tenant,)
 
     def test_a_reserved_record_is_read_as_it_was_written(self, store: Store) -> None:
         """Every field of every record survives."""

@@ -20,8 +20,10 @@ from oncekey.telemetry import webhooks as webhook_telemetry
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
+    from oncekey.engine.store_state import StoreState
     from oncekey.flow.retry import Budget
     from oncekey.record.identity import Identity
+    from oncekey.settings import Settings
     from oncekey.store.store import Store
     from oncekey.webhooks.delivery import Publish
 
@@ -36,6 +38,7 @@ class Receipt(Enum):
     REPEAT = auto()
     IGNORED = auto()
     NOT_SEEN = auto()
+    PAUSED = auto()
 
 
 def completed_record(
@@ -123,13 +126,42 @@ async def accept(record: Record, messages: Collected, budget: Budget, clock: Clo
             raise StoreError("the event cannot be accepted", transient=False)
 
 
+async def accept_unless_paused(
+    record: Record,
+    messages: Collected,
+    settings: Settings,
+    store_state: StoreState,
+    budget: Budget,
+    clock: Clock,
+) -> Receipt:
+    """The same as `accept`, or `PAUSED` if the event is new and an operator has paused new work.
+
+    The sender must then send the event again: a 2xx would lose it, as nothing was written.
+    """
+    from oncekey.engine.pausing import paused_for, refusal_of
+
+    operation, tenant = record.operation, record.tenant
+    pause = await paused_for(operation, tenant, settings, store_state, budget, clock)
+    if pause is None:
+        return await accept(record, messages, budget, clock)
+    receipt = await _seen(record.pk, budget, clock)
+    if receipt is not Receipt.NOT_SEEN:
+        return receipt
+    refusal_of(pause, operation)
+    return Receipt.PAUSED
+
+
 async def is_on_record(identity: Identity, budget: Budget, clock: Clock) -> Receipt:
     """`REPEAT` if the event was accepted before, else `NOT_SEEN`.
 
     Raises:
         StoreError: the store did not answer within `budget`.
     """
-    met = await retry.read(identity.pk, budget, clock)
+    return await _seen(identity.pk, budget, clock)
+
+
+async def _seen(pk: str, budget: Budget, clock: Clock) -> Receipt:
+    met = await retry.read(pk, budget, clock)
     if met is None or met.status is not Status.COMPLETED or met.is_expired(clock.now_ms()):
         return Receipt.NOT_SEEN
     return Receipt.REPEAT

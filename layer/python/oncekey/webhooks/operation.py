@@ -16,11 +16,19 @@ from oncekey.flow.driver import drive
 from oncekey.flow.retry import Budget
 from oncekey.http.event import read_request
 from oncekey.record.identity import Identity
+from oncekey.record.outcome import RETRY_AFTER_PAUSED_MS
 from oncekey.store import defaults, in_use
 from oncekey.telemetry import requests as telemetry
 from oncekey.telemetry import webhooks as webhook_telemetry
 from oncekey.tenants import is_name
-from oncekey.webhooks.acceptance import Receipt, accept, collected, completed_record, is_on_record
+from oncekey.webhooks.acceptance import (
+    Receipt,
+    accept,
+    accept_unless_paused,
+    collected,
+    completed_record,
+    is_on_record,
+)
 from oncekey.webhooks.answers import answered, our_refusal, problem
 from oncekey.webhooks.delivery import Delivery, Publish
 from oncekey.webhooks.schemes import checked_id
@@ -173,7 +181,11 @@ class WebhookOperation:
             return self._not_understood(error, identity, heard)
         if defaults.is_disabled():
             return _told(self._receipt(partial(_bare, messages, record), heard), heard)
-        return _told(self._receipt(partial(accept, record, messages), heard), heard)
+        flow = partial(accept, record, messages)
+        if heard.settings.pause_check_s:
+            state = state_of(store)
+            flow = partial(accept_unless_paused, record, messages, heard.settings, state)
+        return _told(self._receipt(flow, heard), heard)
 
     def _not_understood(self, error: Exception, identity: Identity, heard: _Arrived) -> Answer:
         """400, unless the event is on record: a repeat of an accepted event always gets a 2xx."""
@@ -220,6 +232,8 @@ def _asked(source: Callable[[Delivery], str | None], delivery: Delivery) -> str 
 
 
 def _told(receipt: Receipt | Answer, heard: _Arrived) -> Answer:
+    if receipt is Receipt.PAUSED:
+        return our_refusal("paused", heard.request, heard.settings, RETRY_AFTER_PAUSED_MS)
     return answered(receipt, heard.request) if isinstance(receipt, Receipt) else receipt
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from oncekey.record.commit import Commit, ConditionsFailed, Inapplicable
     from oncekey.record.counter import Counter
+    from oncekey.record.pause import Pause, PauseScope
     from oncekey.record.record import Record
     from oncekey.record.stored_answer import Blob, StoredRef
     from oncekey.record.transitions import Transition
@@ -125,6 +126,33 @@ class DynamoDBStore:
         """See `oncekey.store.store.Store.counter`: one strongly consistent GetItem."""
         item = self._get(name)
         return None if item is None else counter_from_item(item)
+
+    def pauses(self) -> tuple[Pause, ...]:
+        """See `oncekey.store.store.Store.pauses`: one strongly consistent GetItem."""
+        from oncekey.store.dynamodb.pauses import PAUSES_KEY, pauses_from_item
+
+        return pauses_from_item(self._get(PAUSES_KEY) or {})
+
+    def pause(self, pause: Pause) -> Pause | None:
+        """See `oncekey.store.pauses.Pausable.pause`: one UpdateItem."""
+        from oncekey.store.dynamodb.pauses import pause_parameters
+
+        return self._changed(pause_parameters(self._table, pause), pause.scope, pause.name)
+
+    def resume(self, scope: PauseScope, name: str) -> Pause | None:
+        """See `oncekey.store.pauses.Pausable.resume`: one UpdateItem."""
+        from oncekey.store.dynamodb.pauses import resume_parameters
+
+        return self._changed(resume_parameters(self._table, scope, name), scope, name)
+
+    def _changed(self, update: dict[str, Any], scope: PauseScope, name: str) -> Pause | None:
+        from oncekey.store.dynamodb.pauses import former_pause
+
+        try:
+            answer = self._connected().update_item(**update)
+        except Exception as error:
+            raise self._failure(error) from error
+        return former_pause(answer, scope, name)
 
     def due(self, shard: str, until_ms: int, *, after: Any = None) -> DuePage:
         """See `oncekey.store.due_index.OpenRecords.due`: one Query of the index."""
