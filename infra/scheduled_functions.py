@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from infra.service_environment import FOR_LOGS, FOR_OUTBOX, FOR_PROVIDER, FOR_QUEUE, FOR_RECORDS
-from oncekey_local.description import BucketName, Function, QueueUrl, ScheduleTrigger, TableName
+from oncekey_local.description import (
+    Allow,
+    BucketName,
+    Function,
+    QueueUrl,
+    ScheduleTrigger,
+    TableName,
+)
 
 RECONCILER_FUNCTION = Function(
     name="reconciler",
@@ -48,6 +55,7 @@ LEDGER_FUNCTION = Function(
         **FOR_LOGS,
     },
     scans=("payments", "refunds"),
-    writes_reports_in="responses",
+    # It may not read them.
+    allows=(Allow(actions=("s3:PutObject",), on=BucketName("responses"), objects="reports/"),),
     compares=("payments", "refunds"),
 )

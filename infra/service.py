@@ -6,7 +6,14 @@ The local runtime imports it too, so it must not import the CDK.
 from __future__ import annotations
 
 from infra.scheduled_functions import LEDGER_FUNCTION, RECONCILER_FUNCTION
-from infra.service_environment import FOR_LOGS, FOR_OUTBOX, FOR_PROVIDER, FOR_QUEUE, FOR_RECORDS
+from infra.service_environment import (
+    FOR_LOGS,
+    FOR_OUTBOX,
+    FOR_PROVIDER,
+    FOR_QUEUE,
+    FOR_RECORDS,
+    WEBHOOK_SECRET,
+)
 from infra.service_resources import (
     ESCALATED,
     IDEMPOTENCY,
@@ -22,7 +29,6 @@ from oncekey_local.description import (
     QueueTrigger,
     Route,
     Service,
-    Setting,
     StreamTrigger,
     TableName,
 )
@@ -107,7 +113,7 @@ WEBHOOKS_FUNCTION = Function(
     environment={
         "ONCEKEY_TABLE": TableName("idempotency"),
         **FOR_OUTBOX,
-        "ONCEKEY_WEBHOOK_SECRET": Setting.WEBHOOK_SECRET,
+        "ONCEKEY_WEBHOOK_SECRET": WEBHOOK_SECRET,
         **FOR_LOGS,
     },
     writes=("outbox",),

@@ -12,7 +12,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from infra.layer_bundle import bundle_layer
 from infra.log_groups import log_retention
 from infra.oncekey_cdk import IdempotentHttpApi, IdempotentService, OncekeyLayer, handlers_code
-from oncekey_local.description import Setting
+from infra.service_environment import PROVIDER_API_KEY, PROVIDER_URL, WEBHOOK_SECRET
 
 if TYPE_CHECKING:
     from constructs import Construct
@@ -69,14 +69,14 @@ class ServiceStack(Stack):
         CfnOutput(self, "AlarmTopicArn", value=created.alarms.topic.topic_arn)
         CfnOutput(self, "ApiUrl", value=api.api.api_endpoint)
 
-    def _settings(self, environment: Environment) -> dict[Setting, str | secretsmanager.ISecret]:
+    def _settings(self, environment: Environment) -> dict[str, str | secretsmanager.ISecret]:
         named = secretsmanager.Secret.from_secret_name_v2
         return {
-            Setting.PROVIDER_URL: environment.provider_url,
-            Setting.PROVIDER_API_KEY: named(
+            PROVIDER_URL.name: environment.provider_url,
+            PROVIDER_API_KEY.name: named(
                 self, "ProviderApiKey", environment.provider_api_key_secret
             ),
-            Setting.WEBHOOK_SECRET: named(self, "WebhookSecret", environment.webhook_secret),
+            WEBHOOK_SECRET.name: named(self, "WebhookSecret", environment.webhook_secret),
         }
 
 

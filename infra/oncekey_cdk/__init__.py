@@ -11,9 +11,9 @@ library, the types of a description and the CDK, and nothing of the reference se
 from __future__ import annotations
 
 from .audit_table import AuditTable
-from .described.functions import handlers_code
-from .described.resources import ServiceResources
+from .described.handlers_code import handlers_code
 from .described.service import IdempotentService
+from .described.service_resources import ServiceResources
 from .http_api import IdempotentHttpApi
 from .idempotency_table import IdempotencyTable
 from .idempotent_function import IdempotentFunction

@@ -15,33 +15,61 @@ from oncekey.misuse import nearest
 from .faults import duration_fault, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from constructs import Construct
 
 T = TypeVar("T")
-_OURS = ("IdempotencyTable", "Outbox", "ResponseBucket", "Reconciler", "IdempotentFunction")
+_OURS = {
+    "IdempotencyTable",
+    "IdempotentFunction",
+    "IdempotentHttpApi",
+    "IdempotentRestApi",
+    "Outbox",
+    "Reconciler",
+    "ResponseBucket",
+    "Service",
+    "ServiceResources",
+}
 
 
 def explained(kind: type[T]) -> type[T]:
     """Make a construct refuse wrong arguments before it reads them. Type checkers see no change.
 
     It looks at the arguments' names, at those that are missing, and at those that are declared as a
-    `Duration` or a construct of this package. The CDK checks the rest.
+    `Duration`, a `Service` or a construct of this package. The CDK checks the rest.
     """
     construct: Any = kind
     initialise = construct.__init__
     known = dict([*inspect.signature(initialise).parameters.items()][3:])
 
+    by_place = [each.name for each in known.values() if each.kind is each.POSITIONAL_OR_KEYWORD]
+
     @functools.wraps(initialise)
-    def checked(self: Any, scope: Construct, construct_id: str, **given: Any) -> None:
-        faults = [*_name_faults(known, given), *_kind_faults(known, given)]
+    def checked(self: Any, scope: Construct, construct_id: str, *places: Any, **given: Any) -> None:
+        placed = dict(zip(by_place, places, strict=False))
+        faults = [
+            *_place_faults(by_place, places, given),
+            *_name_faults(known, {**placed, **given}),
+            *_kind_faults(known, {**placed, **given}),
+        ]
         name = type(self).__name__
         refuse(faults, scope=scope, construct_id=construct_id, kind=name)
-        initialise(self, scope, construct_id, **given)
+        initialise(self, scope, construct_id, *places, **given)
 
     construct.__init__ = checked
     return kind
+
+
+def _place_faults(
+    by_place: Sequence[str], places: Sequence[object], given: Mapping[str, object]
+) -> Iterator[str]:
+    if len(places) > len(by_place):
+        what = f"only {' and '.join(by_place)} may be" if by_place else "none may be"
+        yield f"{len(places)} arguments have no name, and {what}: write name=value"
+    for name in by_place[: len(places)]:
+        if name in given:
+            yield f"{name} is given twice"
 
 
 def _name_faults(
@@ -52,8 +80,9 @@ def _name_faults(
             if name not in known:
                 yield f"{name} is no argument{nearest(name, [*known])}"
     for name, parameter in known.items():
-        is_needed = (
-            parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
+        is_needed = parameter.default is parameter.empty and parameter.kind in (
+            parameter.KEYWORD_ONLY,
+            parameter.POSITIONAL_OR_KEYWORD,
         )
         if is_needed and name not in given:
             yield f"{name} is missing"
@@ -67,11 +96,11 @@ def _kind_faults(
         fault = duration_fault(name, value, annotation)
         if fault:
             yield fault
-        wanted = annotation.removesuffix(" | None")
-        if wanted in _OURS and value is not None and not _is_a(value, wanted):
-            made = f"give the {wanted} itself, which is made before"
-            yield f"{name} is a {type(value).__name__}, not a construct: {made}"
+        wanted = {*annotation.split(" | ")} - {"None"}
+        if value is not None and wanted and wanted <= _OURS and not _is_a(value, wanted):
+            made = f"give the {' or '.join(sorted(wanted))} itself, which is made before"
+            yield f"{name} is a {type(value).__name__}: {made}"
 
 
-def _is_a(value: object, wanted: str) -> bool:
-    return wanted in {each.__name__ for each in type(value).__mro__}
+def _is_a(value: object, wanted: set[str]) -> bool:
+    return bool(wanted & {each.__name__ for each in type(value).__mro__})

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from aws_cdk import aws_dynamodb as dynamodb
 
+from oncekey.store.dynamodb.schema import AUDIT
+
 from .arguments import explained
 from .grants import APPEND_ACTIONS
 from .safe_table import SafeTable
@@ -51,9 +53,9 @@ class AuditTable(SafeTable):
         super().__init__(
             scope,
             construct_id,
-            partition_key=dynamodb.Attribute(name="pk", type=_STRING),
-            sort_key=dynamodb.Attribute(name="at", type=_STRING),
-            ttl_attribute="expires_at",
+            partition_key=dynamodb.Attribute(name=AUDIT.partition_key, type=_STRING),
+            sort_key=dynamodb.Attribute(name=AUDIT.sort_key, type=_STRING),
+            ttl_attribute=AUDIT.ttl_attribute,
             keeps_data=keeps_data,
             encryption_key=encryption_key,
             existing=existing,

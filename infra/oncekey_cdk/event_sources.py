@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import aws_lambda as lambda_
 
+from oncekey_local.description.actions import RECEIVE_ACTIONS, SEND_ACTIONS, STREAM_ACTIONS
+
 from .checks import source_faults
 from .faults import refuse
 from .grants import (
-    RECEIVE_ACTIONS,
     RECEIVE_KEY_ACTIONS,
-    SEND_ACTIONS,
     SEND_KEY_ACTIONS,
-    STREAM_ACTIONS,
     TABLE_READ_KEY_ACTIONS,
     allow,
     allow_key,

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from aws_cdk import aws_dynamodb as dynamodb
 
-from .arguments import explained
-from .grants import (
-    DUE_ACTIONS,
-    PAUSE_ACTIONS,
-    PAUSES_KEY,
-    READ_ACTIONS,
-    RESERVE_ACTIONS,
-    deny_items,
+from oncekey.store.dynamodb.schema import (
+    DUE_INDEX,
+    DUE_PARTITION_KEY,
+    DUE_SORT_KEY,
+    IDEMPOTENCY,
 )
+from oncekey_local.description.actions import DUE_ACTIONS, READ_ACTIONS, RESERVE_ACTIONS
+
+from .arguments import explained
+from .grants import PAUSE_ACTIONS, PAUSES_KEY, deny_items
 from .safe_table import SafeTable
 
 if TYPE_CHECKING:
@@ -27,10 +28,6 @@ if TYPE_CHECKING:
 _STRING, _NUMBER = dynamodb.AttributeType.STRING, dynamodb.AttributeType.NUMBER
 _SCHEMA = "the layer reads and writes it under this name, and DynamoDB cannot rename it"
 
-PARTITION_KEY = "pk"
-TTL_ATTRIBUTE = "expires_at"
-# Open records, by the time when somebody must look at them. Settled records are not in it.
-DUE_INDEX = "due"
 NO_INDEX = "the table has no index due (due_index=False), and a reconciler finds records only by it"
 
 
@@ -79,16 +76,16 @@ class IdempotencyTable(SafeTable):
     ) -> None:
         index = {
             "index_name": DUE_INDEX,
-            "partition_key": dynamodb.Attribute(name="due_shard", type=_STRING),
-            "sort_key": dynamodb.Attribute(name="due_at", type=_NUMBER),
+            "partition_key": dynamodb.Attribute(name=DUE_PARTITION_KEY, type=_STRING),
+            "sort_key": dynamodb.Attribute(name=DUE_SORT_KEY, type=_NUMBER),
             "projection_type": dynamodb.ProjectionType.KEYS_ONLY,
         }
         self.has_due_index = due_index
         super().__init__(
             scope,
             construct_id,
-            partition_key=dynamodb.Attribute(name=PARTITION_KEY, type=_STRING),
-            ttl_attribute=TTL_ATTRIBUTE,
+            partition_key=dynamodb.Attribute(name=IDEMPOTENCY.partition_key, type=_STRING),
+            ttl_attribute=IDEMPOTENCY.ttl_attribute,
             indexes=(index,) if due_index else (),
             keeps_data=keeps_data,
             encryption_key=encryption_key,
@@ -146,6 +143,10 @@ class IdempotencyTable(SafeTable):
         It may read what is paused, and not change it.
         """
         self.allow(grantee, *RESERVE_ACTIONS)
+        self.deny_pauses(grantee)
+
+    def deny_pauses(self, grantee: iam.IGrantable) -> None:
+        """Forbid `grantee` to change what is paused, whatever else it may write here."""
         deny_items(grantee, PAUSE_ACTIONS, self.table.table_arn, PAUSES_KEY)
 
     def grant_reconcile(self, grantee: iam.IGrantable) -> None:
@@ -161,7 +162,7 @@ class IdempotencyTable(SafeTable):
         """
         if not self.has_due_index:
             raise ValueError(f"{self.node.path}: {NO_INDEX}")
-        self.allow_index(grantee, DUE_INDEX, *DUE_ACTIONS)
+        self.allow(grantee, *DUE_ACTIONS, below=f"/index/{DUE_INDEX}")
 
     def grant_read(self, grantee: iam.IGrantable) -> None:
         """Let `grantee` show records, as `GET /operations/{operation_id}` does."""

@@ -11,6 +11,7 @@ import jsii
 from aws_cdk import BundlingOptions, DockerImage, ILocalBundling, Stack
 from aws_cdk import aws_lambda as lambda_
 
+from .arguments import explained
 from .faults import overridden, override_faults, refuse
 from .requirements_layer import code_with_requirements
 
@@ -28,6 +29,7 @@ _SHARED_ID = "OncekeyLayer"
 _NO_CACHES = ["**/__pycache__", "**/*.pyc"]
 
 
+@explained
 class OncekeyLayer(lambda_.LayerVersion):
     """The library as a layer: by default the package that is installed beside this one.
 

@@ -10,6 +10,9 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from oncekey.store.dynamodb.schema import OUTBOX
+from oncekey_local.description.actions import PUBLISH_ACTIONS, RELAY_ACTIONS, SWEEP_ACTIONS
+
 from .arguments import explained
 from .checks import safe_visibility_timeout_s, visibility_faults
 from .event_sources import (
@@ -21,7 +24,6 @@ from .event_sources import (
     queue_source_faults,
 )
 from .faults import override_faults, refuse
-from .grants import PUBLISH_ACTIONS, RELAY_ACTIONS, SWEEP_ACTIONS
 from .idempotent_function import FIXED_PROPS, IdempotentFunction
 from .resources import function_timeout_s, queue_resource, visibility_timeout_s
 from .safe_queue import DEAD_LETTER_RETENTION, create_queue
@@ -68,7 +70,7 @@ class OutboxTable(SafeTable):
     }
 
     def __init__(self, scope: Construct, construct_id: str, **props: Any) -> None:
-        key = dynamodb.Attribute(name="id", type=dynamodb.AttributeType.STRING)
+        key = dynamodb.Attribute(name=OUTBOX.partition_key, type=dynamodb.AttributeType.STRING)
         super().__init__(scope, construct_id, partition_key=key, stream=True, **props)
 
 

@@ -8,15 +8,14 @@ from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from oncekey_local.description.actions import FETCH_ACTIONS, KEEP_ACTIONS, LIST_ACTIONS
+
 from .arguments import explained
 from .checks import ANSWERS, MESSAGES, RESULTS
 from .faults import overridden, override_faults, refuse, without_none
 from .grants import (
-    FETCH_ACTIONS,
     FETCH_KEY_ACTIONS,
-    KEEP_ACTIONS,
     KEEP_KEY_ACTIONS,
-    LIST_ACTIONS,
     allow,
     allow_key,
 )

@@ -134,19 +134,13 @@ class SafeTable(Construct):
         """The ARN, for statements of your own."""
         return self.table.table_arn
 
-    def allow(self, grantee: iam.IGrantable, *actions: str) -> None:
+    def allow(self, grantee: iam.IGrantable, *actions: str, below: str = "") -> None:
         """Let `grantee` do these actions on the table, and use its key for them.
 
-        The grant does not include the indexes, as `Table.grant` would.
+        The grant does not include the indexes, as `Table.grant` would. `below="/index/NAME"` is one
+        index, without the table.
         """
-        self._allow(grantee, actions, self.table.table_arn)
-
-    def allow_index(self, grantee: iam.IGrantable, index: str, *actions: str) -> None:
-        """Let `grantee` do these actions on one index of the table, and use its key for them."""
-        self._allow(grantee, actions, f"{self.table.table_arn}/index/{index}")
-
-    def _allow(self, grantee: iam.IGrantable, actions: Sequence[str], arn: str) -> None:
-        allow(grantee, actions, arn)
+        allow(grantee, actions, f"{self.table.table_arn}{below}")
         reads_only = {*actions} <= _READING
         allow_key(
             grantee,

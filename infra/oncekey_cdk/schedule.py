@@ -9,9 +9,11 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 
+from oncekey_local.description.actions import SEND_ACTIONS
+
 from .event_sources import grant_send
 from .faults import refuse
-from .grants import SEND_ACTIONS, SEND_KEY_ACTIONS
+from .grants import SEND_KEY_ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

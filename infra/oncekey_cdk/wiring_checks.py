@@ -9,6 +9,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from oncekey.store.dynamodb.schema import (
+    DUE_INDEX,
+    DUE_PARTITION_KEY,
+    DUE_SORT_KEY,
+    IDEMPOTENCY,
+    OUTBOX,
+)
+
 from .template_reading import Resource, Templates, is_unknown, listed, mapping, number, texts
 
 if TYPE_CHECKING:
@@ -106,11 +114,14 @@ def _keys(table: Resource, written: Any) -> list[tuple[Any, Any, Any]] | None:
 
 def _record_schema_faults(table: Resource, *, needs_index: bool) -> Iterator[str]:
     keys = _keys(table, table.properties.get("KeySchema"))
-    if keys is not None and keys != [("pk", "HASH", "S")]:
+    if keys is not None and keys != [(IDEMPOTENCY.partition_key, "HASH", "S")]:
         yield "records need the partition key pk (S) and no sort key, and it has another key"
     ttl = table.properties.get("TimeToLiveSpecification", {})
     if isinstance(ttl, dict) and (not ttl or "AttributeName" in ttl):
-        is_on = ttl.get("Enabled") is not False and ttl.get("AttributeName") == "expires_at"
+        is_on = (
+            ttl.get("Enabled") is not False
+            and ttl.get("AttributeName") == IDEMPOTENCY.ttl_attribute
+        )
         if not is_on and not is_unknown(ttl.get("AttributeName")):
             yield "records expire by TTL on expires_at, and it has no TTL on that attribute"
     indexes = table.properties.get("GlobalSecondaryIndexes", [])
@@ -118,9 +129,10 @@ def _record_schema_faults(table: Resource, *, needs_index: bool) -> Iterator[str
         isinstance(one, dict) and isinstance(one.get("IndexName"), str) for one in indexes
     )
     if needs_index and is_known:
-        due = [one for one in indexes if one["IndexName"] == "due"]
+        due = [one for one in indexes if one["IndexName"] == DUE_INDEX]
         keys = _keys(table, due[0].get("KeySchema")) if due else []
-        if keys not in (None, [("due_shard", "HASH", "S"), ("due_at", "RANGE", "N")]):
+        wanted = [(DUE_PARTITION_KEY, "HASH", "S"), (DUE_SORT_KEY, "RANGE", "N")]
+        if keys not in (None, wanted):
             yield (
                 "a reconciler finds records by the index due (due_shard S, due_at N), and it does"
                 " not have that index"
@@ -131,7 +143,7 @@ def _record_schema_faults(table: Resource, *, needs_index: bool) -> Iterator[str
 
 def _outbox_schema_faults(table: Resource) -> Iterator[str]:
     keys = _keys(table, table.properties.get("KeySchema"))
-    if keys is not None and keys != [("id", "HASH", "S")]:
+    if keys is not None and keys != [(OUTBOX.partition_key, "HASH", "S")]:
         yield "messages need the partition key id (S) and no sort key, and it has another key"
     stream = mapping(table.properties.get("StreamSpecification"))
     view = stream.get("StreamViewType", "" if not stream else None)

@@ -14,7 +14,7 @@ from infra.local_deployment import scenes
 from infra.local_deployment.report import Report
 from infra.local_deployment.stories import MotoDeployment, on_moto
 from infra.service import SERVICE
-from oncekey_local.description import Setting
+from infra.service_environment import PROVIDER_API_KEY, WEBHOOK_SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ def deployment() -> Iterator[MotoDeployment]:
         yield deployed
 
 
-_SECRETS = (Setting.PROVIDER_API_KEY, Setting.WEBHOOK_SECRET)
+_SECRETS = (PROVIDER_API_KEY, WEBHOOK_SECRET)
 
 
 def test_what_the_stacks_put_out_is_there(deployment: MotoDeployment) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,8 +20,28 @@ from aws_cdk.assertions import Template  # noqa: E402
 
 from infra.oncekey_cdk import IdempotentHttpApi, IdempotentService  # noqa: E402
 from infra.service import SERVICE  # noqa: E402
-from oncekey_local.description import Setting  # noqa: E402
+from infra.service_environment import (  # noqa: E402
+    PROVIDER_API_KEY,
+    PROVIDER_URL,
+    WEBHOOK_SECRET,
+)
+from oncekey_local.description import (  # noqa: E402
+    Allow,
+    Attribute,
+    Bucket,
+    BucketName,
+    Function,
+    Index,
+    Queue,
+    QueueUrl,
+    Service,
+    Setting,
+    Table,
+    TableName,
+    records_table,
+)
 from tests.support.sample_constructs import let_be, new_stack  # noqa: E402
+from tests.support.sample_templates import named  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,13 +56,13 @@ def an_api(stack: Stack) -> IdempotentHttpApi:
     )
 
 
-def settings_of(stack: Stack) -> dict[Setting, Any]:
+def settings_of(stack: Stack) -> dict[str, Any]:
     """What differs between deployments of the reference service."""
     named = secretsmanager.Secret.from_secret_name_v2
     return {
-        Setting.PROVIDER_URL: "https://api.stripe.com",
-        Setting.PROVIDER_API_KEY: named(stack, "ApiKey", "api-key"),
-        Setting.WEBHOOK_SECRET: named(stack, "WebhookSecret", "webhook-secret"),
+        PROVIDER_URL.name: "https://api.stripe.com",
+        PROVIDER_API_KEY.name: named(stack, "ApiKey", "api-key"),
+        WEBHOOK_SECRET.name: named(stack, "WebhookSecret", "webhook-secret"),
     }
 
 
@@ -101,9 +122,126 @@ def test_the_library_fits_the_functions_python_and_processor() -> None:
     assert [one["Properties"]["CompatibleArchitectures"] for one in layers.values()] == [["x86_64"]]
 
 
-def without(settings: dict[Setting, Any], setting: Setting) -> dict[Setting, Any]:
+def without(settings: dict[str, Any], setting: str) -> dict[str, Any]:
     """The settings but one."""
-    return {name: value for name, value in settings.items() if name is not setting}
+    return {name: value for name, value in settings.items() if name != setting}
+
+
+KEY, HOST = Setting("tax-key", local="tk", secret=True), Setting("tax-host", local="http://tax")
+YEAR = Attribute(name="year", type="N")
+OWN = Service(
+    name="tax",
+    functions=(
+        Function(
+            name="report",
+            handler="tax.report.handler",
+            timeout_s=20,
+            environment={
+                "ONCEKEY_TABLE": TableName("records"),
+                "TAX_KEY": KEY,
+                "TAX_HOST": HOST,
+            },
+            reserves_in="records",
+            checks=("rows",),
+            queries=("rows",),
+            allows=(
+                Allow(actions=("dynamodb:BatchGetItem",), on=TableName("rows")),
+                Allow(actions=("s3:DeleteObject",), on=BucketName("files"), objects="old/"),
+                Allow(actions=("sqs:PurgeQueue",), on=QueueUrl("told")),
+            ),
+        ),
+        Function(
+            name="reconciler",
+            handler="tax.reconciler.handler",
+            timeout_s=20,
+            environment={"ONCEKEY_TABLE": TableName("records")},
+            reconciles="records",
+        ),
+    ),
+    tables=(
+        dataclasses.replace(
+            records_table("records"),
+            stream=True,
+            indexes=(
+                *records_table("records").indexes,
+                Index(name="by-tenant", partition_key=Attribute(name="tenant")),
+            ),
+        ),
+        Table(
+            name="rows",
+            partition_key=Attribute(name="pk"),
+            sort_key=YEAR,
+            indexes=(Index(name="by-year", partition_key=YEAR, all_attributes=True),),
+        ),
+    ),
+    buckets=(Bucket(name="files"),),
+    queues=(Queue(name="told"),),
+)
+
+
+@pytest.fixture(scope="module")
+def own() -> Template:
+    """A service with settings, tables and permissions of its own."""
+    app = App(analytics_reporting=False)
+    stack = Stack(app, "Tax")
+    secret = secretsmanager.Secret.from_secret_name_v2(stack, "Key", "tax-key")
+    IdempotentService(
+        stack,
+        "Service",
+        OWN,
+        settings={"tax-key": secret, "tax-host": "https://tax.example.com"},
+        code=lambda_.Code.from_inline(INLINE),
+    )
+    app.synth()
+    return Template.from_stack(stack)
+
+
+def test_a_service_has_settings_of_its_own(own: Template) -> None:
+    """A setting is text in a variable, and a secret is named in one, whatever it is for."""
+    variables = named(own, "AWS::Lambda::Function", "ServiceReportFunction")["Environment"]
+
+    assert variables["Variables"]["TAX_HOST"] == "https://tax.example.com"
+    assert variables["Variables"]["TAX_KEY_ARN"] == "tax-key"
+    assert "TAX_KEY" not in variables["Variables"]
+
+
+def test_a_described_table_is_deployed_as_described(own: Template) -> None:
+    """The sort key, more indexes and a stream are deployed, also those of the records' table.
+
+    Red when a table of the layer drops what the description adds.
+    """
+    rows = named(own, "AWS::DynamoDB::Table", "ServiceResourcesRowsTable")
+    records = named(own, "AWS::DynamoDB::Table", "ServiceResourcesRecordsTable")
+
+    assert rows["KeySchema"][1] == {"AttributeName": "year", "KeyType": "RANGE"}
+    assert rows["GlobalSecondaryIndexes"][0]["Projection"] == {"ProjectionType": "ALL"}
+    assert records["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
+    assert [one["IndexName"] for one in records["GlobalSecondaryIndexes"]] == ["due", "by-tenant"]
+
+
+@pytest.mark.case(50)
+def test_a_described_function_may_do_what_its_fields_say(own: Template) -> None:
+    """Checks, queries and other actions are granted on the table and its indexes, the objects and
+    the queue that they name, and on nothing else.
+
+    Red when a field is left out of `grants_of`, or a grant reaches more than it names.
+    """
+    policy = named(own, "AWS::IAM::Policy", "ServiceReportRoleDefaultPolicy")["PolicyDocument"]
+    found = {json.dumps(one["Resource"]): one["Action"] for one in policy["Statement"]}
+
+    def actions(kind: str, below: str = "") -> list[object]:
+        return [
+            allowed
+            for on, allowed in found.items()
+            if kind in on and (below in on if below else "/" not in on)
+        ]
+
+    assert actions("RowsTable") == [
+        ["dynamodb:ConditionCheckItem", "dynamodb:Query", "dynamodb:BatchGetItem"]
+    ]
+    assert actions("RowsTable", "/index/by-year") == ["dynamodb:Query"]
+    assert actions("FilesBucket", "/old/*") == ["s3:DeleteObject"]
+    assert actions("ToldQueue") == ["sqs:PurgeQueue"]
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
@@ -112,15 +250,23 @@ REFUSED: dict[str, tuple[Any, str]] = {
         "routes, such as 'POST /payments', and there is no API: pass api=IdempotentHttpApi",
     ),
     "no setting": (
-        lambda given: {**given, "settings": without(given["settings"], Setting.PROVIDER_URL)},
-        r"functions need Setting\.PROVIDER_URL: pass it in settings=",
+        lambda given: {**given, "settings": without(given["settings"], PROVIDER_URL.name)},
+        r"functions need the setting 'provider-url': pass text in settings=",
     ),
     "a secret as text": (
         lambda given: {
             **given,
-            "settings": {**given["settings"], Setting.PROVIDER_API_KEY: "sk_live_1"},
+            "settings": {**given["settings"], PROVIDER_API_KEY.name: "sk_live_1"},
         },
-        r"settings\[Setting\.PROVIDER_API_KEY\] must be a secret of Secrets Manager",
+        r"settings\['provider-api-key'\] must be a secret of Secrets Manager",
+    ),
+    "something else for the description": (
+        lambda given: {**given, "service": "infra.service:SERVICE"},
+        r"service is a str: give the Service itself",
+    ),
+    "a misspelt argument": (
+        lambda given: {**given, "setings": {}},
+        r"setings is no argument \(did you mean settings\?\)",
     ),
     "no code": (
         lambda given: {**given, "code": None},
@@ -141,6 +287,7 @@ def test_what_the_description_needs_is_asked_for(
     change, complaint = REFUSED[what]
     given = change(
         {
+            "service": SERVICE,
             "api": an_api(stack),
             "settings": settings_of(stack),
             "code": lambda_.Code.from_inline(INLINE),
@@ -148,7 +295,7 @@ def test_what_the_description_needs_is_asked_for(
     )
 
     with pytest.raises(ValueError, match=complaint):
-        IdempotentService(stack, "Service", SERVICE, **given)
+        IdempotentService(stack, "Service", **given)
 
     assert stack.node.try_find_child("Service") is None
 

@@ -10,7 +10,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Template
 
 from infra import oncekey_cdk
-from infra.oncekey_cdk.grants import RESERVE_ACTIONS
+from oncekey_local.description.actions import RESERVE_ACTIONS
 from tests.infra.test_grants import GRANTS
 from tests.support.documents import rows, text_of
 from tests.support.sample_constructs import grants, let_be, new_role, new_stack

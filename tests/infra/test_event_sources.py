@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from infra import app
-from infra.oncekey_cdk.grants import RECEIVE_ACTIONS, SEND_ACTIONS, STREAM_ACTIONS
+from oncekey_local.description.actions import RECEIVE_ACTIONS, SEND_ACTIONS, STREAM_ACTIONS
 from tests.support.sample_templates import EVENTS, below_the_arn, compose_events, named
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ def grants(events: Synthesised, function: str) -> set[tuple[tuple[str, ...], str
     return {
         (_listed(one["Action"]), found["resource"] + found["arn"] + below_the_arn(resource))
         for one in policy["PolicyDocument"]["Statement"]
+        if one["Effect"] == "Allow"
         for resource in (
             one["Resource"] if isinstance(one["Resource"], list) else [one["Resource"]]
         )

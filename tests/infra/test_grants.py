@@ -7,16 +7,16 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from infra.oncekey_cdk.described.names import pascal
-from infra.oncekey_cdk.grants import (
+from infra.oncekey_cdk.grants import SECRET_ACTIONS
+from infra.service import SERVICE
+from oncekey.store.dynamodb.pauses import PAUSES_KEY
+from oncekey_local.description.actions import (
     RECEIVE_ACTIONS,
     RELAY_ACTIONS,
     RESERVE_ACTIONS,
-    SECRET_ACTIONS,
     SEND_ACTIONS,
     STREAM_ACTIONS,
 )
-from infra.service import SERVICE
-from oncekey.store.dynamodb.pauses import PAUSES_KEY
 from tests.support.sample_templates import below_the_arn, named
 
 if TYPE_CHECKING:
@@ -82,8 +82,7 @@ GRANTS: dict[str, Grants] = {
         (("dynamodb:Query",), "IdempotencyTableArn/index/due"),
         (RESERVE_ACTIONS, "IdempotencyTableArn"),
         (("dynamodb:PutItem",), "RefundsTableArn"),
-        (("dynamodb:PutItem", "dynamodb:Scan"), "OutboxTableArn"),
-        (RELAY_ACTIONS, "OutboxTableArn"),
+        ((*RELAY_ACTIONS, "dynamodb:PutItem", "dynamodb:Scan"), "OutboxTableArn"),
         (SEND_ACTIONS, "PaymentsQueueArn"),
         (SEND_ACTIONS, "EscalatedQueueArn"),
         ASKS_THE_PROVIDER,

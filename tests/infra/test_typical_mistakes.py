@@ -32,7 +32,7 @@ def _a_misspelt_argument() -> None:
     _function(table=None, tabel=IdempotencyTable(new_stack(), "Table"))
 
 
-@BUILT.told("table is a str, not a construct: give the IdempotencyTable itself")
+@BUILT.told("table is a str: give the IdempotencyTable itself")
 def _a_tables_name_for_a_table() -> None:
     _function(table="records")
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from oncekey_local.description import (
-    Attribute,
     Function,
-    Index,
     Queue,
     ScheduleTrigger,
     Service,
-    Table,
+    records_table,
 )
 
-PLAIN = Table(name="plain", partition_key=Attribute(name="pk"))
-RECORDS = Table(
-    name="records",
-    partition_key=Attribute(name="pk"),
-    indexes=(Index(name="due", partition_key=Attribute(name="due_shard")),),
-)
+PLAIN = dataclasses.replace(records_table("plain"), indexes=())
+RECORDS = records_table("records")
 QUEUES = (Queue(name="lost"), Queue(name="ordered", fifo=True))
 
 
@@ -122,7 +118,7 @@ def test_a_reconciler_is_told_the_shards_of_those_who_write_them(told: str | Non
         Service(name="tick", functions=(writer, reader), tables=(RECORDS,))
 
 
-@pytest.mark.parametrize("field", ["keeps_answers_in", "reads_answers_in", "writes_reports_in"])
+@pytest.mark.parametrize("field", ["keeps_answers_in", "reads_answers_in"])
 def test_a_bucket_that_a_function_may_use_is_one_of_the_service(field: str) -> None:
     """A bucket is refused that the service does not have, whatever it would be used for."""
     assert "function 'clock' names bucket 'respones'" in refusal(**{field: "respones"})

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from oncekey_local.description import (
+    Allow,
     Attribute,
+    BucketName,
     Function,
+    Index,
     Queue,
     QueueTrigger,
     QueueUrl,
     Route,
     Service,
+    Setting,
     StreamTrigger,
     Table,
     TableName,
+    outbox_table,
+    records_table,
 )
 
-TABLE = Table(name="records", partition_key=Attribute(name="pk"))
+TABLE = records_table("records")
+BY_TENANT = Index(name="by-tenant", partition_key=Attribute(name="tenant"))
 STREAMED = Table(name="outbox", partition_key=Attribute(name="pk"), stream=True)
 
 
@@ -62,6 +71,79 @@ def test_all_faults_are_reported_at_once() -> None:
         "function 'pay' has routes and a timeout of 30 s",
     ):
         assert fault in message
+
+
+def test_the_layers_tables_have_the_layers_schema() -> None:
+    """A table that a function reserves in, reconciles or relays from has the key and the TTL that
+    the layer needs. More indexes and a stream are welcome.
+
+    Red when a deployment would make another table than the local runtime.
+    """
+    mine = Table(name="records", partition_key=Attribute(name="id"), ttl_attribute="expires_at")
+    late = dataclasses.replace(outbox_table("outbox"), ttl_attribute="expires_at")
+    more = dataclasses.replace(TABLE, stream=True, indexes=(*TABLE.indexes, BY_TENANT))
+    with pytest.raises(ValueError, match="service 'pay' is wrong") as caught:
+        Service(
+            name="pay",
+            functions=(
+                _function("a", reserves_in="records", relays_from="outbox"),
+                _function("b", reconciles="records"),
+            ),
+            tables=(mine, late),
+        )
+
+    for fault in (
+        (
+            "function 'a' has reserves_in='records', a table with another key or TTL than the layer"
+            " needs: use records_table('records')"
+        ),
+        "function 'b' has reconciles='records'",
+        (
+            "function 'a' has relays_from='outbox', a table with another key or TTL than the layer"
+            " needs: use outbox_table('outbox')"
+        ),
+    ):
+        assert fault in str(caught.value)
+    Service(name="pay", functions=(_function(reserves_in="records"),), tables=(more,))
+
+
+@pytest.mark.parametrize(
+    ("allow", "fault"),
+    [
+        (
+            Allow(actions=("s3:GetObject",), on=TableName("records")),
+            (
+                "allows 's3:GetObject' on TableName(table='records'): say a whole action of that"
+                " resource, such as 'dynamodb:...'"
+            ),
+        ),
+        (Allow(actions=("dynamodb:*",), on=TableName("records")), "allows 'dynamodb:*' on"),
+        (
+            Allow(actions=("sqs:SendMessage",), on=QueueUrl("work"), objects="reports/"),
+            "allows objects of QueueUrl(queue='work'): only buckets have any",
+        ),
+        (Allow(actions=("sqs:SendMessage",), on=QueueUrl("void")), "names queue 'void'"),
+        (Allow(actions=("s3:PutObject",), on=BucketName("void")), "names bucket 'void'"),
+        (Allow(actions=("dynamodb:Scan",), on=TableName("void")), "names table 'void'"),
+    ],
+)
+def test_what_else_a_function_may_do_is_an_action_of_a_resource(allow: Allow, fault: str) -> None:
+    """`allows=` takes whole actions of one resource of the description, and no wildcard."""
+    assert f"function 'pay' {fault}" in _refusal(
+        _function(allows=(allow,)), queues=(Queue(name="work"),)
+    )
+
+
+def test_names_that_aws_would_refuse_are_refused() -> None:
+    """A function's name becomes part of names in AWS, and a setting has one description."""
+    message = _refusal(
+        _function("Pay_Now"),
+        _function("a", environment={"URL": Setting("url", local="http://a")}),
+        _function("b", environment={"URL": Setting("url", local="http://b")}),
+    )
+
+    assert "function 'Pay_Now' has a name that AWS would refuse" in message
+    assert "setting 'url' is described twice, differently" in message
 
 
 def test_only_functions_behind_the_api_are_bound_by_its_timeout() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from infra.service_environment import PROVIDER_URL, WEBHOOK_SECRET
 from oncekey_local.description import (
     Function,
     Queue,
@@ -31,7 +32,7 @@ ECHO = SERVICE.functions[0]
 def test_description_is_resolved() -> None:
     """Table names and settings of the description have their local values."""
     assert ECHO.environment["THINGS_TABLE"] == TableName("things")
-    assert ECHO.environment["PROVIDER_URL"] is Setting.PROVIDER_URL
+    assert ECHO.environment["PROVIDER_URL"] is PROVIDER_URL
     environment = function_environment(SERVICE, ECHO, PLACE)
     assert environment["THINGS_TABLE"] == "sample-local-things"
     assert environment["PROVIDER_URL"] == "http://provider"
@@ -65,6 +66,16 @@ def test_queues_are_resolved() -> None:
     }
 
 
+def test_a_setting_has_its_local_value() -> None:
+    """A service's own setting, secret or not, has the value that its description gives it here."""
+    key = Setting("tax-key", local="tk_test", secret=True)
+    function = Function(name="f", handler="m.f", timeout_s=1, environment={"TAX_KEY": key})
+    service = Service(name="sample", functions=(function,), tables=())
+
+    assert function_environment(service, function, PLACE)["TAX_KEY"] == "tk_test"
+    assert not needs_provider(service)
+
+
 def test_overrides_win() -> None:
     """A variable of the command line wins over the description's."""
     place = Place(store_url="", provider_url="", home="", overrides={"GREETING": "bye", "NEW": "1"})
@@ -78,7 +89,7 @@ def test_the_developers_own_settings_stay_outside(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv(name, "private")
     environment = function_environment(SERVICE, ECHO, PLACE)
     assert "private" not in environment.values()
-    assert environment["AWS_ACCESS_KEY_ID"] == "local"
+    assert environment["AWS_ACCESS_KEY_ID"] == "local-echo"
 
 
 def test_provider_only_where_it_is_asked_for() -> None:
@@ -97,7 +108,7 @@ def test_the_webhook_is_known_by_its_secret() -> None:
 
     closed = Route(method="POST", path="/closed")
     hook = Route(method="POST", path="/hook", authorized=False)
-    secret = {"SECRET": Setting.WEBHOOK_SECRET}
+    secret = {"SECRET": WEBHOOK_SECRET}
     none = Service(
         name="sample", functions=(function("f", hook), function("g", closed, **secret)), tables=()
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from infra.service_environment import PROVIDER_API_KEY, PROVIDER_URL
 from infra.service_resources import IDEMPOTENCY
-from oncekey_local.description import Function, Route, Service, Setting, TableName
+from oncekey_local.description import Function, Route, Service, TableName
 
 
 def _function(name: str) -> Function:
@@ -15,8 +16,8 @@ def _function(name: str) -> Function:
         environment={
             "ONCEKEY_TABLE": TableName("idempotency"),
             "ONCEKEY_LEASE_MARGIN_MS": "300",
-            "PROVIDER_URL": Setting.PROVIDER_URL,
-            "PROVIDER_API_KEY": Setting.PROVIDER_API_KEY,
+            "PROVIDER_URL": PROVIDER_URL,
+            "PROVIDER_API_KEY": PROVIDER_API_KEY,
         },
         reserves_in="idempotency",
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from infra.service_environment import PROVIDER_API_KEY, PROVIDER_URL
 from oncekey_local.description import (
     Attribute,
     Function,
     Index,
     Route,
     Service,
-    Setting,
     Table,
     TableName,
 )
@@ -49,8 +49,8 @@ SERVICE = Service(
             environment={
                 "THINGS_TABLE": TableName("things"),
                 "GREETING": "hello",
-                "PROVIDER_URL": Setting.PROVIDER_URL,
-                "PROVIDER_API_KEY": Setting.PROVIDER_API_KEY,
+                "PROVIDER_URL": PROVIDER_URL,
+                "PROVIDER_API_KEY": PROVIDER_API_KEY,
             },
         ),
         _function("meet", Route(method="POST", path="/meet")),

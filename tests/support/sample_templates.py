@@ -122,10 +122,11 @@ EVENTS = Service(
     ),
     tables=(
         Table(name="outbox", partition_key=Attribute(name="pk"), stream=True),
-        Table(name="plain", partition_key=Attribute(name="pk")),
+        Table(name="plain", partition_key=Attribute(name="id")),
         Table(
             name="records",
             partition_key=Attribute(name="pk"),
+            ttl_attribute="expires_at",
             indexes=(Index(name="due", partition_key=Attribute(name="due_shard")),),
         ),
     ),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..http_api import IdempotentHttpApi
     from ..idempotent_function import IdempotentFunction
     from ..rest_api import IdempotentRestApi
-    from .resources import ServiceResources
+    from .service_resources import ServiceResources
 
 # The dimension `service` of metrics, if POWERTOOLS_SERVICE_NAME is not set.
 _UNNAMED = "service_undefined"

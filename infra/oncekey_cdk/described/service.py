@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 from aws_cdk import Duration
 from constructs import Construct
 
+from ..arguments import explained
 from ..faults import refuse
 from ..idempotent_function import IdempotentFunction
 from ..layer import ARCHITECTURE, RUNTIME
 from ..log_groups import RETENTION
 from ..synth_checks import acknowledge
 from .alarms import create_alarms
-from .event_sources import add_event_sources
-from .functions import code_faults, handlers_code, secrets, setting_faults, variables
-from .grants import grant_described
+from .handlers_code import code_faults, handlers_code
 from .names import pascal
-from .resources import ServiceResources
-from .schedules import add_schedule
+from .permissions import grant_described
+from .service_resources import ServiceResources
+from .triggers import add_triggers
+from .variables import secrets, setting_faults, variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
     from aws_cdk import aws_secretsmanager as secretsmanager
     from aws_cdk import aws_sns as sns
 
-    from oncekey_local.description import Function, Service, Setting
+    from oncekey_local.description import Function, Service
 
     from ..http_api import IdempotentHttpApi
     from ..rest_api import IdempotentRestApi
 
 
+@explained
 class IdempotentService(Construct):
     """Everything that a description names, with exact grants and alarms.
 
@@ -54,7 +56,7 @@ class IdempotentService(Construct):
         api: Gets the routes.
         resources: The resources of another stack; by default they are created here.
         code: The handlers; by default their packages in the working directory.
-        settings: A value for each `Setting` in the description: text, or a secret.
+        settings: A value for each `Setting` in the description, by its name: text, or a secret.
         layers: By default the library alone.
         runtime: The functions' Python.
         architecture: The functions' processor.
@@ -76,7 +78,7 @@ class IdempotentService(Construct):
         api: IdempotentHttpApi | IdempotentRestApi | None = None,
         resources: ServiceResources | None = None,
         code: lambda_.Code | None = None,
-        settings: Mapping[Setting, str | secretsmanager.ISecret] | None = None,
+        settings: Mapping[str, str | secretsmanager.ISecret] | None = None,
         layers: Sequence[lambda_.ILayerVersion] | None = None,
         runtime: lambda_.Runtime = RUNTIME,
         architecture: lambda_.Architecture = ARCHITECTURE,
@@ -117,7 +119,7 @@ class IdempotentService(Construct):
             for variable, secret in secrets(function, settings).items():
                 created.read_secret(variable, secret)
             self.functions[function.name] = created
-            self._connect(created, function, api)
+            self._connect(created, function, service, api)
         self.alarms = create_alarms(
             self,
             service=service,
@@ -131,6 +133,7 @@ class IdempotentService(Construct):
         self,
         created: IdempotentFunction,
         function: Function,
+        service: Service,
         api: IdempotentHttpApi | IdempotentRestApi | None,
     ) -> None:
         if "ONCEKEY_TABLE" not in function.environment:
@@ -139,10 +142,8 @@ class IdempotentService(Construct):
                 "FunctionTable",
                 "The description gives it no table, and it protects nothing.",
             )
-        grant_described(created, function, self.resources)
-        add_event_sources(created, function, self.resources)
-        if function.schedule:
-            add_schedule(created, function.schedule, self.resources)
+        grant_described(created, function, service, self.resources)
+        add_triggers(created, function, self.resources)
         for route in function.routes:
             assert api is not None
             api.add_route(created, route.method, route.path, authorized=route.authorized)

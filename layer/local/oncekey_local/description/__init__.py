@@ -12,6 +12,7 @@ from oncekey.http.cors import Cors
 from oncekey_local.description import event_faults as described_event_faults
 from oncekey_local.description import faults as described_faults
 from oncekey_local.description.functions import (
+    Allow,
     Function,
     QueueTrigger,
     Route,
@@ -26,6 +27,7 @@ from oncekey_local.description.resources import (
     EnvironmentValue,
     Expiration,
     Index,
+    LocalProvider,
     Queue,
     QueueUrl,
     Setting,
@@ -36,6 +38,7 @@ from oncekey_local.description.resources import (
 )
 
 __all__ = [
+    "Allow",
     "Attribute",
     "Bucket",
     "BucketName",
@@ -45,6 +48,7 @@ __all__ = [
     "Expiration",
     "Function",
     "Index",
+    "LocalProvider",
     "Queue",
     "QueueTrigger",
     "QueueUrl",

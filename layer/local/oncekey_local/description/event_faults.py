@@ -95,6 +95,7 @@ def _queues_named_by(function: Function) -> set[str]:
         *(trigger.queue for trigger in function.queues),
         *(name for name in _told_of_failures_by(function) if name),
         *(value.queue for value in function.environment.values() if isinstance(value, QueueUrl)),
+        *(one.on.queue for one in function.allows if isinstance(one.on, QueueUrl)),
     }
 
 

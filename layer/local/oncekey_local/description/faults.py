@@ -5,14 +5,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from oncekey_local.description.resources import DUE_INDEX, BucketName, TableName
+from oncekey.store.dynamodb.schema import DUE_INDEX
+from oncekey_local.description.resources import (
+    BucketName,
+    QueueUrl,
+    Setting,
+    TableName,
+    outbox_table,
+    records_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oncekey_local.description import Service
     from oncekey_local.description.functions import Function
-    from oncekey_local.description.resources import Bucket
+    from oncekey_local.description.resources import Attribute, Bucket, Table
 
 _DUE_SHARDS = "ONCEKEY_DUE_SHARDS"
 PLAIN_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
@@ -27,6 +35,10 @@ def faults(service: Service) -> list[str]:
         *_impossible_buckets(service),
         *(fault for bucket in service.buckets for fault in _of_expirations(bucket)),
         *_without_due_index(service),
+        *_of_layers_tables(service),
+        *_names(service),
+        *_settings(service),
+        *(fault for function in service.functions for fault in _of_allows(function)),
         *_shards(service),
         *_timeouts(service),
         *_preflights(service),
@@ -108,6 +120,61 @@ def _without_due_index(service: Service) -> list[str]:
     ]
 
 
+def _of_layers_tables(service: Service) -> list[str]:
+    tables = {table.name: table for table in service.tables}
+    return [
+        f"function {function.name!r} has {field}={name!r}, a table with another key or TTL than"
+        f" the layer needs: use {made.__name__}({name!r})"
+        for function in service.functions
+        for field, name, made in (
+            ("reserves_in", function.reserves_in, records_table),
+            ("reconciles", function.reconciles, records_table),
+            ("relays_from", function.relays_from, outbox_table),
+        )
+        if name in tables and _fixed(tables[name]) != _fixed(made(name))
+    ]
+
+
+def _fixed(table: Table) -> tuple[Attribute, Attribute | None, str | None]:
+    return table.partition_key, table.sort_key, table.ttl_attribute
+
+
+def _names(service: Service) -> list[str]:
+    return [
+        f"function {function.name!r} has a name that AWS would refuse: "
+        "use lower-case letters, digits and hyphens"
+        for function in service.functions
+        if not PLAIN_NAME.fullmatch(function.name)
+    ]
+
+
+def _settings(service: Service) -> list[str]:
+    found = {
+        value
+        for function in service.functions
+        for value in function.environment.values()
+        if isinstance(value, Setting)
+    }
+    names = [setting.name for setting in found]
+    return [
+        f"setting {name!r} is described twice, differently: use one Setting for both"
+        for name in sorted({name for name in names if names.count(name) > 1})
+    ]
+
+
+def _of_allows(function: Function) -> Iterator[str]:
+    for one in function.allows:
+        service = {TableName: "dynamodb", BucketName: "s3", QueueUrl: "sqs"}[type(one.on)]
+        for action in one.actions:
+            if not re.fullmatch(rf"{service}:[A-Za-z]+", action):
+                yield (
+                    f"function {function.name!r} allows {action!r} on {one.on}: say a whole action"
+                    f" of that resource, such as '{service}:...'"
+                )
+        if one.objects is not None and not isinstance(one.on, BucketName):
+            yield f"function {function.name!r} allows objects of {one.on}: only buckets have any"
+
+
 def _shards(service: Service) -> list[str]:
     # The reconciler never finds a record in a shard that it does not know.
     faults: list[str] = []
@@ -140,8 +207,9 @@ def _buckets_named_by(function: Function) -> list[str]:
     referenced = [
         value.bucket for value in function.environment.values() if isinstance(value, BucketName)
     ]
-    held = (function.keeps_answers_in, function.reads_answers_in, function.writes_reports_in)
-    return sorted({*referenced, *(name for name in held if name)})
+    allowed = [one.on.bucket for one in function.allows if isinstance(one.on, BucketName)]
+    held = (function.keeps_answers_in, function.reads_answers_in)
+    return sorted({*referenced, *allowed, *(name for name in held if name)})
 
 
 def _tables_named_by(function: Function) -> list[str]:
@@ -153,7 +221,10 @@ def _tables_named_by(function: Function) -> list[str]:
         *function.writes,
         *function.updates,
         *function.deletes,
+        *function.checks,
+        *function.queries,
         *function.scans,
+        *(one.on.table for one in function.allows if isinstance(one.on, TableName)),
     )
     streamed = [trigger.table for trigger in function.streams]
     roles = (function.reserves_in, function.reconciles, function.relays_from)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from oncekey_local.description.resources import EnvironmentValue
+from oncekey_local.description.resources import BucketName, EnvironmentValue, QueueUrl, TableName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,13 +95,27 @@ class ScheduleTrigger:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Allow:
+    """Actions on one table, bucket or queue that no other field of `Function` gives.
+
+        Allow(actions=("dynamodb:BatchGetItem",), on=TableName("orders"))
+
+    Of a bucket, `objects` are those whose keys begin with this text; None is the bucket itself.
+    """
+
+    actions: tuple[str, ...]
+    on: TableName | BucketName | QueueUrl
+    objects: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Function:
     """A Lambda function: its code, its triggers, its settings and its permissions.
 
-    `handler` is importable as `module.attribute`, from the root of the project. The function may
-    get, put, update and delete items of the tables in `reads`, `writes`, `updates` and `deletes`
-    (by their names in the description). It may scan the tables in `scans`, and send to the queues
-    in `sends_to`, or to their dead-letter queues.
+    `handler` is importable as `module.attribute`, from the root of the project. Tables, buckets and
+    queues go by their names in the description. The function may get, put, update, delete, check,
+    query and scan the items of the tables in `reads`, `writes`, `updates`, `deletes`, `checks`,
+    `queries` and `scans`. It may send to the queues in `sends_to`, or to their dead-letter queues.
     """
 
     name: str
@@ -117,6 +131,10 @@ class Function:
     writes: tuple[str, ...] = ()
     updates: tuple[str, ...] = ()
     deletes: tuple[str, ...] = ()
+    # Conditions of a transaction on items that it does not write.
+    checks: tuple[str, ...] = ()
+    # Of the tables and of their indexes.
+    queries: tuple[str, ...] = ()
     scans: tuple[str, ...] = ()
     sends_to: tuple[str, ...] = ()
     # The idempotency table that its decorated handlers reserve in, by its name here.
@@ -129,8 +147,7 @@ class Function:
     keeps_answers_in: str | None = None
     # The same for a function that only reads answers.
     reads_answers_in: str | None = None
-    # The bucket to whose folder `reports/` it may write objects. It may not read them.
-    writes_reports_in: str | None = None
+    allows: tuple[Allow, ...] = ()
     # The ledgers that it compares: the values of the dimension `ledger` in its metrics.
     compares: tuple[str, ...] = ()
 

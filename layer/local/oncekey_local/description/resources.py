@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 
+from oncekey.store.dynamodb.schema import (
+    DUE_INDEX,
+    DUE_PARTITION_KEY,
+    DUE_SORT_KEY,
+    IDEMPOTENCY,
+    OUTBOX,
+)
 
-class Setting(StrEnum):
-    """A value that differs between deployments. Functions read it from their environment."""
 
-    PROVIDER_URL = "provider-url"
-    PROVIDER_API_KEY = "provider-api-key"
-    # The provider's signing secrets for webhooks: several, separated by white space, on rotation.
-    WEBHOOK_SECRET = "webhook-secret"  # noqa: S105 -- the setting's name
+class LocalProvider(StrEnum):
+    """What the local runtime's payment provider tells a function. It starts if one asks for `URL`.
+
+    It sends its events to the first open route of a function that asks for `WEBHOOK_SECRET`.
+    """
+
+    URL = "url"
+    API_KEY = "api-key"
+    WEBHOOK_SECRET = "webhook-secret"  # noqa: S105 -- not the secret, but which one
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A value that differs between deployments: `IdempotentService(settings={name: ...})`.
+
+    `local` is its value in `oncekey dev`. A deployment gives a `secret` as a secret of Secrets
+    Manager. The function then reads it at run time, and finds the secret's name in the variable
+    with `_ARN` at its end. The local runtime sets the variable itself.
+    """
+
+    name: str
+    _: KW_ONLY
+    local: str | LocalProvider
+    secret: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,55 +72,50 @@ class Attribute:
     type: str = "S"
 
 
-# The index of the records that somebody must look at.
-DUE_INDEX = "due"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Index:
-    """A global secondary index that projects the keys only."""
+    """A global secondary index. It has the keys of the items, or `all_attributes` of them."""
 
     name: str
     partition_key: Attribute
     sort_key: Attribute | None = None
+    all_attributes: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """An on-demand table. `name` is logical: no table has a fixed physical name.
 
-    With `stream`, its changes can trigger functions, which get the old and the new item.
+    `ttl_attribute` has the epoch second after which DynamoDB may delete an item. With `stream`, its
+    changes can trigger functions, which get the old and the new item.
     """
 
     name: str
     partition_key: Attribute
+    sort_key: Attribute | None = None
     ttl_attribute: str | None = None
     indexes: tuple[Index, ...] = ()
     stream: bool = False
 
 
 def records_table(name: str) -> Table:
-    """The table of idempotency records, as the layer needs it."""
-    return Table(
-        name=name,
-        partition_key=Attribute(name="pk"),
-        # Frozen: DynamoDB can neither rename nor remove a TTL attribute in one deployment.
-        ttl_attribute="expires_at",
-        # Open records, by the time when somebody must look at them. Settled records are not in it.
-        # It is there from the first release, because a deployment can change only one index.
-        indexes=(
-            Index(
-                name=DUE_INDEX,
-                partition_key=Attribute(name="due_shard"),
-                sort_key=Attribute(name="due_at", type="N"),
-            ),
-        ),
+    """The table of idempotency records, as the layer needs it.
+
+    The index is there from the first release, because a deployment can change only one.
+    """
+    due = Index(
+        name=DUE_INDEX,
+        partition_key=Attribute(name=DUE_PARTITION_KEY),
+        sort_key=Attribute(name=DUE_SORT_KEY, type="N"),
     )
+    key = Attribute(name=IDEMPOTENCY.partition_key)
+    ttl = IDEMPOTENCY.ttl_attribute
+    return Table(name=name, partition_key=key, ttl_attribute=ttl, indexes=(due,))
 
 
 def outbox_table(name: str) -> Table:
     """The table of messages on their way to the queue. The relay deletes those that arrived."""
-    return Table(name=name, partition_key=Attribute(name="id"), stream=True)
+    return Table(name=name, partition_key=Attribute(name=OUTBOX.partition_key), stream=True)
 
 
 @dataclass(frozen=True, kw_only=True)

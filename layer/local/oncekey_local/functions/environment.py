@@ -7,7 +7,13 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from oncekey_local.description import BucketName, QueueUrl, Setting, TableName
+from oncekey_local.description import (
+    BucketName,
+    LocalProvider,
+    QueueUrl,
+    Setting,
+    TableName,
+)
 from oncekey_local.front.http_api_event import ACCOUNT_ID
 from oncekey_local.processes import clean_environment
 
@@ -15,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from oncekey_local.description import EnvironmentValue, Function, Service
+    from oncekey_local.description.grants import Grant
 
 REGION = "us-east-1"
 PROVIDER_API_KEY = "sk_test_local"
@@ -56,7 +63,43 @@ def queue_name(service: Service, queue: str) -> str:
 
 def queue_arn(service: Service, queue: str) -> str:
     """The ARN of a queue, or of a queue of dead letters, here."""
-    return f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{queue_name(service, queue)}"
+    return sqs_arn(queue_name(service, queue))
+
+
+def sqs_arn(name: str) -> str:
+    """The ARN of the queue of this physical name."""
+    return f"arn:aws:sqs:{REGION}:{ACCOUNT_ID}:{name}"
+
+
+def dynamodb_arn(name: str) -> str:
+    """The ARN of the table of this physical name."""
+    return f"arn:aws:dynamodb:{REGION}:{ACCOUNT_ID}:table/{name}"
+
+
+def s3_arn(bucket: str, key: str = "") -> str:
+    """The ARN of a bucket of this physical name, or of an object in it."""
+    return f"arn:aws:s3:::{bucket}/{key}" if key else f"arn:aws:s3:::{bucket}"
+
+
+def arn_of(service: Service, grant: Grant) -> str:
+    """The ARN that a grant is for, here."""
+    match grant.on:
+        case TableName(table=table):
+            return dynamodb_arn(table_name(service, table)) + grant.below
+        case BucketName(bucket=bucket):
+            return s3_arn(bucket_name(service, bucket)) + grant.below
+        case QueueUrl(queue=queue):
+            return queue_arn(service, queue)
+
+
+def access_key(function: Function) -> str:
+    """What a function signs its requests with, so that the store knows who asks."""
+    return f"local-{function.name}"
+
+
+def role_session_arn(name: str) -> str:
+    """The ARN of a function, of this physical name, as the caller of AWS."""
+    return f"arn:aws:sts::{ACCOUNT_ID}:assumed-role/{name}-role/{name}"
 
 
 def queue_url(service: Service, queue: str, store_url: str) -> str:
@@ -82,8 +125,14 @@ def rule_arn(service: Service, function: Function) -> str:
 def needs_provider(service: Service) -> bool:
     """Whether any function needs the address of the payment provider."""
     return any(
-        Setting.PROVIDER_URL in function.environment.values() for function in service.functions
+        _is_local(value, LocalProvider.URL)
+        for function in service.functions
+        for value in function.environment.values()
     )
+
+
+def _is_local(value: EnvironmentValue, asked: LocalProvider) -> bool:
+    return isinstance(value, Setting) and value.local is asked
 
 
 def webhook_path(service: Service) -> str | None:
@@ -91,7 +140,10 @@ def webhook_path(service: Service) -> str | None:
     paths = (
         route.path
         for function in service.functions
-        if Setting.WEBHOOK_SECRET in function.environment.values()
+        if any(
+            _is_local(value, LocalProvider.WEBHOOK_SECRET)
+            for value in function.environment.values()
+        )
         for route in function.routes
         if not route.authorized
     )
@@ -108,7 +160,7 @@ def function_environment(service: Service, function: Function, place: Place) -> 
     }
     return (
         clean_environment()
-        | _aws(place)
+        | _aws(function, place)
         | _lambda(service, function)
         # What an operator pauses is to be seen at once.
         | {"ONCEKEY_PAUSE_CHECK_S": "1"}
@@ -127,21 +179,23 @@ def _resolve(service: Service, value: EnvironmentValue, place: Place) -> str:
             return bucket_name(service, bucket)
         case QueueUrl(queue=queue):
             return queue_url(service, queue, place.store_url)
-        case Setting.PROVIDER_URL:
+        case Setting(local=LocalProvider.URL):
             assert place.provider_url is not None
             return place.provider_url
-        case Setting.PROVIDER_API_KEY:
+        case Setting(local=LocalProvider.API_KEY):
             return PROVIDER_API_KEY
-        case Setting.WEBHOOK_SECRET:
+        case Setting(local=LocalProvider.WEBHOOK_SECRET):
             return WEBHOOK_SECRET
+        case Setting(local=local):
+            return local
         case str():
             return value
 
 
-def _aws(place: Place) -> dict[str, str]:
+def _aws(function: Function, place: Place) -> dict[str, str]:
     return {
         "AWS_ENDPOINT_URL": place.store_url,
-        "AWS_ACCESS_KEY_ID": "local",
+        "AWS_ACCESS_KEY_ID": access_key(function),
         "AWS_SECRET_ACCESS_KEY": "local",
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,

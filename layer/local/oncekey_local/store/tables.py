@@ -36,14 +36,13 @@ async def create_audit_table(client: StoreClient, service: Service) -> None:
 
 def create_table_request(name: str, table: Table) -> dict[str, Any]:
     """The `CreateTable` request of an on-demand table."""
-    keys = [table.partition_key]
-    for index in table.indexes:
-        keys += [key for key in (index.partition_key, index.sort_key) if key]
+    keyed = (table, *table.indexes)
+    keys = [key for each in keyed for key in (each.partition_key, each.sort_key) if key]
     types = {key.name: key.type for key in keys}
     request: dict[str, Any] = {
         "TableName": name,
         "BillingMode": "PAY_PER_REQUEST",
-        "KeySchema": _key_schema(table.partition_key),
+        "KeySchema": _key_schema(table.partition_key, table.sort_key),
         "AttributeDefinitions": [
             {"AttributeName": attribute, "AttributeType": kind} for attribute, kind in types.items()
         ],
@@ -62,7 +61,7 @@ def _index(index: Index) -> dict[str, Any]:
     return {
         "IndexName": index.name,
         "KeySchema": _key_schema(index.partition_key, index.sort_key),
-        "Projection": {"ProjectionType": "KEYS_ONLY"},
+        "Projection": {"ProjectionType": "ALL" if index.all_attributes else "KEYS_ONLY"},
     }
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.store.due_index import MOST_ON_PAGE, DuePage
+from oncekey.store.dynamodb.schema import DUE_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-INDEX = "due"
 # It cannot be the key of a record, because those begin with their version.
 _SHARDS_KEY = {"pk": {"S": "due#shards"}}
 
@@ -22,7 +22,7 @@ def due_parameters(table: str, shard: str, until_ms: int, after: Any) -> dict[st
     start = {} if after is None else {"ExclusiveStartKey": after}
     return {
         "TableName": table,
-        "IndexName": INDEX,
+        "IndexName": DUE_INDEX,
         "KeyConditionExpression": "#due_shard = :shard AND #due_at <= :until_ms",
         "ProjectionExpression": "#pk",
         "ExpressionAttributeNames": {"#due_shard": "due_shard", "#due_at": "due_at", "#pk": "pk"},

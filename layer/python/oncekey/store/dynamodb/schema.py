@@ -1,7 +1,8 @@
 """What the layer's tables look like: their keys, TTL, index and stream.
 
-The constructs, the guide for tables without the CDK and the tables of tests are compared with it.
-DynamoDB can rename none of these attributes, so they are fixed.
+The constructs, the description of a service and the tables of tests are made of it, and the guide
+for tables without the CDK is compared with it. DynamoDB can rename none of these attributes, so
+they are fixed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,12 @@ from oncekey.value import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# The index of the records that somebody must look at, in the order of when. Settled records are not
+# in it.
+DUE_INDEX = "due"
+DUE_PARTITION_KEY = "due_shard"
+DUE_SORT_KEY = "due_at"
 
 
 class TableSchema(Value, kw_only=True):
@@ -45,8 +52,8 @@ class TableSchema(Value, kw_only=True):
         if self.has_due_index:
             request["GlobalSecondaryIndexes"] = [
                 {
-                    "IndexName": "due",
-                    "KeySchema": [*_key_schema("due_shard", "due_at")],
+                    "IndexName": DUE_INDEX,
+                    "KeySchema": [*_key_schema(DUE_PARTITION_KEY, DUE_SORT_KEY)],
                     "Projection": {"ProjectionType": "KEYS_ONLY"},
                 }
             ]
@@ -64,7 +71,8 @@ class TableSchema(Value, kw_only=True):
 
     def _types(self) -> dict[str, str]:
         types = dict.fromkeys(filter(None, (self.partition_key, self.sort_key)), "S")
-        return {**types, **({"due_shard": "S", "due_at": "N"} if self.has_due_index else {})}
+        due = {DUE_PARTITION_KEY: "S", DUE_SORT_KEY: "N"}
+        return {**types, **(due if self.has_due_index else {})}
 
 
 IDEMPOTENCY = TableSchema(partition_key="pk", ttl_attribute="expires_at", has_due_index=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
+from oncekey.store.dynamodb.schema import DUE_INDEX
+
+from ..arguments import explained
 from ..idempotency_table import IdempotencyTable
 from ..outbox import OutboxTable
 from ..response_bucket import ResponseBucket
@@ -19,9 +22,11 @@ if TYPE_CHECKING:
 
     from oncekey_local.description import Attribute, Index, Service, Table
 
+_STREAM = dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
 _TYPES = {"S": dynamodb.AttributeType.STRING, "N": dynamodb.AttributeType.NUMBER}
 
 
+@explained
 class ServiceResources(Construct):
     """The tables, buckets and queues of a description: what a deployment must not lose.
 
@@ -63,27 +68,43 @@ class ServiceResources(Construct):
     def _table(self, table: Table, service: Service, *, keeps_data: bool) -> SafeTable:
         construct_id = f"{pascal(table.name)}Table"
         functions = service.functions
+        indexes = {index.name: _index(index) for index in table.indexes}
+        created: SafeTable
         if table.name in {name for one in functions for name in (one.reserves_in, one.reconciles)}:
-            return IdempotencyTable(self, construct_id, keeps_data=keeps_data)
-        if table.name in {one.relays_from for one in functions} and table.stream:
-            return OutboxTable(self, construct_id, keeps_data=keeps_data)
-        return SafeTable(
-            self,
-            construct_id,
-            partition_key=_attribute(table.partition_key),
-            ttl_attribute=table.ttl_attribute,
-            indexes=[_index(index) for index in table.indexes],
-            stream=table.stream,
-            keeps_data=keeps_data,
-        )
+            created = IdempotencyTable(
+                self,
+                construct_id,
+                due_index=indexes.pop(DUE_INDEX, None) is not None,
+                keeps_data=keeps_data,
+                table_props={"stream": _STREAM} if table.stream else None,
+            )
+        elif table.name in {one.relays_from for one in functions} and table.stream:
+            created = OutboxTable(self, construct_id, keeps_data=keeps_data)
+        else:
+            created = SafeTable(
+                self,
+                construct_id,
+                partition_key=_attribute(table.partition_key),
+                sort_key=_attribute(table.sort_key) if table.sort_key else None,
+                ttl_attribute=table.ttl_attribute,
+                stream=table.stream,
+                keeps_data=keeps_data,
+            )
+        for index in indexes.values():
+            cast("dynamodb.Table", created.table).add_global_secondary_index(**index)
+        return created
 
 
-def _index(index: Index) -> dict[str, object]:
+def _index(index: Index) -> dict[str, Any]:
     return {
         "index_name": index.name,
         "partition_key": _attribute(index.partition_key),
         "sort_key": _attribute(index.sort_key) if index.sort_key else None,
-        "projection_type": dynamodb.ProjectionType.KEYS_ONLY,
+        "projection_type": (
+            dynamodb.ProjectionType.ALL
+            if index.all_attributes
+            else dynamodb.ProjectionType.KEYS_ONLY
+        ),
     }
 
 

@@ -1,27 +1,19 @@
-"""A described function as a Lambda function: its variables, its secrets and its code."""
+"""The code of the handlers that a description names, as an asset."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from aws_cdk import IgnoreMode
 from aws_cdk import aws_lambda as lambda_
 
-from oncekey_local.description import BucketName, QueueUrl, Setting, TableName
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from aws_cdk import aws_secretsmanager as secretsmanager
+    from oncekey_local.description import Service
 
-    from oncekey_local.description import EnvironmentValue, Function, Service
-
-    from .resources import ServiceResources
-
-# Their values are in no template.
-SECRETS = (Setting.PROVIDER_API_KEY, Setting.WEBHOOK_SECRET)
 _NO_CACHES = ["__pycache__/", "*.pyc"]
 
 
@@ -51,49 +43,6 @@ def code_faults(service: Service, root: str | Path = ".") -> Iterator[str]:
                 f"the handlers' package {name!r} is not in {Path(root).resolve()}: run cdk in the"
                 " project's root, or pass code="
             )
-
-
-def setting_faults(
-    service: Service, settings: Mapping[Setting, str | secretsmanager.ISecret]
-) -> Iterator[str]:
-    """The settings that functions need and that are missing or of the wrong kind."""
-    needed = {
-        value
-        for function in service.functions
-        for value in function.environment.values()
-        if isinstance(value, Setting)
-    }
-    for setting in sorted(needed):
-        given = settings.get(setting)
-        if given is None:
-            yield f"functions need Setting.{setting.name}: pass it in settings="
-        elif (setting in SECRETS) is isinstance(given, str):
-            kind = "a secret of Secrets Manager" if setting in SECRETS else "text"
-            yield f"settings[Setting.{setting.name}] must be {kind}"
-
-
-def variables(
-    function: Function,
-    resources: ServiceResources,
-    settings: Mapping[Setting, str | secretsmanager.ISecret],
-) -> dict[str, str]:
-    """The variables of a function, without its secrets."""
-    return {
-        name: _resolved(value, resources, settings)
-        for name, value in function.environment.items()
-        if value not in SECRETS
-    }
-
-
-def secrets(
-    function: Function, settings: Mapping[Setting, str | secretsmanager.ISecret]
-) -> dict[str, secretsmanager.ISecret]:
-    """The secrets that a function reads, by the variable that would hold each."""
-    return {
-        name: cast("secretsmanager.ISecret", settings[value])
-        for name, value in function.environment.items()
-        if isinstance(value, Setting) and value in SECRETS
-    }
 
 
 def _packages(service: Service) -> list[str]:
@@ -128,21 +77,3 @@ def _imported_by(file: Path) -> Iterator[str]:
                 yield from (each.name.partition(".")[0] for each in names)
             case ast.ImportFrom(module=str(module), level=0):
                 yield module.partition(".")[0]
-
-
-def _resolved(
-    value: EnvironmentValue,
-    resources: ServiceResources,
-    settings: Mapping[Setting, str | secretsmanager.ISecret],
-) -> str:
-    match value:
-        case TableName(table=name):
-            return resources.tables[name].table_name
-        case BucketName(bucket=name):
-            return resources.buckets[name].bucket_name
-        case QueueUrl(queue=name):
-            return resources.queues[name].queue_url
-        case Setting():
-            return cast("str", settings[value])
-        case _:
-            return value
