@@ -33,6 +33,7 @@ from oncekey.store.dynamodb.codec import (
 from oncekey.store.dynamodb.counters import count_update
 from oncekey.store.dynamodb.outbox import message_item
 from oncekey.store.dynamodb.pauses import pause_parameters
+from tests.support import telemetry_pages
 from tests.support.documents import (
     DOCUMENTS,
     PAGES,
@@ -98,6 +99,8 @@ def test_the_table_of_variables_is_the_codes() -> None:
         "ONCEKEY_OUTBOX_TABLE": "",
         "ONCEKEY_QUEUE_URL": "",
         "ONCEKEY_TRANSPORT": "sdk",
+        "ONCEKEY_METRICS_NAMESPACE": "",
+        "ONCEKEY_METRICS_SERVICE": "",
         "ONCEKEY_FINGERPRINT_SECRETS": "",
         "ONCEKEY_FINGERPRINT_SECRETS_ARN": "",
         "ONCEKEY_WEBHOOK_SECRET": "",
@@ -239,18 +242,26 @@ def test_every_page_is_in_the_index() -> None:
     assert pages - {index} <= linked
 
 
-def test_the_table_of_log_lines_is_the_codes() -> None:
-    """Every event that is logged stands in the documentation, and no other."""
-    text = text_of(f"{REFERENCE}/log-lines.md")
-    tables = [*rows(text, "## Somebody should act"), *rows(text, "## The layer goes on by itself")]
-    documented = [name for row in tables for name in re.findall(r"`([a-z-]+)`", row[0])]
+def test_the_pages_on_log_lines_and_metrics_are_drawn_from_the_code() -> None:
+    """Every event that is logged and every metric stands in the documentation as the code has it,
+    and no other; `python -m tests.support.telemetry_pages` draws the pages anew.
+    """
+    for page, text in telemetry_pages.drawn().items():
+        assert page.read_text("utf-8") == text, page
+
+
+def test_no_log_line_is_missed_by_its_page() -> None:
+    """Every text in the layer that looks like the name of an event is the name of a drawn line.
+
+    Red when a line is logged in a way that the page's generator does not see.
+    """
     logged = set()
     for path in (ROOT / "layer/python").rglob("*.py"):
         code = path.read_text("utf-8")
         logged |= set(re.findall(r'"oncekey_event": "([a-z-]+)"', code))
-        logged |= set(re.findall(r'_say\(\s*logging\.\w+, "([a-z-]+)"', code))
+        logged |= set(re.findall(r'\bsay\(\s*logging\.\w+,\s*"([a-z-]+)"', code))
 
-    assert sorted(documented) == sorted(logged)
+    assert logged == {line.event for line in telemetry_pages.lines()}
 
 
 def links(document: Path) -> list[str]:

@@ -83,17 +83,25 @@ def second_operation(
         taken = f"{new.place} has the operation {operation!r} of {refused[0].place}"
         return [f"{taken}: each would be given the other's answers, so name one of them otherwise"]
     for other in others:
-        _logger.warning(
-            "oncekey: %s and %s both have the operation %r: where one process serves both, each is"
-            " given the other's answers",
-            other.place,
-            new.place,
-            operation,
-            extra={"oncekey_event": "operation-declared-twice", "operation": operation},
-        )
+        _warn_of_two(operation, other.place, new.place)
     alive = [each for each in _declared.get(operation, []) if each.protected() is not None]
     _declared[operation] = [*alive, new]
     return []
+
+
+def _warn_of_two(operation: str, first: str, second: str) -> None:
+    """Two handlers have one operation name.
+
+    To do: rename one.
+    """
+    _logger.warning(
+        "oncekey: %s and %s both have the operation %r: where one process serves both, each is"
+        " given the other's answers",
+        first,
+        second,
+        operation,
+        extra={"oncekey_event": "operation-declared-twice", "operation": operation},
+    )
 
 
 def _others(operation: str, new: _Declared) -> list[_Declared]:

@@ -142,6 +142,8 @@ _OTHERS = (
     "ONCEKEY_ESCALATION_QUEUE_URL",
     "ONCEKEY_FINGERPRINT_SECRETS",
     "ONCEKEY_FINGERPRINT_SECRETS_ARN",
+    "ONCEKEY_METRICS_NAMESPACE",
+    "ONCEKEY_METRICS_SERVICE",
     "ONCEKEY_OUTBOX_GRACE_MS",
     "ONCEKEY_OUTBOX_TABLE",
     "ONCEKEY_QUEUE_URL",
@@ -218,12 +220,20 @@ def misspelt_variables(environment: Mapping[str, str]) -> list[str]:
         if found:
             faults.append(f"{name} is no variable of oncekey: did you mean {meant[found[0]]}?")
         else:
-            _logger.warning(
-                "oncekey: nobody reads the variable %s",
-                name,
-                extra={"oncekey_event": "variable-unknown", "variable": name},
-            )
+            _warn_of_unknown(name)
     return faults
+
+
+def _warn_of_unknown(name: str) -> None:
+    """A variable begins with `ONCEKEY_`, and the layer has no such variable.
+
+    To do: remove it, or correct its name.
+    """
+    _logger.warning(
+        "oncekey: nobody reads the variable %s",
+        name,
+        extra={"oncekey_event": "variable-unknown", "variable": name},
+    )
 
 
 def _core(name: str) -> str:
@@ -273,6 +283,10 @@ def is_disabled(environment: Mapping[str, str]) -> bool:
 
 @lru_cache(maxsize=256)
 def _warn_of_no_protection(function: str) -> None:
+    """`ONCEKEY_DISABLED` is set in a Lambda function: nothing is protected.
+
+    To do: remove the variable.
+    """
     _logger.warning(
         "oncekey: ONCEKEY_DISABLED is set in the Lambda function %s: nothing is protected, and"
         " every retry runs again. Remove the variable; it is for unit tests",

@@ -25,18 +25,20 @@ class RunningAttempt:
     """One attempt. Inside its `with` block, the handler runs and this is the current attempt.
 
     `deadline_ms` is when its invocation ends (epoch milliseconds), and with it everything that the
-    handler calls. `is_handed_out` is True once the handler may have begun.
+    handler calls. `is_handed_out` is True once the handler may have begun. `ran_ms` is when the
+    handler began and ended, if metrics are on.
     """
 
     __slots__ = (
         *("__weakref__", "_heard", "_token", "deadline_ms", "is_handed_out", "operation"),
-        "thread",
+        *("ran_ms", "thread"),
     )
 
     def __init__(self, operation: Operation, deadline_ms: int) -> None:
         self.operation = operation
         self.deadline_ms = deadline_ms
         self.is_handed_out = False
+        self.ran_ms: tuple[int, int] | None = None
         self.thread = 0
         self._token: Token[tuple[RunningAttempt, ...]] | None = None
         # By identity. A deleted exception cannot be raised again, so its entry may go.

@@ -18,6 +18,7 @@ from oncekey.record.outcome import RETRY_SOON_MS, Held, Outcome, Reason, Refusal
 from oncekey.record.record import Effects, Status
 from oncekey.record.references import reference_to
 from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry import watching
 from oncekey.telemetry.operation_event import tell
 from oncekey.value import replace
 
@@ -41,15 +42,17 @@ _KINDS = {
 _MOST_RESERVE_FAILURES = 3
 
 
-async def attempt(
+def attempt(
     request: Request,
     clock: Clock,
     *,
     reserving: Reserving = reserve,
     returned: Callable[[Any, Operation], Result] = as_it_is,
     raised: Callable[[BaseException], Result] = Raised,
-) -> Outcome:
-    """Carry out one request. The handler runs at most once, and only under a durable lease.
+) -> Flow[Outcome]:
+    """The flow that carries out one request.
+
+    The handler runs at most once, and only under a durable lease.
 
     A request with a job is accepted here, and its handler does not run. A worker runs it later,
     with its own `reserving`. `returned` and `raised` are those of `Invoke`. `raised` also makes a
@@ -59,6 +62,25 @@ async def attempt(
     `Refusal`. After the handler has run, its answer is returned without being recorded. But the
     answer of a recorded operation is refused unless its commit is confirmed.
     """
+    flow = _attempt(request, clock, reserving, returned, raised)
+    return _measured(flow, request, clock) if watching.is_measured() else flow
+
+
+async def _measured(flow: Flow[Outcome], request: Request, clock: Clock) -> Outcome:
+    """The outcome of `flow`, after its metrics were emitted."""
+    try:
+        return await flow
+    finally:
+        watching.flush(clock.now_ms(), request.identity.operation)
+
+
+async def _attempt(
+    request: Request,
+    clock: Clock,
+    reserving: Reserving,
+    returned: Callable[[Any, Operation], Result],
+    raised: Callable[[BaseException], Result],
+) -> Outcome:
     now_ms, breaker = clock.now_ms(), request.store_state.breaker
     if request.deadline_ms <= now_ms:
         return Refusal(reason=Reason.NOT_EXECUTED, retry_after_ms=RETRY_SOON_MS)
@@ -73,6 +95,7 @@ async def attempt(
         return await _answered(known, request, "", budget, clock)
     refused_for_ms = breaker.refuses_for_ms(now_ms)
     if refused_for_ms:
+        watching.count("StoreErrors", request.identity.operation)
         return Refusal(reason=Reason.STORE_UNAVAILABLE, retry_after_ms=refused_for_ms)
     if request.forgets_too_early(now_ms):
         retention_s = request.options.settings.retention_s
@@ -82,8 +105,11 @@ async def attempt(
     try:
         outcome = await _begun(request, owner, budget, clock, reserving)
         if isinstance(outcome, Recorder):
-            invoke = _invocation(outcome, returned, raised)
-            outcome = await _carried_out(outcome, invoke)
+            recorder = outcome
+            invoke = _invocation(recorder, returned, raised)
+            outcome = await _carried_out(recorder, invoke)
+            if invoke.running.ran_ms is not None:
+                _count_times(recorder, *invoke.running.ran_ms, now_ms)
     except GeneratorExit:
         raise
     except BaseException as interruption:
@@ -177,7 +203,10 @@ def _invocation(
 
 async def _carried_out(recorder: Recorder, invoke: Invoke) -> Outcome:
     """Run the handler under its lease, and record how it ended."""
+    began_ms = recorder.clock.now_ms() if watching.is_measured() else 0
     result, journal = await run_handler(invoke), invoke.journal
+    if began_ms:
+        invoke.running.ran_ms = began_ms, recorder.clock.now_ms()
     disposition = decide(
         result,
         recorder.request.options.effects,
@@ -190,6 +219,19 @@ async def _carried_out(recorder: Recorder, invoke: Invoke) -> Outcome:
 
         recorder = recorded(recorder, journal, invoke.raised)
     return await recorder.end(result, disposition)
+
+
+def _count_times(recorder: Recorder, began_ms: int, ended_ms: int, arrived_ms: int) -> None:
+    """Count how long the handler and the layer took, of a request that arrived at `arrived_ms`."""
+    operation, until_ms = recorder.record.operation, recorder.request.deadline_ms
+    took_ms, lease_until_ms = ended_ms - began_ms, recorder.record.lease_until_ms
+    if lease_until_ms is not None:
+        # The lease usually outlives the invocation by a margin, which no handler can use.
+        until_ms = min(until_ms, lease_until_ms)
+    watching.count("HandlerDuration", operation, took_ms)
+    watching.count("LeaseUsed", operation, round(100 * took_ms / max(1, until_ms - began_ms), 1))
+    layer_ms = recorder.clock.now_ms() - arrived_ms - took_ms
+    watching.count("LayerDuration", operation, layer_ms)
 
 
 def unreserved(error: StoreError, operation: str) -> Refusal:

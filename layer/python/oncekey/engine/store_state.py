@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 from oncekey.settings import STORE_TIMEOUT_MS
 from oncekey.store.breaker import Breaker
+from oncekey.telemetry import watching
 from oncekey.value import Value, field, replace
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ class OperationContext(Value):
     options_of_workers: OperationOptions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Find the state of the store."""
+        """Find the state of the store, and what watches its operations."""
+        watching.look_again()
         object.__setattr__(self, "store_state", state_of(self.store))
         uncounted = (
             self.options if self.options.quota is None else replace(self.options, quota=None)

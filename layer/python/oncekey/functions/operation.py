@@ -48,6 +48,7 @@ from oncekey.record.outcome import (
 from oncekey.settings import DEFAULT_LEASE_MS
 from oncekey.store import defaults, in_use
 from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry import watching
 from oncekey.tenants import NOBODY_WHILE_DISABLED, is_name
 from oncekey.value import Value, field
 
@@ -220,6 +221,7 @@ class FunctionOperation(Value, kw_only=True):
             return self.secrets()
         except StoreError as error:
             telemetry.store_unavailable(self.name, error)
+            watching.flush(self.clock.now_ms(), self.name)
             raise StoreUnavailable(
                 operation=self.name,
                 retry_after_s=1,

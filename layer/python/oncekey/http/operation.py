@@ -24,6 +24,7 @@ from oncekey.record.outcome import Failed, Unrecorded
 from oncekey.settings import DEFAULT_LEASE_MS
 from oncekey.store import defaults, in_use
 from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry import watching
 from oncekey.value import replace
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class HttpOperation:
                 sender = policy.unnamed(caller, event)
                 keyed = replace(keyed, stored_event=kept_request(event, policy.name, sender))
         except RequestRefused as error:
+            watching.flush(self.clock.now_ms(), policy.name)
             return refused(
                 error.code,
                 request,

@@ -22,6 +22,7 @@ from oncekey.store import in_use
 from oncekey.store.dynamodb.outbox import NotAMessage, OutboxTable, message_from_item
 from oncekey.store.sqs import LONGEST_CALL_MS, SqsQueue
 from oncekey.telemetry import outbox as relay_telemetry
+from oncekey.telemetry import watching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,8 +86,12 @@ class OutboxRelay:
             ConfigurationError: there is no table or no queue, or the stream does not contain the
                 new items; nothing was sent.
         """
+        watching.look_again()
         relaying = self.relay(event, _is_time_left(context))
-        return drive(relaying, store=NO_STORE, clock=self.clock)
+        try:
+            return drive(relaying, store=NO_STORE, clock=self.clock)
+        finally:
+            watching.flush(self.clock.now_ms())
 
     async def relay(
         self, event: Mapping[str, Any], is_time_left: Callable[[], bool]
@@ -112,6 +117,7 @@ class OutboxRelay:
                 messages.append(message)
         if messages:
             again = await self._relay(messages, turn, is_time_left)
+            watching.count("MessagesSent", value=len(turn.gone))
             self._remember(turn.gone & numbers.keys(), numbers, again)
             failed = sorted((numbers[each] for each in again if each in numbers), key=int)
             return {"batchItemFailures": [{"itemIdentifier": each} for each in failed]}

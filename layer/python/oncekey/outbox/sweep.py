@@ -34,13 +34,15 @@ class Swept:
     """The result of a sweep, in numbers of messages.
 
     `resent` are in the queue now, `failed` could not be sent, `set_aside` were set aside, and
-    `told` were escalated. `is_complete`: all due messages were read.
+    `told` were escalated. `oldest_at_ms` is when the oldest unsent message was written.
+    `is_complete`: all due messages were read.
     """
 
     resent: int = 0
     failed: int = 0
     set_aside: int = 0
     told: int = 0
+    oldest_at_ms: int | None = field(default=None, compare=False)
     is_complete: bool = True
 
 
@@ -122,6 +124,7 @@ class OutboxSweep:
             failed=len(turn.failed),
             set_aside=len(turn.set_aside),
             told=told,
+            oldest_at_ms=run.oldest_at_ms,
             is_complete=run.is_complete and turn.is_complete,
         )
 
@@ -220,6 +223,7 @@ class _Run:
     kept_bytes: int = 0
     tries: dict[str, int] = field(default_factory=dict)
     set_aside: list[SetAside] = field(default_factory=list)
+    oldest_at_ms: int | None = None
     is_cut: bool = False
     is_complete: bool = False
 
@@ -228,6 +232,10 @@ class _Run:
         for message_id, reason in page.unreadable.items():
             await self.turn.put_aside(message_id, reason)
         self.set_aside += page.set_aside[: _MOST_TOLD - len(self.set_aside)]
+        times = [each.created_at_ms for each in page.messages]
+        if self.oldest_at_ms is not None:
+            times.append(self.oldest_at_ms)
+        self.oldest_at_ms = min(times, default=None)
         later = [each for each in page.messages if in_order or each.id in page.tries]
         self.kept += later
         self.kept_bytes += sum(message.size_bytes for message in later)

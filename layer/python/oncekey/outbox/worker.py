@@ -34,6 +34,7 @@ from oncekey.store import defaults, in_use
 from oncekey.store.aws_errors import is_passing
 from oncekey.store.sqs import LONGEST_DELAY_S
 from oncekey.telemetry import outbox as relay_telemetry
+from oncekey.telemetry import watching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -115,6 +116,13 @@ class Worker:
         received = [_Received.of(record) for record in event.get("Records", [])]
         if not received:
             return {"batchItemFailures": []}
+        watching.look_again()
+        try:
+            return self._worked(received, context)
+        finally:
+            watching.flush(self._clock.now_ms())
+
+    def _worked(self, received: list[_Received], context: Any) -> dict[str, Any]:
         turn = self._turn(context, received)
         for each in _in_turn(received):
             if not turn.may_begin(each, self._clock.now_ms()):

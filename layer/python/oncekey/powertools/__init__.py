@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from oncekey.powertools.context_keys import (
         operation_keys,
     )
+    from oncekey.powertools.metrics import (
+        share_metrics,
+    )
     from oncekey.powertools.middleware import (
         idempotent_route,
     )
@@ -23,12 +26,14 @@ __all__ = [
     "operation_keys",
     "powertools_key",
     "powertools_payload",
+    "share_metrics",
 ]
 
 __getattr__, __dir__ = lazy.names(
     __name__,
     {
         "oncekey.powertools.context_keys": ("operation_keys",),
+        "oncekey.powertools.metrics": ("share_metrics",),
         "oncekey.powertools.middleware": ("idempotent_route",),
         "oncekey.powertools.migration": ("handed_over", "powertools_key", "powertools_payload"),
     },

@@ -29,6 +29,7 @@ from oncekey.settlement.resolvers import is_declared
 from oncekey.store import defaults, in_use
 from oncekey.store.due_index import due_keys
 from oncekey.store.sqs import SqsQueue
+from oncekey.telemetry import watching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -126,6 +127,7 @@ class Reconciler:
         Raises:
             StoreError: as above. The numbers are logged before it is raised.
         """
+        watching.look_again()
         settings, turns = defaults.settings({}), self._turns or reconciler_settings_from(os.environ)
         if not settings.due_shards:
             no_index = "ONCEKEY_DUE_SHARDS is 0: without the index `due`, no record is found"
@@ -149,6 +151,7 @@ class Reconciler:
             self._visit_all(visits, store, until_ms)
         finally:
             report.log()
+            _count(visits, self._clock.now_ms())
         if fault is not None:
             raise fault
         _check(visits)
@@ -219,7 +222,27 @@ class Reconciler:
         report.failed += swept.failed
         report.set_aside += swept.set_aside
         report.is_complete &= swept.is_complete
+        oldest_at_ms = now_ms if swept.oldest_at_ms is None else swept.oldest_at_ms
+        watching.count("OutboxAge", value=(now_ms - oldest_at_ms) // 1000)
         return None
+
+
+def _count(visits: Visits, now_ms: int) -> None:
+    """Emit the metrics of a run."""
+    report = visits.report
+    oldest_at_ms = min(visits.unknown.values(), default=now_ms)
+    for name, value in {
+        "ReconcilerRuns": 1,
+        "Visited": report.visited,
+        "Settled": report.settled,
+        "VisitsFailed": report.failed,
+        "Escalated": report.escalated,
+        "MessagesResent": report.resent,
+        "UnknownRecords": len(visits.unknown),
+        "OldestUnknownAge": (now_ms - oldest_at_ms) // 1000,
+    }.items():
+        watching.count(name, value=value)
+    watching.flush(now_ms)
 
 
 def _check(visits: Visits) -> None:

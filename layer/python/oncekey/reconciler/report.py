@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
+from oncekey.telemetry.requests import say
 
 if TYPE_CHECKING:
     from oncekey.record.record import Record
@@ -52,7 +53,10 @@ class Report:
     is_complete: bool = True
 
     def log(self) -> None:
-        """Log the numbers, as a warning if work is left or the relay had left messages."""
+        """A run of the reconciler ended; the line has its counts.
+
+        It is a warning if work is left, or if the relay had left messages.
+        """
         numbers = asdict(self)
         # `resent` makes it a warning, because an alarm counts how often that happens.
         is_clean = self.is_complete and not (self.failed or self.set_aside or self.resent)
@@ -72,58 +76,45 @@ def reason_of(error: Exception) -> str:
 
 
 def visit_failed(pk: str, error: Exception) -> None:
-    """Log that a visit failed. Its record is still due, or will be due again."""
+    """The reconciler could not read, write or escalate a record, or a visit raised.
+
+    Then: the record is due again.
+    """
     reason = reason_of(error)
     _logger.error(
         "oncekey visit-failed: %s: %s",
         pk,
         reason,
-        extra={"oncekey_event": "visit-failed", "reason": reason},
+        extra={"oncekey_event": "visit-failed", "record": pk, "reason": reason},
     )
 
 
 def escalated(record: Record, now_ms: int) -> None:
-    """Log that a person has to settle an operation, because no resolver did or there is none."""
-    _logger.error(
-        "oncekey escalated: %s %s attempt %s",
-        record.operation,
-        record.operation_id,
-        record.attempt,
-        extra={
-            "oncekey_event": "escalated",
-            "operation": record.operation,
-            "operation_id": record.operation_id,
-            "attempt": record.attempt,
-            "owner": record.owner,
-            "age_ms": now_ms - record.created_at_ms,
-            "reason": record.last_error or "",
-        },
-    )
+    """Nobody else can settle an operation.
+
+    To do: [settle it by hand](../guides/unknown-outcomes.md#settle-by-hand).
+    """
+    say(logging.ERROR, "escalated", record, now_ms, reason=record.last_error or "")
 
 
 def answer_not_storable(record: Record, now_ms: int, mistake: TypeError) -> None:
-    """Log, in each turn, that a resolver's answer cannot be stored: a mistake of its author."""
-    _logger.error(
-        "oncekey answer-not-storable: %s %s: %s",
-        record.operation,
-        record.operation_id,
-        mistake,
-        extra={
-            "oncekey_event": "answer-not-storable",
-            "operation": record.operation,
-            "operation_id": record.operation_id,
-            "age_ms": now_ms - record.created_at_ms,
-        },
-    )
+    """A resolver returned something that cannot be an answer.
+
+    To do: correct the resolver.
+    """
+    say(logging.ERROR, "answer-not-storable", record, now_ms, str(mistake))
 
 
 def turn_not_taken(pk: str, error: StoreError) -> None:
-    """Log that a visit failed and its turn could not be written. The record stays due."""
+    """A visit failed, and that could not be recorded.
+
+    Then: the record is due again at once.
+    """
     _logger.error(
         "oncekey turn-not-taken: %s: %s",
         pk,
         error.reason,
-        extra={"oncekey_event": "turn-not-taken", "reason": error.reason},
+        extra={"oncekey_event": "turn-not-taken", "record": pk, "reason": error.reason},
     )
 
 
@@ -133,5 +124,5 @@ def stuck(pk: str, reason: str) -> None:
         "oncekey escalated: %s: %s",
         pk,
         reason,
-        extra={"oncekey_event": "escalated", "pk": pk, "reason": reason},
+        extra={"oncekey_event": "escalated", "record": pk, "reason": reason},
     )

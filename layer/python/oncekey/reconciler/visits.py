@@ -26,7 +26,7 @@ from oncekey.reconciler.people import People
 from oncekey.reconciler.writes import Writes, has_landed
 from oncekey.record.commit import Commit, token
 from oncekey.record.pause import pause_of
-from oncekey.record.record import LOOKED_AT
+from oncekey.record.record import LOOKED_AT, Status
 from oncekey.record.rules import applied
 from oncekey.record.stored_answer import OBJECT_CALL_TIMEOUT_MS, Place, opened
 from oncekey.record.transitions import ExpireLease
@@ -75,6 +75,7 @@ class Visits:
         lanes: the waiting visits.
         worked: the records whose visit did something and did not fail.
         failed: the records whose visit failed.
+        unknown: the records that were visited and stay unknown, with the time of their reserve.
         had_turn: the records whose next turn was written.
         not_answered: the records whose visit failed for a cause that may pass.
         refused: why turns could not be written, for causes that do not pass.
@@ -92,6 +93,7 @@ class Visits:
     lanes: Lanes = field(default_factory=Lanes)
     worked: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
+    unknown: dict[str, int] = field(default_factory=dict)
     had_turn: set[str] = field(default_factory=set)
     not_answered: dict[str, Record | None] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
@@ -144,6 +146,8 @@ class Visits:
                 return
 
     async def _begin(self, record: Record, decision: Visit) -> None:
+        if record.status is Status.UNKNOWN:
+            self.unknown[record.pk] = record.created_at_ms
         lane = self._lane(record, decision)
         if lane is None:
             # `Leave` is no work: the index may lag, and somebody has written the record since.
@@ -250,6 +254,8 @@ class Visits:
         self.report.asked += not nothing_in_doubt(asked)
         if isinstance(finding, StillUnknown):
             is_unknown = await self._put_off(asked, finding)
+            if not is_unknown:
+                self.unknown.pop(asked.pk, None)
             self.report.still_unknown += is_unknown
             return not is_unknown
         try:
@@ -267,12 +273,14 @@ class Visits:
             reconciler_report.answer_not_storable(asked, self.clock.now_ms(), mistake)
             return
         match settlement:
-            case Settlement.SETTLED:
-                self.report.settled += 1
             case Settlement.TOO_EARLY | Settlement.STILL_UNKNOWN | Settlement.NO_RESOLVER:
                 self.report.still_unknown += 1
+                return
+            case Settlement.SETTLED:
+                self.report.settled += 1
             case Settlement.OVERTAKEN | Settlement.RUNNING | Settlement.NOT_IN_DOUBT:
                 self.report.overtaken += 1
+        self.unknown.pop(asked.pk, None)
 
     async def _save(self, blob: Blob) -> None:
         """Save an answer.

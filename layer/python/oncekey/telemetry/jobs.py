@@ -8,7 +8,7 @@ _logger = logging.getLogger("oncekey")
 
 
 def superseded(operation: str, operation_id: str) -> None:
-    """A worker dropped a message, because its job was accepted again with a newer message."""
+    """A message is outdated, because its operation was accepted again with a new one."""
     _logger.info(
         "oncekey superseded: %s %s: the message is done with",
         operation,
@@ -22,7 +22,10 @@ def superseded(operation: str, operation_id: str) -> None:
 
 
 def forgotten(operation: str, operation_id: str) -> None:
-    """A message arrived after its job's record had expired: the job is not run."""
+    """A message came after its record had expired, and is dropped.
+
+    To do: make `retention=` as long as a message can live, as a dead letter too.
+    """
     _logger.warning(
         "oncekey forgotten: %s %s: its record has expired, and the message is done with;"
         " give retention= as long as messages live, dead letters too",
@@ -37,7 +40,10 @@ def forgotten(operation: str, operation_id: str) -> None:
 
 
 def request_not_kept(operation: str, reason: str) -> None:
-    """The request is not stored in the record, so that only its client can complete it."""
+    """A request is too large to be kept in its record.
+
+    To do: nothing, if its client comes back; else settle it.
+    """
     _logger.warning(
         "oncekey request-not-kept: %s: %s",
         operation,

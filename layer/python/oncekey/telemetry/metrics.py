@@ -6,14 +6,20 @@ hands over its Powertools `Metrics`. Alarms and dashboards are made from the nam
 
 from __future__ import annotations
 
+import json
+import sys
+from typing import TYPE_CHECKING, Protocol
+
 from oncekey.value import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Each metric of a request is emitted twice: for the whole service, and for each operation. An alarm
 # needs the first, because CloudWatch does not add up the second for it.
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_concepts.html#Dimension
 OF_REQUESTS = (("service",), ("service", "operation"))
 OF_THE_SERVICE = (("service",),)
-OF_LEDGERS = (("service", "ledger"),)
 
 COUNT, MILLISECONDS, SECONDS, PERCENT = "Count", "Milliseconds", "Seconds", "Percent"
 
@@ -86,17 +92,101 @@ CATALOGUE: tuple[Metric, ...] = (
     _of_the_service("Settled", "Unknown records that a run settled."),
     _of_the_service("VisitsFailed", "Records and messages that a run could not handle."),
     _of_the_service("Escalated", "Records that a run escalated to a person."),
-    _of_the_service("UnknownRecords", "Records that a run visited and that stay unknown."),
+    _of_the_service("UnknownRecords", "Unknown records that a run visited and did not settle."),
     _of_the_service(
-        "OldestUnknownAge", "The age of the oldest record that a run left unknown.", SECONDS
+        "OldestUnknownAge",
+        "The age of the oldest record that a run left unknown; 0 for none.",
+        SECONDS,
     ),
     _of_the_service(
         "OutboxAge", "The age of the oldest message that a run found unsent; 0 for none.", SECONDS
     ),
-    Metric(
-        "LedgerDifferences",
-        COUNT,
-        "The findings of a comparison of two ledgers that came to its end.",
-        OF_LEDGERS,
-    ),
 )
+
+_BY_NAME = {metric.name: metric for metric in CATALOGUE}
+# The longest list of values of one metric in one line.
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+_MOST_VALUES = 100
+
+
+class Meter(Protocol):
+    """What metrics are added to. One object serves all threads of a process."""
+
+    def add(self, name: str, operation: str, value: float) -> None:
+        """Add `value` to the metric `name` of `operation`."""
+        ...
+
+    def flush(self, now_ms: int, operation: str | None) -> None:
+        """Emit what was added for `operation`, or for all of them. It never raises."""
+        ...
+
+
+class EmfMeter:
+    """Writes metrics to standard output, from where CloudWatch reads them.
+
+    Each line is an object in the embedded metric format. Counts are added up. Other metrics keep
+    their single values, so that percentiles can be computed.
+    """
+
+    def __init__(self, namespace: str, service: str) -> None:
+        self._namespace = namespace
+        self._service = service
+        self._pending: dict[str, dict[str, list[float]]] = {}
+
+    def add(self, name: str, operation: str, value: float) -> None:
+        """See `Meter.add`."""
+        values = self._pending.setdefault(operation, {}).setdefault(name, [])
+        if values and _BY_NAME[name].unit == COUNT:
+            values[0] += value
+        elif len(values) < _MOST_VALUES:
+            values.append(value)
+
+    def flush(self, now_ms: int, operation: str | None) -> None:
+        """See `Meter.flush`."""
+        for name in [*self._pending] if operation is None else [operation]:
+            found = self._pending.pop(name, None)
+            if found:
+                self._write(_line(self._namespace, self._named(name), found, now_ms))
+
+    def _named(self, operation: str) -> dict[str, str]:
+        return {"service": self._service, **({"operation": operation} if operation else {})}
+
+    @staticmethod
+    def _write(line: dict[str, object]) -> None:
+        try:
+            # One call for a whole line: another thread may write, too.
+            sys.stdout.write(json.dumps(line, separators=(",", ":")) + "\n")
+            sys.stdout.flush()
+        except (OSError, ValueError):
+            # Standard output is closed. A request does not fail for want of metrics.
+            return
+
+
+def _line(
+    namespace: str, dimensions: Mapping[str, str], values: Mapping[str, list[float]], now_ms: int
+) -> dict[str, object]:
+    """The metrics as one object in the embedded metric format."""
+    sets: dict[tuple[tuple[str, ...], ...], list[dict[str, str]]] = {}
+    for name in values:
+        metric = _BY_NAME[name]
+        sets.setdefault(metric.dimensions, []).append({"Name": name, "Unit": metric.unit})
+    return {
+        "_aws": {
+            "Timestamp": now_ms,
+            "CloudWatchMetrics": [
+                {"Namespace": namespace, "Dimensions": list(each), "Metrics": metrics}
+                for each, metrics in sets.items()
+            ],
+        },
+        **dimensions,
+        **{name: each[0] if len(each) == 1 else each for name, each in values.items()},
+    }
+
+
+def service_name(variables: Mapping[str, str]) -> str:
+    """The dimension `service`; without a variable that names it, as Powertools calls it."""
+    for name in ("ONCEKEY_METRICS_SERVICE", "POWERTOOLS_SERVICE_NAME"):
+        service = variables.get(name, "").strip()
+        if service:
+            return service
+    return "service_undefined"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from oncekey.telemetry import watching
+
 if TYPE_CHECKING:
     from oncekey.errors import StoreError
     from oncekey.record.set_aside import SetAside
@@ -16,7 +18,12 @@ _logger = logging.getLogger("oncekey")
 
 
 def message_set_aside(message_id: str, reason: str) -> None:
-    """A message or item of the outbox is set aside: it stays there, unsent, for a person."""
+    """A message of the outbox will not be sent again.
+
+    To do: [remove the cause and requeue
+    it](../guides/unknown-outcomes.md#messages-that-were-set-aside).
+    """
+    watching.count("MessagesSetAside")
     _logger.error(
         "oncekey message-set-aside: %s: %s",
         message_id or "(no id)",
@@ -26,7 +33,10 @@ def message_set_aside(message_id: str, reason: str) -> None:
 
 
 def message_rejected(message_id: str, reason: str, *, is_final: bool) -> None:
-    """The queue did not accept a message. It never will (`is_final`), or the message is resent."""
+    """The queue refused a message: for good (ERROR), or for now (WARNING).
+
+    Then: it is set aside, or sent again.
+    """
     _logger.log(
         logging.ERROR if is_final else logging.WARNING,
         "oncekey message-rejected: %s: %s",
@@ -37,7 +47,11 @@ def message_rejected(message_id: str, reason: str, *, is_final: bool) -> None:
 
 
 def message_waits_for_a_person(message: SetAside) -> None:
-    """A message is still set aside. This is logged once, and then every week."""
+    """A message is still set aside; logged once, and then each week.
+
+    To do: [remove the cause and requeue
+    it](../guides/unknown-outcomes.md#messages-that-were-set-aside).
+    """
     _logger.error(
         "oncekey message-waits-for-a-person: %s: %s",
         message.id,
@@ -53,7 +67,10 @@ def message_waits_for_a_person(message: SetAside) -> None:
 
 
 def person_not_told(messages: int, error: StoreError) -> None:
-    """The escalation queue or the outbox did not answer; the next sweep escalates again."""
+    """The escalation queue, or the outbox, did not answer.
+
+    Then: the next sweep escalates again.
+    """
     _logger.error(
         "oncekey person-not-told: of %s messages: %s",
         messages,
@@ -63,7 +80,10 @@ def person_not_told(messages: int, error: StoreError) -> None:
 
 
 def relay_failed(messages: int, error: StoreError) -> None:
-    """The queue or the outbox did not answer; the messages are sent again."""
+    """The queue or the outbox did not answer.
+
+    Then: the messages are sent again.
+    """
     _logger.error(
         "oncekey relay-failed: %s messages: %s",
         messages,
@@ -73,7 +93,11 @@ def relay_failed(messages: int, error: StoreError) -> None:
 
 
 def message_not_postponed(error: Exception) -> None:
-    """A message could not be postponed; it is delivered again after its visibility timeout."""
+    """A message comes again only when its visibility timeout is over.
+
+    To do: grant `sqs:ChangeMessageVisibility` and `sqs:GetQueueAttributes`, and set
+    `ONCEKEY_QUEUE_URL`.
+    """
     _logger.warning(
         "oncekey message-not-postponed: %s",
         error,
@@ -82,7 +106,11 @@ def message_not_postponed(error: Exception) -> None:
 
 
 def topic_unknown(message_id: str, topic: str, error: Exception) -> None:
-    """A worker has no handler for a message, which becomes a dead letter; the error says more."""
+    """A worker has no handler for a message, which becomes a dead letter.
+
+    To do: [add its topic](../guides/queued-work.md#several-topics), then move the dead letters
+    back.
+    """
     _logger.error(
         "oncekey topic-unknown: %s: %s",
         message_id,
@@ -92,10 +120,14 @@ def topic_unknown(message_id: str, topic: str, error: Exception) -> None:
 
 
 def message_failed(sqs_message_id: str, receives: int, error: Exception) -> None:
-    """A message is not done; the queue delivers it again.
+    """A worker's message raised an error; the line has its type.
 
     Only the error's type is logged, because the text of an error may repeat the message.
+
+    Then: the queue delivers it again; after too many receives it is a dead letter. After
+    `WorkNotRun`, correct its function, which returned a coroutine or a generator.
     """
+    watching.count("MessagesFailed")
     _logger.warning(
         "oncekey message-failed: %s: %s at receive %s",
         sqs_message_id,
@@ -111,7 +143,10 @@ def message_failed(sqs_message_id: str, receives: int, error: Exception) -> None
 
 
 def worker_waits(error: Exception) -> None:
-    """The store does not answer a worker, which retries the same message while it has time."""
+    """The store does not answer a worker.
+
+    Then: it tries the same message again, within its time.
+    """
     _logger.warning(
         "oncekey worker-waits: %s",
         type(error).__name__,
@@ -120,7 +155,10 @@ def worker_waits(error: Exception) -> None:
 
 
 def messages_given_back(messages: int) -> None:
-    """A worker returns messages that it has not begun; the queue delivers them again soon."""
+    """A worker had no time to begin some of its messages.
+
+    Then: the queue delivers them again soon.
+    """
     _logger.warning(
         "oncekey messages-given-back: %s",
         messages,

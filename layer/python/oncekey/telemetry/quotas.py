@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import logging
 
+from oncekey.telemetry import watching
+
 _logger = logging.getLogger("oncekey")
 
 
 def exceeded(operation: str, tenant: str, limit: str) -> None:
-    """A request was answered 429."""
+    """A request was answered 429.
+
+    Then: the client may wait.
+    """
+    watching.count("QuotaExceeded", operation)
     _say(logging.INFO, "quota-exceeded", operation, tenant, limit)
 
 
 def contended(operation: str, tenant: str) -> None:
-    """Too many new keys of one tenant were counted in one item at once; see `shards`."""
+    """One tenant sent too many new keys at once for one counter.
+
+    To do: [raise `shards`](../guides/quotas.md#many-new-keys-at-once).
+    """
     _say(logging.WARNING, "quota-contended", operation, tenant, "")
 
 

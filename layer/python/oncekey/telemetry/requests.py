@@ -10,28 +10,41 @@ import traceback
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from oncekey.telemetry import watching
+
 if TYPE_CHECKING:
     from oncekey.errors import StoreError
     from oncekey.record.record import Record
 
 _logger = logging.getLogger("oncekey")
 
+# Reasons of a refusal → metrics. Other refusals have lines of their own, or need no metric.
+_REFUSALS = {
+    "request-in-progress": "InProgress",
+    "key-reused": "KeyReused",
+    "outcome-unknown": "OutcomeUnknown",
+}
 
-def _fields(event: str, record: Record, now_ms: int) -> dict[str, object]:
-    return {
+
+def say(
+    level: int, event: str, record: Record, now_ms: int, remark: str = "", **more: object
+) -> None:
+    """Log a line about one record, with its usual fields and `more`."""
+    if not _logger.isEnabledFor(level):
+        return
+    fields: dict[str, object] = {
         "oncekey_event": event,
         "operation": record.operation,
         "operation_id": record.operation_id,
+        # A hash. It leads to the record, and says nothing about the client's key.
+        "record": record.pk,
         "attempt": record.attempt,
         "owner": record.owner,
         "age_ms": now_ms - record.created_at_ms,
+        **more,
     }
-
-
-def _say(level: int, event: str, record: Record, now_ms: int, remark: str = "") -> None:
-    if not _logger.isEnabledFor(level):
-        return
-    fields = _fields(event, record, now_ms)
+    if record.lease_until_ms is not None:
+        fields["lease_left_ms"] = record.lease_until_ms - now_ms
     _logger.log(
         level,
         "oncekey %s: %s %s attempt %s%s",
@@ -46,22 +59,35 @@ def _say(level: int, event: str, record: Record, now_ms: int, remark: str = "") 
 
 def reserved(record: Record, now_ms: int) -> None:
     """An attempt begins."""
-    _say(logging.DEBUG, "reserved", record, now_ms)
+    if record.attempt > 1:
+        watching.count("FailedRetried", record.operation)
+    elif record.policy is None or not record.policy.is_queued:
+        # A job was counted when it was accepted.
+        watching.count("Reserved", record.operation)
+    say(logging.DEBUG, "reserved", record, now_ms)
 
 
 def accepted(record: Record, now_ms: int) -> None:
     """A request waits for a worker."""
-    _say(logging.DEBUG, "accepted", record, now_ms)
+    watching.count("Reserved" if record.attempt == 1 else "FailedRetried", record.operation)
+    say(logging.DEBUG, "accepted", record, now_ms)
 
 
 def replayed(record: Record, now_ms: int) -> None:
     """A stored answer is replayed."""
-    _say(logging.DEBUG, "replayed", record, now_ms)
+    watching.count("Replayed", record.operation)
+    say(logging.DEBUG, "replayed", record, now_ms)
 
 
 def refused(reason: str, record: Record, now_ms: int) -> None:
-    """A request was refused because of the record of its key."""
-    _say(logging.INFO, "refused", record, now_ms, reason)
+    """A request was refused because of an existing record.
+
+    Then: the client may wait.
+    """
+    metric = _REFUSALS.get(reason)
+    if metric is not None:
+        watching.count(metric, record.operation)
+    say(logging.INFO, "refused", record, now_ms, reason)
 
 
 def paused(operation: str, scope: str) -> None:
@@ -75,51 +101,80 @@ def paused(operation: str, scope: str) -> None:
 
 
 def lease_expired(record: Record, now_ms: int) -> None:
-    """A record's lease is over: its attempt was killed, or the lease was too short."""
-    _say(logging.WARNING, "lease-expired", record, now_ms)
+    """An attempt was killed, or its lease was too short.
+
+    Then: its kind of effects decides: it resumes, runs again, or is unknown.
+    """
+    watching.count("LeaseExpired", record.operation)
+    say(logging.WARNING, "lease-expired", record, now_ms)
 
 
 def outcome_unknown(record: Record, now_ms: int, reason: str) -> None:
-    """An attempt ended with an unknown outcome."""
-    _say(logging.WARNING, "outcome-unknown", record, now_ms, reason)
+    """An attempt ended, and nobody knows what it did.
+
+    Then: the reconciler asks its resolver, or
+    [escalates](../guides/unknown-outcomes.md#find-out-why).
+    """
+    watching.count("OutcomeUnknown", record.operation)
+    say(logging.WARNING, "outcome-unknown", record, now_ms, reason)
 
 
 def not_executed(record: Record, now_ms: int, reason: str) -> None:
-    """An attempt ended without an effect, and may run again."""
-    _say(logging.INFO, "not-executed", record, now_ms, reason)
+    """An attempt ended without an effect.
+
+    Then: the same key may run again.
+    """
+    say(logging.INFO, "not-executed", record, now_ms, reason)
 
 
 def forgotten_while_suspended(record: Record, now_ms: int) -> None:
-    """A durable execution resumes only after its record has expired, as a new operation."""
+    """A durable execution waits for longer than `retention`, and nothing is on record.
+
+    It resumes as a new operation.
+
+    To do: [raise `retention=`, or commit
+    first](../guides/durable-executions.md#a-suspension-is-not-a-failure).
+    """
     reason = "raise retention= above the wait, or finish an op.step or op.commit before it"
-    _say(logging.WARNING, "forgotten-while-suspended", record, now_ms, reason)
+    say(logging.WARNING, "forgotten-while-suspended", record, now_ms, reason)
 
 
 def answer_not_recorded(record: Record, now_ms: int, error: StoreError) -> None:
-    """The work is done and the caller is answered, but the record could not be written.
+    """The work is done and its caller is told, but the record could not be written.
 
-    The reconciler settles it.
+    Then: the reconciler settles it.
     """
-    _say(logging.ERROR, "answer-not-recorded", record, now_ms, error.reason)
+    watching.count("StoreErrors", record.operation)
+    say(logging.ERROR, "answer-not-recorded", record, now_ms, error.reason)
 
 
 def ending_not_recorded(record: Record, now_ms: int, error: StoreError) -> None:
-    """An attempt ended without an answer, and the record could not be written; its lease ends."""
-    _say(logging.ERROR, "ending-not-recorded", record, now_ms, error.reason)
+    """An attempt ended without an answer, and that could not be written.
+
+    Then: its lease runs out.
+    """
+    watching.count("StoreErrors", record.operation)
+    say(logging.ERROR, "ending-not-recorded", record, now_ms, error.reason)
 
 
 def answer_not_kept(record: Record, now_ms: int, reason: str) -> None:
-    """The work is done and recorded, but its answer cannot be stored."""
-    _say(logging.ERROR, "answer-not-kept", record, now_ms, reason)
+    """The work is done and recorded, but its answer cannot be given again.
+
+    To do: give the service a response bucket.
+    """
+    say(logging.ERROR, "answer-not-kept", record, now_ms, reason)
 
 
 def answer_unavailable(record: Record, now_ms: int, reason: str) -> None:
-    """A stored answer is missing, damaged or was never stored. The operation does not run again."""
-    _say(logging.ERROR, "answer-unavailable", record, now_ms, reason)
+    """A stored answer is missing, damaged or was never kept; nothing runs again.
+
+    To do: find out who removes objects from the bucket.
+    """
+    say(logging.ERROR, "answer-unavailable", record, now_ms, reason)
 
 
 def unprotected(operation: str) -> None:
-    """A request without a key was run, because the operation does not require one."""
+    """A request without a key ran, because the operation does not require one."""
     _logger.info(
         "oncekey unprotected: %s",
         operation,
@@ -128,9 +183,11 @@ def unprotected(operation: str) -> None:
 
 
 def request_not_understood(selector: str, error: Exception) -> None:
-    """The author's `fingerprint=` raised on a request, which was refused as invalid.
+    """`fingerprint=` raised on a request, which was refused as invalid.
 
     The error's text is not logged, because it may repeat the client's data.
+
+    To do: check whether the code has a mistake.
     """
     _logger.warning(
         "oncekey request-not-understood: fingerprint=%s raised %s",
@@ -141,9 +198,11 @@ def request_not_understood(selector: str, error: Exception) -> None:
 
 
 def failure_stored(operation: str, error: BaseException) -> None:
-    """A handler raised, and the failure is its stored answer.
+    """A handler raised, and the failure is its stored answer; the line says where.
 
     The place is logged, but not the error's text, which may contain a payload.
+
+    To do: correct the handler.
     """
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
@@ -157,16 +216,23 @@ def failure_stored(operation: str, error: BaseException) -> None:
 
 
 def ownership_lost(record: Record, now_ms: int) -> None:
-    """An attempt ended after somebody else had taken over or settled its record."""
-    _say(logging.ERROR, "ownership-lost", record, now_ms)
+    """An attempt ended after somebody else had taken over or settled its record.
+
+    To do: check whether the lease is shorter than the work.
+    """
+    say(logging.ERROR, "ownership-lost", record, now_ms)
 
 
 def store_unavailable(operation: str, error: StoreError) -> None:
-    """A request was refused because a call to the store failed.
+    """A request was refused, because a call to the store failed.
 
     Its handler did not run, or its commit was not confirmed. `kind` says which failure it is: an
     outage and contention pass; a mistake in the configuration or in the call must be corrected.
+
+    To do: see its `kind`: `outage` and `contention` pass; `configuration` and `mistake` stay until
+    you correct them.
     """
+    watching.count("StoreErrors", operation)
     _logger.error(
         "oncekey store-unavailable: %s: %s",
         operation,
@@ -182,7 +248,10 @@ def store_unavailable(operation: str, error: StoreError) -> None:
 
 @lru_cache(maxsize=256)
 def key_ignored(operation: str, method: str) -> None:
-    """A client sent a key with an unprotected method; logged once for each operation and method."""
+    """A client sent a key with a method that is not protected.
+
+    To do: [list the method](http-contract.md#methods), or tell the client.
+    """
     _logger.warning(
         "oncekey: %s got an Idempotency-Key with %s, which is not among its methods:"
         " the request ran unprotected",
@@ -194,7 +263,10 @@ def key_ignored(operation: str, method: str) -> None:
 
 @lru_cache(maxsize=256)
 def method_refused(operation: str, method: str) -> None:
-    """The operation does not accept a request's method; logged once for each of these methods."""
+    """A method was refused (405), because it would run unprotected.
+
+    To do: [list the method](http-contract.md#methods), or give it a handler of its own.
+    """
     _logger.warning(
         "oncekey: %s refused a request with %.20r (405), which would have run unprotected: list it"
         " in methods= to have it protected, or give it a handler of its own",
@@ -206,7 +278,10 @@ def method_refused(operation: str, method: str) -> None:
 
 @lru_cache(maxsize=256)
 def retention_too_short(operation: str, retention_s: int) -> None:
-    """Answers expire before an attempt's lease can end; logged once for each operation."""
+    """Answers are forgotten before a lease can end.
+
+    To do: raise `retention=`.
+    """
     _logger.warning(
         "oncekey: answers of %s are kept for %s s, which is shorter than the lease: a client that"
         " retries after that runs again",
@@ -218,7 +293,10 @@ def retention_too_short(operation: str, retention_s: int) -> None:
 
 @lru_cache(maxsize=256)
 def caller_not_named(operation: str, why: str) -> None:
-    """A request was answered 403, because its tenant is unknown; each reason is logged once."""
+    """A request was answered 403, because its tenant is not known.
+
+    To do: check the authorizer and `tenant=`.
+    """
     _logger.warning(
         "oncekey tenant-missing: %s: %s",
         operation,
@@ -229,7 +307,10 @@ def caller_not_named(operation: str, why: str) -> None:
 
 @lru_cache(maxsize=256)
 def lease_without_context(operation: str, lease_ms: int) -> None:
-    """A call in Lambda got no Lambda context; logged once for each operation."""
+    """A call in Lambda got no context, so it has the default lease.
+
+    To do: pass the context on, or set `ONCEKEY_DEFAULT_LEASE_MS` to the function's timeout.
+    """
     _logger.warning(
         "oncekey: a call of %s was given no Lambda context: its lease ends after the default of %s"
         " ms, whatever time the invocation has. Pass the context on as an argument, or set"
@@ -241,37 +322,52 @@ def lease_without_context(operation: str, lease_ms: int) -> None:
 
 
 def commit_contended(record: Record, now_ms: int, error: StoreError) -> None:
-    """A commit gave up, because its items or the table were too busy until its time was up."""
-    _say(logging.WARNING, "commit-contended", record, now_ms, error.reason)
+    """A commit found its items, or the table, too busy until its time was up.
+
+    Then: a retry finds out whether it was applied.
+    """
+    say(logging.WARNING, "commit-contended", record, now_ms, error.reason)
 
 
 def step_result_not_kept(record: Record, now_ms: int, step: str, reason: str) -> None:
-    """A step is done and on record without its result: no attempt can resume after it."""
-    _say(logging.ERROR, "step-result-not-kept", record, now_ms, f"{step}: {reason}")
+    """A step is done and on record without its result; no attempt can resume after it.
+
+    To do: give the service a response bucket.
+    """
+    say(logging.ERROR, "step-result-not-kept", record, now_ms, f"{step}: {reason}")
 
 
 def run_stopped(record: Record, now_ms: int, reason: str) -> None:
-    """An attempt of a recorded operation had to stop; the line says why."""
-    _say(logging.ERROR, "run-stopped", record, now_ms, reason)
+    """An attempt of a recorded operation must not go on; the line says why.
+
+    To do: after `steps-changed`, compare the handler's steps with those on record; after
+    `step-result-lost`, find out where the result went; after `ownership-lost`, check whether the
+    lease is shorter than the work. After any other reason do nothing: a retry resumes, or, if a
+    step is in doubt, the outcome is unknown until its resolver or a person settles it.
+    """
+    say(logging.ERROR, "run-stopped", record, now_ms, reason)
 
 
 def resolver_failed(record: Record, now_ms: int, reason: str) -> None:
-    """A resolver raised or returned an invalid answer; the step stays in doubt."""
-    _say(logging.ERROR, "resolver-failed", record, now_ms, reason)
+    """A resolver raised, or returned none of the allowed values; the outcome stays unknown.
+
+    To do: correct the resolver.
+    """
+    say(logging.ERROR, "resolver-failed", record, now_ms, reason)
 
 
 def settled(record: Record, now_ms: int, what: str) -> None:
-    """An unknown operation, or its step in doubt, was settled."""
-    _say(logging.INFO, "settled", record, now_ms, what)
+    """An unknown operation was settled."""
+    say(logging.INFO, "settled", record, now_ms, what)
 
 
 def settlement_overtaken(record: Record, now_ms: int) -> None:
-    """Somebody else settled or ended the unknown operation first."""
-    _say(logging.INFO, "settlement-overtaken", record, now_ms)
+    """Somebody else settled or ended it first."""
+    say(logging.INFO, "settlement-overtaken", record, now_ms)
 
 
 def nothing_to_settle(operation_id: str) -> None:
-    """A settlement names an operation without a record: it has expired or never existed."""
+    """`settle` was called for an operation without a record: it has expired, or never existed."""
     _logger.info(
         "oncekey nothing-to-settle: %s",
         operation_id,
@@ -281,7 +377,10 @@ def nothing_to_settle(operation_id: str) -> None:
 
 @lru_cache(maxsize=256)
 def operation_unused(operation: str) -> None:
-    """A handler of recorded effects did not use its operation object; logged once for each."""
+    """A handler of recorded effects ended without using `op`, so its effects are not recorded.
+
+    To do: use `op`.
+    """
     _logger.warning(
         "oncekey: %s is declared effects='recorded' and did not use its operation object: effects"
         " made without op.transaction, op.outbox or op.step are not recorded, and run again",
@@ -291,7 +390,10 @@ def operation_unused(operation: str) -> None:
 
 
 def hook_failed(operation: str, kind: str, error: Exception) -> None:
-    """The author's `on_event` raised; the call goes on. The error's text is not logged."""
+    """`on_event=` raised; the call goes on.
+
+    To do: correct the hook.
+    """
     _logger.error(
         "oncekey: on_event of %s raised %s at %s",
         operation,
@@ -302,10 +404,22 @@ def hook_failed(operation: str, kind: str, error: Exception) -> None:
 
 
 def rule_failed(operation: str, error: Exception) -> None:
-    """The author's `not_executed` predicate raised, which counts as no proof."""
+    """The predicate of `not_executed=` raised; that counts as "not proven".
+
+    To do: correct the predicate.
+    """
     _logger.error(
         "oncekey: the not_executed predicate of %s raised %s: nothing is proven by it",
         operation,
         type(error).__name__,
         extra={"oncekey_event": "rule-failed", "operation": operation},
     )
+
+
+@lru_cache(maxsize=16)
+def metrics_failed(error: str) -> None:
+    """Powertools refused a metric of the layer; logged once for each kind of error.
+
+    To do: set up the `Metrics` that `share_metrics` was given: they need a namespace.
+    """
+    _logger.warning("oncekey metrics-failed: %s", error, extra={"oncekey_event": "metrics-failed"})

@@ -8,7 +8,10 @@ _logger = logging.getLogger("oncekey")
 
 
 def refused(operation: str, code: str, detail: str) -> None:
-    """A request was refused before any call to the store, or is not a known event."""
+    """A webhook was refused without a call to the store, or is no event that its function can read.
+
+    Then: the sender gets 400.
+    """
     _logger.warning(
         "oncekey webhook-refused: %s: %s: %s",
         operation,
@@ -19,10 +22,12 @@ def refused(operation: str, code: str, detail: str) -> None:
 
 
 def not_understood(operation: str, error: Exception) -> None:
-    """The author's function raised on a signed event, which was refused as invalid.
+    """The function of a webhook raised on a signed event, which was refused.
 
     It may be a mistake in the code. The error's text is not logged, because it may repeat the
     event.
+
+    To do: check whether the code has a mistake.
     """
     _logger.error(
         "oncekey webhook-not-understood: the function of %s raised %s",
@@ -33,7 +38,10 @@ def not_understood(operation: str, error: Exception) -> None:
 
 
 def secrets_unavailable(operation: str, error: Exception) -> None:
-    """The webhook's secrets cannot be read, so no signature can be checked."""
+    """The webhook's secrets cannot be read, so no signature can be verified.
+
+    To do: check the secret and the function's grant.
+    """
     _logger.error(
         "oncekey webhook-secrets-unavailable: the secrets of %s cannot be read (%s)",
         operation,
@@ -43,7 +51,10 @@ def secrets_unavailable(operation: str, error: Exception) -> None:
 
 
 def foreign_record(operation: str, status: str) -> None:
-    """The record of an event's id was not written by a webhook: two operations share a name."""
+    """An event met a record that no webhook wrote: two operations share a name.
+
+    To do: give the webhook an operation name of its own.
+    """
     _logger.error(
         "oncekey webhook-foreign-record: %s met a record that is %s: give the webhook an operation"
         " name of its own",

@@ -19,6 +19,7 @@ from oncekey.record.identity import Identity
 from oncekey.record.outcome import RETRY_AFTER_PAUSED_MS
 from oncekey.store import defaults, in_use
 from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry import watching
 from oncekey.telemetry import webhooks as webhook_telemetry
 from oncekey.tenants import is_name
 from oncekey.webhooks.acceptance import (
@@ -126,7 +127,11 @@ class WebhookOperation:
         except RequestRefused as error:
             webhook_telemetry.refused(self.name, error.code, error.detail)
             return problem(error.code, request, settings, detail=error.detail)
-        return self._heard(function, delivery, identity, heard)
+        watching.look_again()
+        try:
+            return self._heard(function, delivery, identity, heard)
+        finally:
+            watching.flush(self.clock.now_ms(), self.name)
 
     def _delivery(self, request: HttpRequest, keys: list[bytes], now_ms: int) -> Delivery:
         body = request.body

@@ -60,6 +60,12 @@ def default_client() -> DynamoDBClient:
 
 @lru_cache(maxsize=16)
 def _log_that_boto3_is_used(reason: str) -> None:
+    """`ONCEKEY_TRANSPORT` is `direct`, and boto3 carries the calls all the same; the line says why.
+
+    It is logged once for each cause in a process.
+
+    To do: nothing; or remove the [cause](../guides/direct-transport.md#what-is-left-to-boto3).
+    """
     _logger.warning(
         "oncekey: the direct transport leaves DynamoDB's calls to boto3, because %s",
         reason,

@@ -1,0 +1,41 @@
+"""The layer's metrics among those of a program that uses Powertools Metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry import watching
+from oncekey.telemetry.metrics import CATALOGUE
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.metrics import EphemeralMetrics, Metrics
+
+_UNITS = {metric.name: metric.unit for metric in CATALOGUE}
+
+
+def share_metrics(metrics: Metrics | EphemeralMetrics) -> None:
+    """Add the layer's metrics to `metrics`, which emits them with yours, in one line.
+
+    Call it once, beside the handler, and decorate the handler with `metrics.log_metrics`: without
+    that, nothing emits them. They then have the namespace and the dimensions of `metrics`, and no
+    dimension `operation`. ONCEKEY_METRICS_NAMESPACE need not be set, and changes nothing.
+    """
+    watching.give(_Shared(metrics))
+
+
+class _Shared:
+    """A `Meter` that adds to metrics of Powertools."""
+
+    def __init__(self, metrics: Metrics | EphemeralMetrics) -> None:
+        self._metrics = metrics
+
+    def add(self, name: str, _operation: str, value: float) -> None:
+        """See `Meter.add`."""
+        try:
+            self._metrics.add_metric(name=name, unit=_UNITS[name], value=value)
+        except Exception as error:  # noqa: BLE001 -- a request does not fail for want of metrics
+            telemetry.metrics_failed(type(error).__name__)
+
+    def flush(self, _now_ms: int, _operation: str | None) -> None:
+        """Powertools emits them."""
