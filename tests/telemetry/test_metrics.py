@@ -358,7 +358,10 @@ def test_a_closed_standard_output_fails_no_request(
 
 @pytest.mark.requirement("C2")
 def test_where_metrics_are_off_their_module_is_not_loaded() -> None:
-    """A decorated handler that answers a request has loaded neither the metrics nor the traces."""
+    """A decorated function that was called has loaded neither the metrics nor the traces.
+
+    Red when the layer imports them without being asked to.
+    """
     script = """
 import sys
 from oncekey import idempotent_function, single_tenant

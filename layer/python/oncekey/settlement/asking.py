@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from oncekey.errors import NotExecuted
 from oncekey.flow.commands import Outside
 from oncekey.settlement.resolvers import StillUnknown, is_finding
-from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry import settlements as telemetry
 from oncekey.value import field
 
 if TYPE_CHECKING:

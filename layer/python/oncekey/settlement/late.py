@@ -16,6 +16,7 @@ from oncekey.settlement.settlement import Settlement, Settler
 from oncekey.store import defaults, in_use
 from oncekey.store.store import Refused
 from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry import settlements as settlement_telemetry
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
@@ -104,7 +105,7 @@ async def settle_named(
     record = await retry.read(pk, budget, clock)
     now_ms = clock.now_ms()
     if record is None or record.operation_id != operation_id or record.is_expired(now_ms):
-        telemetry.nothing_to_settle(operation_id)
+        settlement_telemetry.nothing_to_settle(operation_id)
         return Settlement.NOT_IN_DOUBT
     settler.check_storable(record, finding, step=step)
     if record.is_lease_over(now_ms) and record.status is Status.IN_PROGRESS:

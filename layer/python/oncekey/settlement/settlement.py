@@ -23,7 +23,7 @@ from oncekey.settlement.resolvers import (
 from oncekey.settlement.stopped_operations import end_stopped, is_stopped
 from oncekey.settlement.writes import Settling, answer_text
 from oncekey.store.store import Refused
-from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry import settlements as telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

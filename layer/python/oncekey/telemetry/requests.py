@@ -1,4 +1,4 @@
-"""The log lines of requests and settlements, one function for each event.
+"""The log lines of requests, one function for each event.
 
 They never contain a key, a payload or an answer.
 """
@@ -346,33 +346,6 @@ def run_stopped(record: Record, now_ms: int, reason: str) -> None:
     step is in doubt, the outcome is unknown until its resolver or a person settles it.
     """
     say(logging.ERROR, "run-stopped", record, now_ms, reason)
-
-
-def resolver_failed(record: Record, now_ms: int, reason: str) -> None:
-    """A resolver raised, or returned none of the allowed values; the outcome stays unknown.
-
-    To do: correct the resolver.
-    """
-    say(logging.ERROR, "resolver-failed", record, now_ms, reason)
-
-
-def settled(record: Record, now_ms: int, what: str) -> None:
-    """An unknown operation was settled."""
-    say(logging.INFO, "settled", record, now_ms, what)
-
-
-def settlement_overtaken(record: Record, now_ms: int) -> None:
-    """Somebody else settled or ended it first."""
-    say(logging.INFO, "settlement-overtaken", record, now_ms)
-
-
-def nothing_to_settle(operation_id: str) -> None:
-    """`settle` was called for an operation without a record: it has expired, or never existed."""
-    _logger.info(
-        "oncekey nothing-to-settle: %s",
-        operation_id,
-        extra={"oncekey_event": "nothing-to-settle", "operation_id": operation_id},
-    )
 
 
 @lru_cache(maxsize=256)
