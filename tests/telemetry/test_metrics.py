@@ -14,6 +14,7 @@ from oncekey.errors import StoreError
 from oncekey.outbox.relay import OutboxRelay
 from oncekey.outbox.sweep import OutboxSweep
 from oncekey.outbox.worker import Worker
+from oncekey.record.pause import Pause, PauseScope
 from oncekey.record.transitions import Complete, Reserve
 from oncekey.telemetry.metrics import CATALOGUE
 from oncekey.testing.memory import ManualClock, MemoryStore
@@ -59,6 +60,7 @@ def emitted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     """What is emitted while metrics are on."""
     monkeypatch.setenv("ONCEKEY_METRICS_NAMESPACE", NAMESPACE)
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", SERVICE)
+    monkeypatch.setenv("ONCEKEY_PAUSE_CHECK_S", "1")
     return Emitted(capsys)
 
 
@@ -178,6 +180,21 @@ def escalates() -> None:
         reconciles(service, max_attempts=1, escalations=service.escalations)
 
 
+def paused() -> None:
+    """A request for an operation that an operator has paused."""
+    service = Protected()
+    service.store.pause(
+        Pause(
+            scope=PauseScope.OPERATION,
+            name="POST /payments",
+            reason="The provider is down.",
+            by="ops",
+            since_ms=service.clock.now_ms(),
+        )
+    )
+    service.send(POST)
+
+
 # Name of a metric → what makes it appear, and its last value.
 APPEARANCES: dict[str, tuple[Callable[[], Any], Any]] = {
     "Reserved": (answered, 1),
@@ -192,6 +209,7 @@ APPEARANCES: dict[str, tuple[Callable[[], Any], Any]] = {
     "StoreErrors": (lambda: Protected(store=Away(Reserve)).send(POST), 1),
     "LeaseExpired": (repeated, 1),
     "QuotaExceeded": (lambda: Metered(new_keys=1).statuses("a", "b"), 1),
+    "Paused": (paused, 1),
     "HandlerDuration": (slow, 2_500),
     "LeaseUsed": (slow, 25.0),
     "LayerDuration": (slow, 0),
@@ -229,7 +247,7 @@ def test_each_metric_appears_when_its_event_arises(emitted: Emitted, name: str) 
 
 def test_the_catalogue_has_each_metric_that_appears_and_no_other() -> None:
     """The names of the catalogue are those whose appearance is tested."""
-    names = [metric.name for metric in CATALOGUE if metric.name != "Paused"]
+    names = [metric.name for metric in CATALOGUE]
 
     assert sorted(names) == sorted(APPEARANCES)
 

@@ -88,6 +88,7 @@ class HttpOperation:
             if not policy.needs_key(request):
                 refusal = await self._paused(request, caller)
                 if refusal is not None:
+                    watching.flush(self.clock.now_ms(), policy.name)
                     return answer_to(refusal, request, policy, self._settings())
                 return await self._unprotected(request, caller, context)
             operation_context = self._operation_context()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oncekey.telemetry import requests as telemetry
 from oncekey.telemetry import watching
 from oncekey.telemetry.metrics import CATALOGUE
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.metrics import EphemeralMetrics, Metrics
 
+_logger = logging.getLogger("oncekey")
 _UNITS = {metric.name: metric.unit for metric in CATALOGUE}
 
 
@@ -35,7 +37,16 @@ class _Shared:
         try:
             self._metrics.add_metric(name=name, unit=_UNITS[name], value=value)
         except Exception as error:  # noqa: BLE001 -- a request does not fail for want of metrics
-            telemetry.metrics_failed(type(error).__name__)
+            _metrics_failed(type(error).__name__)
 
     def flush(self, _now_ms: int, _operation: str | None) -> None:
         """Powertools emits them."""
+
+
+@lru_cache(maxsize=16)
+def _metrics_failed(error: str) -> None:
+    """Powertools refused a metric of the layer; logged once for each kind of error.
+
+    To do: set up the `Metrics` that `share_metrics` was given: they need a namespace.
+    """
+    _logger.warning("oncekey metrics-failed: %s", error, extra={"oncekey_event": "metrics-failed"})

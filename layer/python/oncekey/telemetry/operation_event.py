@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from oncekey.telemetry import requests as telemetry
 from oncekey.value import Value
 
 if TYPE_CHECKING:
     from oncekey.record.record import Record
+
+
+_logger = logging.getLogger("oncekey")
 
 
 class OperationEvent(Value, kw_only=True):
@@ -47,4 +50,20 @@ def tell(on_event: OnEvent | None, kind: str, record: Record) -> None:
     try:
         on_event(event)
     except Exception as error:  # noqa: BLE001 -- a failing hook must not change the outcome
-        telemetry.hook_failed(record.operation, kind, error)
+        _hook_failed(record.operation, kind, error)
+
+
+def _hook_failed(operation: str, kind: str, error: Exception) -> None:
+    """`on_event=` raised; the call goes on.
+
+    The error's text is not logged.
+
+    To do: correct the hook.
+    """
+    _logger.error(
+        "oncekey: on_event of %s raised %s at %s",
+        operation,
+        type(error).__name__,
+        kind,
+        extra={"oncekey_event": "hook-failed", "operation": operation},
+    )

@@ -91,7 +91,11 @@ def refused(reason: str, record: Record, now_ms: int) -> None:
 
 
 def paused(operation: str, scope: str) -> None:
-    """New work was refused because an operator has paused the operation or the tenant."""
+    """New work was refused because its operation or tenant is [paused](../guides/pausing.md).
+
+    Then: the client or the queue comes back.
+    """
+    watching.count("Paused", operation)
     _logger.info(
         "oncekey paused: %s: the %s is paused",
         operation,
@@ -362,20 +366,6 @@ def operation_unused(operation: str) -> None:
     )
 
 
-def hook_failed(operation: str, kind: str, error: Exception) -> None:
-    """`on_event=` raised; the call goes on.
-
-    To do: correct the hook.
-    """
-    _logger.error(
-        "oncekey: on_event of %s raised %s at %s",
-        operation,
-        type(error).__name__,
-        kind,
-        extra={"oncekey_event": "hook-failed", "operation": operation},
-    )
-
-
 def rule_failed(operation: str, error: Exception) -> None:
     """The predicate of `not_executed=` raised; that counts as "not proven".
 
@@ -387,12 +377,3 @@ def rule_failed(operation: str, error: Exception) -> None:
         type(error).__name__,
         extra={"oncekey_event": "rule-failed", "operation": operation},
     )
-
-
-@lru_cache(maxsize=16)
-def metrics_failed(error: str) -> None:
-    """Powertools refused a metric of the layer; logged once for each kind of error.
-
-    To do: set up the `Metrics` that `share_metrics` was given: they need a namespace.
-    """
-    _logger.warning("oncekey metrics-failed: %s", error, extra={"oncekey_event": "metrics-failed"})
