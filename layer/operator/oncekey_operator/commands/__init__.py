@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # In the order of `oncekey --help`.
-COMMANDS = ("show",)
+COMMANDS = ("show", "list", "resolve")
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from oncekey_operator.commands.naming import add_operation, operation_of
-from oncekey_operator.output import add_output, print_json, print_pairs, when
+from oncekey_operator.output import add_output, coloured, print_json, print_pairs, when
 from oncekey_operator.targets import add_target, target_of
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
+
+    from oncekey.record.record import Record
+    from oncekey_operator.records.outlook import Outlook
+
+_COLOURS = {"completed": "green", "unknown": "red", "failed_retryable": "yellow"}
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
@@ -21,6 +28,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
         " and which command settles it.",
     )
     add_operation(show)
+    show.add_argument(
+        "--reveal", action="store_true", help="print the client's key and the stored answer, too"
+    )
     add_output(show)
     add_target(show)
     return show
@@ -29,19 +39,76 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
 def run(options: argparse.Namespace) -> int:
     """Show the operation."""
     from oncekey.clock import SystemClock
+    from oncekey_operator.records.outlook import outlook
+    from oncekey_operator.records.views import answer_of, view
 
-    record = operation_of(options, target_of(options).store)
+    store = target_of(options).store
+    record = operation_of(options, store)
     now_ms = SystemClock().now_ms()
+    words, answer = answer_of(record, store)
+    next_ = outlook(record, now_ms)
     if options.json:
-        print_json({"operation_id": record.operation_id, "status": record.status})
+        shown = view(record, now_ms) | {
+            "answer": words,
+            "next": {
+                "client": next_.client,
+                "reconciler": next_.reconciler or None,
+                "person": next_.person or None,
+                "command": next_.command or None,
+            },
+        }
+        if options.reveal:
+            shown |= {"key": record.key or None, "stored_answer": answer}
+        print_json(shown)
         return 0
-    print_pairs(
-        [
-            ("operation", record.operation),
-            ("tenant", record.tenant),
-            ("operation id", record.operation_id),
-            ("state", record.status),
-            ("created", when(record.created_at_ms, now_ms)),
-        ]
-    )
+    print_pairs(_pairs(record, words, now_ms))
+    if options.reveal:
+        kept = record.key or "(not stored)"
+        print_pairs([("key", kept), ("stored answer", json.dumps(answer, default=repr))])
+    print()
+    print_pairs(_next(record, next_, now_ms))
     return 0
+
+
+def _pairs(record: Record, answer: str, now_ms: int) -> Iterator[tuple[str, str]]:
+    from oncekey.record.references import reference_to
+    from oncekey_operator.records.views import state
+
+    name = state(record, now_ms)
+    yield "operation", record.operation
+    yield "tenant", record.tenant
+    yield "state", coloured(name, _COLOURS.get(name, "bold"))
+    yield "operation id", record.operation_id
+    yield "reference", reference_to(record)
+    yield "created", when(record.created_at_ms, now_ms)
+    yield "attempt", f"{record.attempt} ({record.effects.value} effects)"
+    if record.lease_until_ms is not None:
+        word = "over since" if record.is_lease_over(now_ms) else "until"
+        yield "lease", f"{word} {when(record.lease_until_ms, now_ms)}"
+    if record.completed_at_ms is not None:
+        yield "completed", when(record.completed_at_ms, now_ms)
+    if record.expires_at_s is not None:
+        yield "expires", when(record.expires_at_s * 1000, now_ms)
+    for step in record.steps.finished:
+        what = "committed" if step.is_commit else "finished"
+        yield f"step {step.name}", f"{what} {when(step.at_ms, now_ms)}"
+    if record.steps.started is not None:
+        started = record.steps.started
+        yield f"step {started.name}", f"started {when(started.at_ms, now_ms)}, and in doubt"
+    if record.last_error is not None:
+        yield "last error", record.last_error
+    if record.reconcile_attempts:
+        yield "reconciler", f"{record.reconcile_attempts} turns"
+    if record.escalated_at_ms is not None:
+        yield "escalated", when(record.escalated_at_ms, now_ms)
+    yield "answer", answer
+
+
+def _next(record: Record, next_: Outlook, now_ms: int) -> Iterator[tuple[str, str]]:
+    yield "next request", next_.client.removeprefix("the next request with the key ")
+    if next_.reconciler and record.due is not None:
+        at = "now" if record.due.at_ms <= now_ms else when(record.due.at_ms, now_ms)
+        yield "reconciler", f"{next_.reconciler}, {at}"
+    if next_.person:
+        yield "a person", next_.person
+        yield "command", next_.command

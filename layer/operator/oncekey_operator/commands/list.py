@@ -1,0 +1,146 @@
+"""`oncekey list`: the operations in a state, of a tenant, or of one name."""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from oncekey_operator.output import Progress, add_output, duration, print_json, print_table
+from oncekey_operator.targets import add_target, target_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from oncekey.record.record import Record
+    from oncekey_operator.records.listing import RecordsTable, Wanted
+    from oncekey_operator.targets import Target
+
+STATES = {
+    "unknown": "nobody knows what became of it",
+    "escalated": "unknown, and a person was told",
+    "in-progress": "its attempt runs, or has died",
+    "pending": "it waits for a worker",
+    "failed-retryable": "it failed, and may run again",
+    "completed": "it has its answer: scans the table",
+}
+_MOST = 50
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    """The command line of `oncekey list`."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "list",
+        help="list operations by state, tenant or name",
+        description="Lists open operations, the longest due first in each part of the index."
+        " It reads the index of open records: it costs what it lists, not the size of the table."
+        " With --all, --completed or a table without that index, it scans the whole table, and"
+        " says first what that costs.",
+    )
+    add_filters(parser)
+    parser.add_argument(
+        "--limit",
+        type=int,
+        default=_MOST,
+        metavar="N",
+        help=f"list so many at most ({_MOST}); 0 lists all",
+    )
+    add_output(parser)
+    add_target(parser)
+    return parser
+
+
+def add_filters(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which operations are listed."""
+    which = parser.add_argument_group("which operations", "without a state: all open ones")
+    add_states(which, *STATES)
+    which.add_argument("--tenant", help="of this tenant")
+    which.add_argument("--operation", metavar="NAME", help="of this name")
+    which.add_argument("--all", action="store_true", help="settled ones, too: scans the table")
+
+
+def add_states(group: argparse._ArgumentGroup, *names: str) -> None:
+    """Add the options of these states. Several mean any of them."""
+    for name in names:
+        group.add_argument(
+            f"--{name}",
+            dest="states",
+            action="append_const",
+            const=name,
+            default=[],
+            help=STATES[name],
+        )
+
+
+def run(options: argparse.Namespace) -> int:
+    """List the operations."""
+    from oncekey.clock import SystemClock
+    from oncekey_operator.records.views import view
+
+    target = target_of(options)
+    found = listed(target, options)
+    now_ms = SystemClock().now_ms()
+    shown = list(islice(found, options.limit or None))
+    is_more = next(found, None) is not None
+    if options.json:
+        for record in shown:
+            print_json(view(record, now_ms))
+    elif shown:
+        print_table(HEADERS, (row(record, now_ms) for record in shown))
+    else:
+        print(f"No such operations in {target}.", file=sys.stderr)
+    if is_more:
+        print(f"There are more than {len(shown)}: say --limit 0 for all.", file=sys.stderr)
+    return 0
+
+
+HEADERS = ("STATE", "AGE", "TRY", "OPERATION", "TENANT", "LAST ERROR", "OPERATION ID")
+
+
+def row(record: Record, now_ms: int) -> tuple[str, ...]:
+    """One line of the table."""
+    from oncekey_operator.records.views import state
+
+    is_told = record.escalated_at_ms is not None
+    return (
+        state(record, now_ms).replace("_", "-") + ("!" if is_told else ""),
+        duration(max(0, now_ms - record.created_at_ms) // 1000),
+        str(record.attempt),
+        record.operation,
+        record.tenant,
+        record.last_error or "-",
+        record.operation_id,
+    )
+
+
+def wanted_by(options: argparse.Namespace) -> Wanted:
+    """The filters of the options."""
+    from oncekey_operator.records.listing import Wanted
+
+    return Wanted(
+        states=frozenset(options.states),
+        tenant=options.tenant or "",
+        operation=options.operation or "",
+    )
+
+
+def listed(target: Target, options: argparse.Namespace) -> Iterator[Record]:
+    """The records that the options ask for, by the index if it has them all, else by a scan."""
+    from oncekey_operator.records.listing import RecordsTable, open_records
+
+    wanted = wanted_by(options)
+    table = RecordsTable(target.dynamodb, target.table)
+    has_index, cost = table.described()
+    if has_index and not options.all and "completed" not in wanted.states:
+        return open_records(target.store, wanted)
+    print(
+        f"Scanning {target}: about {cost.items} items, {cost.read_units} read units.",
+        file=sys.stderr,
+    )
+    return _scanned(table, wanted, cost.items)
+
+
+def _scanned(table: RecordsTable, wanted: Wanted, items: int) -> Iterator[Record]:
+    with Progress("scanning", items) as bar:
+        yield from table.scanned(wanted, lambda read: bar.show(read, f"{read} items"))

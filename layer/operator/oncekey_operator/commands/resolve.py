@@ -1,0 +1,173 @@
+"""`oncekey resolve`: settle what is unknown, by what a person found out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oncekey_operator.commands.list import HEADERS, add_states, listed, row
+from oncekey_operator.commands.naming import add_operation, add_reason, operation_of
+from oncekey_operator.exits import Exit, UsageError
+from oncekey_operator.output import Progress, add_output, confirm, print_json, print_table
+from oncekey_operator.targets import add_target, target_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+    from typing import Any
+
+    from oncekey.errors import NotExecuted
+    from oncekey.record.record import Record
+    from oncekey.settlement.resolvers import Completed
+    from oncekey_operator.actions.settling import Settled
+    from oncekey_operator.targets import Target
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    """The command line of `oncekey resolve`."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "resolve",
+        help="settle an unknown operation by what you found out",
+        description="Settles an unknown operation, or its step in doubt, by what you found out at"
+        " the provider. Look there first: the layer believes you.",
+    )
+    add_operation(parser)
+    finding = parser.add_argument_group("what you found out", "one of the two")
+    finding.add_argument(
+        "--completed",
+        metavar="FILE",
+        help="it took effect. FILE (- is standard input) has, as JSON, the answer that its client"
+        " gets: statusCode, headers and body; or the result of the function or of the step",
+    )
+    finding.add_argument(
+        "--not-executed",
+        action="store_true",
+        help="it is certain that nothing happened: the same key may run again",
+    )
+    finding.add_argument(
+        "--step", default="", metavar="NAME", help="the step in doubt that it is about"
+    )
+    many = parser.add_argument_group(
+        "many operations", "a dry run, until --expect says how many there are"
+    )
+    many.add_argument(
+        "--all-listed",
+        action="store_true",
+        help="what `oncekey list` shows with the same --unknown, --escalated, --tenant and"
+        " --operation",
+    )
+    add_states(many, "unknown", "escalated")
+    parser.set_defaults(all=False)
+    many.add_argument(
+        "--expect", type=int, metavar="N", help="settle them, if there are exactly so many"
+    )
+    add_reason(parser)
+    add_output(parser)
+    add_target(parser)
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Settle one operation, or all that are listed."""
+    finding = _finding(options)
+    target = target_of(options)
+    if options.all_listed:
+        return _all(options, target, finding)
+    record = operation_of(options, target.store)
+    what = "it took effect" if options.completed else "nothing happened"
+    question = f"{record.operation} of {record.tenant}, {record.operation_id}: {what}."
+    if not confirm(question, expected="yes", assumed=options.yes):
+        return Exit.REFUSED
+    (settled,) = _settled(options, target, [record], finding)
+    _print(settled, as_json=options.json)
+    return Exit.DONE if settled.is_done else Exit.REFUSED
+
+
+def _all(options: argparse.Namespace, target: Target, finding: Completed | NotExecuted) -> int:
+    from oncekey.clock import SystemClock
+
+    if options.id is not None or options.key is not None:
+        raise UsageError("--all-listed takes filters, and no ID and no --key")
+    if not options.states:
+        raise UsageError("--all-listed needs a state: --unknown or --escalated")
+    records = list(listed(target, options))
+    now_ms = SystemClock().now_ms()
+    if options.expect is None:
+        print_table(HEADERS, (row(each, now_ms) for each in records))
+        print(
+            f"Dry run: {len(records)} operations would be settled. Say --expect {len(records)} to"
+            " settle them.",
+            file=sys.stderr,
+        )
+        return Exit.DONE
+    if options.expect != len(records):
+        raise UsageError(
+            f"--expect {options.expect}, but {len(records)} operations are listed: nothing was"
+            " changed"
+        )
+    question = f"{len(records)} operations are settled."
+    if not confirm(question, expected=str(len(records)), assumed=options.yes):
+        return Exit.REFUSED
+    settled = _settled(options, target, records, finding)
+    for each in settled:
+        _print(each, as_json=options.json)
+    done = sum(each.is_done for each in settled)
+    print(f"{done} of {len(settled)} settled.", file=sys.stderr)
+    return Exit.DONE if done == len(settled) else Exit.REFUSED
+
+
+def _settled(
+    options: argparse.Namespace,
+    target: Target,
+    records: Sequence[Record],
+    finding: Completed | NotExecuted,
+) -> list[Settled]:
+    from oncekey_operator.actions.acting import acting_on
+    from oncekey_operator.actions.settling import settle
+
+    acting = acting_on(target, why=options.reason)
+    settled: list[Settled] = []
+    try:
+        with Progress("settling", len(records)) as bar:
+            for record in records:
+                settled.append(settle(acting, record, finding, step=options.step))
+                bar.show(len(settled))
+    except (TypeError, ValueError) as error:
+        raise UsageError(str(error).removeprefix("oncekey: ")) from error
+    return settled
+
+
+def _print(settled: Settled, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "reference": settled.reference,
+                "operation_id": settled.operation_id,
+                "settlement": settled.settlement.value,
+            }
+        )
+    else:
+        print(f"{settled.operation_id}: {settled}")
+
+
+def _finding(options: argparse.Namespace) -> Completed | NotExecuted:
+    from oncekey.errors import NotExecuted
+    from oncekey.settlement.resolvers import Completed
+
+    if options.not_executed == (options.completed is not None):
+        raise UsageError("say what you found out: --completed FILE or --not-executed")
+    if options.not_executed:
+        return NotExecuted()
+    return Completed(_answer_in(options.completed))
+
+
+def _answer_in(file: str) -> Any:
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+        return json.loads(text)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{file} is not JSON: {error}") from error

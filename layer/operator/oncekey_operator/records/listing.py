@@ -1,0 +1,126 @@
+"""Finding many records: open ones by the index `due`, all of them by a scan of the table."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from oncekey.record.record import Status
+from oncekey.store.due_index import due_keys
+from oncekey.store.dynamodb.codec import record_from_item
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from oncekey.record.record import Record
+    from oncekey.store.due_index import OpenRecords
+
+# Far beyond every due time: all records of the index are wanted, not those that are due now.
+_EVER_MS = 10**15
+_READ_AT_ONCE = 8
+_READ_AHEAD = 100
+_SEGMENTS = 8
+# An eventually consistent read of 4 KB takes half a read unit.
+_BYTES_PER_UNIT = 8_192
+# The key of a record begins so. Companions have the same beginning and no status.
+_VERSION = "v1#"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which records are listed. Without `states`, each state is; empty texts are no condition."""
+
+    states: frozenset[str] = field(default_factory=frozenset)
+    tenant: str = ""
+    operation: str = ""
+
+    def fits(self, record: Record) -> bool:
+        """Whether `record` is listed."""
+        return (
+            (not self.states or bool(self.states & _states(record)))
+            and self.tenant in {"", record.tenant}
+            and self.operation in {"", record.operation}
+        )
+
+
+def _states(record: Record) -> set[str]:
+    found = {record.status.value.lower().replace("_", "-")}
+    if record.status is Status.UNKNOWN and record.escalated_at_ms is not None:
+        found.add("escalated")
+    return found
+
+
+def open_records(store: OpenRecords, wanted: Wanted) -> Iterator[Record]:
+    """The open records that are wanted: one query for each page of the index, and a read of each.
+
+    Raises:
+        StoreError: the store did not answer.
+    """
+    keys = iter(due_keys(store, until_ms=_EVER_MS, shards=0))
+    with ThreadPoolExecutor(_READ_AT_ONCE) as readers:
+        while page := list(islice(keys, _READ_AHEAD)):
+            for record in readers.map(store.read, page):
+                if record is not None and record.due is not None and wanted.fits(record):
+                    yield record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanCost:
+    """What a scan reads, by DynamoDB's own figures, which are up to six hours old."""
+
+    items: int
+    size_bytes: int
+
+    @property
+    def read_units(self) -> int:
+        """The read units that a scan takes."""
+        return -(-self.size_bytes // _BYTES_PER_UNIT)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsTable:
+    """The whole table of records."""
+
+    client: Any
+    table: str
+
+    def described(self) -> tuple[bool, ScanCost]:
+        """Whether the table has the index `due`, and what a scan costs."""
+        found = self.client.describe_table(TableName=self.table)["Table"]
+        indexes = {each["IndexName"] for each in found.get("GlobalSecondaryIndexes", [])}
+        cost = ScanCost(items=found.get("ItemCount", 0), size_bytes=found.get("TableSizeBytes", 0))
+        return "due" in indexes, cost
+
+    def scanned(self, wanted: Wanted, progress: Callable[[int], None]) -> Iterator[Record]:
+        """The records that are wanted, by a parallel scan. `progress` is told the items read."""
+        read = 0
+        with ThreadPoolExecutor(_SEGMENTS) as pool:
+            after: dict[int, Any] = dict.fromkeys(range(_SEGMENTS))
+            while after:
+                pages = pool.map(self._page, after.keys(), after.values())
+                for segment, page in zip(list(after), list(pages), strict=True):
+                    read += page["ScannedCount"]
+                    progress(read)
+                    if "LastEvaluatedKey" in page:
+                        after[segment] = page["LastEvaluatedKey"]
+                    else:
+                        del after[segment]
+                    yield from filter(wanted.fits, _records(page["Items"]))
+
+    def _page(self, segment: int, after: Any) -> Any:
+        start = {} if after is None else {"ExclusiveStartKey": after}
+        return self.client.scan(
+            TableName=self.table,
+            Segment=segment,
+            TotalSegments=_SEGMENTS,
+            FilterExpression="begins_with(pk, :version) AND attribute_exists(#status)",
+            ExpressionAttributeNames={"#status": "status"},
+            ExpressionAttributeValues={":version": {"S": _VERSION}},
+            **start,
+        )
+
+
+def _records(items: Iterable[Any]) -> Iterator[Record]:
+    return (record_from_item(item) for item in items)
