@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-from tests.support.sharing import ByFile, in_order
+from tests.support.sharing import ByFile, in_order, others_proofs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +47,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Every process collects the same names: without that no two can share the tests."""
     if hasattr(config, "workerinput"):
         in_order(items)
+    left_out = others_proofs(items)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
     unstable = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if unstable:
         raise pytest.UsageError(f"an address in a test's name; use ids=stable_repr: {unstable}")
