@@ -12,7 +12,7 @@ READY := .venv/.ready
 PYTHON_SOURCES := layer functions infra tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test proof chaos bench check fix layer synth deploy-local lock clean
+.PHONY: help demo dev test chromium proof chaos bench check fix layer synth deploy-local lock clean
 
 help:  ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,8 +32,16 @@ demo: $(READY)  ## play retried, raced, killed and lost requests against the rea
 dev: $(READY)  ## run the reference service on http://127.0.0.1:8080 (or PORT=...)
 	@$(BIN)/oncekey dev --port $(PORT)
 
-test: $(READY)  ## run the tests, without those of `make proof`
+test: $(READY) chromium  ## run the tests, without those of `make proof`
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "$(MARKED)"
+
+# The browser of the console's test. Where it can be neither found nor installed, the test is skipped and says so.
+chromium:
+	@if ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing chromium for the console's test (once)"; \
+		install="apt-get install --yes -qq --no-install-recommends chromium"; \
+		$$install >/dev/null 2>&1 || { apt-get update -qq && $$install; } >/dev/null 2>&1 || true; \
+	fi
 
 proof: $(READY)  ## run the largest worlds, the kill matrices and the deployments
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m proof

@@ -8,8 +8,9 @@ from oncekey.errors import StoreError
 from oncekey.record.references import read_reference, reference_to
 from oncekey.testing import ManualClock
 from oncekey_operator.console.console import Access, Console
-from oncekey_operator.console.desk import ActionRefused, Listing
+from oncekey_operator.console.desk import Listing
 from oncekey_operator.console.exchange import Request
+from oncekey_operator.exits import CommandError
 from tests.support.records import NOW_MS, record
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class GivenDesk:
 
 
 STORE_DOWN = StoreError("no answer", transient=True)
-REFUSED = ActionRefused("it is still running")
+REFUSED = CommandError("it is still running")
 
 
 def console(desk: GivenDesk, **access: Any) -> Console:

@@ -21,6 +21,8 @@ import aiohttp
 from aiohttp import web
 
 from oncekey_local.console.journal import Journal
+from oncekey_local.console.local_console import local_console
+from oncekey_local.console.mount import CONSOLE_PREFIX
 from oncekey_local.description import safe_visibility_timeout_s
 from oncekey_local.events.event_sources import EventSources
 from oncekey_local.events.pumps import PumpSettings
@@ -51,13 +53,15 @@ from oncekey_local.store.client import Refused, StoreClient
 from oncekey_local.store.queues import create_queues
 from oncekey_local.store.store import READY as STORE_READY
 from oncekey_local.store.tables import create_audit_table, create_tables
+from oncekey_operator.exits import UsageError
 from oncekey_operator.local_runtime import LocalRuntime
-from oncekey_operator.targets import OUTPUTS
+from oncekey_operator.targets import OUTPUTS, of_runtime
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Iterable, Mapping
 
+    from oncekey_local.console.mount import MountedConsole
     from oncekey_local.description import Function, Service
     from oncekey_local.events.pumps import Invoke
     from oncekey_local.functions.runtime_api import Outcome
@@ -124,6 +128,7 @@ class LocalService:
         self._sources = Sources(str(Path.cwd())) if options.reloads else None
         self._watching: asyncio.Task[None] | None = None
         self._journal = Journal()
+        self._console: MountedConsole | None = None
         self._place = Place(store_url="", provider_url=None, home="", overrides={})
 
     async def start(self) -> str:
@@ -144,6 +149,7 @@ class LocalService:
             control = Control(self.processes, self._start_event_sources(place))
             if self._sources:
                 self._watching = asyncio.create_task(self._watch(self._sources))
+            self._console = self._make_console(front_url)
             return await self._start_front(listener, control)
         except BaseException:
             listener.close()
@@ -209,6 +215,8 @@ class LocalService:
         lines += [f"  {server.role:<10} {server.url}" for server in self.servers]
         if self._options.service is not None:
             lines += [f"  openapi    {url}{OPENAPI_PATH}"]
+        if self._console:
+            lines += [f"  console    {url}{CONSOLE_PREFIX}"]
         lines += [f"  processes  {url}{CONTROL_PREFIX}processes"]
         if self._service.queues:
             lines += [f"  queues     {url}{CONTROL_PREFIX}queues"]
@@ -290,6 +298,23 @@ class LocalService:
         self.event_sources.start(self._invoke())
         return self.event_sources
 
+    def _make_console(self, url: str) -> MountedConsole | None:
+        """The console; None for a service that keeps no records."""
+        assert self.event_sources is not None
+        try:
+            target = of_runtime(self.runtime(url))
+        except UsageError:
+            return None
+        return local_console(
+            self._service,
+            target,
+            url=url,
+            servers=self.servers,
+            event_sources=self.event_sources,
+            processes=self.processes,
+            journal=self._journal,
+        )
+
     def _invoke(self) -> dict[str, Invoke]:
         def of(name: str, pool: FunctionPool) -> Invoke:
             async def invoke(event: bytes) -> Outcome:
@@ -328,7 +353,7 @@ class LocalService:
     async def _start_front(self, listener: socket.socket, control: Control) -> str:
         reference = self._options.service
         document = None if reference is None else partial(served_document, reference)
-        front = Front(self._service, self._invoke(), control, document)
+        front = Front(self._service, self._invoke(), control, document, self._console)
         # A body arrives as it was sent, compressed or not: the function decodes it.
         server = web.Server(front.handle, access_log=None, auto_decompress=False)
         self._front = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_TIMEOUT_S)

@@ -156,7 +156,7 @@ def target_of(options: argparse.Namespace) -> Target:
         return _of_stacks(options)
     if options.table is not None:
         return Target(**_given(options), **_connection(options))
-    return _of_runtime(_runtime(options.local))
+    return of_runtime(_runtime(options.local))
 
 
 def _runtime(port: int | None) -> LocalRuntime:
@@ -176,7 +176,12 @@ def _runtime(port: int | None) -> LocalRuntime:
     raise UsageError(f"no `oncekey dev` runs in {Path.cwd()}{at} (nothing in {FOLDER}/)")
 
 
-def _of_runtime(runtime: LocalRuntime) -> Target:
+def of_runtime(runtime: LocalRuntime) -> Target:
+    """The tables of a running `oncekey dev`.
+
+    Raises:
+        UsageError: its functions have no table of records.
+    """
     table = runtime.variables.get("ONCEKEY_TABLE")
     if table is None:
         raise UsageError(f"the service at {runtime.url} has no ONCEKEY_TABLE in its description")

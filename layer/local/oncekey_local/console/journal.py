@@ -180,8 +180,10 @@ def _answered(answer: Mapping[str, Any], took: str) -> tuple[str, str, Tone]:
     headers = {str(name).lower(): value for name, value in (answer.get("headers") or {}).items()}
     if headers.get("idempotent-replayed") == "true":
         return "Replayed", f"A request got {status} from the record, {took}.", Tone.GOOD
-    code = _parsed(str(answer.get("body", "")).encode()).get("code", "")
-    if "problem+json" in str(headers.get("content-type", "")) and code:
+    if headers.get("content-type") == "application/problem+json":
+        # The type alone: the rest may repeat what the client sent.
+        problem = _parsed(str(answer.get("body", "")).encode()).get("type", "")
+        code = str(problem).rpartition(":")[2]
         return "Refused", f"A request got {status} {code}.", Tone.WARNING
     is_good = type(status) is int and status < HTTPStatus.BAD_REQUEST
     tone = Tone.GOOD if is_good else Tone.WARNING

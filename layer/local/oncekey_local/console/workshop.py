@@ -8,9 +8,9 @@ import json
 import os
 import signal
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import aiohttp
+from yarl import URL
 
 from oncekey_local.front import tokens
 from oncekey_local.identifiers import new_id
@@ -72,7 +72,8 @@ class LocalWorkshop:
         self._processes = processes
         self._journal = journal
         self._record_of = record_of
-        self._sending: set[asyncio.Task[int]] = set()
+        self._sending: set[asyncio.Task[tuple[int, str]]] = set()
+        self._last_answer = ""
 
     def state(self) -> Mapping[str, Any]:
         """Processes, schedules, routes, and the faults in force."""
@@ -128,6 +129,7 @@ class LocalWorkshop:
                 }
             )
         return {
+            "last_answer": self._last_answer,
             "routes": [
                 {"name": name, "body": route.example_body} for name, route in self._routes.items()
             ],
@@ -192,7 +194,12 @@ class LocalWorkshop:
             "Idempotency-Key": f"console-{new_id()}",
         }
         body = str(given.get("body") or route.example_body)
-        return await self._send(str(given.get("path") or route.path), headers, body.encode())
+        answered = await self._send(str(given.get("path") or route.path), headers, body.encode())
+        if answered is None:
+            return "It is sent, and still runs."
+        # The person has sent the request a moment ago, and so may see its answer.
+        status, self._last_answer = answered
+        return f"It is answered {status}."
 
     async def _send_again(self, event: Mapping[str, Any]) -> str:
         body = str(event.get("body", ""))
@@ -204,27 +211,33 @@ class LocalWorkshop:
         }
         query = event.get("rawQueryString")
         target = event["rawPath"] + (f"?{query}" if query else "")
-        return await self._send(target, headers, raw)
+        answered = await self._send(target, headers, raw)
+        return (
+            "It is sent, and still runs." if answered is None else f"It is answered {answered[0]}."
+        )
 
-    async def _send(self, target: str, headers: Mapping[str, str], body: bytes) -> str:
+    async def _send(
+        self, target: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, str] | None:
+        """Sends a request to the front. Status and body of its answer; None while it runs."""
         if not target.startswith("/"):
             raise ValueError("the path begins with /")
 
-        async def send() -> int:
-            async with aiohttp.ClientSession(auto_decompress=False) as session:
-                address = f"{self._url}{quote(target, safe='/?&=%:+,;@!$()*~')}"
-                async with session.post(address, data=body, headers=headers) as answer:
-                    return answer.status
+        async def send() -> tuple[int, str]:
+            address = URL(f"{self._url}{target}", encoded=True)
+            async with (
+                aiohttp.ClientSession() as session,
+                session.post(address, data=body, headers=headers) as answer,
+            ):
+                return answer.status, await answer.text(errors="replace")
 
         task = asyncio.create_task(send())
         self._sending.add(task)
         task.add_done_callback(self._sent)
         done, _ = await asyncio.wait([task], timeout=_PATIENCE_S)
-        if not done:
-            return "sent, and it still runs"
-        return f"sent, and answered {task.result()}"
+        return task.result() if done else None
 
-    def _sent(self, task: asyncio.Task[int]) -> None:
+    def _sent(self, task: asyncio.Task[tuple[int, str]]) -> None:
         self._sending.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log(f"[console] a request was not answered: {error}")

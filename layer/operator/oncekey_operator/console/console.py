@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.clock import SystemClock
 from oncekey.errors import StoreError
 from oncekey_operator.console import guards, views
-from oncekey_operator.console.desk import ActionRefused, Wanted
+from oncekey_operator.console.desk import Wanted
 from oncekey_operator.console.exchange import (
     JSON_TYPE,
     Request,
@@ -18,6 +19,7 @@ from oncekey_operator.console.exchange import (
     json_response,
     problem,
 )
+from oncekey_operator.exits import CommandError, Exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +36,7 @@ _PAGE = {
     "icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _MOST_BODY_BYTES = 1024 * 1024
+_STATUSES = {Exit.REFUSED: 409, Exit.USAGE: 400, Exit.NO_ANSWER: 503}
 _OPERATION = "api/operations/"
 _ACTIONS = ("requeue", "redrive", "pause", "resume")
 
@@ -93,12 +96,8 @@ class Console:
             return problem(401, "use the whole address that the command printed, with its token")
         try:
             return self._answer(request)
-        except ValueError as error:
-            return problem(400, str(error))
-        except ActionRefused as error:
-            return problem(409, str(error))
-        except StoreError as error:
-            return problem(503, f"the store does not answer: {error.reason}")
+        except Exception as error:  # noqa: BLE001 -- the page shows it, and the console goes on
+            return _failure(error)
 
     def _answer(self, request: Request) -> Response:
         if request.method == "GET":
@@ -158,6 +157,21 @@ class Console:
             "queues": desk.queues(),
             "pauses": desk.pauses(),
         }
+
+
+def _failure(error: Exception) -> Response:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    match error:
+        case CommandError():
+            return problem(_STATUSES[error.status], str(error))
+        case ValueError():
+            return problem(400, str(error))
+        case StoreError() | BotoCoreError() | ClientError():
+            return problem(503, f"The store did not answer: {error}")
+        case _:
+            traceback.print_exception(error)
+            return problem(500, f"The console failed: {type(error).__name__}")
 
 
 def _acting(desk: Desk, action: str) -> Callable[[Mapping[str, Any]], str]:

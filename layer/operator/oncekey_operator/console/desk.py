@@ -34,15 +34,11 @@ class Listing:
     is_whole: bool
 
 
-class ActionRefused(Exception):  # noqa: N818 -- it says what happened
-    """The state of a record or message does not permit the action. Nothing was changed."""
-
-
 class Desk(Protocol):
     """Reads and acts on one deployment.
 
-    Every method raises `StoreError` if the store does not answer. Actions raise `ActionRefused`,
-    or `ValueError` if something given is wrong, and return a sentence that says what was done.
+    Every method raises `StoreError` or what boto3 raises if the store does not answer. Actions
+    raise `CommandError`, and return a sentence that says what was done.
     """
 
     @property

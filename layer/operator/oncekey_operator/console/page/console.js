@@ -59,15 +59,15 @@ async function showList() {
   setNow(said.now);
   page.rows = said.rows;
   const body = byId("rows");
-  const old = new Map([...body.children].map((row) => [row.dataset.reference, row]));
+  const lines = new Map([...body.children].map((line) => [line.dataset.reference, line]));
+  const listed = new Set(said.rows.map((row) => row.reference));
+  // First, because a line that is moved loses the focus.
+  for (const [reference, line] of lines) if (!listed.has(reference)) line.remove();
   said.rows.forEach((row, at) => {
-    let line = old.get(row.reference);
-    old.delete(row.reference);
-    if (!line) line = newLine(row);
+    const line = lines.get(row.reference) ?? newLine(row);
     fillLine(line, row);
     if (body.children[at] !== line) body.insertBefore(line, body.children[at] ?? null);
   });
-  for (const gone of old.values()) gone.remove();
   summarise(said, wanted);
 }
 
@@ -316,7 +316,11 @@ export function table(head, lines, none) {
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   const typing = event.target.matches("input, textarea, select");
-  if (event.key === "Escape" && typing) { event.target.blur(); return; }
+  if (event.key === "Escape" && typing) {
+    event.preventDefault(); // A search field would be emptied.
+    event.target.blur();
+    return;
+  }
   if (typing) return;
   const links = [...document.querySelectorAll("#rows a")];
   const at = links.findIndex((link) => link === document.activeElement || link.closest("tr").classList.contains("chosen"));

@@ -103,8 +103,8 @@ export async function api(path, given) {
   return said;
 }
 
-// A dialog with a form. `fields` are {name, label, kind, value, hint, rows, needed}. It stays open,
-// with the refusal in it, until `act` has succeeded.
+// A dialog with a form. `fields` are {name, label, kind, value, hint, options, optional}. It stays
+// open, with the refusal in it, until `act` has succeeded.
 export function ask({ title, text, fields = [], action, danger = false, act }) {
   const dialog = byId("act");
   const fault = h("p", { class: "fault", role: "alert", hidden: true });
@@ -119,6 +119,13 @@ export function ask({ title, text, fields = [], action, danger = false, act }) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const given = Object.fromEntries(new FormData(form));
+    const missing = fields.find(({ name, optional }) => !optional && !given[name].trim());
+    if (missing) {
+      fault.textContent = `Fill in: ${missing.label}`;
+      fault.hidden = false;
+      form.elements[missing.name].focus();
+      return;
+    }
     const submit = form.querySelector("[type=submit]");
     submit.disabled = true;
     try {

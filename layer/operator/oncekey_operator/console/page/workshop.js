@@ -22,7 +22,8 @@ export async function showWorkshop(place, refresh) {
   refill(place,
     block("Send a request", "It gets a new key and a token of the tenant. Repeat it from its operation.",
       h("div", { class: "buttons left" }, state.routes.map((route) =>
-        control(`send-${route.name}`, `${route.name}…`, () => send(route, refresh))))),
+        control(`send-${route.name}`, `${route.name}…`, () => send(route, refresh)))),
+      state.last_answer ? h("pre", { "aria-label": "The last answer" }, state.last_answer) : null),
     block("Kill a process", "SIGKILL, as when Lambda loses a host. A request that it runs gets 500.",
       h("ul", { class: "lines" }, state.processes.map((one) => h("li", {},
         h("span", { class: `dot ${one.busy ? "busy" : ""}` }),
@@ -41,7 +42,7 @@ function send(route, refresh) {
     fields: [
       { name: "path", label: "Path", value: route.name.split(" ")[1] },
       { name: "tenant", label: "Tenant", value: "acme" },
-      { name: "body", label: "Body", kind: "textarea", value: route.body },
+      { name: "body", label: "Body", kind: "textarea", value: route.body, optional: true },
     ],
     act: async (given) => {
       const said = await api("workshop", { do: "send", route: route.name, ...given });
@@ -74,5 +75,5 @@ function control(key, text, onclick, kind = "", disabled = false) {
 }
 
 function block(title, text, ...content) {
-  return h("section", { class: "block" }, h("h2", {}, title), h("p", { class: "note" }, text), ...content);
+  return h("section", { class: "block" }, h("h2", {}, title), h("p", { class: "note" }, text), ...content.filter(Boolean));
 }
