@@ -27,8 +27,8 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def charges() -> Iterator[Client]:
-    """A client of a service whose dead attempts are found dead after three seconds."""
-    with running("tests.support.effect_service:SERVICE", sandboxes=2) as dev:
+    """A client of a service whose dead attempts are found dead after five seconds."""
+    with running("tests.support.effect_service:SERVICE", sandboxes=2, timeout_s=4) as dev:
         yield Client(dev, path="/unrecorded")
 
 
@@ -72,6 +72,7 @@ def test_a_crash_from_the_kill_to_the_replay(page: Page, charges: Client) -> Non
     busy.get_by_role("button", name="Kill").click()
     assert asked.result().status == 500
     hold.click()
+    expect(hold).not_to_be_checked()
 
     page.get_by_role("link", name="Operations").click()
     page.get_by_role("row").filter(has_text="POST /unrecorded").get_by_role("link").click()

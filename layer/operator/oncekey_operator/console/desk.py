@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class Wanted:
     """Which operations are listed. An empty text is no condition.
 
-    `state` is a state of a record in lower case. Without `settled`, only open operations are
+    `state` is as `oncekey list` has them, such as `in-progress`; tenant and operation are parts of
+    names. Without `settled`, only open operations are
     listed: they are in the index, and listing them reads nothing else.
     """
 

@@ -52,35 +52,6 @@ def timeline(record: Record, now_ms: int, others: Sequence[Event] = ()) -> list[
     return sorted(events, key=lambda event: event.at_ms)
 
 
-def what_next(record: Record, now_ms: int) -> str:
-    """What a retry gets now, and who does what next, in a sentence or two."""
-    if record.is_expired(now_ms):
-        return "It has expired. The same key is a new operation."
-    match record.status:
-        case Status.COMPLETED:
-            return "It has ended. Every retry gets the stored answer until it expires."
-        case Status.UNKNOWN:
-            retry = "A retry gets 409, and nothing runs."
-            if record.escalated_at_ms is not None:
-                return f"{retry} It was escalated: look at the provider, and then settle it."
-            return f"{retry} The reconciler asks the resolver, if there is one. You may settle it."
-        case Status.FAILED_RETRYABLE:
-            if record.steps.finished:
-                return "The next retry goes on after the finished steps."
-            return "Nothing happened. The next retry runs it again."
-        case Status.PENDING:
-            return "It waits for a worker. A retry gets 202 and the same status address."
-        case Status.IN_PROGRESS if not record.is_lease_over(now_ms):
-            return "It runs. A retry gets 409, or waits, until it ends."
-        case Status.IN_PROGRESS if record.may_run_again:
-            return "Its attempt is dead. The next retry takes it over and runs it."
-        case Status.IN_PROGRESS:
-            return (
-                "Its attempt is dead. The next retry, or the reconciler, marks it as unknown. You"
-                " may settle it now."
-            )
-
-
 def not_known(record: Record, *, has_runtime: bool = False) -> list[str]:
     """What a reader might look for in the timeline, and the record does not have."""
     gaps: list[str] = []

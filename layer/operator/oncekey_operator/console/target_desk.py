@@ -4,81 +4,70 @@ from __future__ import annotations
 
 import threading
 from datetime import datetime
-from itertools import islice
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import NotExecuted
-from oncekey.settlement.late import settle
 from oncekey.settlement.resolvers import Completed
-from oncekey.settlement.settlement import Settlement
-from oncekey.store.due_index import due_keys
-from oncekey.store.dynamodb.codec import record_from_item
+from oncekey_operator.actions import settling
 from oncekey_operator.actions.acting import acting_on
 from oncekey_operator.audit import AuditTable
 from oncekey_operator.console.desk import Listing
 from oncekey_operator.console.life import Event, Source
 from oncekey_operator.exits import CommandError, UsageError
-from oncekey_operator.records import finding
+from oncekey_operator.records import finding, listing
+from oncekey_operator.records.views import answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from oncekey.record.record import Record
+    from oncekey_operator.actions.acting import Acting
     from oncekey_operator.audit import Line
     from oncekey_operator.console.desk import Wanted
     from oncekey_operator.targets import Target
 
 # More than a person looks through; the filter finds the others.
 _MOST_LISTED = 300
-# A Scan reads a megabyte a page.
-_MOST_PAGES = 10
-_MOST_IN_A_BATCH = 100
-_FOR_EVER_MS = 2**53
-
-_NOT_SETTLED = {
-    Settlement.TOO_EARLY: "A call of the dead attempt may still arrive. Try again later.",
-    Settlement.RUNNING: "Its own run may still end it. Try again later.",
-    Settlement.NOT_IN_DOUBT: "Nothing is in doubt: it has ended, or a coming run goes on with it.",
-    Settlement.OVERTAKEN: "Somebody else has settled it in the meantime.",
-}
+# A scan that finds little would read on for ever, and the page asks again and again.
+_MOST_SCANNED = 50_000
 
 
 class TargetDesk:
     """Reads and acts on a target. See `Desk`."""
 
     def __init__(self, target: Target) -> None:
-        self._given = target
-        self._making_clients = threading.Lock()
-
-    @property
-    def _target(self) -> Target:
-        # Two threads must not make the clients at once: boto3's session is not safe for that.
-        with self._making_clients:
-            assert self._given.store is not None
-        return self._given
+        self._target = target
+        self._making = threading.Lock()
 
     @property
     def place(self) -> str:
         """See `Desk.place`."""
-        return str(self._given)
+        return str(self._target)
 
     def operations(self, wanted: Wanted) -> Listing:
         """See `Desk.operations`."""
         found: list[Record] = []
-        for page in self._all() if wanted.settled else self._open():
-            found += [record for record in page if _fits(record, wanted)]
-            if len(found) > _MOST_LISTED:
-                break
+        try:
+            for record in self._records(wanted):
+                # A part of a name is enough for a filter that a person types into.
+                if wanted.tenant in record.tenant and wanted.operation in record.operation:
+                    found.append(record)
+                if len(found) > _MOST_LISTED:
+                    break
+            is_whole = len(found) <= _MOST_LISTED
+        except _ScannedEnoughError:
+            is_whole = False
         found.sort(key=lambda record: record.created_at_ms, reverse=True)
-        return Listing(records=found[:_MOST_LISTED], is_whole=len(found) <= _MOST_LISTED)
+        return Listing(records=found[:_MOST_LISTED], is_whole=is_whole)
 
     def operation(self, reference: str) -> Record | None:
         """See `Desk.operation`."""
-        return finding.by_reference(self._target.store, reference)
+        return finding.by_reference(self._connected().store, reference)
 
     def history(self, record: Record) -> Sequence[Event]:
         """See `Desk.history`: what the audit table has."""
-        target = self._target
+        target = self._connected()
         if not target.audit_table:
             return ()
         lines = AuditTable(target.dynamodb, target.audit_table).of(record.pk)
@@ -86,7 +75,9 @@ class TargetDesk:
 
     def revealed(self, record: Record) -> Mapping[str, Any]:
         """See `Desk.revealed`."""
-        return {"key": record.key, "principal": record.principal, "answer": repr(record.response)}
+        what, answer = answer_of(record, self._connected().store)
+        sent = {"key": record.key, "principal": record.principal, "answer": answer}
+        return {name: value for name, value in sent.items() if value} | {"stored": what}
 
     def outbox(self) -> Sequence[Mapping[str, Any]]:
         """See `Desk.outbox`."""
@@ -106,7 +97,7 @@ class TargetDesk:
                 "reason": one.reason,
                 "by": one.by,
             }
-            for one in self._target.store.pauses()
+            for one in self._connected().store.pauses()
         ]
 
     def settle(self, reference: str, given: Mapping[str, Any]) -> str:
@@ -114,51 +105,51 @@ class TargetDesk:
         record = self.operation(reference)
         if record is None:
             raise CommandError("this operation has expired, or was never there")
-        found, why = _finding(given), _reason(given)
-        acting = acting_on(self._target, why=why)
-        intention = acting.audit.intend(
-            "settle", pk=record.pk, operation_id=record.operation_id, before=record.status.value
-        )
-        step = str(given.get("step") or "")
+        found, step = _finding(given), str(given.get("step") or "")
         try:
-            result = settle(reference, found, step=step, store=acting.store, clock=acting.clock)
+            settled = settling.settle(self._acting(given), record, found, step=step)
         except (TypeError, ValueError) as error:
-            intention.end("refused")
             raise UsageError(str(error)) from error
-        intention.end(result.value)
-        if result is not Settlement.SETTLED:
-            raise CommandError(_NOT_SETTLED[result])
+        if not settled.is_done:
+            raise CommandError(f"It is not settled: {settled}.")
         return "It is settled."
 
     def act(self, action: str, given: Mapping[str, Any]) -> str:
         """See `Desk.act`."""
-        raise UsageError(f"this console cannot {action} yet: {_reason(given)}")
+        raise UsageError(f"this console cannot {action}: {_reason(given)}")
 
-    def _open(self) -> Iterator[list[Record]]:
-        """The open records, from the index: a batch of them at a time."""
-        store = self._target.store
-        keys = due_keys(store, until_ms=_FOR_EVER_MS, shards=1)
-        while batch := list(islice(keys, _MOST_IN_A_BATCH)):
-            yield [record for pk in batch if (record := store.read(pk)) is not None]
+    def _acting(self, given: Mapping[str, Any]) -> Acting:
+        return acting_on(self._connected(), why=_reason(given))
 
-    def _all(self) -> Iterator[list[Record]]:
-        """All records, from the table: a page of them at a time."""
-        target = self._target
-        pages = target.dynamodb.get_paginator("scan").paginate(
-            TableName=target.table,
-            FilterExpression="attribute_exists(#status)",
-            ExpressionAttributeNames={"#status": "status"},
-        )
-        for page in islice(pages, _MOST_PAGES):
-            yield [record_from_item(item) for item in page["Items"]]
+    def _connected(self) -> Target:
+        """The target. Its clients are made by one thread: boto3's session is not safe for two."""
+        with self._making:
+            assert self._target.store is not None
+        return self._target
+
+    @cached_property
+    def _has_index(self) -> bool:
+        target = self._connected()
+        has_index, _ = listing.RecordsTable(target.dynamodb, target.table).described()
+        return has_index
+
+    def _records(self, wanted: Wanted) -> Iterator[Record]:
+        target = self._connected()
+        states = frozenset({wanted.state} if wanted.state else ())
+        of_states = listing.Wanted(states=states)
+        if not wanted.settled and self._has_index:
+            return listing.open_records(target.store, of_states)
+        table = listing.RecordsTable(target.dynamodb, target.table)
+        return table.scanned(of_states, _stop_late)
 
 
-def _fits(record: Record, wanted: Wanted) -> bool:
-    return (
-        wanted.state in {"", record.status.value.lower()}
-        and wanted.tenant in record.tenant
-        and wanted.operation in record.operation
-    )
+class _ScannedEnoughError(Exception):
+    """A scan has read as much as a page may cost."""
+
+
+def _stop_late(read: int) -> None:
+    if read > _MOST_SCANNED:
+        raise _ScannedEnoughError
 
 
 def _event(line: Line) -> Event:

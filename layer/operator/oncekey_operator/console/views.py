@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.record.record import Status
 from oncekey.record.references import reference_to
-from oncekey_operator.console.life import not_known, timeline, what_next
+from oncekey_operator.console.life import not_known, timeline
+from oncekey_operator.records.outlook import outlook
+from oncekey_operator.records.views import state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +25,7 @@ def row(record: Record, now_ms: int) -> dict[str, Any]:
         "operation_id": record.operation_id,
         "operation": record.operation,
         "tenant": record.tenant,
-        "state": "expired" if record.is_expired(now_ms) else record.status.value.lower(),
+        "state": state(record, now_ms),
         "remarks": remarks(record, now_ms),
         "attempt": record.attempt,
         "created_at": record.created_at_ms,
@@ -33,7 +35,7 @@ def row(record: Record, now_ms: int) -> dict[str, Any]:
 
 def detail(record: Record, now_ms: int, others: Sequence[Event], *, local: bool) -> dict[str, Any]:
     """Everything about one operation, without what a client or a handler sent."""
-    policy = record.policy
+    policy, to_come = record.policy, outlook(record, now_ms)
     is_http = policy is None or policy.encoding is None or policy.encoding.value == "http"
     return {
         **row(record, now_ms),
@@ -45,9 +47,9 @@ def detail(record: Record, now_ms: int, others: Sequence[Event], *, local: bool)
         "steps": [step.name for step in record.steps.finished],
         "step_in_doubt": record.step_in_doubt,
         "answers_http": is_http,
-        "next": what_next(record, now_ms),
-        "may_settle": record.status is Status.UNKNOWN
-        or (record.status is Status.IN_PROGRESS and record.is_lease_over(now_ms)),
+        "next": {"client": to_come.client, "reconciler": to_come.reconciler},
+        "person": to_come.person,
+        "command": to_come.command,
         "timeline": [asdict(event) for event in timeline(record, now_ms, others)],
         "not_known": not_known(record, has_runtime=local),
     }

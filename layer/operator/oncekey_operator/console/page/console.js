@@ -145,13 +145,19 @@ function heading(one) {
     h("p", { class: "line" }, pill(one.state), one.remarks.map((remark) => h("span", { class: "remark" }, remark)),
       h("span", {}, one.tenant), h("span", { class: "soft" }, `attempt ${one.attempt}`)),
     one.last_error && h("p", { class: "reason" }, "Reason: ", h("code", {}, one.last_error)),
-    h("p", { class: "next" }, one.next),
+    h("div", { class: "next" },
+      h("p", {}, sentence(one.next.client)),
+      one.next.reconciler && one.due_at && h("p", {}, "The reconciler visits it ", time(one.due_at), `: it ${one.next.reconciler}.`),
+      one.person && h("p", {}, sentence(one.person)),
+      one.command && h("p", {}, "On the command line: ", h("code", {}, one.command))),
   ];
 }
 
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+
 function actions(one) {
   const buttons = [];
-  if (page.session.changes && one.may_settle) {
+  if (page.session.changes && one.command) {
     buttons.push(button("settle-completed", "Settle as completed…", () => settle(one, true)));
     buttons.push(button("settle-not", "Settle as not executed…", () => settle(one, false)));
   }
