@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import inspect
 from typing import Any, get_args
 
@@ -60,6 +61,42 @@ def test_bytes_are_sent_as_base64() -> None:
     )
 
     assert event == sample
+
+
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize(
+    ("shape", "media_type", "is_base64"),
+    [
+        ("http", FORM, True),
+        ("http", "application/problem+json", True),
+        ("http", "text/csv; charset=utf-8", False),
+        ("function-url", FORM, True),
+        ("alb", FORM, True),
+        ("alb", "application/xml", False),
+        ("rest", FORM, False),
+    ],
+)
+def test_text_is_base64_if_the_gateway_encodes_its_type(
+    shape: ApiShape, media_type: str, is_base64: bool
+) -> None:
+    """A handler that reads a form without decoding it fails in its test, as it would on AWS."""
+    event = api_event(
+        "POST /", body="amount=5&note=ü", shape=shape, headers={"content-type": media_type}
+    )
+
+    raw = event["body"].encode()
+    assert event["isBase64Encoded"] is is_base64
+    assert (base64.b64decode(raw) if is_base64 else raw).decode() == "amount=5&note=ü"
+
+
+def test_a_header_without_a_line_is_not_sent() -> None:
+    """An empty list is no header, in any shape."""
+    for shape in ("rest", "http"):
+        event = api_event("GET /", headers={"X-Trace": []}, shape=shape)
+
+        assert not [name for name in event["headers"] if name.lower() == "x-trace"]
 
 
 def test_a_webhook_equals_its_sample() -> None:
@@ -167,6 +204,11 @@ def test_the_callers_of_a_lambda_authorizer_and_of_a_usage_plan() -> None:
         ({"api_key_id": "k"}, "'http' has no api_key_id: it may have claims, authorizer, user_arn"),
         ({"route": "GET /{id}"}, "path_parameters of '/{id}' are id, not none"),
         ({"path_parameters": {"id": "1"}}, "path_parameters of '/' are none, not id"),
+        ({"route": "GET /{order-id}"}, "path_parameters of '/{order-id}' are order-id, not none"),
+        ({"route": "GET /?page=2"}, "give the query in query="),
+        ({"route": "ANY /"}, "route is a method and a path"),
+        ({"claims": {}, "user_arn": "arn:aws:iam::1:user/a"}, "give one of claims, user_arn"),
+        ({"claims": {"tenant_id": 7}}, "claims as text, so not tenant_id=7"),
     ],
 )
 def test_an_impossible_request_is_refused(options: dict[str, Any], message: str) -> None:

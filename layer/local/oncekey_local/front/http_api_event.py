@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
+from oncekey.testing.gateway_shapes import arrives_as_text
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -20,10 +22,6 @@ API_ID = "local"
 STAGE = "$default"
 # Lambda's limit for the event and for the answer of a synchronous invocation.
 MAX_PAYLOAD_BYTES = 6 * 1024 * 1024
-
-# The media types whose bodies arrive as text. All others arrive as base64, including forms and
-# bodies without a type.
-_TEXT_TYPES = frozenset({"application/json", "application/xml", "application/javascript"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,14 +134,9 @@ def _query_parameters(raw_query: str) -> dict[str, str]:
 def _body(body: bytes, content_type: str) -> tuple[str, bool]:
     if not body:
         return "", False
-    if _is_text(content_type):
+    if arrives_as_text(content_type):
         try:
             return body.decode("utf-8"), False
         except UnicodeDecodeError:
             pass  # declared as text, but it is not: only base64 preserves it
     return base64.b64encode(body).decode("ascii"), True
-
-
-def _is_text(content_type: str) -> bool:
-    media_type = content_type.partition(";")[0].strip().lower()
-    return media_type.startswith("text/") or media_type in _TEXT_TYPES

@@ -22,7 +22,7 @@ from oncekey.outbox.envelope import sealed
 from oncekey.record.message import Message
 from oncekey.store.dynamodb.author_writes import low_level
 from oncekey.store.dynamodb.outbox import message_item
-from oncekey.testing.http_events import ACCOUNT_ID, REGION, Event
+from oncekey.testing.gateway_shapes import ACCOUNT_ID, REGION, Event
 
 Text = str | bytes | Mapping[str, Any] | Sequence[Any]
 
