@@ -174,9 +174,9 @@ class RelayWorld:
     def _flow(self, sender: Sender) -> Flow[Any]:
         if sender.batch is not None:
             sender.deliveries += 1
-            return sender.relay.relay(stream_of(sender.batch), _always)
+            return sender.relay.relay_flow(stream_of(sender.batch), _always)
         sweep = OutboxSweep(relay=sender.relay)
-        return sweep.sweep(
+        return sweep.sweep_flow(
             before_ms=WEEK_MS, is_time_left=_always, escalations=self.escalations.queue
         )
 

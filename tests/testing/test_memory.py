@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from oncekey.record.rules import applied
 from oncekey.record.transitions import Complete, Ending, Reserve
 from oncekey.store.store import Refused, Written
 from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.records import NOW_MS, record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FRESH = record(rev=1, attempt=1)
 RESERVE = Reserve(record=FRESH, now_ms=NOW_MS)
@@ -79,6 +86,32 @@ def test_a_clock_draws_owners_and_ids_in_sequence() -> None:
     assert drawn() == [owner, operation_id, next_owner]
     assert len({owner, operation_id, next_owner}) == 3
     assert str(uuid.UUID(operation_id)) == operation_id
+
+
+def test_threads_may_share_a_clock() -> None:
+    """No owner is drawn by two threads, and no time that passes is lost."""
+    clock = ManualClock(NOW_MS)
+
+    def draw(_number: int) -> str:
+        clock.advance(1)
+        return clock.new_owner()
+
+    with often_switched(), ThreadPoolExecutor(8) as pool:
+        owners = list(pool.map(draw, range(4_000)))
+
+    assert len({*owners}) == 4_000
+    assert clock.now_ms() == NOW_MS + 4_000
+
+
+@contextmanager
+def often_switched() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_chance_is_the_middle() -> None:

@@ -42,7 +42,22 @@ from oncekey.ledger import (
     compare_ledgers,
     sorted_by_id,
 )
-from oncekey.testing.memory import ManualClock, MemoryStore
+from oncekey.outbox import JobRunner, Topics
+from oncekey.testing import (
+    Clock,
+    CrashingStore,
+    ManualClock,
+    MemoryStore,
+    OpenRecords,
+    Store,
+    StoreContract,
+    api_event,
+    assert_idempotent,
+    dynamodb_tables,
+    let_time_pass,
+    sqs_event,
+    use_store,
+)
 from oncekey.webhooks import Delivery, Publish, StripeSignature, webhook
 
 if TYPE_CHECKING:
@@ -50,6 +65,8 @@ if TYPE_CHECKING:
 
     from aws_lambda_powertools.utilities.typing import LambdaContext
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from oncekey.queued import Jobs
 
 
 class Answer(TypedDict):
@@ -257,3 +274,39 @@ def received(delivery: Delivery) -> Publish | None:
 def a_webhook_is_a_handler(event: dict[str, Any], context: LambdaContext) -> None:
     """What is decorated is called with what Lambda gives."""
     assert_type(received(event, context), dict[str, Any])
+
+
+def a_test(handler: Callable[[Any, Any], Any]) -> None:
+    """The test kit: what it makes and returns."""
+    clock = ManualClock()
+    with use_store(MemoryStore(), clock=clock) as memory:
+        assert_type(memory, MemoryStore)
+        passed = let_time_pass(memory, clock, worker=handler, at_most=timedelta(hours=1))
+        assert_type(passed.duration, timedelta)
+    with use_store(CrashingStore(memory)) as crashing, crashing.crash("after complete"):
+        assert_type(crashing, CrashingStore)
+    with dynamodb_tables() as tables:
+        assert_type(tables.records, str)
+    event = api_event("POST /payments", key="k", body={"amount": 1}, claims={"tenant_id": "a"})
+    assert_type(event, dict[str, Any])
+    assert_type(sqs_event(memory.messages), dict[str, Any])
+    assert_type(assert_idempotent(handler, event, effects=lambda: 1), list[str])
+
+
+def a_store_of_ones_own() -> tuple[Store, OpenRecords, Clock]:
+    """What a store and a clock of one's own must be."""
+    return MemoryStore(), MemoryStore(), ManualClock()
+
+
+def a_runner_of_jobs(jobs: Jobs) -> Topics:
+    """`Jobs` is a `JobRunner`, which `Topics` takes."""
+    runner: JobRunner = jobs
+    return Topics({}, jobs=runner)
+
+
+class AContract(StoreContract):
+    """A store that is held against the contract."""
+
+    def published(self, store: Store) -> list[str]:
+        """The messages of this one."""
+        return [] if store.has_outbox else [str(store)]

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncekey import ConfigurationError, single_tenant
+from oncekey.testing import ManualClock
 from oncekey.webhooks import (
     GitHubSignature,
     Publish,
@@ -42,6 +43,14 @@ def publish(delivery: Delivery) -> Publish:
     return Publish(TOPIC, delivery.id)
 
 
+class HalfAClock:
+    """Tells the time, and can do nothing else."""
+
+    def now_ms(self) -> int:
+        """Always the same."""
+        return 0
+
+
 @pytest.mark.parametrize(
     ("wrong", "fault"),
     [
@@ -60,7 +69,9 @@ def publish(delivery: Delivery) -> Publish:
         ({"retention": timedelta(days=3)}, "an event is sent again for 3 days"),
         ({"problem_base": 1}, "problem_base is 1"),
         ({"store": 1}, "store is no store"),
-        ({"clock": 1}, "clock is no clock"),
+        ({"clock": 1}, "clock is no clock: leave it out"),
+        ({"clock": HalfAClock()}, "clock is no clock (it has no pause, random_fraction,"),
+        ({"clock": ManualClock}, "clock is the class ManualClock: pass an object of it"),
     ],
 )
 def test_a_wrong_option_is_told_when_it_is_decorated(wrong: dict[str, Any], fault: str) -> None:

@@ -24,6 +24,7 @@ _SOURCES = (
 )
 # 100,000 records of about a kilobyte each take 100 MB.
 _MOST_REMEMBERED = 100_000
+_CLOCK = ["now_ms", "pause", "random_fraction", "new_owner", "new_operation_id"]
 _SECRETS_VARIABLE = "ONCEKEY_FINGERPRINT_SECRETS"
 
 if TYPE_CHECKING:
@@ -263,9 +264,15 @@ def mode_faults(
 
 def clock_faults(clock: object) -> list[str]:
     """What is wrong with the clock."""
-    if clock is None or hasattr(clock, "now_ms"):
+    if clock is None:
         return []
-    return ["clock is no clock: leave it out, or pass a ManualClock in tests"]
+    if isinstance(clock, type):
+        return [f"clock is the class {clock.__name__}: pass an object of it"]
+    missing = [name for name in _CLOCK if not hasattr(clock, name)]
+    if not missing:
+        return []
+    lacks = "" if missing == _CLOCK else f" (it has no {', '.join(missing)})"
+    return [f"clock is no clock{lacks}: leave it out, or pass a ManualClock in tests"]
 
 
 def settings_given(

@@ -34,6 +34,7 @@ from oncekey.asgi.routes import Place, without_convertors
 from oncekey.engine.execution import run_async
 from oncekey.errors import ConfigurationError
 from oncekey.http.decorator import idempotent
+from oncekey.http.options import route_faults
 
 if TYPE_CHECKING:
     from oncekey.asgi.invocation import Invocation
@@ -243,11 +244,7 @@ def _is_success(status: int) -> bool:
 
 
 def _checked(name: str, options: Mapping[str, Any]) -> idempotent:
-    faults = [
-        f"{option}={value!r} is for handlers under @idempotent: a worker cannot run a route alone"
-        for option, value in (("mode", "queued"), ("on_abandoned", "complete"))
-        if options.get(option) == value
-    ]
+    faults = route_faults(options.get("mode"), options.get("on_abandoned"))
     try:
         made = idempotent(operation=name, **options)
     except ConfigurationError as error:

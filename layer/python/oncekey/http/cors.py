@@ -92,7 +92,7 @@ class Cors(Value, kw_only=True):
         return _without_doubles(_READ, self.read_headers)
 
     def answer_headers(self, origin: str | None) -> dict[str, str]:
-        """The headers of an answer to a page of `origin`; without origin, to no page.
+        """The headers of an answer to a page of `origin`. Without one, there are none but `Vary`.
 
         A cache must not give a page the answer to another one, hence `Vary`.
         """

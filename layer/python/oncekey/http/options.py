@@ -46,6 +46,17 @@ def option_faults(given: idempotent, settings: dict[str, int | str]) -> list[str
     ]
 
 
+def route_faults(mode: object, on_abandoned: object) -> list[str]:
+    """What is wrong with these options where a middleware protects a route of an app."""
+    given = {"mode='queued'": mode == "queued"}
+    given["on_abandoned='complete'"] = on_abandoned == "complete"
+    return [
+        f"{option} is for handlers under @idempotent: a worker cannot run a route alone"
+        for option, is_given in given.items()
+        if is_given
+    ]
+
+
 def _left_out_faults(names: object, base_path: object) -> list[str]:
     faults: list[str] = []
     is_listed = isinstance(names, Collection) and not isinstance(names, str | bytes)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         OutboxSweep,
     )
     from oncekey.outbox.topics import (
+        JobRunner,
         Topics,
     )
     from oncekey.outbox.worker import (
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Delivered",
     "EnvelopeUnreadable",
+    "JobRunner",
     "Message",
     "OutboxRelay",
     "OutboxSweep",
@@ -72,7 +74,7 @@ __getattr__, __dir__ = lazy.names(
         ),
         "oncekey.outbox.relay": ("OutboxRelay",),
         "oncekey.outbox.sweep": ("OutboxSweep",),
-        "oncekey.outbox.topics": ("Topics",),
+        "oncekey.outbox.topics": ("JobRunner", "Topics"),
         "oncekey.outbox.worker": ("Worker",),
         "oncekey.record.message": ("Message",),
         "oncekey.store.dynamodb.outbox": ("OutboxTable",),

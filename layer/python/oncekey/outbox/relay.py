@@ -87,16 +87,19 @@ class OutboxRelay:
                 new items; nothing was sent.
         """
         watching.look_again()
-        relaying = self.relay(event, _is_time_left(context))
+        relaying = self.relay_flow(event, _is_time_left(context))
         try:
             return drive(relaying, store=NO_STORE, clock=self.clock)
         finally:
             watching.flush(self.clock.now_ms())
 
-    async def relay(
+    async def relay_flow(
         self, event: Mapping[str, Any], is_time_left: Callable[[], bool]
     ) -> dict[str, Any]:
-        """The flow of one invocation, which sends messages while there is time."""
+        """The flow of one invocation, which sends messages while there is time.
+
+        It is for drivers of flows. A Lambda handler is the relay itself.
+        """
         turn = self.turn(is_time_left)
         numbers: dict[str, str] = {}
         messages: list[Message] = []

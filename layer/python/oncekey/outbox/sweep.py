@@ -99,19 +99,19 @@ class OutboxSweep:
             StoreError: the table did not answer; messages that were not sent are still there.
             ConfigurationError: the relay has no table or no queue.
         """
-        sweeping = self.sweep(
+        sweeping = self.sweep_flow(
             before_ms=before_ms, is_time_left=is_time_left, escalations=escalations
         )
         return drive(sweeping, store=NO_STORE, clock=self.relay.clock)
 
-    async def sweep(
+    async def sweep_flow(
         self,
         *,
         before_ms: int,
         is_time_left: Callable[[], bool],
         escalations: SqsQueue | None = None,
     ) -> Swept:
-        """The flow of `run`."""
+        """The flow of `run`, for drivers of flows."""
         turn = self.relay.turn(is_time_left)
         run = _Run(turn=turn, told_at_ms=before_ms)
         if self.relay.group is None:

@@ -77,16 +77,7 @@ class Topics:
             WorkNotRun: the handler returned an awaitable or a generator.
             BaseException: what the handler raised.
         """
-        self.handle(delivered(record["body"]), context)
-
-    def handle(self, message: Delivered, context: Any) -> None:
-        """The same for a message that is read already.
-
-        Raises:
-            TopicUnknown: nothing handles the message.
-            WorkNotRun: the handler returned an awaitable or a generator.
-            BaseException: what the handler raised.
-        """
+        message = delivered(record["body"])
         if self._jobs is not None and self._jobs.takes(message):
             self._jobs.perform(message, context)
             return

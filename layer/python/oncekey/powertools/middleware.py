@@ -33,6 +33,7 @@ from oncekey.engine.execution import run
 from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.flow.commands import Raised
 from oncekey.http.decorator import idempotent
+from oncekey.http.options import route_faults
 from oncekey.misuse import explained
 from oncekey.powertools.answer import (
     answer_of,
@@ -103,14 +104,7 @@ class idempotent_route(idempotent, kw_only=True):  # noqa: N801 -- written like 
     )
 
     def __post_init__(self) -> None:
-        faults = [
-            f"{option} is for handlers under @idempotent: a worker cannot run a route alone"
-            for option, is_given in (
-                ("mode='queued'", self.mode == "queued"),
-                ("on_abandoned='complete'", self.on_abandoned == "complete"),
-            )
-            if is_given
-        ]
+        faults = route_faults(self.mode, self.on_abandoned)
         try:
             super().__post_init__()
         except ConfigurationError as error:

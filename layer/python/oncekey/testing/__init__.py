@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING
 from oncekey import lazy
 
 if TYPE_CHECKING:
+    from oncekey.clock import Clock
+    from oncekey.store.due_index import OpenRecords
     from oncekey.store.dynamodb.tables import create_tables
+    from oncekey.store.store import Store
     from oncekey.testing.batch_events import (
         dynamodb_stream_event,
         eventbridge_event,
@@ -26,10 +29,13 @@ if TYPE_CHECKING:
     from oncekey.testing.time_passing import TimePassed, let_time_pass
 
 __all__ = [
+    "Clock",
     "CrashingStore",
     "Killed",
     "ManualClock",
     "MemoryStore",
+    "OpenRecords",
+    "Store",
     "StoreContract",
     "Tables",
     "TimePassed",
@@ -49,7 +55,10 @@ __all__ = [
 __getattr__, __dir__ = lazy.names(
     __name__,
     {
+        "oncekey.clock": ("Clock",),
+        "oncekey.store.due_index": ("OpenRecords",),
         "oncekey.store.dynamodb.tables": ("create_tables",),
+        "oncekey.store.store": ("Store",),
         "oncekey.testing.batch_events": (
             "dynamodb_stream_event",
             "eventbridge_event",

@@ -247,7 +247,7 @@ class CrashingStore(WatchedStore):
 
     @contextmanager
     def crash(self, point: str) -> Iterator[None]:
-        """Kill the process that the block is, at `point`. What comes after the block is another.
+        """Run the block as one process, and kill it at `point`. The code after is the next process.
 
         From the crash point on, no call of the store is carried out in the block. The block ends
         where it is killed, and the statement after it goes on.

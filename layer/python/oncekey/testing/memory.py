@@ -176,16 +176,18 @@ class MemoryStore:
 class ManualClock:
     """A clock that moves only when `advance` or `pause` is called.
 
-    Its owners and operation ids are numbered in sequence.
+    Its owners and operation ids are numbered in sequence. Threads may share it.
     """
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
         self._drawn = 0
+        self._lock = threading.Lock()
 
     def advance(self, duration_ms: int) -> None:
         """Let `duration_ms` milliseconds pass."""
-        self._now_ms += duration_ms
+        with self._lock:
+            self._now_ms += duration_ms
 
     def now_ms(self) -> int:
         """See `oncekey.clock.Clock.now_ms`."""
@@ -208,5 +210,6 @@ class ManualClock:
         return f"00000000-0000-4000-8000-{self._next():012d}"
 
     def _next(self) -> int:
-        self._drawn += 1
-        return self._drawn
+        with self._lock:
+            self._drawn += 1
+            return self._drawn

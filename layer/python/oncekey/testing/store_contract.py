@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -11,145 +12,37 @@ import pytest
 
 from oncekey.engine.store_state import state_of
 from oncekey.record.commit import Commit, ConditionsFailed, token
-from oncekey.record.counter import Count, Counter
-from oncekey.record.message import Message
+from oncekey.record.counter import Counter
 from oncekey.record.pause import Pause, PauseScope
-from oncekey.record.policy import Encoding, Policy
-from oncekey.record.record import Due, Effects, Record, Status
-from oncekey.record.steps import NO_STEPS, FinishedStep, StartedStep, Steps
+from oncekey.record.record import Due, Status
+from oncekey.record.rules import permitted
 from oncekey.record.stored_answer import Blob, Place, StoredRef
 from oncekey.record.transitions import (
-    Begin,
-    ClearStep,
     Complete,
-    Doubt,
-    Ending,
-    Enqueue,
-    ExpireLease,
-    FinishStep,
-    LateEffect,
-    Lease,
-    MarkUnknown,
-    Release,
-    Reschedule,
     Reserve,
-    Resume,
-    Retry,
-    Seen,
-    Settle,
-    SettlePending,
-    SettleStep,
-    StartStep,
-    TakeOver,
-    TimeOut,
-    Transition,
-    Waiting,
 )
 from oncekey.store.store import Refused, Written
+from oncekey.testing.contract_samples import (
+    ENDING,
+    ID,
+    KNOWN,
+    NOW_MS,
+    PK,
+    RECORD,
+    SEEN,
+    count,
+    message,
+    records,
+    transitions,
+)
 from oncekey.testing.memory import MemoryStore
 from oncekey.value import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
+    from oncekey.record.business_write import BusinessWrite
     from oncekey.store.store import Store
-
-_PK = "v1#contract"
-_NOW_MS = 1_700_000_000_000
-_ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
-_DUE = Due(shard="5", at_ms=_NOW_MS + 60_000)
-_STARTED = StartedStep(name="charge", position=1, mark=3, at_ms=_NOW_MS)
-_FINISHED = FinishedStep(name="order", position=0, at_ms=_NOW_MS, result='{"id":1}')
-_CHARGED = FinishedStep(name="charge", position=1, at_ms=_NOW_MS, result='{"id":2}')
-_RECORD = Record(
-    pk=_PK,
-    status=Status.IN_PROGRESS,
-    rev=1,
-    tenant="tenant-1",
-    operation="POST /payments",
-    key="a-key-of-sixteen",
-    operation_id=_ID,
-    fingerprint="f1:asked",
-    owner="owner-1",
-    attempt=1,
-    effects=Effects.UNRECORDED,
-    created_at_ms=_NOW_MS,
-    lease_until_ms=_NOW_MS + 30_000,
-    due=_DUE,
-    policy=Policy(encoding=Encoding.HTTP, retention_s=86_400),
-)
-_SEEN = Seen(owner="owner-1", rev=1)
-_LEASE = Lease(owner="owner-9", until_ms=_NOW_MS + 40_000, due=_DUE, effects=Effects.RECORDED)
-_ENDING = Ending(
-    response='{"statusCode":201}',
-    completed_at_ms=_NOW_MS,
-    expires_at_s=_NOW_MS // 1000 + 86_400,
-)
-_RETRY = Retry(reason="NotExecuted", expires_at_s=_NOW_MS // 1000 + 3_600)
-_DOUBT = Doubt(reason="lease-expired", due=_DUE)
-_WAITING = Waiting(owner="owner-9", due=_DUE, effects=Effects.RECORDED, request_digest="digest")
-# The owner and the version that a writer knows: the record's, or others.
-_KNOWN = {
-    "its owner": _SEEN,
-    "another owner": Seen(owner="owner-2", rev=1),
-    "another revision": Seen(owner="owner-1", rev=2),
-}
-
-
-def _transitions(pk: str, seen: Seen) -> list[Transition]:
-    """One of each, by a writer that knows the record as `seen`."""
-    owner = seen.owner
-    return [
-        Reserve(record=replace(_RECORD, pk=pk, owner="owner-9"), now_ms=_NOW_MS),
-        Resume(pk=pk, seen=seen, lease=_LEASE),
-        TakeOver(pk=pk, seen=seen, lease=_LEASE, now_ms=_NOW_MS),
-        ExpireLease(pk=pk, seen=seen, now_ms=_NOW_MS, to=_DOUBT),
-        ExpireLease(pk=pk, seen=seen, now_ms=_NOW_MS, to=_RETRY),
-        Complete(pk=pk, owner=owner, ending=_ENDING),
-        Release(pk=pk, owner=owner, retry=_RETRY),
-        MarkUnknown(pk=pk, owner=owner, doubt=_DOUBT),
-        Settle(pk=pk, seen_owner=owner, new_owner="owner-9", to=_ENDING),
-        Settle(pk=pk, seen_owner=owner, new_owner="owner-9", to=_RETRY),
-        SettleStep(pk=pk, seen_owner=owner, new_owner="owner-9", retry=_RETRY, finished=_CHARGED),
-        SettleStep(pk=pk, seen_owner=owner, new_owner="owner-9", retry=_RETRY, cleared="charge"),
-        LateEffect(pk=pk, seen=seen, new_owner="owner-9", ending=_ENDING),
-        Enqueue(pk=pk, seen=seen, waiting=_WAITING),
-        Begin(pk=pk, seen_owner=owner, lease=_LEASE),
-        TimeOut(pk=pk, seen_owner=owner, ending=_ENDING),
-        SettlePending(pk=pk, seen=seen, new_owner="owner-9", ending=_ENDING),
-        StartStep(pk=pk, owner=owner, step=_STARTED),
-        FinishStep(pk=pk, owner=owner, step=_CHARGED, mark=_STARTED.mark),
-        FinishStep(pk=pk, owner=owner, step=_CHARGED, mark=None),
-        ClearStep(pk=pk, owner=owner, step=_STARTED),
-        Reschedule(pk=pk, seen=seen, due=_DUE, attempts=3),
-    ]
-
-
-def _records() -> Iterator[Record]:
-    """Records in every state that makes a difference to a condition."""
-    for status, lease_ms, effects in itertools.product(
-        Status, (_NOW_MS + 30_000, _NOW_MS - 1), (Effects.UNRECORDED, Effects.REPEATABLE)
-    ):
-        yield replace(_RECORD, status=status, lease_until_ms=lease_ms, effects=effects)
-    for status, steps in itertools.product(
-        Status,
-        (NO_STEPS, Steps(finished=(_FINISHED,)), Steps(finished=(_FINISHED,), started=_STARTED)),
-    ):
-        yield replace(
-            _RECORD,
-            status=status,
-            lease_until_ms=_NOW_MS - 1,
-            effects=Effects.RECORDED,
-            steps=steps,
-        )
-    for status, expires_at_s in itertools.product(
-        (Status.COMPLETED, Status.FAILED_RETRYABLE), (_NOW_MS // 1000, _NOW_MS // 1000 + 1)
-    ):
-        yield replace(
-            _RECORD, status=status, expires_at_s=expires_at_s, due=None, lease_until_ms=None
-        )
-    for status in (Status.PENDING, Status.FAILED_RETRYABLE):
-        yield replace(_RECORD, status=status, attempt=2, effects=Effects.RECORDED)
 
 
 class StoreContract:
@@ -164,14 +57,32 @@ class StoreContract:
 
     Each test gets an empty store. A store may also find records that are due, for the reconciler
     (`OpenRecords`); it is tested for that if it has a method `due`. It may change its pauses
-    (`Pausable`); it is tested for that if it has a method `pause`. The conditions of the author's
-    own writes are not tested here, because they are in your store's language.
+    (`Pausable`); it is tested for that if it has a method `pause`. If it has an outbox, override
+    `published`. What handlers write to tables of their own is in your store's language, and is
+    tested if you override `own_write` and `has_written`.
     """
 
     @pytest.fixture
     def store(self) -> Store:
         """An empty store: yours."""
         raise NotImplementedError("give the class a fixture `store`, which returns your store")
+
+    def published(self, store: Any) -> list[str]:
+        """The ids of the messages in the outbox: by default, of those in `store.messages`."""
+        if not hasattr(store, "messages"):
+            raise NotImplementedError(
+                "your store has an outbox: override `published`, which returns the ids of the"
+                " messages in it"
+            )
+        return [each.id for each in store.messages]
+
+    def own_write(self) -> BusinessWrite | None:
+        """A write to a table of a handler's own, which an empty store applies."""
+        return None
+
+    def has_written(self, store: Any) -> bool:
+        """Whether `store` has applied `own_write()`."""
+        raise NotImplementedError(f"override it to find `own_write` in {store!r}")
 
     def test_a_store_can_be_shared(self, store: Store) -> None:
         """It says how long a call takes, and can be the key of a weak dictionary."""
@@ -182,8 +93,8 @@ class StoreContract:
 
     def test_nothing_is_none_and_no_error(self, store: Store) -> None:
         """An absent record, answer and counter are None."""
-        assert store.read(_PK) is None
-        assert store.fetch(StoredRef(place=Place.ITEM, name=f"{_PK}#owner", digest="")) is None
+        assert store.read(PK) is None
+        assert store.fetch(StoredRef(place=Place.ITEM, name=f"{PK}#owner", digest="")) is None
         assert store.counter("q1#nothing") is None
         assert store.pauses() == ()
 
@@ -197,10 +108,10 @@ class StoreContract:
             name="POST /a#b/{id}",
             reason="provider down",
             by="arn:aws:iam::1:user/ops",
-            since_ms=_NOW_MS,
+            since_ms=NOW_MS,
         )
         of_tenant = replace(of_operation, scope=PauseScope.TENANT, reason="a leaked key")
-        later = replace(of_operation, reason="still down", since_ms=_NOW_MS + 1)
+        later = replace(of_operation, reason="still down", since_ms=NOW_MS + 1)
 
         assert pausable.pause(of_operation) is None
         assert pausable.pause(of_tenant) is None
@@ -212,38 +123,38 @@ class StoreContract:
 
     def test_a_reserved_record_is_read_as_it_was_written(self, store: Store) -> None:
         """Every field of every record survives."""
-        for number, record in enumerate(_records()):
-            written = replace(record, pk=f"{_PK}-{number}")
+        for number, record in enumerate(records()):
+            written = replace(record, pk=f"{PK}-{number}")
 
-            assert store.write(Reserve(record=written, now_ms=_NOW_MS)) == Written()
+            assert store.write(Reserve(record=written, now_ms=NOW_MS)) == Written()
             assert store.read(written.pk) == written
 
     def test_a_refusal_shows_the_record_and_writes_nothing(self, store: Store) -> None:
         """The second reserve of a key gets the record of the first, in the same call."""
-        store.write(Reserve(record=_RECORD, now_ms=_NOW_MS))
-        second = Reserve(record=replace(_RECORD, owner="owner-2"), now_ms=_NOW_MS)
+        store.write(Reserve(record=RECORD, now_ms=NOW_MS))
+        second = Reserve(record=replace(RECORD, owner="owner-2"), now_ms=NOW_MS)
 
-        assert store.write(second) == Refused(_RECORD)
-        assert store.read(_PK) == _RECORD
-        assert store.write(Complete(pk="v1#absent", owner="owner-1", ending=_ENDING)) == Refused(
+        assert store.write(second) == Refused(RECORD)
+        assert store.read(PK) == RECORD
+        assert store.write(Complete(pk="v1#absent", owner="owner-1", ending=ENDING)) == Refused(
             None
         )
 
-    @pytest.mark.parametrize("known", list(_KNOWN))
+    @pytest.mark.parametrize("known", list(KNOWN))
     def test_a_transition_is_permitted_exactly_when_the_rules_permit_it(
         self, store: Store, known: str
     ) -> None:
         """Each transition of each record does what it does in the store in memory."""
         reference = MemoryStore()
         numbers = itertools.count()
-        records = list(_records())
-        if _KNOWN[known] != _SEEN:
+        samples = list(records())
+        if KNOWN[known] != SEEN:
             # A writer that knows another version is refused by it alone.
-            records = [replace(_RECORD, status=each, lease_until_ms=_NOW_MS - 1) for each in Status]
-        for record, which in itertools.product(records, range(len(_transitions(_PK, _SEEN)))):
-            pk = f"{_PK}-{next(numbers)}"
-            begun = Reserve(record=replace(record, pk=pk), now_ms=_NOW_MS)
-            transition = _transitions(pk, _KNOWN[known])[which]
+            samples = [replace(RECORD, status=each, lease_until_ms=NOW_MS - 1) for each in Status]
+        for record, which in itertools.product(samples, range(len(transitions(PK, SEEN)))):
+            pk = f"{PK}-{next(numbers)}"
+            begun = Reserve(record=replace(record, pk=pk), now_ms=NOW_MS)
+            transition = transitions(pk, KNOWN[known])[which]
             for each in (reference, store):
                 each.write(begun)
 
@@ -254,85 +165,128 @@ class StoreContract:
 
     def test_of_simultaneous_reserves_one_is_applied(self, store: Store) -> None:
         """The condition and its write are one step, also between threads."""
-        threads = 8
-        ready = threading.Barrier(threads)
 
         def reserve(number: int) -> Any:
-            ready.wait()
-            record = replace(_RECORD, owner=f"owner-{number}")
-            return store.write(Reserve(record=record, now_ms=_NOW_MS))
+            return store.write(_reserve(PK, f"owner-{number}"))
 
-        with ThreadPoolExecutor(threads) as pool:
-            replies = list(pool.map(reserve, range(threads)))
+        replies = _at_once(reserve)
 
-        winner = store.read(_PK)
-        assert [isinstance(each, Written) for each in replies].count(True) == 1
-        assert replies.count(Refused(winner)) == threads - 1
+        winner = store.read(PK)
+        assert replies.count(Written()) == 1
+        assert replies.count(Refused(winner)) == len(replies) - 1
+
+    def test_of_simultaneous_commits_one_is_applied(self, store: Store) -> None:
+        """The condition and all writes of a commit are one step, also between threads."""
+
+        def commit(number: int) -> Any:
+            owner = f"owner-{number}"
+            return store.commit(
+                Commit(
+                    transition=_reserve(PK, owner),
+                    token=token(ID, owner, 0),
+                    messages=(message(owner),) if store.has_outbox else (),
+                    counts=(count(limit=10),),
+                )
+            )
+
+        replies = _at_once(commit)
+
+        winner, counter = store.read(PK), store.counter("q1#contract")
+        assert winner is not None
+        assert counter is not None
+        assert replies.count(Written()) == 1
+        assert replies.count(Refused(winner)) == len(replies) - 1
+        assert counter.count == 1
+        assert not store.has_outbox or self.published(store) == [winner.owner]
+
+    def test_a_commit_applies_its_transition(self, store: Store) -> None:
+        """A transition does the same in a commit as alone, whatever its kind."""
+        reference = MemoryStore()
+        for number, each in enumerate(transitions(PK, SEEN)):
+            pk = f"{PK}-{number}"
+            transition = transitions(pk, SEEN)[number]
+            begun = next((known for known in records() if permitted(each, known)), None)
+            commit = Commit(transition=transition, token=token(ID, pk, 0))
+            for either in (reference, store):
+                if begun is not None:
+                    either.write(Reserve(record=replace(begun, pk=pk), now_ms=NOW_MS))
+
+            assert store.commit(commit) == reference.commit(commit) == Written(), transition
+            assert store.read(pk) == reference.read(pk), transition
 
     def test_a_commit_is_applied_whole_and_once(self, store: Store) -> None:
-        """The record, its answer and its counter are written together, however often it is sent."""
-        store.write(Reserve(record=_RECORD, now_ms=_NOW_MS))
-        at = StoredRef(place=Place.ITEM, name=f"{_PK}#owner-1", digest="d")
+        """All its writes are applied together, however often it is sent."""
+        store.write(Reserve(record=RECORD, now_ms=NOW_MS))
+        at = StoredRef(place=Place.ITEM, name=f"{PK}#owner-1", digest="d")
+        own = self.own_write()
         commit = Commit(
-            transition=Complete(pk=_PK, owner="owner-1", ending=_ENDING),
-            token=token(_ID, "owner-1", 0),
-            companion=Blob(at=at, data=b"\x00answer", expires_at_s=_ENDING.expires_at_s),
-            counts=(_count(limit=10),),
+            transition=Complete(pk=PK, owner="owner-1", ending=ENDING),
+            token=token(ID, "owner-1", 0),
+            writes=() if own is None else (own,),
+            messages=(message("message-1"),) if store.has_outbox else (),
+            companion=Blob(at=at, data=b"\x00answer", expires_at_s=ENDING.expires_at_s),
+            counts=(count(limit=10),),
         )
 
         assert store.commit(commit) == Written()
-        completed = store.read(_PK)
+        completed = store.read(PK)
         again = store.commit(commit)
 
         assert completed is not None
         assert completed.status is Status.COMPLETED
-        assert store.read(_PK) == completed
+        assert store.read(PK) == completed
         # A database may recognise the repeat by its token.
         assert again in (Written(), Refused(completed))
         assert store.fetch(at) == b"\x00answer"
         assert store.counter("q1#contract") == Counter(
-            count=1, buckets={_NOW_MS // 1000 + 60: 1}, expires_at_s=_NOW_MS // 1000 + 90
+            count=1, buckets={NOW_MS // 1000 + 60: 1}, expires_at_s=NOW_MS // 1000 + 90
         )
+        assert not store.has_outbox or self.published(store) == ["message-1"]
+        assert own is None or self.has_written(store)
 
     def test_a_refused_commit_writes_nothing(self, store: Store) -> None:
         """It is refused by its record, or else by a counter, and names which."""
-        reserve = Reserve(record=_RECORD, now_ms=_NOW_MS)
-        full = Commit(transition=reserve, token=token(_ID, "a", 0), counts=(_count(limit=1),))
-        store.commit(Commit(transition=None, token=token(_ID, "b", 0), counts=(_count(limit=1),)))
+        reserve = Reserve(record=RECORD, now_ms=NOW_MS)
+        at = StoredRef(place=Place.ITEM, name=f"{PK}#owner-1", digest="d")
+        own = self.own_write()
+        full = Commit(
+            transition=reserve,
+            token=token(ID, "a", 0),
+            writes=() if own is None else (own,),
+            messages=(message("message-1"),) if store.has_outbox else (),
+            companion=Blob(at=at, data=b"answer", expires_at_s=ENDING.expires_at_s),
+            counts=(count(limit=1),),
+        )
+        store.commit(Commit(transition=None, token=token(ID, "b", 0), counts=(count(limit=1),)))
         counted = store.counter("q1#contract")
 
         failed = store.commit(full)
         assert isinstance(failed, ConditionsFailed)
-        assert [each.count for each in failed.counts] == [_count(limit=1)]
-        assert store.read(_PK) is None
+        assert [each.count for each in failed.counts] == [count(limit=1)]
+        assert store.read(PK) is None
         store.write(reserve)
-        assert store.commit(full) == Refused(_RECORD)
-        other = Commit(transition=reserve, token=token(_ID, "c", 0), counts=(_count(limit=9),))
-        assert store.commit(other) == Refused(_RECORD)
+        assert store.commit(full) == Refused(RECORD)
+        other = replace(full, token=token(ID, "c", 0), counts=(count(limit=9),))
+        assert store.commit(other) == Refused(RECORD)
         assert store.counter("q1#contract") == counted
+        assert store.fetch(at) is None
+        assert not store.has_outbox or self.published(store) == []
+        assert own is None or not self.has_written(store)
 
-    def test_a_message_is_committed_with_or_without_a_record(self, store: Store) -> None:
+    def test_a_message_is_committed_without_a_record(self, store: Store) -> None:
         """A store with an outbox takes messages; one without is never asked to."""
         if not store.has_outbox:
             pytest.skip("the store has no outbox")
-        message = Message(
-            id="message-1",
-            topic="payment.requested",
-            payload='{"n":1}',
-            operation_id=_ID,
-            operation="POST /payments",
-            tenant="acme",
-            created_at_ms=_NOW_MS,
-        )
-        commit = Commit(transition=None, token=token(_ID, "message", 0), messages=(message,))
+        commit = Commit(transition=None, token=token(ID, "c", 0), messages=(message("message-1"),))
 
         assert store.commit(commit) == Written()
+        assert self.published(store) == ["message-1"]
 
     def test_saved_bytes_are_fetched(self, store: Store) -> None:
         """What is saved is read back, and a second save replaces it."""
         places = [Place.ITEM, *([Place.OBJECT] if store.has_bucket else [])]
         for place in places:
-            at = StoredRef(place=place, name=f"{_PK}#owner-1", digest="d")
+            at = StoredRef(place=place, name=f"{PK}#owner-1", digest="d")
             for data in (b"first", bytes(range(256))):
                 store.save(Blob(at=at, data=data, expires_at_s=0))
 
@@ -343,26 +297,38 @@ class StoreContract:
         if not hasattr(store, "due"):
             pytest.skip("the store finds no due records")
         for number in (3, 1, 2):
-            due = Due(shard="5", at_ms=_NOW_MS + number)
-            record = replace(_RECORD, pk=f"{_PK}-{number}", due=due)
-            store.write(Reserve(record=record, now_ms=_NOW_MS))
-        store.write(Complete(pk=f"{_PK}-1", owner="owner-1", ending=_ENDING))
+            due = Due(shard="5", at_ms=NOW_MS + number)
+            record = replace(RECORD, pk=f"{PK}-{number}", due=due)
+            store.write(Reserve(record=record, now_ms=NOW_MS))
+        store.write(Complete(pk=f"{PK}-1", owner="owner-1", ending=ENDING))
 
-        assert store.due("5", _NOW_MS + 9).keys == (f"{_PK}-2", f"{_PK}-3")
-        assert store.due("5", _NOW_MS + 2).keys == (f"{_PK}-2",)
-        assert store.due("6", _NOW_MS + 9).keys == ()
-        assert store.put_off(f"{_PK}-2", due_by_ms=_NOW_MS + 2, to_ms=_NOW_MS + 8) == 1
-        assert store.put_off(f"{_PK}-2", due_by_ms=_NOW_MS + 2, to_ms=_NOW_MS + 8) is None
-        assert store.due("5", _NOW_MS + 9).keys == (f"{_PK}-3", f"{_PK}-2")
+        assert store.due("5", NOW_MS + 9).keys == (f"{PK}-2", f"{PK}-3")
+        assert store.due("5", NOW_MS + 2).keys == (f"{PK}-2",)
+        assert store.due("6", NOW_MS + 9).keys == ()
+        assert store.put_off(f"{PK}-2", due_by_ms=NOW_MS + 2, to_ms=NOW_MS + 8) == 1
+        assert store.put_off(f"{PK}-2", due_by_ms=NOW_MS + 2, to_ms=NOW_MS + 8) is None
+        assert store.due("5", NOW_MS + 9).keys == (f"{PK}-3", f"{PK}-2")
         assert [store.most_due_shards(number) for number in (4, 16, 8)] == [4, 16, 16]
 
 
-def _count(*, limit: int) -> Count:
-    now_s = _NOW_MS // 1000
-    return Count(
-        name="q1#contract",
-        tenant="tenant-1",
-        limit=limit,
-        expires_at_s=now_s + 90,
-        runs_out_at_s=now_s + 60,
-    )
+def _reserve(pk: str, owner: str) -> Reserve:
+    return Reserve(record=replace(RECORD, pk=pk, owner=owner), now_ms=NOW_MS)
+
+
+def _at_once(work: Callable[[int], Any]) -> list[Any]:
+    """What `work` returns in several threads that begin together."""
+    threads = 8
+    ready = threading.Barrier(threads)
+
+    def begin(number: int) -> Any:
+        ready.wait()
+        return work(number)
+
+    interval = sys.getswitchinterval()
+    # Threads take turns as often as they can, so that a gap between condition and write is found.
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(begin, range(threads)))
+    finally:
+        sys.setswitchinterval(interval)

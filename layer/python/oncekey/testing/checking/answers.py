@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 _REUSED = ("key-reused", "idempotency_error")
-_SERVER_FAILED = 500
-_NOT_FINAL = {408, 425, 429}
 _REPLAYED = "idempotent-replayed"
 
 
@@ -14,11 +12,6 @@ def status_of(value: object) -> int | None:
     """The status of an HTTP answer; None if `value` is none."""
     status = value.get("statusCode") if isinstance(value, dict) else None
     return int(status) if isinstance(status, int | str) else None
-
-
-def is_final(status: int) -> bool:
-    """Whether an answer with this status may be stored."""
-    return status < _SERVER_FAILED and status not in _NOT_FINAL
 
 
 def is_success(value: object, error: BaseException | None) -> bool:

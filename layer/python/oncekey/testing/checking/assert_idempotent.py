@@ -8,7 +8,7 @@ from oncekey.http.job import job_of
 from oncekey.testing.checking.calling import call_with
 from oncekey.testing.checking.mistakes import UNCHECKED
 from oncekey.testing.checking.plays import Plays
-from oncekey.testing.checking.processes import Ledger
+from oncekey.testing.checking.processes import Observed
 from oncekey.testing.checking.promises import Broken, first_run
 from oncekey.testing.checking.runs import Subject
 from oncekey.testing.memory import MemoryStore
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from oncekey.store.store import Store
 
-    Seen = Sized | Callable[[], Sized | int]
+    Countable = Sized | Callable[[], Sized | int]
 
 FIRST = "first"
 
@@ -28,8 +28,8 @@ def assert_idempotent(
     handler: Callable[..., Any],
     event: Any,
     *,
-    effects: Seen | None = None,
-    writes: Seen | None = None,
+    effects: Countable | None = None,
+    writes: Countable | None = None,
     failing: Callable[[], AbstractContextManager[object]] | None = None,
     other_body: Any = None,
     other_tenant: Any = None,
@@ -89,8 +89,8 @@ def assert_idempotent(
     subject = Subject(
         call=call_with(handler, context),
         event=event,
-        effects=None if effects is None else Ledger("effects", effects),
-        writes=None if writes is None else Ledger("writes", writes),
+        effects=None if effects is None else Observed("effects", effects),
+        writes=None if writes is None else Observed("writes", writes),
         store=store,
         jobs=jobs or ([handler] if job_of(handler) is not None else []),
         failing=failing,

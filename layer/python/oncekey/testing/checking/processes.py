@@ -20,7 +20,7 @@ COMMITTED = "in the transaction"
 STEP = "in the step "
 
 
-class Ledger:
+class Observed:
     """What the test can see of one kind of effects. It only grows during a play."""
 
     def __init__(self, name: str, source: Any) -> None:
@@ -52,7 +52,7 @@ class Process:
     is_dead: bool = False
     # The records that it has begun a life of.
     reserved: list[Record] = field(default_factory=list)
-    # How many effects it made where, by the ledger's name.
+    # How many effects it made where, by the name of their kind.
     made: Counts[tuple[str, str]] = field(default_factory=Counts)
     attempts: set[str] = field(default_factory=set)
     has_asked: bool = False
@@ -80,13 +80,13 @@ class Sent:
         """Whether it was killed."""
         return self.process.is_dead
 
-    def grown(self, ledger: str) -> int:
+    def grown(self, kind: str) -> int:
         """How many effects it made."""
-        return sum(n for (name, _), n in self.process.made.items() if name == ledger)
+        return sum(n for (name, _), n in self.process.made.items() if name == kind)
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class Intended:
     """What one attempt wrote, or was about to write when it was killed, at a commit or its end."""
 
     pk: str

@@ -6,12 +6,13 @@ import copy
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from oncekey.http.answer import is_final_status
 from oncekey.record.policy import IETF_NAME
 from oncekey.record.record import Effects, Status
 from oncekey.record.stored_answer import NotKept
 from oncekey.testing.checking import mistakes
-from oncekey.testing.checking.answers import is_final, is_replay, said, shown, status_of
-from oncekey.testing.checking.processes import OUTSIDE, STEP, Ledger, Sent
+from oncekey.testing.checking.answers import is_replay, said, shown, status_of
+from oncekey.testing.checking.processes import OUTSIDE, STEP, Observed, Sent
 from oncekey.testing.checking.runs import First, Subject, made_on, to_the_end
 
 if TYPE_CHECKING:
@@ -73,13 +74,13 @@ def first_run(subject: Subject) -> First:
         raise Broken(promise, "the event was changed during the call", mistakes.EVENT_CHANGED)
     first = First(
         record=record,
-        grown={ledger.name: stage.grown(ledger) for ledger in subject.ledgers},
+        grown={each.name: stage.grown(each) for each in subject.observed},
         made=made_on(stage),
         calls=stage.trap.calls.copy(),
         written=stage.written,
         stored=stage.stored(),
     )
-    if subject.ledgers and not any(first.grown.values()) and not first.written:
+    if subject.observed and not any(first.grown.values()) and not first.written:
         raise Broken("the test sees the effects", "no effect", mistakes.NOTHING_COUNTED)
     if subject.effects is not None:
         _check_steps(first, subject.effects)
@@ -95,7 +96,7 @@ def _has_lost_result(record: Record) -> bool:
     return any(isinstance(step.result, NotKept) for step in record.steps.finished)
 
 
-def _check_steps(first: First, effects: Ledger) -> None:
+def _check_steps(first: First, effects: Observed) -> None:
     """A step that is not idempotent has one effect: its resolver can ask for only one."""
     marked = [call.removeprefix("start step ") for call in first.calls]
     for name in marked:
@@ -110,7 +111,7 @@ def check_not_stored(record: Record, sent: Sent, promise: str) -> None:
     """An answer that is not final was not stored, unless the preset says so."""
     status = status_of(sent.value)
     may_be_stored = record.policy is not None and record.policy.preset != IETF_NAME
-    if status is None or is_final(status) or may_be_stored:
+    if status is None or is_final_status(status) or may_be_stored:
         return
     if record.status is Status.COMPLETED:
         raise Broken(promise, f"every retry gets {told(sent)}", mistakes.NON_FINAL_STORED)
@@ -135,12 +136,12 @@ def check_end(subject: Subject, first: First, stage: Stage) -> None:
     record = stage.record()
     assert record is not None
     is_complete = record.status is Status.COMPLETED
-    for ledger in subject.ledgers:
-        grown, expected = stage.grown(ledger), first.grown[ledger.name]
-        seen = f"{grown} {ledger.name}, expected {expected}"
+    for each in subject.observed:
+        grown, expected = stage.grown(each), first.grown[each.name]
+        seen = f"{grown} {each.name}, expected {expected}"
         if grown > expected:
-            blamed = _repeated(subject, first, stage, ledger)
-            raise Broken(ONCE, seen + ledger.last(grown), blamed)
+            blamed = _repeated(subject, first, stage, each)
+            raise Broken(ONCE, seen + each.last(grown), blamed)
         if grown < expected and is_complete:
             promise = "what the answer reports has happened"
             raise Broken(promise, f"{seen}, and the answer is stored", mistakes.AFTER_THE_ANSWER)
@@ -160,15 +161,15 @@ def _check_fresh_values(stage: Stage) -> None:
     """Two attempts that come to the same commit or end write the same there."""
     known: dict[tuple[str, str, int], tuple[Any, ...]] = {}
     counts: Counter[tuple[str, str]] = Counter()
-    for ending in stage.endings:
-        counts[ending.owner, ending.call] += 1
-        place = (ending.pk, ending.call, counts[ending.owner, ending.call])
-        content = (ending.answer, ending.writes, ending.messages)
+    for intended in stage.intended:
+        counts[intended.owner, intended.call] += 1
+        place = (intended.pk, intended.call, counts[intended.owner, intended.call])
+        content = (intended.answer, intended.writes, intended.messages)
         earlier = known.setdefault(place, content)
         if earlier != content:
             pairs = zip(earlier, content, strict=True)
             old, new = next((old, new) for old, new in pairs if old != new)
-            seen = f"two attempts wrote different things at {ending.call!r}\n    {old}\n    {new}"
+            seen = f"two attempts wrote different things at {intended.call!r}\n    {old}\n    {new}"
             raise Broken("a retry makes what the first run made", seen, mistakes.FRESH_VALUES)
 
 
@@ -209,10 +210,10 @@ def check_stored_failure(subject: Subject, first: First, stage: Stage) -> None:
         # A 202 only says that something will happen.
         reports_success = status < _REFUSED and status != _ACCEPTED
         is_refusal = _REFUSED <= status < _FAILED
-    for ledger in subject.ledgers if reports_success else []:
-        grown, expected = stage.grown(ledger), first.grown[ledger.name]
+    for each in subject.observed if reports_success else []:
+        grown, expected = stage.grown(each), first.grown[each.name]
         if grown < expected:
-            seen = f"{grown} {ledger.name}, expected {expected}, and the stored answer is "
+            seen = f"{grown} {each.name}, expected {expected}, and the stored answer is "
             raise Broken(promise, seen + shown(stored, None), mistakes.FAILURE_SWALLOWED)
     if reports_success:
         check_end(subject, first, stage)
@@ -233,17 +234,17 @@ def check_one_reserved(subject: Subject, sent: Sequence[Sent]) -> None:
 
 def check_no_more(subject: Subject, first: First, stage: Stage, sent: Sent, promise: str) -> None:
     """This request had no effect."""
-    for ledger in subject.ledgers:
-        number = sent.grown(ledger.name)
+    for each in subject.observed:
+        number = sent.grown(each.name)
         if number:
-            blamed = _repeated(subject, first, stage, ledger)
-            seen = f"it made {number} more {ledger.name}{ledger.last(number)}"
+            blamed = _repeated(subject, first, stage, each)
+            seen = f"it made {number} more {each.name}{each.last(number)}"
             raise Broken(promise, seen, blamed)
 
 
-def _repeated(subject: Subject, first: First, stage: Stage, ledger: Ledger) -> Mistake:
-    made, expected = made_on(stage)[ledger.name], first.made[ledger.name]
-    is_write = ledger is subject.writes
+def _repeated(subject: Subject, first: First, stage: Stage, kind: Observed) -> Mistake:
+    made, expected = made_on(stage)[kind.name], first.made[kind.name]
+    is_write = kind is subject.writes
     return mistakes.repeated(made, expected, first.record.effects, is_write=is_write)
 
 

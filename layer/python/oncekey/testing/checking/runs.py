@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from oncekey.record.record import Record
     from oncekey.store.store import Store
-    from oncekey.testing.checking.processes import Ledger, Sent
+    from oncekey.testing.checking.processes import Observed, Sent
 
 # A retry after each crash, resolver's answer and message, with some to spare.
 _MOST_ROUNDS = 8
@@ -31,8 +31,8 @@ class Subject(Value, kw_only=True):
 
     call: Callable[[Any], Any] = field(repr=False)
     event: Any = field(repr=False)
-    effects: Ledger | None
-    writes: Ledger | None
+    effects: Observed | None
+    writes: Observed | None
     store: Callable[[], Store] = field(repr=False)
     jobs: Sequence[Any] = field(repr=False)
     failing: Callable[[], AbstractContextManager[object]] | None = field(repr=False)
@@ -47,15 +47,15 @@ class Subject(Value, kw_only=True):
         return altered_events.is_http(self.event)
 
     @property
-    def ledgers(self) -> list[Ledger]:
+    def observed(self) -> list[Observed]:
         """What the test sees of the effects."""
-        return [ledger for ledger in (self.effects, self.writes) if ledger is not None]
+        return [each for each in (self.effects, self.writes) if each is not None]
 
     def stage(self, point: CrashPoint | None = None) -> Stage:
         """A stage that nothing has happened on."""
         if self.reset is not None:
             self.reset()
-        return Stage(self.call, self.store(), self.ledgers, queued=self.jobs, point=point)
+        return Stage(self.call, self.store(), self.observed, queued=self.jobs, point=point)
 
     def request(self) -> Any:
         """The event, in an HTTP request under a fresh key."""
@@ -67,7 +67,7 @@ class Subject(Value, kw_only=True):
 class First(Value, kw_only=True):
     """What the undisturbed run came to. The others are compared to it.
 
-    `grown` counts the effects by ledger, and `made` also by where they were made. `calls` are the
+    `grown` counts the effects by kind, and `made` also by where they were made. `calls` are the
     calls of the store. `written` counts the rows and messages of transactions. `stored` is the
     answer that was stored.
     """
@@ -121,14 +121,14 @@ def to_the_end(
 
 
 def made_on(stage: Stage) -> dict[str, Counter[str]]:
-    """How many effects all processes made, by ledger and place."""
-    made: dict[str, Counter[str]] = {ledger.name: Counter() for ledger in stage.ledgers}
+    """How many effects all processes made, by kind and place."""
+    made: dict[str, Counter[str]] = {each.name: Counter() for each in stage.observed}
     for process in stage.processes:
-        for (ledger, place), number in process.made.items():
-            made[ledger][place] += number
+        for (kind, place), number in process.made.items():
+            made[kind][place] += number
     return made
 
 
 def effects_on(stage: Stage) -> int:
     """How many effects, rows and messages there are, of all kinds that the test sees."""
-    return sum(stage.grown(ledger) for ledger in stage.ledgers) + stage.written
+    return sum(stage.grown(each) for each in stage.observed) + stage.written

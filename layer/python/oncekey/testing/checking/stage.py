@@ -25,7 +25,7 @@ from oncekey.store.store import Written
 from oncekey.testing.checking.calling import awaited
 from oncekey.testing.checking.processes import (
     COMMITTED,
-    Ending,
+    Intended,
     Process,
     Sent,
     names_time,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from oncekey.record.transitions import Transition
     from oncekey.store.store import Store
     from oncekey.testing.checking.lock_step import LockStep
-    from oncekey.testing.checking.processes import Ledger
+    from oncekey.testing.checking.processes import Observed
 
 R = TypeVar("R")
 
@@ -116,14 +116,14 @@ class Stage:
         self,
         call: Callable[[Any], Any],
         store: Store,
-        ledgers: Sequence[Ledger],
+        observed: Sequence[Observed],
         *,
         queued: Sequence[Any] = (),
         point: CrashPoint | None = None,
     ) -> None:
         self._call = call
         self.store = store
-        self.ledgers = ledgers
+        self.observed = observed
         self._queued = queued
         self._jobs = Jobs(*queued) if queued else None
         self._system = SystemClock()
@@ -135,14 +135,14 @@ class Stage:
         # The partition keys of the requests' records, in order; and those that no other encloses.
         self.keys: dict[str, None] = {}
         self._outermost: dict[str, None] = {}
-        self.endings: list[Ending] = []
+        self.intended: list[Intended] = []
         self.written = 0
         self._is_kill_told = False
         self._blobs: dict[str, bytes] = {}
         self._seen: list[Message] = []
         self._handed = 0
         self._undelivered: list[Message] = []
-        self._counts = {ledger.name: ledger.count() for ledger in ledgers}
+        self._counts = {each.name: each.count() for each in observed}
         self._first = dict(self._counts)
 
     @property
@@ -150,9 +150,9 @@ class Stage:
         """The process that is running here. Threads that a handler started belong to the last."""
         return _current.get() or self.processes[-1]
 
-    def grown(self, ledger: Ledger) -> int:
+    def grown(self, kind: Observed) -> int:
         """How many effects the whole play made."""
-        return ledger.count() - self._first[ledger.name]
+        return kind.count() - self._first[kind.name]
 
     def send(self, event: Any) -> Sent:
         """A process that handles `event`."""
@@ -196,7 +196,8 @@ class Stage:
 
     def let_pass(self, *, reconciles: bool) -> None:
         """Let time pass until the lease is over, or until the reconciler has looked at the rest."""
-        if self.endings and names_time(repr(self.endings), now_s := self._system.now_ms() // 1000):
+        now_s = self._system.now_ms() // 1000
+        if self.intended and names_time(repr(self.intended), now_s):
             # The handler may have read the real clock, which this play cannot move. If it did, the
             # next attempt must read another second.
             self._system.pause((now_s + 1) * 1000 - self._system.now_ms() + 1)
@@ -271,12 +272,12 @@ class Stage:
             return
         process = self.process
         step = open_step()
-        for ledger in self.ledgers:
-            count = ledger.count()
-            grown = count - self._counts[ledger.name]
+        for each in self.observed:
+            count = each.count()
+            grown = count - self._counts[each.name]
             if grown:
-                process.made[ledger.name, place or process.place(step)] += grown
-                self._counts[ledger.name] = count
+                process.made[each.name, place or process.place(step)] += grown
+                self._counts[each.name] = count
         process.last_step = step
 
     def look_at_step(self) -> None:
@@ -306,8 +307,8 @@ class Stage:
                 pass
             case _:
                 return
-        self.endings.append(
-            Ending(
+        self.intended.append(
+            Intended(
                 pk=transition.pk,
                 owner=transition.owner,
                 call=call.name,
