@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from oncekey.clock import Clock
     from oncekey.store.due_index import OpenRecords
     from oncekey.store.dynamodb.tables import create_tables
+    from oncekey.store.pauses import Pausable
     from oncekey.store.store import Store
     from oncekey.testing.batch_events import (
         dynamodb_stream_event,
@@ -35,6 +36,7 @@ __all__ = [
     "ManualClock",
     "MemoryStore",
     "OpenRecords",
+    "Pausable",
     "Store",
     "StoreContract",
     "Tables",
@@ -58,6 +60,7 @@ __getattr__, __dir__ = lazy.names(
         "oncekey.clock": ("Clock",),
         "oncekey.store.due_index": ("OpenRecords",),
         "oncekey.store.dynamodb.tables": ("create_tables",),
+        "oncekey.store.pauses": ("Pausable",),
         "oncekey.store.store": ("Store",),
         "oncekey.testing.batch_events": (
             "dynamodb_stream_event",
