@@ -13,7 +13,7 @@ from functions.ledger.report import brief, report
 from functions.ledger.sources import PAYMENTS, REFUNDS
 from functions.ledger.time_budget import TimeBudget
 from functions.shared.settings import seconds
-from oncekey import OncekeyError
+from oncekey import OncekeyError, natural
 from oncekey.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class ComparisonIncomplete(Exception):  # noqa: N818 -- how a run ended
     """A ledger was not compared to its end, or its report was not stored."""
 
 
+@natural("it compares and reports; a second run of a day finds the same")
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
     """Compare both ledgers, and return the window and one line for each ledger.
 

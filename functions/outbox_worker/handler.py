@@ -12,7 +12,7 @@ from aws_lambda_powertools import Logger
 from functions.outbox_worker import logic, provider_events
 from functions.reports.handler import create_report
 from functions.shared import models
-from oncekey import current_operation, idempotent_function
+from oncekey import current_operation, idempotent_function, natural
 from oncekey.clock import SystemClock
 from oncekey.outbox import Delivered, Topics, Worker
 from oncekey.queued import Jobs
@@ -22,6 +22,7 @@ logger = Logger()
 RETENTION = timedelta(days=30)
 
 
+@natural("each of its writes is conditional on the state before it")
 def apply_event(message: Delivered, context: object) -> None:
     """Finish a payment, or settle a refund, from an event of the provider.
 

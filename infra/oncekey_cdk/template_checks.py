@@ -6,6 +6,16 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from oncekey_operator.template_reading import (
+    Resource,
+    Template,
+    Templates,
+    listed,
+    mapping,
+    number,
+    texts,
+)
+
 from .checks import (
     ANSWERS,
     API_TIMEOUT_S,
@@ -20,7 +30,6 @@ from .checks import (
     source_faults,
     visibility_faults,
 )
-from .template_reading import Resource, Template, Templates, listed, mapping, number, texts
 from .wiring_checks import WIRING_RULES, wiring
 
 if TYPE_CHECKING:

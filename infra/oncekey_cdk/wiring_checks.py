@@ -16,8 +16,15 @@ from oncekey.store.dynamodb.schema import (
     IDEMPOTENCY,
     OUTBOX,
 )
-
-from .template_reading import Resource, Templates, is_unknown, listed, mapping, number, texts
+from oncekey_operator.template_reading import (
+    Resource,
+    Templates,
+    is_unknown,
+    listed,
+    mapping,
+    number,
+    texts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from oncekey import lazy
 
 if TYPE_CHECKING:
+    from oncekey.declared import (
+        natural,
+    )
     from oncekey.effects.operation import (
         Operation,
     )
@@ -128,6 +131,7 @@ __all__ = [
     "idempotent",
     "idempotent_function",
     "jwt_claim",
+    "natural",
     "read_request",
     "resolver",
     "settle",
@@ -137,6 +141,7 @@ __all__ = [
 __getattr__, __dir__ = lazy.names(
     __name__,
     {
+        "oncekey.declared": ("natural",),
         "oncekey.effects.operation": ("Operation",),
         "oncekey.effects.running": ("current_operation",),
         "oncekey.errors": (

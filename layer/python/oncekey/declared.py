@@ -2,6 +2,8 @@
 
 They would share their keys, and each would be given the other's answers. Declaring the same
 function again is not a fault: a module may be reloaded, a factory called again, a test run again.
+
+`natural` declares the opposite: a function that needs no key.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ import inspect
 import logging
 import os
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from oncekey.errors import ConfigurationError
 from oncekey.value import Value, field
 
 if TYPE_CHECKING:
@@ -22,6 +25,10 @@ _logger = logging.getLogger("oncekey")
 
 # An attribute of the protected function. Other decorators copy it to their wrappers.
 _MARK = "_oncekey_operation"
+# The same for a function that is declared to need no protection.
+_NATURAL = "_oncekey_natural"
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class _Declared(Value):
@@ -104,6 +111,12 @@ def _warn_of_two(operation: str, first: str, second: str) -> None:
     )
 
 
+def operation_of(function: object) -> str | None:
+    """The operation that `function` was declared with; None if it is not protected."""
+    found = getattr(function, _MARK, None)
+    return found if isinstance(found, str) else None
+
+
 def _others(operation: str, new: _Declared) -> list[_Declared]:
     return [
         other
@@ -118,3 +131,43 @@ def _others(operation: str, new: _Declared) -> list[_Declared]:
 
 def _serve_together(other: _Declared, new: _Declared) -> bool:
     return other.scope == new.scope or "AWS_LAMBDA_FUNCTION_NAME" in os.environ
+
+
+class Natural(Value, kw_only=True):
+    """Why a function needs no protection. `operation` is empty if it stands for all its events."""
+
+    reason: str
+    operation: str = ""
+
+
+def natural(reason: str, *, operation: str = "") -> Callable[[F], F]:
+    """Declare for `oncekey audit` that a repeat of this function changes nothing more.
+
+        @natural("sets the address to what the request says", operation="PUT /address")
+        def set_address(event, context): ...
+
+    It changes nothing at run time. Put it on a Lambda handler, on the handler of a topic, or on a
+    route of a framework.
+
+    Args:
+        reason: why, for whoever reviews it.
+        operation: the route, if a handler dispatches several: `PUT /address`.
+
+    Raises:
+        ConfigurationError: there is no reason.
+    """
+    if not isinstance(reason, str) or not reason.strip():
+        fault = "say why a repeat changes nothing: @natural('sets the address to what is sent')"
+        raise ConfigurationError("@natural", [fault])
+
+    def mark(function: F) -> F:
+        setattr(function, _NATURAL, Natural(reason=reason.strip(), operation=operation))
+        return function
+
+    return mark
+
+
+def natural_of(function: object) -> Natural | None:
+    """What `function` was declared with; None if it was not."""
+    found = getattr(function, _NATURAL, None)
+    return found if isinstance(found, Natural) else None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # In the order of `oncekey --help`.
-COMMANDS = ("show", "list", "resolve", "console")
+COMMANDS = ("show", "list", "resolve", "audit", "plan", "console")
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -1,0 +1,1 @@
+"""What a workload asks of DynamoDB: units, storage, money, and where a partition runs hot. Pure."""

@@ -1,0 +1,175 @@
+"""The plan of a workload: its units are those that a run is counted to spend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncekey import Quota
+from oncekey.outbox.envelope import sealed
+from oncekey.outbox.inbox import delivered
+from oncekey.queued.jobs import Jobs
+from oncekey.store.dynamodb.outbox import message_from_item
+from oncekey_operator.planning.plan import MONTH_S, plan, shards_for
+from oncekey_operator.planning.prices import Prices
+from oncekey_operator.planning.workload import Workload, body_of
+from tests.support.dynamodb import TABLE
+from tests.support.events import load
+from tests.support.metered import Meter
+from tests.support.protected import Protected
+from tests.support.recorded import LEDGER, OUTBOX, World, recorded_world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oncekey import Operation
+    from tests.benchmarks.units import Units as Counted
+
+POST = load("apigw_http_v2_post")
+LARGE = body_of(20_000)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """The tables."""
+    with recorded_world() as world:
+        yield world
+
+
+def workload(**given: Any) -> Workload:
+    """A thousand first requests a second, with a small answer."""
+    usual = {"rps": 1000, "peak_rps": 3000, "answer": '{"run": 1}', "duplicates": 0.1}
+    return Workload(**{**usual, "retention_s": 86_400, **given})
+
+
+def counted(
+    world: World, planned: Workload, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Counted, Counted]:
+    """The units of a first request and its repeat, as the layer's own requests spend them."""
+    monkeypatch.setenv("ONCEKEY_DUE_SHARDS", str(planned.shards))
+    meter = Meter(world.client, {TABLE: "pk", OUTBOX: "id", LEDGER: "id"})
+    options: dict[str, Any] = {"effects": "recorded"} if planned.needs_index else {}
+    if planned.queued:
+        options |= {"mode": "queued", "operation": "POST /reports"}
+    if planned.limits:
+        given = dict.fromkeys(("new_keys", "active_keys")[: planned.limits], 100)
+        options["quota"] = Quota(**given)
+    service = Protected(store=world.store(), **options)
+
+    def then(_event: Any, op: Operation) -> dict[str, Any]:
+        for number in range(planned.steps):
+            op.step(f"step-{number}", lambda: {"id": "ch_1"})
+        for number in range(planned.idempotent_steps):
+            op.step(f"again-{number}", lambda: {"id": "ch_1"}, idempotent=True)
+        for number in range(planned.messages):
+            op.outbox.publish("payment.created", {"id": f"payment-{number}"})
+        return {"statusCode": 201, "body": planned.answer}
+
+    service.then = then
+    service.send(POST)
+    if planned.queued:
+        (item,) = world.client.scan(TableName=OUTBOX)["Items"]
+        message = delivered(sealed(message_from_item(item)))
+        Jobs(service.handler).perform(message, service.context())
+    # Without the deletes of the relay, which is not part of the run.
+    first = meter.take()
+    service.send(POST)
+    return first, meter.take()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"shards": 0},
+        {"answer": LARGE},
+        {"steps": 2, "idempotent_steps": 1},
+        {"messages": 2},
+        {"queued": True},
+        {"queued": True, "answer": LARGE},
+        {"steps": 1, "answer": LARGE},
+        {"messages": 1, "answer": LARGE},
+        {"limits": 1},
+        {"limits": 2, "messages": 1},
+    ],
+    ids=lambda given: " ".join(given) or "unrecorded",
+)
+def test_the_planned_units_are_those_of_a_counted_run(
+    given: dict[str, Any], world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan says what the layer's requests spend, for every kind of operation.
+
+    Red when the layer needs one more write, or an item outgrows a unit.
+    """
+    planned = workload(**given)
+
+    made = plan(planned, Prices())
+
+    first, again = counted(world, planned, monkeypatch)
+    deleted = planned.messages + (2 if planned.queued else 0)
+    total = (made.first.read, made.first.write - deleted, made.first.index)
+    assert total == (first.read, first.write, first.index)
+    assert (made.duplicate.read, made.duplicate.write) == (again.read, again.write)
+
+
+def test_the_money_is_the_units_and_gigabytes_at_the_given_prices() -> None:
+    """Each part of the bill is its quantity times its price, and a price can be replaced."""
+    load = workload(duplicates=0)
+
+    made = plan(load, Prices().changed({"write": 1.0}))
+
+    millions = 1000 * MONTH_S / 1e6
+    assert made.bill.table_writes == pytest.approx(2 * millions * 1.0)
+    assert made.bill.index_writes == pytest.approx(2 * millions * 1.0)
+    assert made.bill.storage == pytest.approx(made.stored_gb * 0.25)
+    assert made.bill.total == pytest.approx(
+        made.bill.table_writes
+        + made.bill.index_writes
+        + made.bill.reads
+        + made.bill.storage
+        + made.bill.backup
+    )
+
+
+def test_the_plan_without_the_index_saves_its_writes_alone() -> None:
+    """Side by side: the same operation without the index pays no write of the index."""
+    made = plan(workload(), Prices())
+
+    assert made.without_index is not None
+    assert made.without_index.index_writes == 0
+    assert made.without_index.table_writes == made.bill.table_writes
+
+
+@pytest.mark.parametrize("given", [{"queued": True}, {"steps": 1}, {"messages": 1}])
+def test_what_needs_the_index_is_planned_with_it_alone(given: dict[str, Any]) -> None:
+    """The layer refuses such an operation without the index, so no such price is shown."""
+    assert plan(workload(**given), Prices()).without_index is None
+
+
+@pytest.mark.parametrize(
+    ("given", "hot"),
+    [
+        ({"peak_rps": 1500}, set[str]()),
+        ({"peak_rps": 11_574}, {"fullest shard of the index", "table, on its first day"}),
+        ({"peak_rps": 11_574, "shards": 64}, {"table, on its first day"}),
+        ({"peak_rps": 100, "limits": 1}, {"quota counter of the largest tenant"}),
+        ({"peak_rps": 100, "limits": 1, "quota_shards": 8}, set[str]()),
+        ({"peak_rps": 1500, "busiest_key": 2000}, {"busiest key"}),
+        (
+            {"peak_rps": 7000, "messages": 2, "shards": 64},
+            {"outbox table", "table, on its first day"},
+        ),
+    ],
+)
+def test_a_partition_that_would_be_throttled_is_hot(given: dict[str, Any], hot: set[str]) -> None:
+    """The plan names each place where the peak is above DynamoDB's limit, and no other."""
+    made = plan(workload(**given), Prices())
+
+    assert {each.what for each in made.pressures if each.verdict == "hot"} == hot
+
+
+def test_the_recommended_shards_are_half_full_at_the_peak() -> None:
+    """The page on cost says the peak divided by 250, and never fewer than the default."""
+    assert shards_for(workload(peak_rps=34_722)) == 139
+    assert shards_for(workload(peak_rps=10)) == 16
