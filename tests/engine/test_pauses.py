@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import STRIPE, NotExecuted, Paused, StoreError, jwt_claim
-from oncekey.record.pause import Pause, PauseScope
+from oncekey.record.pause import EVERYTHING, Pause, PauseScope
 from oncekey.record.record import Status
 from oncekey.testing.memory import MemoryStore
 from tests.support.abandoned import HOLD, Abandoned
@@ -118,6 +118,14 @@ def test_a_paused_tenant_stops_nobody_else() -> None:
     pause(service, tenant, PauseScope.TENANT)
 
     assert problem_of(service.send(other_key())) == PAUSED
+
+
+def test_everything_can_be_paused_at_once() -> None:
+    """One pause stops all operations and tenants of the table."""
+    service = Protected()
+    pause(service, EVERYTHING, PauseScope.ALL)
+
+    assert problem_of(service.send(POST)) == PAUSED
 
 
 def test_work_that_failed_is_not_resumed_during_a_pause() -> None:

@@ -18,7 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # In the order of `oncekey --help`.
-COMMANDS = ("show", "list", "resolve", "audit", "plan", "console")
+COMMANDS = (
+    "show",
+    "list",
+    "tail",
+    "resolve",
+    "pause",
+    "resume",
+    "outbox",
+    "redrive",
+    "move",
+    "console",
+    "audit",
+    "plan",
+)
 
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

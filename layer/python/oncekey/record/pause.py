@@ -12,10 +12,15 @@ if TYPE_CHECKING:
 
 
 class PauseScope(StrEnum):
-    """What a pause stops: the new work of one operation, or of one tenant."""
+    """What a pause stops: all new work, that of one operation, or that of one tenant."""
 
+    ALL = "all"
     OPERATION = "operation"
     TENANT = "tenant"
+
+
+# The name of the one pause of everything.
+EVERYTHING = "*"
 
 
 class Pause(Value, kw_only=True):
@@ -33,5 +38,9 @@ class Pause(Value, kw_only=True):
 
 def pause_of(pauses: Iterable[Pause], operation: str, tenant: str) -> Pause | None:
     """The pause that stops new work of this operation for this tenant, or None."""
-    stopped = {(PauseScope.OPERATION, operation), (PauseScope.TENANT, tenant)}
+    stopped = {
+        (PauseScope.ALL, EVERYTHING),
+        (PauseScope.OPERATION, operation),
+        (PauseScope.TENANT, tenant),
+    }
     return next((each for each in pauses if (each.scope, each.name) in stopped), None)

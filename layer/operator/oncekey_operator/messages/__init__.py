@@ -1,0 +1,1 @@
+"""Reading messages: the outbox, and the dead letters of a queue."""

@@ -1,0 +1,144 @@
+"""A queue and its dead letters, as an operator sees them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from oncekey_operator.exits import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# SQS's limit for one call.
+_BATCH = 10
+# A message that is looked at comes back after this time if the command is killed.
+_HIDDEN_S = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """A message in a dead-letter queue. `id` and `topic` are empty if it is no message of ours."""
+
+    message_id: str
+    handle: str
+    body: str = field(repr=False)
+    sent_at_ms: int
+    group: str | None
+    attributes: dict[str, Any] = field(repr=False)
+    id: str = ""
+    topic: str = ""
+    operation: str = ""
+    operation_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterQueue:
+    """The dead-letter queue of the queue `url`, and the way back to it."""
+
+    client: Any
+    url: str
+    source_url: str
+
+    def count(self) -> int:
+        """How many messages wait in it, about: SQS does not say it exactly."""
+        name = "ApproximateNumberOfMessages"
+        answer = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=[name])
+        return int(answer["Attributes"][name])
+
+    def receive(self, most: int) -> Iterator[list[DeadLetter]]:
+        """Batches of messages, up to `most` together. Each is hidden for a minute."""
+        left = most
+        while left > 0:
+            answer = self.client.receive_message(
+                QueueUrl=self.url,
+                MaxNumberOfMessages=min(_BATCH, left),
+                VisibilityTimeout=_HIDDEN_S,
+                WaitTimeSeconds=1,
+                MessageSystemAttributeNames=["All"],
+                MessageAttributeNames=["All"],
+            )
+            found = [_dead_letter(each) for each in answer.get("Messages", [])]
+            if not found:
+                return
+            left -= len(found)
+            yield found
+
+    def show_again(self, letters: list[DeadLetter]) -> None:
+        """Hide these messages no longer."""
+        entries = [
+            {"Id": str(number), "ReceiptHandle": each.handle, "VisibilityTimeout": 0}
+            for number, each in enumerate(letters)
+        ]
+        self.client.change_message_visibility_batch(QueueUrl=self.url, Entries=entries)
+
+    def move_back(self, letters: list[DeadLetter]) -> int:
+        """Send these messages, at most ten, to their queue again, and then delete them here.
+
+        Returns how many were moved. A message is deleted only after the queue has it. So a kill, or
+        a lost answer, leaves it in both queues and never in none: a worker then gets it twice, and
+        recognises it by the id in its body.
+        """
+        answer = self.client.send_message_batch(
+            QueueUrl=self.source_url,
+            Entries=[_entry(number, each) for number, each in enumerate(letters)],
+        )
+        sent = [letters[int(each["Id"])] for each in answer.get("Successful", [])]
+        if not sent:
+            return 0
+        entries = [
+            {"Id": str(number), "ReceiptHandle": each.handle} for number, each in enumerate(sent)
+        ]
+        self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
+        return len(sent)
+
+
+def dead_letters_of(client: Any, queue_url: str) -> DeadLetterQueue:
+    """The dead-letter queue that `queue_url` names in its redrive policy.
+
+    Raises:
+        UsageError: it has none.
+    """
+    name = "RedrivePolicy"
+    answer = client.get_queue_attributes(QueueUrl=queue_url, AttributeNames=[name])
+    policy = json.loads(answer.get("Attributes", {}).get(name, "{}"))
+    arn = str(policy.get("deadLetterTargetArn", ""))
+    if not arn:
+        raise UsageError(f"the queue {queue_url} has no dead-letter queue")
+    *_, account, queue = arn.split(":")
+    found = client.get_queue_url(QueueName=queue, QueueOwnerAWSAccountId=account)
+    return DeadLetterQueue(client, found["QueueUrl"], queue_url)
+
+
+def _dead_letter(message: dict[str, Any]) -> DeadLetter:
+    system = message.get("Attributes", {})
+    return DeadLetter(
+        message_id=message["MessageId"],
+        handle=message["ReceiptHandle"],
+        body=message["Body"],
+        sent_at_ms=int(system.get("SentTimestamp", 0)),
+        group=system.get("MessageGroupId"),
+        attributes=message.get("MessageAttributes", {}),
+        **_envelope(message["Body"]),
+    )
+
+
+def _envelope(body: str) -> dict[str, str]:
+    names = ("id", "topic", "operation", "operation_id")
+    try:
+        found = json.loads(body)
+        return {name: str(found[name]) for name in names}
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def _entry(number: int, letter: DeadLetter) -> dict[str, Any]:
+    entry: dict[str, Any] = {"Id": str(number), "MessageBody": letter.body}
+    if letter.attributes:
+        entry["MessageAttributes"] = letter.attributes
+    if letter.group is not None:
+        entry["MessageGroupId"] = letter.group
+        # The queue would drop the first sending's id for five minutes, and so lose the message.
+        entry["MessageDeduplicationId"] = f"redrive-{letter.message_id}"
+    return entry

@@ -1,0 +1,148 @@
+"""`oncekey outbox` and `oncekey redrive`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oncekey.outbox.envelope import sealed
+from oncekey.record.message import Message
+from oncekey.store.dynamodb.outbox import OutboxTable, message_item
+from tests.support.operating import MESSAGES, Operating, operating, queue_with_dead_letters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WRITTEN_MS = 1_700_000_000_000
+REASON = ("--reason", "the queue is mended", "--yes")
+
+
+@pytest.fixture
+def service(capsys: pytest.CaptureFixture[str]) -> Iterator[Operating]:
+    """A service's tables."""
+    with operating(capsys) as found:
+        yield found
+
+
+def message(name: str, *, after_ms: int = 0) -> Message:
+    """A message with a secret in its payload."""
+    return Message(
+        id=name,
+        topic="payment.requested",
+        payload='"a-card-number"',
+        operation_id=f"op-{name}",
+        operation="POST /payments",
+        tenant="acme",
+        created_at_ms=WRITTEN_MS + after_ms,
+    )
+
+
+def publish(service: Operating, *messages: Message) -> OutboxTable:
+    """Put messages into the outbox table."""
+    for each in messages:
+        service.client.put_item(TableName=MESSAGES, Item=message_item(each))
+    return OutboxTable(MESSAGES, client=service.client)
+
+
+def test_the_outbox_shows_what_waits_and_why_something_is_set_aside(service: Operating) -> None:
+    """The oldest first, with exit status 1 if a person is needed. Payloads are not shown."""
+    assert service.run("outbox") == 0
+    table = publish(service, message("b", after_ms=5), message("a"))
+    assert service.run("outbox") == 0
+    table.count_try("b")
+    table.set_aside("b", "InvalidMessageContents", WRITTEN_MS + 9)
+
+    assert service.run("outbox") == 1
+
+    rows = service.out.splitlines()
+    assert [row.split()[0] for row in rows[1:3]] == ["a", "b"]
+    assert "set aside: InvalidMessageContents" in rows[2]
+    assert rows[-1] == "1 waiting, 1 set aside"
+    assert "card" not in service.out
+    only = service.json("outbox", "--set-aside")["messages"]
+    assert [(each["id"], each["tries"], each["set_aside_at"]) for each in only] == [
+        ("b", 1, "2023-11-14T22:13:20.009Z")
+    ]
+
+
+def test_a_long_outbox_is_not_read_whole(service: Operating) -> None:
+    """The command says that there is more."""
+    publish(service, *(message(f"m{number}") for number in range(4)))
+
+    assert service.run("outbox", "--limit", "3") == 0
+    assert "more than 3 are there" in service.out
+
+
+def test_a_message_that_was_set_aside_is_put_back(service: Operating) -> None:
+    """One by its id, or all of them; each has its audit lines, and a dry run changes nothing."""
+    table = publish(service, message("a"), message("b"), message("c"))
+    for name in "ab":
+        table.set_aside(name, "no", WRITTEN_MS)
+
+    assert service.json("redrive", "--set-aside", "--dry-run") == {
+        "found": 2,
+        "redriven": 0,
+        "dry_run": True,
+    }
+    assert service.run("outbox") == 1
+    assert service.run("redrive", "a", *REASON) == 0
+    assert service.json("redrive", "--set-aside", *REASON)["redriven"] == 1
+
+    assert service.run("outbox") == 0
+    assert [line[:2] for line in service.audited()] == [
+        ("redrive", "intended"),
+        ("redrive", "done"),
+    ] * 2
+    assert service.run("redrive", "a", *REASON) == 1
+    assert "no message a is set aside" in service.err
+
+
+def test_dead_letters_go_back_to_their_queue(service: Operating) -> None:
+    """As many as were asked for, with body and attributes; a dry run shows them and moves none."""
+    sqs, work, dead = queue_with_dead_letters()
+    service.queue_url = work
+    kept = {"trace": {"DataType": "String", "StringValue": "t-1"}}
+    for number in range(12):
+        body = sealed(message(f"m{number}"))
+        sqs.send_message(QueueUrl=dead, MessageBody=body, MessageAttributes=kept)
+
+    assert service.run("redrive", "--dead-letters", "--dry-run") == 0
+    assert "12 would be sent again" in service.out
+    assert "payment.requested" in service.out
+    assert service.json("redrive", "--dead-letters", "--limit", "11", *REASON)["redriven"] == 11
+
+    found = []
+    for _ in range(2):
+        answer = sqs.receive_message(
+            QueueUrl=work, MaxNumberOfMessages=10, MessageAttributeNames=["All"]
+        )
+        found += answer["Messages"]
+    assert len(found) == 11
+    assert {each["MessageAttributes"]["trace"]["StringValue"] for each in found} == {"t-1"}
+    assert {json.loads(each["Body"])["topic"] for each in found} == {"payment.requested"}
+    name = "ApproximateNumberOfMessages"
+    left = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=[name])
+    assert left["Attributes"][name] == "1"
+    assert service.audited()[-1] == ("redrive", "done", "the queue is mended")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--set-aside",), "say --reason TEXT"),
+        (("--dead-letters", *REASON), "no queue is named"),
+        (("--set-aside", "--reason", "r"), "say --yes"),
+    ],
+)
+def test_a_redrive_says_what_it_needs(
+    service: Operating, arguments: tuple[str, ...], sentence: str
+) -> None:
+    """Exit status 2, and nothing was sent."""
+    table = publish(service, message("a"))
+    table.set_aside("a", "no", WRITTEN_MS)
+
+    assert service.run("redrive", *arguments) == 2
+    assert sentence in service.err
+    assert service.run("outbox") == 1

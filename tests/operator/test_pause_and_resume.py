@@ -1,0 +1,101 @@
+"""`oncekey pause` and `oncekey resume`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oncekey.record.pause import PauseScope
+from tests.support.operating import AUDIT, Operating, operating
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REFUNDS = "POST /refunds"
+PAUSE = ("pause", REFUNDS, "--reason", "provider down", "--yes")
+
+
+@pytest.fixture
+def service(capsys: pytest.CaptureFixture[str]) -> Iterator[Operating]:
+    """A service's tables."""
+    with operating(capsys) as found:
+        yield found
+
+
+def test_a_pause_is_on_record_until_it_is_resumed(service: Operating) -> None:
+    """Handlers read it from the table; both actions have their audit lines, with the reason."""
+    assert service.run(*PAUSE) == 0
+    (found,) = service.store.pauses()
+    assert (found.scope, found.name, found.reason) == (
+        PauseScope.OPERATION,
+        REFUNDS,
+        "provider down",
+    )
+    assert found.by.startswith("arn:aws:")
+
+    assert service.run("resume", REFUNDS, "--reason", "it is back", "--yes") == 0
+    assert service.store.pauses() == ()
+    assert service.audited() == [
+        ("pause", "intended", "provider down"),
+        ("pause", "done", "provider down"),
+        ("resume", "intended", "it is back"),
+        ("resume", "done", "it is back"),
+    ]
+
+
+def test_what_is_paused_is_listed(service: Operating) -> None:
+    """For people with its age, for programs with stable names; an empty list is said, too."""
+    assert service.run("pause") == 0
+    assert service.out == "nothing is paused\n"
+    service.run(*PAUSE)
+    service.run("pause", "--tenant", "acme", "--reason", "leaked key", "--yes")
+    service.run("pause", "--all", "--reason", "moved", "--yes")
+
+    listed = service.json("pause")
+
+    assert [(each["scope"], each["name"], each["reason"]) for each in listed] == [
+        ("operation", REFUNDS, "provider down"),
+        ("tenant", "acme", "leaked key"),
+        ("all", "*", "moved"),
+    ]
+    service.run("pause")
+    assert "operation POST /refunds" in service.out
+    assert "everything" in service.out
+
+
+def test_who_pauses_twice_is_told(service: Operating) -> None:
+    """The second reason replaces the first."""
+    service.run(*PAUSE)
+    service.run("pause", REFUNDS, "--reason", "still down", "--yes")
+
+    assert "as it was before" in service.out
+    assert [each.reason for each in service.store.pauses()] == ["still down"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        (("pause", REFUNDS, "--yes"), 2, "--reason TEXT"),
+        (("pause", " ", "--reason", "r", "--yes"), 2, "say whose work it is"),
+        (("pause", REFUNDS, "--reason", "r"), 2, "say --yes"),
+        (("resume", "--reason", "r", "--yes"), 2, "say what to resume"),
+        (("resume", REFUNDS, "--reason", "r", "--yes"), 1, "is not paused"),
+    ],
+)
+def test_what_is_not_said_is_not_done(
+    service: Operating, arguments: tuple[str, ...], status: int, sentence: str
+) -> None:
+    """Nothing is paused, resumed or written to the audit table."""
+    assert service.run(*arguments) == status
+    assert sentence in service.err
+    assert (service.store.pauses(), service.audited()) == ((), [])
+
+
+def test_nothing_is_paused_without_an_audit_line(service: Operating) -> None:
+    """If the line cannot be written, the action does not begin."""
+    service.client.delete_table(TableName=AUDIT)
+
+    assert service.run(*PAUSE) == 3
+    assert "nothing was changed" in service.err
+    assert service.store.pauses() == ()
