@@ -9,7 +9,7 @@ import pytest
 from infra.service_resources import IDEMPOTENCY
 from oncekey import DynamoDBStore, NotExecuted
 from oncekey.record.pause import EVERYTHING, Pause, PauseScope
-from oncekey.store.dynamodb.codec import item_from_record
+from oncekey.store.dynamodb.codec import attribute_values
 from oncekey_local.store.tables import create_table_request
 from oncekey_operator.actions.moving import Moved, move
 from tests.support.dynamodb import TABLE, items
@@ -157,7 +157,7 @@ def test_what_both_tables_have_changed_is_told(service: Operating, change: dict[
     old = Protected(store=service.store)
     waiting = record(lease_until_ms=1)
     for table, each in ((TABLE, waiting), (NEW, replace(waiting, **change))):
-        service.client.put_item(TableName=table, Item=item_from_record(each))
+        service.client.put_item(TableName=table, Item=attribute_values(each))
     before = contents(service, NEW)
 
     moved = copied(service, old)
@@ -204,18 +204,21 @@ def test_an_interrupted_copy_is_repeated(
 
     again = copied(service, old)
 
-    assert (again.written, again.present) == (3 - number + (not is_applied), number - 1 + is_applied)
+    assert (again.written, again.present) == (
+        3 - number + (not is_applied),
+        number - 1 + is_applied,
+    )
     assert contents(service, NEW) == contents(service, TABLE)
 
 
 def test_the_command_says_what_is_left(service: Operating) -> None:
     """Exit status 1 until everything is copied; each pass has its audit lines."""
     waiting = record(lease_until_ms=4_000_000_000_000, expires_at_s=None)
-    service.client.put_item(TableName=TABLE, Item=item_from_record(waiting))
+    service.client.put_item(TableName=TABLE, Item=attribute_values(waiting))
 
     assert service.run("move", "--to", NEW, *REASON) == 1
     assert "Attempts still run" in service.out
-    ended = item_from_record(replace(waiting, lease_until_ms=1, rev=8))
+    ended = attribute_values(replace(waiting, lease_until_ms=1, rev=8))
     service.client.put_item(TableName=TABLE, Item=ended)
     assert service.run("move", "--to", NEW, *REASON) == 0
 

@@ -31,9 +31,7 @@ def table() -> Iterator[DynamoDBClient]:
 
 def seen(tail: Tail) -> list[tuple[Status | None, Status]]:
     """The states before and after, of each change."""
-    return [
-        (change.before and change.before.status, change.after.status) for change in tail.look()
-    ]
+    return [(change.before and change.before.status, change.after.status) for change in tail.look()]
 
 
 def test_a_table_that_is_read_whole_shows_each_record_once_for_each_state(
@@ -81,7 +79,7 @@ def test_a_change_is_one_line_without_key_or_answer(
     _show(Change(None, record), as_json=False)
 
     (line,) = capsys.readouterr().out.splitlines()
-    assert f"POST /payments  default  {record.operation_id}  attempt 1  COMPLETED" in line
+    assert f"POST /payments  single-tenant  {record.operation_id}  attempt 1  COMPLETED" in line
     assert record.key not in line
 
 
