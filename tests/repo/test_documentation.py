@@ -101,6 +101,7 @@ def test_the_table_of_variables_is_the_codes() -> None:
         "ONCEKEY_TRANSPORT": "sdk",
         "ONCEKEY_METRICS_NAMESPACE": "",
         "ONCEKEY_METRICS_SERVICE": "",
+        "ONCEKEY_TRACES": "off",
         "ONCEKEY_FINGERPRINT_SECRETS": "",
         "ONCEKEY_FINGERPRINT_SECRETS_ARN": "",
         "ONCEKEY_WEBHOOK_SECRET": "",
@@ -193,6 +194,7 @@ def test_the_design_names_every_member_of_other_items() -> None:
         tenant="acme",
         created_at_ms=1,
         sequence=1,
+        traceparent="00-1-2-01",
     )
     payload_ref = StoredRef(place=Place.OBJECT, name="outbox/1/2", digest="3")
     large = replace(small, payload="", payload_ref=payload_ref)

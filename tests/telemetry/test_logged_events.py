@@ -68,8 +68,8 @@ def extras(logged: logging.LogRecord) -> dict[str, object]:
 def test_an_event_of_a_record_is_logged_with_these_fields_and_no_other(
     caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
-    """The name of the event, the operation, its id, its record, the attempt, its owner, its age and
-    the rest of its lease, at a level that fits; neither key nor fingerprint, tenant or answer.
+    """The name of the event, the operation, its id, its reference, the attempt, its owner, its age
+    and the rest of its lease, at a level that fits; neither key nor fingerprint, tenant or answer.
 
     Red when a field is added, dropped or renamed, or the level is another.
     """
@@ -87,7 +87,7 @@ def test_an_event_of_a_record_is_logged_with_these_fields_and_no_other(
         "oncekey_event": name,
         "operation": "POST /payments",
         "operation_id": RECORD.operation_id,
-        "record": "v1#record",
+        "reference": f"v1#record.{RECORD.operation_id}",
         "attempt": 3,
         "owner": "owner-1",
         "age_ms": 90_000,

@@ -374,7 +374,6 @@ def test_a_closed_standard_output_fails_no_request(
     assert service.send(POST)["statusCode"] == 201
 
 
-@pytest.mark.requirement("C2")
 def test_where_metrics_are_off_their_module_is_not_loaded() -> None:
     """A decorated function that was called has loaded neither the metrics nor the traces.
 

@@ -154,6 +154,7 @@ _OTHERS = (
     "ONCEKEY_RESPONSE_BUCKET",
     "ONCEKEY_SIMULATION_SEED",
     "ONCEKEY_TABLE",
+    "ONCEKEY_TRACES",
     "ONCEKEY_TRANSPORT",
     "ONCEKEY_WEBHOOK_SECRET",
     "ONCEKEY_WEBHOOK_SECRET_ARN",
@@ -174,7 +175,8 @@ def settings_from(environment: Mapping[str, str], given: Mapping[str, int | str]
     """
     texts = {field: environment[name] for name, field in _TEXTS.items() if name in environment}
     numbers, faults = whole_numbers(environment, _NUMBERS)
-    faults += [*misspelt_variables(environment), *_transport_faults(environment)]
+    faults += misspelt_variables(environment)
+    faults += [*_transport_faults(environment), *_traces_faults(environment)]
     try:
         settings = Settings(**{**texts, **numbers, **given})  # type: ignore[arg-type]  # each field has its own type, checked above
     except ConfigurationError as error:
@@ -202,6 +204,13 @@ def _transport_faults(environment: Mapping[str, str]) -> list[str]:
     if not value or value in TRANSPORTS:
         return []
     return [f"ONCEKEY_TRANSPORT is {value!r}: one of {', '.join(TRANSPORTS)} is needed"]
+
+
+def _traces_faults(environment: Mapping[str, str]) -> list[str]:
+    value = environment.get("ONCEKEY_TRACES", "").strip().lower()
+    if value in {"", "on", "off"}:
+        return []
+    return [f"ONCEKEY_TRACES is {value!r}: on or off is needed"]
 
 
 def misspelt_variables(environment: Mapping[str, str]) -> list[str]:

@@ -52,6 +52,7 @@ def bind_effects(
         position=lambda: run.commits_passed,
         has_outbox=lambda: store().has_outbox,
         has_bucket=lambda: store().has_bucket,
+        traceparent=record.traceparent if record is not None else "",
     )
     check = run.use.check_outside_step
     work = RecordedWork(

@@ -30,7 +30,10 @@ _MOST_IN_A_COMMIT = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The operation that the messages belong to. `position` is the number of earlier commits."""
+    """The operation that the messages belong to, and the span that it belongs to.
+
+    `position` is the number of earlier commits.
+    """
 
     operation_id: str
     operation: str
@@ -40,6 +43,7 @@ class Source:
     position: Callable[[], int]
     has_outbox: Callable[[], bool]
     has_bucket: Callable[[], bool]
+    traceparent: str = ""
 
 
 class Outbox:
@@ -87,6 +91,7 @@ class Outbox:
             created_at_ms=source.now_ms(),
             payload_ref=self._payload_ref(message_id, topic, text),
             sequence=_MOST_IN_A_COMMIT * position + number,
+            traceparent=source.traceparent,
         )
         self._collected.check(message, message.size_bytes)
         self._collected.messages.append(message)

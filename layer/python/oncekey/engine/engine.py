@@ -63,6 +63,10 @@ def attempt(
     answer of a recorded operation is refused unless its commit is confirmed.
     """
     flow = _attempt(request, clock, reserving, returned, raised)
+    if watching.tracing() is not None:
+        from oncekey.engine.traced import traced
+
+        flow = traced(flow, request.identity.operation)
     return _measured(flow, request, clock) if watching.is_measured() else flow
 
 

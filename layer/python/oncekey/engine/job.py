@@ -152,6 +152,7 @@ def message_of(job: Job, record: Record, now_ms: int, *, name: str = "") -> Mess
         tenant=record.tenant,
         created_at_ms=now_ms,
         payload_ref=kept_apart(message_id, record.owner, text),
+        traceparent=record.traceparent,
     )
 
 

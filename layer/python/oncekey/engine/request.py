@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.engine.store_state import StoreState
 from oncekey.errors import ConfigurationError
 from oncekey.record.record import Due, Effects, Record, Status
+from oncekey.telemetry import watching
 from oncekey.value import Value, field
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class Request(Value, kw_only=True):
             request=self.stored_event,
             request_digest=None if self.job is None else self.job.request_digest,
             policy=self.options.policy,
+            traceparent=watching.traceparent(),
             lease_until_ms=until_ms,
             due=self.due(now_ms + self.options.settings.start_within_ms)
             if until_ms is None

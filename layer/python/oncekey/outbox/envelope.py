@@ -21,6 +21,8 @@ def sealed(message: Message) -> str:
         UnicodeEncodeError: it has a lone surrogate, which cannot be escaped.
     """
     head = {name: getattr(message, name) for name in _MEMBERS}
+    if message.traceparent:
+        head["traceparent"] = message.traceparent
     if message.payload_ref is not None:
         payload_ref = {"name": message.payload_ref.name, "digest": message.payload_ref.digest}
         body = _dumps({**head, "payload_ref": payload_ref})
@@ -40,6 +42,7 @@ def unsealed(body: str) -> Message:
         said: dict[str, Any] = json.loads(body)
         fields = {name: _typed(said[name], str) for name in _MEMBERS[:-1]}
         fields["created_at_ms"] = _typed(said["created_at_ms"], int)
+        fields["traceparent"] = _typed(said.get("traceparent", ""), str)
         if "payload_ref" in said:
             at = said["payload_ref"]
             payload_ref = StoredRef(place=Place.OBJECT, name=at["name"], digest=at["digest"])

@@ -27,7 +27,7 @@ _CALL_TIMEOUT_MS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """One message, as it was published.
+    """One message, as it was published. `traceparent` is the span of its operation, if traced.
 
     Deduplicate by `id`, which is the same for every delivery of the message:
     `@idempotent_function(key=lambda message: message.id, tenant=lambda message: message.tenant)`.
@@ -40,6 +40,7 @@ class Delivered:
     operation: str
     tenant: str
     created_at_ms: int
+    traceparent: str = ""
 
     def __repr__(self) -> str:
         """Without the payload."""
@@ -85,6 +86,7 @@ def with_payload(message: Message, text: str) -> Delivered:
         operation=message.operation,
         tenant=message.tenant,
         created_at_ms=message.created_at_ms,
+        traceparent=message.traceparent,
     )
 
 

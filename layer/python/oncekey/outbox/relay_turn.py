@@ -6,6 +6,7 @@ A turn is one invocation, or one sweep of the outbox. Its methods are flows.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
@@ -14,9 +15,11 @@ from oncekey.outbox.relay_commands import CountTry, Delete, PutAside, Send
 from oncekey.record.message_text import queue_name
 from oncekey.store.sqs import MOST_BATCH_BYTES, MOST_ENTRIES, Entry, Rejected, refuses_entries
 from oncekey.telemetry import outbox as relay_telemetry
+from oncekey.telemetry import watching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     from oncekey.clock import Clock
     from oncekey.record.message import Message
@@ -153,7 +156,12 @@ class Turn:
             await self._refused(message.id, None, reason, is_final=True)
             return None
         try:
-            entry = Entry(id=message.id, body=sealed(message), group=group)
+            entry = Entry(
+                id=message.id,
+                body=sealed(message),
+                group=group,
+                traceparent=message.traceparent,
+            )
         except UnicodeEncodeError:
             await self.put_aside(message.id, "it has a lone surrogate, which no queue takes")
             return None
@@ -178,7 +186,8 @@ class Turn:
     async def _send(self, batch: Sequence[Entry]) -> None:
         self._calls += 1
         try:
-            rejected = await Send(queue=self._queue, entries=tuple(batch))
+            with _traced(batch):
+                rejected = await Send(queue=self._queue, entries=tuple(batch))
         except StoreError as error:
             if not refuses_entries(error):
                 self._not_answered(batch, error)
@@ -263,3 +272,10 @@ class Turn:
             self.again.add(message_id)
         if group is not None:
             self._held.setdefault(group, again)
+
+
+def _traced(batch: Sequence[Entry]) -> AbstractContextManager[None]:
+    """The spans of the messages in `batch`, if traces are on."""
+    tracing = watching.tracing()
+    parents = {entry.id: entry.traceparent for entry in batch if entry.traceparent}
+    return nullcontext() if tracing is None else tracing.sending(parents)

@@ -13,6 +13,7 @@ ONCEKEY_QUEUE_URL names the queue. The event source must have `ReportBatchItemFa
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,7 @@ from oncekey.telemetry import watching
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from oncekey.clock import Clock
     from oncekey.store.sqs import SqsQueue
@@ -173,7 +175,8 @@ class Worker:
         while True:
             begun_ms = self._clock.now_ms()
             try:
-                refuse_unfinished(self._work(received.record, context))
+                with _traced(received):
+                    refuse_unfinished(self._work(received.record, context))
             except ResultUnavailable:
                 # It was done before, and only its result is unavailable.
                 return None
@@ -332,6 +335,21 @@ class _Turn:
     def leave(self, received: _Received) -> None:
         """A message was not begun."""
         self.left.append(received)
+
+
+def _traced(received: _Received) -> AbstractContextManager[object]:
+    """The span of a message that is worked on, if traces are on."""
+    tracing = watching.tracing()
+    if tracing is None:
+        return nullcontext()
+    from oncekey.telemetry.tracing import traceparent_in
+
+    return tracing.span(
+        "oncekey work",
+        parent=traceparent_in(received.record.get("body", "")),
+        kind="CONSUMER",
+        attributes={"messaging.message.id": received.id},
+    )
 
 
 def _in_turn(received: Sequence[_Received]) -> list[_Received]:

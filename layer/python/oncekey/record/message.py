@@ -17,7 +17,8 @@ class Message(Value, kw_only=True):
 
     `id` is never reused; workers deduplicate by it. `payload` is JSON text. `payload_ref` says
     where in the bucket a large payload is stored; the outbox's item then does not contain it.
-    `sequence` is the message's place among the messages of its operation.
+    `sequence` is the message's place among the messages of its operation. `traceparent` is the span
+    that its operation belongs to, if it is traced.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Message(Value, kw_only=True):
     created_at_ms: int
     payload_ref: StoredRef | None = None
     sequence: int = 0
+    traceparent: str = ""
 
     @property
     def size_bytes(self) -> int:

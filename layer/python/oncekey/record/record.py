@@ -85,6 +85,7 @@ class Record(Value, kw_only=True):
     request: str | bytes | None = None
     request_digest: str | None = None
     policy: Policy | None = None
+    traceparent: str = ""
 
     def is_expired(self, now_ms: int) -> bool:
         """Whether the record counts as absent, though DynamoDB may not have deleted it yet."""

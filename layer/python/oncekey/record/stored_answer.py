@@ -188,6 +188,7 @@ def _size_without_answer(record: Record) -> int:
         record.operation_id,
         record.fingerprint,
         record.owner,
+        record.traceparent,
     )
     steps = sum(
         _STEP_BYTES + len(step.name.encode("utf-8")) + _size(step.result)

@@ -17,6 +17,7 @@ from oncekey.store import defaults, in_use
 from oncekey.store.store import Refused
 from oncekey.telemetry import requests as telemetry
 from oncekey.telemetry import settlements as settlement_telemetry
+from oncekey.telemetry import watching
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
@@ -71,6 +72,7 @@ def settle(
             finding about another step would run this one a second time, or never.
         ConfigurationError: no table is named.
     """
+    watching.look_again()
     check_finding(finding)
     pk, operation_id = read_reference(reference)
     settings = defaults.settings({})
@@ -123,7 +125,8 @@ async def settle_named(
             f"{record.operation} records its effects, and one of its steps is in doubt: name the"
             " step that was found out about, as step="
         )
-    return await settler.write(record, finding, step=step)
+    with watching.span_about(record, "oncekey settle"):
+        return await settler.write(record, finding, step=step)
 
 
 async def _in_doubt(record: Record, clock: Clock, budget: Budget) -> Record | None:

@@ -24,6 +24,7 @@ from oncekey.settlement.stopped_operations import end_stopped, is_stopped
 from oncekey.settlement.writes import Settling, answer_text
 from oncekey.store.store import Refused
 from oncekey.telemetry import settlements as telemetry
+from oncekey.telemetry import watching
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,14 +87,14 @@ class Settler:
         resolve = resolver_of(record.operation, record.step_in_doubt)
         if resolve is None:
             return Settlement.NO_RESOLVER
-        question = question_about(record)
-        return await AskResolver(
-            question=question,
-            resolve=resolve,
-            record=record,
-            now_ms=self.clock.now_ms(),
-            timeout_ms=self.resolver_timeout_ms,
-        )
+        with watching.span_about(record, "oncekey resolve"):
+            return await AskResolver(
+                question=question_about(record),
+                resolve=resolve,
+                record=record,
+                now_ms=self.clock.now_ms(),
+                timeout_ms=self.resolver_timeout_ms,
+            )
 
     def check_storable(self, record: Record, finding: Finding, *, step: str = "") -> None:
         """Return if the finding about `record` can be stored. Nothing is written.

@@ -66,11 +66,15 @@ _OF_THE_MESSAGE = frozenset({"BatchRequestTooLong", "InvalidMessageContents", "M
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One message to be sent. `group` is for a FIFO queue, which deduplicates by `id`."""
+    """One message to be sent. `group` is for a FIFO queue, which deduplicates by `id`.
+
+    `traceparent` is the span that the message belongs to, if it is traced.
+    """
 
     id: str
     body: str = field(repr=False)
     group: str | None = None
+    traceparent: str = field(default="", repr=False, compare=False)
 
     @property
     def size_bytes(self) -> int:

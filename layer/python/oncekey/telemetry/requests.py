@@ -10,6 +10,7 @@ import traceback
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from oncekey.record.references import reference_to
 from oncekey.telemetry import watching
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def say(
         "oncekey_event": event,
         "operation": record.operation,
         "operation_id": record.operation_id,
-        # A hash. It leads to the record, and says nothing about the client's key.
-        "record": record.pk,
+        # `oncekey show` takes it. It has a hash, and says nothing about the client's key.
+        "reference": reference_to(record),
         "attempt": record.attempt,
         "owner": record.owner,
         "age_ms": now_ms - record.created_at_ms,

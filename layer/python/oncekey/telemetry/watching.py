@@ -1,31 +1,41 @@
-"""What watches the layer in this process: metrics, if they are on.
+"""What watches the layer in this process: metrics and traces, where they are on.
 
 The layer counts its events here. If nothing watches, an event costs one comparison, and neither the
-catalogue of metrics nor anything else is loaded.
+catalogue of metrics nor OpenTelemetry is loaded.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from oncekey.environment import OncePerEnvironment, environment
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+    from oncekey.record.record import Record
     from oncekey.telemetry.metrics import Meter
+    from oncekey.telemetry.tracing import Tracing
+
+_logger = logging.getLogger("oncekey")
 
 # A meter that the program has given, and the one in use.
 _given: Meter | None = None
 _meter: Meter | None = None
+_tracing: Tracing | None = None
 
 
 def look_again() -> None:
-    """Turn metrics on or off, as the environment says.
+    """Turn metrics and traces on or off, as the environment says.
 
     It is called when an operation meets a new environment, and at the beginning of each run of a
     relay, a worker or a reconciler.
     """
-    global _meter  # noqa: PLW0603 -- one process has one environment
-    _meter = _given or _of_the_environment()
+    global _meter, _tracing  # noqa: PLW0603 -- one process has one environment
+    found, _tracing = _of_the_environment()
+    _meter = _given or found
 
 
 def give(meter: Meter | None) -> None:
@@ -33,6 +43,26 @@ def give(meter: Meter | None) -> None:
     global _given  # noqa: PLW0603 -- as above
     _given = meter
     look_again()
+
+
+def tracing() -> Tracing | None:
+    """What begins spans, if traces are on."""
+    return _tracing
+
+
+def traceparent() -> str:
+    """The current span, in the form of W3C's header; empty without one, or without traces."""
+    return "" if _tracing is None else _tracing.traceparent()
+
+
+def span_about(record: Record, name: str) -> AbstractContextManager[object]:
+    """A span about `record`, in the trace of the request that reserved it; without traces, none."""
+    if _tracing is None:
+        from contextlib import nullcontext
+
+        return nullcontext()
+    about = {"oncekey.operation": record.operation, "oncekey.operation_id": record.operation_id}
+    return _tracing.span(name, parent=record.traceparent, attributes=about)
 
 
 def is_measured() -> bool:
@@ -55,13 +85,39 @@ def flush(now_ms: int, operation: str | None = None) -> None:
         _meter.flush(now_ms, operation)
 
 
-def _made() -> Meter | None:
+def _made() -> tuple[Meter | None, Tracing | None]:
     variables = environment().variables
+    return _meter_of(variables), _tracing_of(variables)
+
+
+def _meter_of(variables: Mapping[str, str]) -> Meter | None:
     if not variables.get("ONCEKEY_METRICS_NAMESPACE", "").strip():
         return None
     from oncekey.telemetry.metrics import EmfMeter, service_name
 
     return EmfMeter(variables["ONCEKEY_METRICS_NAMESPACE"].strip(), service_name(variables))
+
+
+def _tracing_of(variables: Mapping[str, str]) -> Tracing | None:
+    if variables.get("ONCEKEY_TRACES", "").strip().lower() != "on":
+        return None
+    try:
+        from oncekey.telemetry.tracing import Tracing
+    except ModuleNotFoundError:
+        _traces_unavailable()
+        return None
+    return Tracing()
+
+
+def _traces_unavailable() -> None:
+    """`ONCEKEY_TRACES` is `on`, and OpenTelemetry is not installed: there are no spans.
+
+    To do: install the extra `oncekey[opentelemetry]`, or remove the variable.
+    """
+    _logger.warning(
+        "oncekey traces-unavailable: install oncekey[opentelemetry]",
+        extra={"oncekey_event": "traces-unavailable"},
+    )
 
 
 _of_the_environment = OncePerEnvironment(_made)

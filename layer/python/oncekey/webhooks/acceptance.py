@@ -16,6 +16,7 @@ from oncekey.record.record import Effects, Record, Status
 from oncekey.record.transitions import Reserve
 from oncekey.store.store import Refused, Written
 from oncekey.telemetry import requests as telemetry
+from oncekey.telemetry import watching
 from oncekey.telemetry import webhooks as webhook_telemetry
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def completed_record(
         response=_STORED_ANSWER,
         response_version=1,
         policy=policy,
+        traceparent=watching.traceparent(),
     )
 
 
@@ -85,6 +87,7 @@ def collected(published: Publish, record: Record, store: Store) -> Collected:
         position=lambda: 0,
         has_outbox=lambda: store.has_outbox,
         has_bucket=lambda: store.has_bucket,
+        traceparent=record.traceparent,
     )
     Outbox(messages, lambda _what: None, source).publish(published.topic, published.payload)
     return messages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from decimal import InvalidOperation
 from functools import partial
@@ -128,8 +129,10 @@ class WebhookOperation:
             webhook_telemetry.refused(self.name, error.code, error.detail)
             return problem(error.code, request, settings, detail=error.detail)
         watching.look_again()
+        tracing = watching.tracing()
         try:
-            return self._heard(function, delivery, identity, heard)
+            with nullcontext() if tracing is None else tracing.span(f"oncekey {self.name}"):
+                return self._heard(function, delivery, identity, heard)
         finally:
             watching.flush(self.clock.now_ms(), self.name)
 

@@ -27,7 +27,7 @@ ATTRIBUTE_NAMES = frozenset(
         *("fingerprint", "owner", "attempt", "effects", "created_at", "lease_until"),
         *("completed_at", "expires_at", "due_shard", "due_at", "response", "response_version"),
         *("reconcile_attempts", "last_error", "escalated_at", "steps", "request"),
-        *("request_digest", "policy"),
+        *("request_digest", "policy", "traceparent"),
     }
 )
 # The initial steps of a recorded operation. Updates can then set the paths in it one by one.
@@ -76,6 +76,8 @@ def attribute_values(record: Record) -> Item:
         item["escalated_at"] = {"N": str(record.escalated_at_ms)}
     if record.request_digest:
         item["request_digest"] = {"S": record.request_digest}
+    if record.traceparent:
+        item["traceparent"] = {"S": record.traceparent}
     if record.response is not None:
         item["response"] = answer_value(record.response)
     if record.request is not None:
@@ -133,6 +135,7 @@ def record_from_item(item: Mapping[str, Mapping[str, Any]]) -> Record:
             request=_content(item["request"]) if "request" in item else None,
             request_digest=item["request_digest"]["S"] if "request_digest" in item else None,
             policy=_policy(item["policy"]["M"]) if "policy" in item else None,
+            traceparent=item["traceparent"]["S"] if "traceparent" in item else "",
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoreError(f"the stored record cannot be read ({error})", transient=False) from error

@@ -39,6 +39,8 @@ def message_item(message: Message) -> Item:
     item["created_at"] = {"N": str(message.created_at_ms)}
     if message.sequence:
         item["sequence"] = {"N": str(message.sequence)}
+    if message.traceparent:
+        item["traceparent"] = {"S": message.traceparent}
     if message.payload_ref is None:
         item["payload"] = {"S": message.payload}
     else:
@@ -67,6 +69,7 @@ def message_from_item(item: Mapping[str, Mapping[str, Any]]) -> Message:
             payload_ref=payload_ref,
             created_at_ms=int(item["created_at"]["N"]),
             sequence=_number(item, "sequence"),
+            traceparent=_text(item, "traceparent"),
         )
     except (KeyError, ValueError, TypeError) as error:
         raise NotAMessage(f"the item is no message of oncekey ({type(error).__name__})") from None
