@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
@@ -52,7 +53,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, str]:
     for ledger in (PAYMENTS, REFUNDS):
         with report() as lines:
             outcome, examples = _compare(ledger, window, budget, lines)
-            _count(outcome)
+            emit_metrics(outcome)
             is_kept = _keep(lines, outcome, examples)
         verdicts[ledger.name] = outcome.verdict
         if outcome.totals is None or not is_kept:
@@ -100,9 +101,12 @@ def _keep(lines: Report, outcome: Outcome, examples: list[str]) -> bool:
     return bool(key)
 
 
-def _count(outcome: Outcome) -> None:
+def emit_metrics(outcome: Outcome) -> None:
     """Emit the metrics. A comparison that did not reach its end has no counts."""
-    metrics = EphemeralMetrics(namespace=NAMESPACE)
+    # As the layer's own metrics: the name is unique in the account.
+    metrics = EphemeralMetrics(
+        namespace=NAMESPACE, service=os.environ.get("ONCEKEY_METRICS_SERVICE")
+    )
     metrics.add_dimension("ledger", outcome.ledger)
     totals = outcome.totals
     counts = {"LedgerIncomplete": int(totals is None)}

@@ -25,6 +25,7 @@ from .grants import (
 )
 from .layer import ARCHITECTURE, RUNTIME, OncekeyLayer
 from .log_groups import RETENTION, create_log_group
+from .metrics import LayerMetrics, metrics_variables
 from .resources import function_resource
 from .synth_checks import OncekeyChecks
 from .wiring_checks import PROTECTED
@@ -75,6 +76,8 @@ class IdempotentFunction(Construct):
         role: Its role.
         logs: Its log group, ours or the one of `function_props`.
         works_for: The outbox whose queue calls it, if any.
+        metrics: Where the layer's metrics of its calls are; None if ONCEKEY_METRICS_NAMESPACE is
+            empty.
 
     Args:
         code: The handlers.
@@ -84,8 +87,9 @@ class IdempotentFunction(Construct):
             and grants access.
         outbox: The outbox that handlers publish to; sets ONCEKEY_OUTBOX_TABLE and grants access.
         responses: The bucket for large answers; sets ONCEKEY_RESPONSE_BUCKET and grants access.
-        environment: Further variables. Unless you set them, ONCEKEY_TRANSPORT is `direct` and
-            ONCEKEY_PAUSE_CHECK_S is 10.
+        environment: Further variables. Unless you set them, ONCEKEY_TRANSPORT is `direct`,
+            ONCEKEY_PAUSE_CHECK_S is 10, ONCEKEY_METRICS_NAMESPACE is `oncekey`, and
+            ONCEKEY_METRICS_SERVICE is the stack's name.
         layers: By default the library alone, in a layer that the stack's functions share.
         memory_mb: Memory. The share of the processor grows with it.
         runtime: The function's Python.
@@ -123,7 +127,13 @@ class IdempotentFunction(Construct):
         if isinstance(given.get("timeout"), Duration):
             timeout = given["timeout"]
         own = _own_variables(table, outbox, responses)
-        variables = {**_DEFAULTS, **_default_lease(timeout, table), **own, **(environment or {})}
+        variables = {
+            **_DEFAULTS,
+            **metrics_variables(scope),
+            **_default_lease(timeout, table),
+            **own,
+            **(environment or {}),
+        }
         answers_days = responses.expire_after_days.get(ANSWERS) if responses else None
         faults = [
             *_twice_faults(own, environment),
@@ -137,6 +147,7 @@ class IdempotentFunction(Construct):
         super().__init__(scope, construct_id)
         OncekeyChecks.of(self)
         self.works_for: Outbox | None = None
+        self.metrics = LayerMetrics.of(variables)
         self.logs: logs.ILogGroup = given.get("log_group") or create_log_group(
             self, "Logs", retention=log_retention, keeps_data=keeps_data
         )
@@ -150,6 +161,8 @@ class IdempotentFunction(Construct):
             "memory_size": memory_mb,
             "log_group": self.logs,
             "tracing": lambda_.Tracing.ACTIVE,
+            # The fields of a log line, such as operation_id, are in the text format lost.
+            "logging_format": lambda_.LoggingFormat.JSON,
         }
         defaults["layers"] = self._library({**defaults, **given}) if layers is None else [*layers]
         named: Props = {"role": self.role, "environment": variables}

@@ -1,74 +1,51 @@
-"""Alarms on AWS's own metrics, and their topic. Each description says what to do."""
+"""The alarms and their topic, a dashboard, and saved queries of the logs."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from aws_cdk import Duration, Names, Stack
+from aws_cdk import Duration
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_cloudwatch_actions as actions
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
-from aws_cdk import aws_sns as sns
 from constructs import Construct
 
+from .alarm_set import FAILURE_PERIOD, MINUTE, PERIODS, RUNBOOK, AlarmSet
+from .api_alarms import add_api_alarms
 from .arguments import explained
+from .dashboard import RECONCILER_GRAPHS, SERVICE_GRAPHS, ServiceDashboard
+from .idempotency_table import IdempotencyTable
+from .layer_alarms import OF_RECONCILERS, OF_SERVICES, OF_SWEEPS, add_layer_alarms
+from .ledger_alarms import add_ledger_alarms
 from .resources import function_timeout_s
+from .saved_queries import OF_APIS, OF_FUNCTIONS, SavedQueries
+from .table_alarms import add_table_alarms, pruned, throttles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from aws_cdk import aws_sns as sns
     from aws_cdk import aws_sqs as sqs
-    from constructs import IConstruct
 
     from .http_api import IdempotentHttpApi
     from .idempotent_function import IdempotentFunction
+    from .metrics import LayerMetrics
     from .outbox import Outbox
     from .reconciler import Reconciler
     from .rest_api import IdempotentRestApi
     from .safe_table import SafeTable
 
-# SQS, Lambda and DynamoDB report once a minute.
-_PERIOD = Duration.minutes(1)
 # If runs end near the timeout, some are cut off and leave an operation in doubt.
 _NEAR_TIMEOUT = 0.8
 # A healthy relay is seconds behind. The stream keeps records for a day.
 _RELAY_BEHIND = Duration.minutes(5)
 # Longer than the visibility timeout of one failed attempt; shorter than a dead letter's first hour.
 _MESSAGE_WAITS = Duration.minutes(30)
-# Shorter disturbances are covered by retries.
-_MINUTES = 3
-_ABOVE = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD
 # Fewer runs may be late, or lost with a host.
 _MISSED_RUNS = 3
-# The namespace of the functions' own metrics.
-_NAMESPACE = "oncekey"
-# Both are in the log line of a reconciler that sent messages which the relay left behind.
-LEFTOVERS_TERMS = ("oncekey reconciled:", "resent ")
-# Long enough that a single failure is seen.
-_FAILURE_PERIOD = Duration.minutes(5)
-_OF_LEDGERS = {
-    "Different": (
-        "differs from the provider's. The report in the bucket names each difference. Ask the"
-        " provider which side is right, then correct our row or refund the difference."
-    ),
-    "OnlyOurs": (
-        "has rows that the provider does not have. The report in the bucket names them. Ask the"
-        " provider whether money has moved, then correct our rows."
-    ),
-    "OnlyTheirs": (
-        "lacks rows that the provider has. The report in the bucket names them. Money has moved"
-        " without a row of ours: add the row, or refund the money."
-    ),
-    "Incomplete": (
-        "was not compared to the end. Fix the cause shown in the function's log, then invoke it"
-        " again for the same time."
-    ),
-}
 DEAD_LETTERS_ADVICE = (
     "The queue holds dead letters. Look at them and at the worker's log, fix the cause, then move"
-    " them back (aws sqs start-message-move-task)."
+    " them back (oncekey redrive)."
 )
 GIVEN_UP_ADVICE = (
     "The outbox's stream gave up records. Fix the cause shown in the relay's log. The reconciler"
@@ -76,32 +53,37 @@ GIVEN_UP_ADVICE = (
 )
 ESCALATED_ADVICE = (
     "An operation could not be settled, or a run of the reconciler failed. For an operation, ask"
-    " the provider what happened, then call oncekey.settle with the reference in the message. For a"
-    " run, fix the cause shown in its log; the next run continues."
+    " the provider what happened, then settle it (oncekey resolve). For a run, fix the cause shown"
+    " in its log; the next run continues."
 )
 
 
 @explained
 class Observability(Construct):
-    """Alarms for what the constructs create. They publish to one topic, without subscribers yet.
+    """Alarms, a dashboard and saved queries for what the constructs create.
 
         Observability(self, "Alarms", functions=[payments], tables=[records], outboxes=[outbox])
 
-    Each alarm's description says what to do. The `watch_` methods add more.
+    The alarms publish to one topic, without subscribers yet. Each alarm's description says what to
+    do, and names its section of the runbook. The `watch_` methods add more.
 
     Attributes:
         topic: The topic that the alarms publish to.
         alarms: The alarms by their names, such as `PaymentsErrors`. You may change them.
+        dashboard: The dashboard, if there is one.
 
     Args:
-        functions: Watched for errors, throttles and runs near their timeout.
-        tables: Watched for throttled writes.
+        functions: Watched for errors, throttles, runs near their timeout, and by the metrics that
+            the layer emits in them.
+        tables: Watched for throttled writes and, if they hold records, for deletions.
         outboxes: Watched for dead letters, given-up stream records, a slow relay and waiting
             messages.
-        reconcilers: Watched for failed and missing runs, escalations, and messages that their
-            outbox's relay leaves behind.
-        apis: Watched for 5xx answers.
+        reconcilers: Watched for failed and missing runs, escalations, what stays unknown, and
+            messages that their outbox's relay leaves behind.
+        apis: Watched for 5xx, 4xx and 429 answers.
         topic: A topic of yours that CloudWatch may publish to; by default a new one.
+        dashboard: Whether there is a dashboard.
+        runbook: The page that the alarms name. Give the address of your copy.
     """
 
     def __init__(
@@ -115,12 +97,18 @@ class Observability(Construct):
         reconcilers: Sequence[Reconciler] = (),
         apis: Sequence[IdempotentHttpApi | IdempotentRestApi] = (),
         topic: sns.ITopic | None = None,
+        dashboard: bool = True,
+        runbook: str = RUNBOOK,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.alarms: dict[str, cloudwatch.Alarm] = {}
-        self._told: dict[tuple[str, str], cloudwatch.Alarm] = {}
+        self._set = AlarmSet(self, topic=topic, runbook=runbook)
+        self.alarms, self.topic = self._set.alarms, self._set.topic
+        self._board = ServiceDashboard(self, self.alarms) if dashboard else None
+        self.dashboard = self._board.dashboard if self._board else None
+        self._queries = SavedQueries(self, OF_FUNCTIONS)
+        self._access_queries = SavedQueries(self, OF_APIS)
+        self._services: dict[LayerMetrics, str] = {}
         self._rest_apis: dict[str, str] = {}
-        self.topic: sns.ITopic = topic if topic is not None else self._own_topic()
         for function in functions:
             self.watch_function(function)
         for table in tables:
@@ -133,65 +121,61 @@ class Observability(Construct):
             self.watch_api(api)
 
     def watch_reconciler(self, reconciler: Reconciler) -> None:
-        """Alarms for failed and missing runs, escalations, and messages that the relay left."""
+        """Alarms for failed and missing runs, escalations, and what it cannot settle or send."""
         name, function = reconciler.node.id, reconciler.reconciler
         self.watch_function(function, name=name)
         self.watch_depth(f"{name}Escalated", reconciler.escalated, advice=ESCALATED_ADVICE)
-        self.watch_schedule(function, every=reconciler.every, name=name)
+        self.watch_reconciling(function, every=reconciler.every, name=name)
         self.watch_leftovers(function, name=name)
+
+    def watch_reconciling(
+        self, function: IdempotentFunction, *, every: Duration, name: str | None = None
+    ) -> None:
+        """Alarms for missing runs, and for operations that runs leave unknown or fail on."""
+        source = function.metrics
+        if source is None:
+            self.watch_schedule(function, every=every, name=name)
+            return
+        name = name or function.node.id
+        add_layer_alarms(self._set, function, name, OF_RECONCILERS, source)
+        # A run that is cut off does not count, so this says more than the function's invocations.
+        runs = source.metric("ReconcilerRuns", statistic="Sum", period=_period(every))
+        self._absent(function, name, runs)
+        self._plot_layer(source, RECONCILER_GRAPHS)
 
     def watch_schedule(
         self, function: IdempotentFunction, *, every: Duration, name: str | None = None
     ) -> None:
-        """An alarm for a function that its schedule should call `every` so often, and does not.
+        """An alarm for a function that its schedule should call `every` so often, and does not."""
+        calls = function.function.metric_invocations(period=_period(every), statistic="Sum")
+        self._absent(function, name or function.node.id, calls)
 
-        A function that is not called reports no metric, so missing data sets off the alarm.
-        """
-        name = name or function.node.id
-        period = _longer(every, _FAILURE_PERIOD)
-        self._alarm(
+    def _absent(self, function: IdempotentFunction, name: str, runs: cloudwatch.IMetric) -> None:
+        # Without runs there is no metric, so missing data sets off the alarm.
+        self._set.add(
             function,
             name,
             "Absent",
-            function.function.metric_invocations(period=period, statistic="Sum"),
+            runs,
             threshold=1,
             periods=_MISSED_RUNS,
             missing=cloudwatch.TreatMissingData.BREACHING,
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             advice=(
-                f"Function {name} does not run, and its work waits. Check that its EventBridge"
-                " rule is enabled and may invoke it, and that its reserved concurrency is not 0."
+                f"Function {name} does not run, or no run comes to its end, and its work waits."
+                " Check that its EventBridge rule is enabled and may invoke it, that its reserved"
+                " concurrency is not 0, and what its log shows."
             ),
         )
 
     def watch_leftovers(self, reconciler: IdempotentFunction, *, name: str | None = None) -> None:
-        """An alarm for an outbox whose messages the reconciler has to send, run after run.
+        """Alarms for an outbox whose messages the reconciler has to send, or that nobody sends.
 
         It sends a few when a relay was killed. If it does so all the time, the relay does not run.
         """
-        name = name or reconciler.node.id
-        found = logs.MetricFilter(
-            reconciler,
-            "Leftovers",
-            log_group=reconciler.logs,
-            # A test compares this with the reconciler's log line.
-            filter_pattern=logs.FilterPattern.all_terms(*LEFTOVERS_TERMS),
-            metric_namespace=_NAMESPACE,
-            # The name is unique in the account, because several stacks share the namespace.
-            metric_name=f"OutboxLeftovers-{Names.unique_resource_name(reconciler, max_length=200)}",
-        )
-        self._alarm(
-            reconciler,
-            name,
-            "OutboxStalled",
-            found.metric(period=_FAILURE_PERIOD, statistic="Sum"),
-            periods=_MINUTES,
-            advice=(
-                "The outbox is stalled: the reconciler has to send its messages, run after run."
-                " Check that the relay's event source is enabled, and fix the cause shown in the"
-                " relay's log."
-            ),
-        )
+        if reconciler.metrics is not None:
+            name = name or reconciler.node.id
+            add_layer_alarms(self._set, reconciler, name, OF_SWEEPS, reconciler.metrics)
 
     def watch_ledger(self, name: str, *, ledger: str, service: str) -> None:
         """Alarms for a comparison with a provider that found differences or did not end.
@@ -202,131 +186,142 @@ class Observability(Construct):
                 LedgerOnlyTheirs and LedgerIncomplete, which the comparing function emits.
             service: Its dimension `service`.
         """
-        for about, advice in _OF_LEDGERS.items():
-            metric = cloudwatch.Metric(
-                namespace=_NAMESPACE,
-                metric_name=f"Ledger{about}",
-                dimensions_map={"ledger": ledger, "service": service},
-                period=_FAILURE_PERIOD,
-                statistic="Maximum",
-            )
-            self._alarm(
-                self,
-                name,
-                about,
-                metric,
-                # The alarm keeps its state until the next comparison.
-                missing=cloudwatch.TreatMissingData.IGNORE,
-                advice=f"The ledger of {ledger} {advice}",
-            )
+        add_ledger_alarms(self._set, self, name, ledger=ledger, service=service)
 
-    def watch_depth(self, name: str, queue: sqs.IQueue, *, advice: str) -> cloudwatch.Alarm:
+    def watch_depth(
+        self, name: str, queue: sqs.IQueue, *, advice: str, section: str = "Escalated"
+    ) -> cloudwatch.Alarm:
         """An alarm for the first message in a queue that only people read.
 
         It is on as long as there is a message, and notifies once.
         """
-        return self._alarm(
+        depth = queue.metric_approximate_number_of_messages_visible(
+            period=MINUTE, statistic="Maximum"
+        )
+        self._plot("Queues that people read", depth)
+        return self._set.add(
             queue,
             name,
             "Depth",
-            queue.metric_approximate_number_of_messages_visible(
-                period=_PERIOD, statistic="Maximum"
-            ),
+            depth,
             advice=advice,
+            section=section,
             # SQS reports no metric for a queue that was idle for hours.
             missing=cloudwatch.TreatMissingData.IGNORE,
         )
 
     def watch_function(self, function: IdempotentFunction, *, name: str | None = None) -> None:
-        """Alarms for runs that raise, lack concurrency, or end near the timeout."""
+        """Alarms for runs that raise, lack concurrency, or end near the timeout.
+
+        The first function of a service adds the alarms on the metrics that the layer emits.
+        """
         name, inner = name or function.node.id, function.function
         told = f"Function {name}"
-        self._alarm(
+        errors = inner.metric_errors(period=FAILURE_PERIOD, statistic="Sum")
+        throttled = inner.metric_throttles(period=MINUTE, statistic="Sum")
+        self._set.add(
             function,
             name,
             "Errors",
-            inner.metric_errors(period=_FAILURE_PERIOD, statistic="Sum"),
+            errors,
             advice=f"{told} raises. Fix the cause shown in its log; operations may be in doubt.",
         )
-        self._alarm(
+        self._set.add(
             function,
             name,
             "Throttles",
-            inner.metric_throttles(period=_PERIOD, statistic="Sum"),
-            periods=_MINUTES,
+            throttled,
+            periods=PERIODS,
             advice=f"{told} lacks concurrency. Raise the account's limit or its own.",
         )
         timeout_s = function_timeout_s(inner)
         if timeout_s is not None:
-            self._alarm(
+            self._set.add(
                 function,
                 name,
                 "Duration",
-                inner.metric_duration(period=_PERIOD, statistic="p99"),
+                inner.metric_duration(period=MINUTE, statistic="p99"),
                 threshold=round(timeout_s * 1000 * _NEAR_TIMEOUT),
-                periods=_MINUTES,
+                periods=PERIODS,
                 advice=f"{told} ends near its timeout of {timeout_s} s. Find out what is slow.",
             )
+        if function.metrics is not None:
+            self._watch_service(function.metrics)
+        self._plot("Function errors", errors)
+        self._plot("Function throttles", throttled)
+        self._queries.add(function.logs)
+
+    def _watch_service(self, source: LayerMetrics) -> None:
+        if source in self._services:
+            return
+        # The alarms of the first service need no name.
+        name = re.sub(r"\W", "", source.service) if self._services else ""
+        self._services[source] = name
+        add_layer_alarms(self._set, self, name, OF_SERVICES, source)
+        self._plot_layer(source, SERVICE_GRAPHS)
 
     def watch_table(self, table: SafeTable, *, name: str | None = None) -> None:
-        """An alarm for a table that throttles writes. Callers get 503 and try again."""
-        name = name or table.node.id
-        self._alarm(
-            table,
-            name,
-            "Throttles",
-            table.table.metric("WriteThrottleEvents", period=_PERIOD, statistic="Sum"),
-            periods=_MINUTES,
-            advice=(
-                f"Table {name} throttles writes. One key gets too many requests, or the traffic is"
-                " more than twice its earlier peak. Slow the client down, or pre-warm the table."
-            ),
-        )
+        """Alarms for a table that throttles writes, or whose records are never deleted."""
+        add_table_alarms(self._set, table, name or table.node.id)
+        self._plot("Table throttles", throttles(table))
+        if isinstance(table, IdempotencyTable):
+            self._plot("Pruned a day", pruned(table))
 
     def watch_outbox(self, outbox: Outbox) -> None:
         """Alarms for everything that can hold messages up."""
         name = outbox.node.id
-        self.watch_depth(f"{name}DeadLetters", outbox.dead_letters, advice=DEAD_LETTERS_ADVICE)
-        self.watch_depth(f"{name}GivenUp", outbox.given_up, advice=GIVEN_UP_ADVICE)
+        self.watch_depth(
+            f"{name}DeadLetters",
+            outbox.dead_letters,
+            advice=DEAD_LETTERS_ADVICE,
+            section="DeadLetters",
+        )
+        self.watch_depth(
+            f"{name}GivenUp", outbox.given_up, advice=GIVEN_UP_ADVICE, section="GivenUp"
+        )
         self.watch_function(outbox.relay, name=f"{name}Relay")
         self.watch_stream(outbox.relay, name=name)
-        self._alarm(
-            outbox,
+        self.watch_queue(outbox.queue, name=name)
+
+    def watch_queue(self, queue: sqs.IQueue, *, name: str) -> None:
+        """An alarm for messages that wait too long for their worker."""
+        age = queue.metric_approximate_age_of_oldest_message(period=MINUTE, statistic="Maximum")
+        self._plot("Age of messages (s)", age)
+        self._set.add(
+            queue,
             name,
             "Waiting",
-            outbox.queue.metric_approximate_age_of_oldest_message(
-                period=_PERIOD, statistic="Maximum"
-            ),
+            age,
             threshold=round(_MESSAGE_WAITS.to_seconds()),
-            periods=_MINUTES,
+            periods=PERIODS,
             advice=f"A message of {name} waits. Its worker fails, is too slow, or is disabled.",
         )
 
     def watch_stream(self, relay: IdempotentFunction, *, name: str | None = None) -> None:
         """An alarm for a relay that is minutes behind its table's stream."""
         name = name or relay.node.id
-        self._alarm(
+        self._set.add(
             relay,
             name,
             "Behind",
             relay.function.metric(
                 "IteratorAge",
-                period=_PERIOD,
+                period=MINUTE,
                 statistic="Maximum",
                 unit=cloudwatch.Unit.MILLISECONDS,
             ),
             threshold=round(_RELAY_BEHIND.to_milliseconds()),
-            periods=_MINUTES,
+            periods=PERIODS,
             advice=f"The relay of {name} is behind. Its log says whether DynamoDB or SQS fails.",
         )
 
     def watch_api(self, api: IdempotentHttpApi | IdempotentRestApi) -> None:
-        """An alarm for 5xx answers.
+        """Alarms for 5xx answers, many 4xx answers, and 429 answers.
 
         Raises:
             ValueError: Another watched REST API has the same name.
         """
-        name, inner = api.node.id, api.api
+        inner = api.api
         if isinstance(inner, apigateway.RestApi):
             other = self._rest_apis.setdefault(inner.rest_api_name, api.node.path)
             if other != api.node.path:
@@ -335,61 +330,28 @@ class Observability(Construct):
                     f" {inner.rest_api_name!r}, so CloudWatch cannot tell their metrics apart: give"
                     " one another rest_api_name"
                 )
-        self._alarm(
-            api,
-            name,
-            "Failures",
-            api.api.metric_server_error(period=_FAILURE_PERIOD, statistic="Sum"),
-            advice=(
-                f"{name} answers 5xx. The access log names the route. 503 means that the store does"
-                " not answer; 500 and 502 come from the handler."
-            ),
-        )
+        metrics = add_api_alarms(self._set, api)
+        self._plot("API 5xx", metrics.server_errors)
+        self._plot("API 4xx and 429", metrics.client_errors, metrics.too_many)
+        self._plot("API refusals by route", metrics.refused_by_route)
+        self._access_queries.add(api.access_log)
 
-    def _alarm(
-        self,
-        watched: IConstruct,
-        name: str,
-        about: str,
-        metric: cloudwatch.IMetric,
-        *,
-        advice: str,
-        threshold: float = 0,
-        periods: int = 1,
-        missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
-        comparison: cloudwatch.ComparisonOperator = _ABOVE,
-    ) -> cloudwatch.Alarm:
-        """The alarm `about` the watched construct; a second call returns the same one."""
-        known = self._told.get((watched.node.path, f"{name}{about}"))
-        if known is not None:
-            return known
-        construct_id = f"{name}{about}"
-        if construct_id in self.alarms:
-            # Another construct has this name in another place.
-            construct_id = f"{Names.unique_resource_name(watched)}{about}"
-        alarm = cloudwatch.Alarm(
-            self,
-            construct_id,
-            alarm_description=advice,
-            metric=metric,
-            threshold=threshold,
-            comparison_operator=comparison,
-            evaluation_periods=periods,
-            treat_missing_data=missing,
-        )
-        alarm.add_alarm_action(actions.SnsAction(self.topic))
-        self.alarms[construct_id] = alarm
-        self._told[watched.node.path, f"{name}{about}"] = alarm
-        return alarm
+    def _plot(self, title: str, *metrics: cloudwatch.IMetric) -> None:
+        if self._board:
+            self._board.plot(title, *metrics)
 
-    def _own_topic(self) -> sns.Topic:
-        topic = sns.Topic(self, "Topic", enforce_ssl=True)
-        # With enforce_ssl the topic has a policy of its own, which replaces the default one. So
-        # alarms must be allowed here, and only those of this account.
-        only_here = {"StringEquals": {"aws:SourceAccount": Stack.of(self).account}}
-        topic.grant_publish(iam.ServicePrincipal("cloudwatch.amazonaws.com", conditions=only_here))
-        return topic
+    def _plot_layer(
+        self, source: LayerMetrics, graphs: Mapping[str, tuple[str, tuple[str, ...]]]
+    ) -> None:
+        for title, (statistic, names) in graphs.items():
+            self._plot(
+                title,
+                *(
+                    source.metric(name, statistic=statistic, period=FAILURE_PERIOD)
+                    for name in names
+                ),
+            )
 
 
-def _longer(one: Duration, other: Duration) -> Duration:
-    return one if one.to_seconds() > other.to_seconds() else other
+def _period(every: Duration) -> Duration:
+    return every if every.to_seconds() > FAILURE_PERIOD.to_seconds() else FAILURE_PERIOD

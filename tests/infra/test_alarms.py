@@ -56,7 +56,7 @@ def test_an_alarm_says_what_can_be_done(app: Synthesised) -> None:
 
     assert "move them back" in advice["payments-dead-letters"]
     assert "put the items of another table into it again" in advice["escalated"]
-    assert "oncekey.settle" in advice["escalated"]
+    assert "oncekey resolve" in advice["escalated"]
     assert "move them back" not in advice["escalated"]
 
 

@@ -55,13 +55,16 @@ def test_a_function_is_as_described(app: Synthesised, described: Function) -> No
 @every_function
 def test_the_environment_is_as_described(app: Synthesised, described: Function) -> None:
     """A function is told every variable of the description, resolved, and the construct's choice of
-    the transport, and no other.
+    the transport and of its metrics, and no other.
     """
     variables = _function(app, described)["Environment"]["Variables"]
 
     expected = {_variable(name, value): value for name, value in described.environment.items()}
     assert variables.pop("ONCEKEY_TRANSPORT") == "direct"
     assert variables.pop("ONCEKEY_PAUSE_CHECK_S") == "10"
+    assert variables.pop("ONCEKEY_METRICS_NAMESPACE") == "oncekey"
+    # Metrics of two stages must not be added up.
+    assert variables.pop("ONCEKEY_METRICS_SERVICE") == f"payments-{app.stage}-service"
     assert set(variables) == set(expected)
     for name, value in expected.items():
         assert _is_resolved(variables[name], value), f"{name} is {variables[name]}"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
-from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from constructs import Construct
 
+from functions.ledger.handler import emit_metrics
+from functions.ledger.models import Outcome, Window
 from functions.ledger.sources import PAYMENTS, REFUNDS
 from infra.oncekey_cdk import (
     IdempotencyTable,
@@ -22,9 +22,7 @@ from infra.oncekey_cdk import (
     Outbox,
     Reconciler,
 )
-from infra.oncekey_cdk.observability import LEFTOVERS_TERMS
 from infra.service import SERVICE
-from oncekey.reconciler.report import Report
 from tests.support.sample_constructs import let_be, new_stack
 from tests.support.sample_templates import named
 
@@ -133,11 +131,9 @@ def test_a_stalled_outbox_an_absent_reconciler_and_a_difference_are_alarms(
     stalled = _alarm(watched, "ReconcilerOutboxStalled")
     assert stalled["Namespace"] == "oncekey"
     assert (stalled["EvaluationPeriods"], stalled["Threshold"]) == (3, 0)
-    (told,) = watched.find_resources("AWS::Logs::MetricFilter").values()
-    (change,) = told["Properties"]["MetricTransformations"]
-    assert change["MetricName"] == stalled["MetricName"]
+    assert stalled["MetricName"] == "MessagesResent"
     absent = _alarm(watched, "ReconcilerAbsent")
-    assert (absent["MetricName"], absent["TreatMissingData"]) == ("Invocations", "breaching")
+    assert (absent["MetricName"], absent["TreatMissingData"]) == ("ReconcilerRuns", "breaching")
     assert (absent["ComparisonOperator"], absent["Threshold"]) == ("LessThanThreshold", 1)
     assert (absent["Period"], absent["EvaluationPeriods"]) == (300, 3)
     ledgers = [_alarm(watched, f"Ledger{end}") for end in _ENDS]
@@ -171,9 +167,12 @@ def test_the_reference_service_is_watched_for_silence_and_differences(app: Synth
         for name, alarm in alarms.items()
         if name.startswith("LedgerRefunds")
     }
-    assert read == {(f"Ledger{end}", "payments", "refunds") for end in _ENDS}
+    (ledger,) = app.service.find_resources("AWS::Lambda::Function", LEDGER).values()
+    service = ledger["Properties"]["Environment"]["Variables"]["ONCEKEY_METRICS_SERVICE"]
+    assert read == {(f"Ledger{end}", *sorted((service, "refunds"))) for end in _ENDS}
 
 
+LEDGER = {"Properties": {"Handler": "functions.ledger.handler.handler"}}
 _ENDS = ("Different", "OnlyOurs", "OnlyTheirs", "Incomplete")
 
 
@@ -186,33 +185,15 @@ def test_the_ledgers_metrics_have_the_dimensions_that_are_watched(
     Red when an alarm looks at dimensions that no metric has.
     """
     monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", "payments")
-    metrics = EphemeralMetrics(namespace="oncekey")
-    metrics.add_dimension("ledger", "refunds")
-    metrics.add_metric(name="LedgerDifferent", unit=MetricUnit.Count, value=1)
+    monkeypatch.setenv("ONCEKEY_METRICS_SERVICE", "payments-dev-service")
 
-    metrics.flush_metrics()
+    emit_metrics(Outcome(ledger="refunds", window=Window(start_s=0, end_s=1), totals=None))
 
     emitted = json.loads(capsys.readouterr().out)
     (told,) = emitted["_aws"]["CloudWatchMetrics"]
+    assert told["Namespace"] == "oncekey"
     assert [sorted(each) for each in told["Dimensions"]] == [["ledger", "service"]]
-    assert (emitted["ledger"], emitted["service"]) == ("refunds", "payments")
-
-
-@pytest.mark.fault("K14.9")
-@pytest.mark.parametrize(("resent", "is_counted"), [(3, True), (0, False)])
-def test_what_a_reconciler_sends_again_is_what_is_counted(
-    caplog: pytest.LogCaptureFixture, resent: int, is_counted: bool
-) -> None:
-    """The filter of the log counts runs that sent messages again, and these are logged as warnings,
-    which a function's log holds by default.
-
-    Red when the reconciler's words change, and the alarm goes on looking for the old ones.
-    """
-    with caplog.at_level(logging.WARNING, logger="oncekey"):
-        Report(visited=1, resent=resent).log()
-
-    lines = [record.getMessage() for record in caplog.records]
-    assert any(all(term in line for term in LEFTOVERS_TERMS) for line in lines) is is_counted
+    assert (emitted["ledger"], emitted["service"]) == ("refunds", "payments-dev-service")
 
 
 def test_a_stack_without_a_reconciler_has_no_alarm_on_one() -> None:

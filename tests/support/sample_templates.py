@@ -147,11 +147,12 @@ def compose_events(context: dict[str, str] | None = None, outdir: str | None = N
 def synthesise_events(context: dict[str, str], folder: Path) -> Synthesised:
     """The service of this context."""
     app = compose_events(context, str(folder))
-    prefix = f"events-{context.get('stage', 'dev')}"
+    stage = context.get("stage", "dev")
+    prefix = f"events-{stage}"
     stateful, service = (
         cast("Stack", app.node.find_child(f"{prefix}-{name}")) for name in ("stateful", "service")
     )
-    return Synthesised(Template.from_stack(stateful), Template.from_stack(service), folder)
+    return Synthesised(stage, Template.from_stack(stateful), Template.from_stack(service), folder)
 
 
 def named(template: Template, kind: str, prefix: str) -> dict[str, Any]:

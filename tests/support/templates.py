@@ -27,6 +27,7 @@ Resource = dict[str, Any]
 class Synthesised:
     """The two templates of one stage, and the folder with its assets."""
 
+    stage: str
     stateful: Template
     service: Template
     folder: Path
@@ -60,8 +61,9 @@ class Synthesised:
 def synthesise(context: dict[str, str], folder: Path) -> Synthesised:
     """Synthesise the reference service as `python -m infra.app` does."""
     app = compose(context=context, outdir=str(folder))
-    prefix = f"payments-{context.get('stage', 'dev')}"
+    stage = context.get("stage", "dev")
+    prefix = f"payments-{stage}"
     stateful, service = (
         cast("Stack", app.node.find_child(f"{prefix}-{name}")) for name in ("stateful", "service")
     )
-    return Synthesised(Template.from_stack(stateful), Template.from_stack(service), folder)
+    return Synthesised(stage, Template.from_stack(stateful), Template.from_stack(service), folder)

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from ..rest_api import IdempotentRestApi
     from .service_resources import ServiceResources
 
-# The dimension `service` of metrics, if POWERTOOLS_SERVICE_NAME is not set.
+# The dimension `service` of a function without metrics of the layer, as Powertools calls it.
 _UNNAMED = "service_undefined"
 _OF_STREAMS = (
     "Lambda gave up records of a stream. Fix the cause shown in the function's log. The reconciler"
     " sends messages that are still in the outbox; put the items of another table into it again."
 )
 _OF_RECONCILERS = (
-    "An operation could not be settled. Ask the provider what happened, then call oncekey.settle"
-    " with the reference in the message."
+    "An operation could not be settled. Ask the provider what happened, then settle it (oncekey"
+    " resolve)."
 )
 _OF_SCHEDULES = (
     "A scheduled run failed. Fix the cause shown in its log; the next run continues. If there is"
@@ -62,19 +62,30 @@ def create_alarms(
     )
     for function in service.functions:
         created = functions[function.name]
-        if function.schedule:
+        if function.schedule and function.reconciles:
+            alarms.watch_reconciling(created, every=_period(function.schedule))
+        elif function.schedule:
             alarms.watch_schedule(created, every=_period(function.schedule))
         if function.relays_from and function.streams:
             alarms.watch_stream(created)
         if function.relays_from and function.reconciles:
             alarms.watch_leftovers(created)
         if function.compares:
-            told_as = str(function.environment.get("POWERTOOLS_SERVICE_NAME", _UNNAMED))
+            told_as = created.metrics.service if created.metrics else _UNNAMED
             for ledger in function.compares:
                 name = f"{pascal(function.name)}{pascal(ledger)}"
                 alarms.watch_ledger(name, ledger=ledger, service=told_as)
+    dead_letters = {queue.dead_letters for queue in service.queues}
     for name in unattended(service):
-        alarms.watch_depth(pascal(name), resources.queues[name], advice=_advice(name, service))
+        alarms.watch_depth(
+            pascal(name),
+            resources.queues[name],
+            advice=_advice(name, service),
+            section="DeadLetters" if name in dead_letters else "Escalated",
+        )
+    attended = {trigger.queue for function in service.functions for trigger in function.queues}
+    for name in sorted(attended):
+        alarms.watch_queue(resources.queues[name], name=pascal(name))
     return alarms
 
 
@@ -88,7 +99,7 @@ def _advice(name: str, service: Service) -> str:
     if any(name == queue.dead_letters for queue in service.queues):
         return (
             f"Queue {name} holds dead letters. Look at them and at the worker's log, fix the cause,"
-            " then move them back (aws sqs start-message-move-task)."
+            " then move them back (oncekey redrive)."
         )
     streams = {trigger.on_failure for one in service.functions for trigger in one.streams}
     reconcilers = {to for one in service.functions if one.reconciles for to in one.sends_to}

@@ -12,6 +12,7 @@ from ..faults import refuse
 from ..idempotent_function import IdempotentFunction
 from ..layer import ARCHITECTURE, RUNTIME
 from ..log_groups import RETENTION
+from ..metrics import service_variable
 from ..synth_checks import acknowledge
 from .alarms import create_alarms
 from .handlers_code import code_faults, handlers_code
@@ -107,7 +108,10 @@ class IdempotentService(Construct):
                 code=code,
                 handler=function.handler,
                 timeout=Duration.seconds(function.timeout_s),
-                environment=variables(function, self.resources, settings),
+                environment={
+                    **service_variable(self),
+                    **variables(function, self.resources, settings),
+                },
                 layers=layers,
                 memory_mb=function.memory_mb,
                 runtime=runtime,

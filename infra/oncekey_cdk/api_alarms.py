@@ -1,0 +1,116 @@
+"""The alarms of an API, and its refusals by route."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aws_cdk import Duration, Names
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_logs as logs
+
+from .alarm_set import FAILURE_PERIOD, PERIODS
+from .metrics import NAMESPACE
+
+if TYPE_CHECKING:
+    from .alarm_set import AlarmSet
+    from .http_api import IdempotentHttpApi
+    from .rest_api import IdempotentRestApi
+
+_QUARTER = Duration.minutes(15)
+# Of all requests, in percent. A few clients with faults are usual.
+_MANY_REFUSED = 25
+# Of fewer requests, a few refused ones are a large part.
+_ENOUGH = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiMetrics:
+    """The metrics of an API that the dashboard shows."""
+
+    server_errors: cloudwatch.IMetric
+    client_errors: cloudwatch.IMetric
+    too_many: cloudwatch.IMetric
+    # A search: one line for each route and status that was refused.
+    refused_by_route: cloudwatch.IMetric
+
+
+def add_api_alarms(alarms: AlarmSet, api: IdempotentHttpApi | IdempotentRestApi) -> ApiMetrics:
+    """Add the alarms for 5xx, many 4xx, and 429."""
+    name, inner = api.node.id, api.api
+    # CloudWatch has these names in the whole account.
+    unique = Names.unique_resource_name(api, max_length=200)
+    logs.MetricFilter(
+        api,
+        "RefusedByRoute",
+        log_group=api.access_log,
+        filter_pattern=logs.FilterPattern.literal('{ $.status = "4*" }'),
+        metric_namespace=NAMESPACE,
+        metric_name=f"Refused-{unique}",
+        dimensions={"route": "$.route", "status": "$.status"},
+    )
+    too_many = logs.MetricFilter(
+        api,
+        "TooManyRequests",
+        log_group=api.access_log,
+        filter_pattern=logs.FilterPattern.literal('{ $.status = "429" }'),
+        metric_namespace=NAMESPACE,
+        metric_name=f"TooManyRequests-{unique}",
+    )
+    metrics = ApiMetrics(
+        server_errors=inner.metric_server_error(period=FAILURE_PERIOD, statistic="Sum"),
+        client_errors=inner.metric_client_error(period=_QUARTER, statistic="Sum"),
+        too_many=too_many.metric(period=FAILURE_PERIOD, statistic="Sum"),
+        refused_by_route=cloudwatch.MathExpression(
+            expression=(
+                f"SEARCH('{{{NAMESPACE},route,status}}"
+                f" MetricName=\"Refused-{unique}\"', 'Sum', 300)"
+            ),
+            using_metrics={},
+            label="",
+            period=FAILURE_PERIOD,
+        ),
+    )
+    alarms.add(
+        api,
+        name,
+        "Failures",
+        metrics.server_errors,
+        advice=(
+            f"{name} answers 5xx. The access log names the route. 503 means that the store does"
+            " not answer; 500 and 502 come from the handler."
+        ),
+    )
+    alarms.add(
+        api,
+        name,
+        "ClientErrors",
+        cloudwatch.MathExpression(
+            expression=f"IF(requests >= {_ENOUGH}, 100 * refused / requests, 0)",
+            using_metrics={
+                "refused": metrics.client_errors,
+                "requests": inner.metric_count(period=_QUARTER, statistic="SampleCount"),
+            },
+            period=_QUARTER,
+            label="ClientErrors",
+        ),
+        threshold=_MANY_REFUSED,
+        advice=(
+            f"{name} refuses more than {_MANY_REFUSED}% of the requests (4xx). The dashboard names"
+            " the route and the status. Find out which client sends them, and whether the last"
+            " deployment changed what is accepted."
+        ),
+    )
+    alarms.add(
+        api,
+        name,
+        "TooManyRequests",
+        metrics.too_many,
+        periods=PERIODS,
+        advice=(
+            f"{name} answers 429, minute after minute. A tenant is above its quota, or all callers"
+            " together are above the API's throttle. Find out who, then slow the client down or"
+            " raise the limit."
+        ),
+    )
+    return metrics
