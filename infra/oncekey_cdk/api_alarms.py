@@ -13,6 +13,8 @@ from .alarm_set import FAILURE_PERIOD, PERIODS
 from .metrics import NAMESPACE
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .alarm_set import AlarmSet
     from .http_api import IdempotentHttpApi
     from .rest_api import IdempotentRestApi
@@ -37,40 +39,7 @@ class ApiMetrics:
 
 def add_api_alarms(alarms: AlarmSet, api: IdempotentHttpApi | IdempotentRestApi) -> ApiMetrics:
     """Add the alarms for 5xx, many 4xx, and 429."""
-    name, inner = api.node.id, api.api
-    # CloudWatch has these names in the whole account.
-    unique = Names.unique_resource_name(api, max_length=200)
-    logs.MetricFilter(
-        api,
-        "RefusedByRoute",
-        log_group=api.access_log,
-        filter_pattern=logs.FilterPattern.literal('{ $.status = "4*" }'),
-        metric_namespace=NAMESPACE,
-        metric_name=f"Refused-{unique}",
-        dimensions={"route": "$.route", "status": "$.status"},
-    )
-    too_many = logs.MetricFilter(
-        api,
-        "TooManyRequests",
-        log_group=api.access_log,
-        filter_pattern=logs.FilterPattern.literal('{ $.status = "429" }'),
-        metric_namespace=NAMESPACE,
-        metric_name=f"TooManyRequests-{unique}",
-    )
-    metrics = ApiMetrics(
-        server_errors=inner.metric_server_error(period=FAILURE_PERIOD, statistic="Sum"),
-        client_errors=inner.metric_client_error(period=_QUARTER, statistic="Sum"),
-        too_many=too_many.metric(period=FAILURE_PERIOD, statistic="Sum"),
-        refused_by_route=cloudwatch.MathExpression(
-            expression=(
-                f"SEARCH('{{{NAMESPACE},route,status}}"
-                f" MetricName=\"Refused-{unique}\"', 'Sum', 300)"
-            ),
-            using_metrics={},
-            label="",
-            period=FAILURE_PERIOD,
-        ),
-    )
+    name, metrics = api.node.id, _metrics(api)
     alarms.add(
         api,
         name,
@@ -89,7 +58,7 @@ def add_api_alarms(alarms: AlarmSet, api: IdempotentHttpApi | IdempotentRestApi)
             expression=f"IF(requests >= {_ENOUGH}, 100 * refused / requests, 0)",
             using_metrics={
                 "refused": metrics.client_errors,
-                "requests": inner.metric_count(period=_QUARTER, statistic="SampleCount"),
+                "requests": api.api.metric_count(period=_QUARTER, statistic="SampleCount"),
             },
             period=_QUARTER,
             label="ClientErrors",
@@ -114,3 +83,43 @@ def add_api_alarms(alarms: AlarmSet, api: IdempotentHttpApi | IdempotentRestApi)
         ),
     )
     return metrics
+
+
+def _metrics(api: IdempotentHttpApi | IdempotentRestApi) -> ApiMetrics:
+    # CloudWatch has these names in the whole account.
+    unique = Names.unique_resource_name(api, max_length=200)
+    by_route = f"Refused-{unique}"
+    _count(api, "RefusedByRoute", by_route, status="4*", by=("route", "status"))
+    too_many = _count(api, "TooManyRequests", f"TooManyRequests-{unique}", status="429")
+    search = f'{{{NAMESPACE},route,status}} MetricName="{by_route}"'
+    return ApiMetrics(
+        server_errors=api.api.metric_server_error(period=FAILURE_PERIOD, statistic="Sum"),
+        client_errors=api.api.metric_client_error(period=_QUARTER, statistic="Sum"),
+        too_many=too_many.metric(period=FAILURE_PERIOD, statistic="Sum"),
+        refused_by_route=cloudwatch.MathExpression(
+            expression=f"SEARCH('{search}', 'Sum', 300)",
+            using_metrics={},
+            label="",
+            period=FAILURE_PERIOD,
+        ),
+    )
+
+
+def _count(
+    api: IdempotentHttpApi | IdempotentRestApi,
+    construct_id: str,
+    metric: str,
+    *,
+    status: str,
+    by: Sequence[str] = (),
+) -> logs.MetricFilter:
+    """Count the answers of this status by fields of the access log."""
+    return logs.MetricFilter(
+        api,
+        construct_id,
+        log_group=api.access_log,
+        filter_pattern=logs.FilterPattern.literal(f'{{ $.status = "{status}" }}'),
+        metric_namespace=NAMESPACE,
+        metric_name=metric,
+        dimensions={field: f"$.{field}" for field in by} or None,
+    )

@@ -50,6 +50,11 @@ _DEFAULTS = {
     # One read in ten seconds for each sandbox. So an operator can stop an operation within seconds.
     "ONCEKEY_PAUSE_CHECK_S": "10",
 }
+_OBSERVED: Mapping[str, Any] = {
+    "tracing": lambda_.Tracing.ACTIVE,
+    # The text format leaves out the fields of a log line, such as operation_id.
+    "logging_format": lambda_.LoggingFormat.JSON,
+}
 # The properties that cannot be overridden, and why.
 FIXED_PROPS = {
     "role": "grants go to this construct's own role; add statements with allow()",
@@ -127,13 +132,7 @@ class IdempotentFunction(Construct):
         if isinstance(given.get("timeout"), Duration):
             timeout = given["timeout"]
         own = _own_variables(table, outbox, responses)
-        variables = {
-            **_DEFAULTS,
-            **metrics_variables(scope),
-            **_default_lease(timeout, table),
-            **own,
-            **(environment or {}),
-        }
+        variables = {**_defaults(scope, timeout, table), **own, **(environment or {})}
         answers_days = responses.expire_after_days.get(ANSWERS) if responses else None
         faults = [
             *_twice_faults(own, environment),
@@ -160,9 +159,7 @@ class IdempotentFunction(Construct):
             "architecture": architecture,
             "memory_size": memory_mb,
             "log_group": self.logs,
-            "tracing": lambda_.Tracing.ACTIVE,
-            # The fields of a log line, such as operation_id, are in the text format lost.
-            "logging_format": lambda_.LoggingFormat.JSON,
+            **_OBSERVED,
         }
         defaults["layers"] = self._library({**defaults, **given}) if layers is None else [*layers]
         named: Props = {"role": self.role, "environment": variables}
@@ -224,6 +221,12 @@ class IdempotentFunction(Construct):
     def allow(self, arn: str, *actions: str) -> None:
         """Let the function do these actions to exactly this resource."""
         allow(self, actions, arn)
+
+
+def _defaults(
+    scope: Construct, timeout: Duration, table: IdempotencyTable | None
+) -> dict[str, str]:
+    return {**_DEFAULTS, **metrics_variables(scope), **_default_lease(timeout, table)}
 
 
 def _own_variables(

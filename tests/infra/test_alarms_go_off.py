@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -159,14 +160,15 @@ def stays_unknown(operations: int = 1, wait_ms: int = 120_000) -> int:
 
 
 def nobody_can_be_told() -> int:
-    """Three runs that want to escalate, while the queue of escalations is away."""
+    """A new unknown operation each minute, while the queue of escalations is away."""
     service = Unrecorded()
-    service.fails()
     service.escalations.is_down = True
-    return _three_times(
-        lambda _: reconciles(service, max_attempts=1, escalations=service.escalations),
-        service.clock,
-    )
+    for minute in range(20):
+        service.fails(f"the-key-of-a-request-{minute}")
+        service.clock.advance(60_000)
+        with contextlib.suppress(StoreError):
+            reconciles(service, waits=False, max_attempts=1, escalations=service.escalations)
+    return service.clock.now_ms()
 
 
 def sweeps(*, age_ms: int) -> int:

@@ -86,9 +86,7 @@ def is_on(alarm: Properties, metrics: Metrics, *, now_s: int) -> bool:
     values = [points.get(last - each * period) for each in range(count)]
     missing = {"breaching": True, "notBreaching": False, "ignore": False}[alarm["TreatMissingData"]]
     compare = _COMPARISONS[alarm["ComparisonOperator"]]
-    return all(
-        missing if value is None else compare(value, alarm["Threshold"]) for value in values
-    )
+    return all(missing if value is None else compare(value, alarm["Threshold"]) for value in values)
 
 
 def _series(alarm: Properties, metrics: Metrics) -> tuple[Points, int]:

@@ -100,6 +100,7 @@ class IdempotentService(Construct):
             self, "Resources", service, keeps_data=keeps_data
         )
         code = code or handlers_code(service)
+        named = service_variable(self)
         self.functions: dict[str, IdempotentFunction] = {}
         for function in service.functions:
             created = IdempotentFunction(
@@ -108,10 +109,7 @@ class IdempotentService(Construct):
                 code=code,
                 handler=function.handler,
                 timeout=Duration.seconds(function.timeout_s),
-                environment={
-                    **service_variable(self),
-                    **variables(function, self.resources, settings),
-                },
+                environment={**named, **variables(function, self.resources, settings)},
                 layers=layers,
                 memory_mb=function.memory_mb,
                 runtime=runtime,
