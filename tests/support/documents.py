@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,11 @@ def run_example(page: str, mark: str, **given: Any) -> dict[str, Any]:
     return given
 
 
+def example_in_a_file(page: str, mark: str) -> str:
+    """The same for a test that writes the example into a file and runs that."""
+    return textwrap.dedent(example(page, mark))
+
+
 def examples_run_by(folder: Path) -> set[str]:
     """The code of each example that a test below `folder` runs under its page and mark."""
     found = set()
@@ -55,7 +61,7 @@ def examples_run_by(folder: Path) -> set[str]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             match node:
                 case ast.Call(
-                    func=ast.Name(id="run_example"),
+                    func=ast.Name(id="run_example" | "example_in_a_file"),
                     args=[ast.Constant(value=str(page)), ast.Constant(value=str(mark))],
                 ):
                     found.add(example(page, mark))

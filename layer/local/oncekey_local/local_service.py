@@ -50,6 +50,7 @@ from oncekey_local.server_log import keep_requests_out_of_the_log
 from oncekey_local.servers import Server, process_entry
 from oncekey_local.store.buckets import create_buckets
 from oncekey_local.store.client import Refused, StoreClient
+from oncekey_local.store.permissions import PERMISSIONS_PATH, permissions_of
 from oncekey_local.store.queues import create_queues
 from oncekey_local.store.store import READY as STORE_READY
 from oncekey_local.store.tables import create_audit_table, create_tables
@@ -262,6 +263,8 @@ class LocalService:
         except Refused as error:
             raise StartFailed(str(error)) from error
         await create_buckets(self._session, store_url, self._service)
+        permissions = permissions_of(self._service)
+        await self._session.post(f"{store_url}{PERMISSIONS_PATH}", json=permissions)
 
     async def _start_functions(self, place: Place) -> None:
         await self._api.start()

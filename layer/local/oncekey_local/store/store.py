@@ -1,7 +1,7 @@
 """The local DynamoDB, SQS and S3: moto, behind an HTTP server that can fail the way a network does.
 
 `python -m oncekey_local.store.store --port S` prints one line when it answers. `POST /_faults` sets
-faults, `GET` shows them.
+faults, `GET` shows them. `POST /_permissions` says what each function may do.
 
 moto's conditional writes are not atomic between threads, and its transactions lose other callers'
 writes. Here every request runs to its end on the only thread there is, so each is atomic.
@@ -19,12 +19,14 @@ from aiohttp import web
 
 from oncekey_local.arguments import port
 from oncekey_local.bodies import TooLarge, Unreadable, read_body
+from oncekey_local.log import log
 from oncekey_local.processes import LOOPBACK, listening_socket
 from oncekey_local.server_guards import lower_case
 from oncekey_local.server_log import keep_requests_out_of_the_log
 from oncekey_local.store import long_poll, wsgi
 from oncekey_local.store.engines import is_of_a_queue, is_receive, is_write, moto_engines
 from oncekey_local.store.faults import Faults
+from oncekey_local.store.permissions import PERMISSIONS_PATH, Permissions
 from oncekey_operator.console.guards import foreign
 
 if TYPE_CHECKING:
@@ -43,11 +45,12 @@ class Store:
         self._engines = engines
         self._faults = Faults()
         self._arrivals = long_poll.Arrivals()
+        self._permissions = Permissions()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answers one request, or closes its connection instead."""
-        if request.path == FAULTS_PATH:
-            return await self._handle_faults(request)
+        if request.path in {FAULTS_PATH, PERMISSIONS_PATH}:
+            return await self._handle_own(request)
         if self._faults.down:
             return _hang_up(request)
         try:
@@ -58,6 +61,10 @@ class Store:
             return web.json_response({"__type": "SerializationException"}, status=400)
         if self._faults.delay_ms:
             await asyncio.sleep(self._faults.delay_ms / 1000)
+        if refused := self._permissions.refusal(request, body):
+            answer, line = refused
+            log(line)
+            return answer
         if is_receive(request):
             return await self._receive(request, body)
         # Decided before the write: a fault switched on meanwhile concerns the requests after this
@@ -84,9 +91,15 @@ class Store:
     def _apply(self, request: web.BaseRequest, body: bytes) -> web.Response:
         return wsgi.call(self._engines.of(request), request, body)
 
-    async def _handle_faults(self, request: web.BaseRequest) -> web.Response:
+    async def _handle_own(self, request: web.BaseRequest) -> web.Response:
         if reason := foreign(lower_case(request.headers)):
             return web.json_response({"error": f"refused: {reason}"}, status=403)
+        if request.path == FAULTS_PATH:
+            return await self._handle_faults(request)
+        self._permissions.tell(await request.json())
+        return web.json_response({})
+
+    async def _handle_faults(self, request: web.BaseRequest) -> web.Response:
         if request.method == "POST":
             try:
                 self._faults.change(await _json(request))
