@@ -31,6 +31,7 @@ COMMANDS = (
     "console",
     "audit",
     "plan",
+    "doctor",
 )
 
 

@@ -1,0 +1,1 @@
+"""What is wrong with the tables of a service. `facts` asks AWS, and `checks` judges; pure."""

@@ -1,0 +1,250 @@
+"""`oncekey doctor`: each fault of a table, a function or a clock is found."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+
+from oncekey.store.dynamodb.schema import IDEMPOTENCY, OUTBOX
+from oncekey_local import cli
+from oncekey_operator.diagnosis.checks import findings
+from oncekey_operator.diagnosis.facts import Asking, Facts, FunctionFacts, utc_now
+from oncekey_operator.targets import Target
+from tests.support.aws_engine import mocked_aws
+from tests.support.dynamodb import deny
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+RECORDS, MESSAGES = "records-to-examine", "messages-to-examine"
+REGION = "eu-central-1"
+RECORD = "v1#" + "A" * 43
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[DynamoDBClient]:
+    """A client of moto, without tables."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    with mocked_aws():
+        yield boto3.client("dynamodb", region_name=REGION)
+
+
+def make_tables(
+    client: DynamoDBClient,
+    *,
+    ttl_by: str = "expires_at",
+    records: dict[str, Any] | None = None,
+    messages: dict[str, Any] | None = None,
+) -> None:
+    """The two tables; some of their parameters may be wrong."""
+    client.create_table(**{**IDEMPOTENCY.create_request(RECORDS), **(records or {})})
+    client.create_table(**{**OUTBOX.create_request(MESSAGES), **(messages or {})})
+    if ttl_by:
+        client.update_time_to_live(
+            TableName=RECORDS,
+            TimeToLiveSpecification={"AttributeName": ttl_by, "Enabled": True},
+        )
+
+
+def asked(
+    client: DynamoDBClient, *, now: Callable[[], datetime] = utc_now, table: str = RECORDS
+) -> Facts:
+    """The facts about the tables, by this client."""
+    target = Target(table=table, outbox_table=MESSAGES, region=REGION)
+    # The property's value, so that the calls of this client are those that are denied.
+    target.__dict__["dynamodb"] = client
+    asking = Asking(target, now=now)
+    return asking.facts(functions=(), stacks=(), namespace="", most_items=100)
+
+
+def faults(facts: Facts) -> set[str]:
+    """What the faults are about."""
+    return {one.check for one in findings(facts) if one.level == "fault"}
+
+
+def no_index(client: DynamoDBClient) -> None:
+    """A table that somebody made by hand."""
+    request = IDEMPOTENCY.create_request(RECORDS)
+    keys = [each for each in request["AttributeDefinitions"] if each["AttributeName"] == "pk"]
+    client.create_table(
+        TableName=RECORDS,
+        KeySchema=request["KeySchema"],
+        AttributeDefinitions=keys,
+        BillingMode="PAY_PER_REQUEST",
+    )
+    client.create_table(**OUTBOX.create_request(MESSAGES))
+
+
+def wrong_key(client: DynamoDBClient) -> None:
+    """The key of the outbox table instead of the records'."""
+    keys = {
+        "KeySchema": [{"AttributeName": "id", "KeyType": "HASH"}],
+        "AttributeDefinitions": [
+            {"AttributeName": "id", "AttributeType": "S"},
+            *IDEMPOTENCY.create_request(RECORDS)["AttributeDefinitions"][1:],
+        ],
+    }
+    make_tables(client, records=keys)
+
+
+def outbox_ttl(client: DynamoDBClient) -> None:
+    """A TTL that deletes messages before they are sent."""
+    make_tables(client)
+    client.update_time_to_live(
+        TableName=MESSAGES,
+        TimeToLiveSpecification={"AttributeName": "created_at", "Enabled": True},
+    )
+
+
+def denied(client: DynamoDBClient) -> None:
+    """A role that may not write."""
+    make_tables(client)
+    deny(client, "PutItem")
+
+
+def foreign_item(client: DynamoDBClient) -> None:
+    """An item of another program."""
+    make_tables(client)
+    client.put_item(TableName=RECORDS, Item={"pk": {"S": "customer-17"}})
+
+
+def no_expiry(client: DynamoDBClient) -> None:
+    """A settled record that nothing will delete."""
+    make_tables(client)
+    client.put_item(TableName=RECORDS, Item={"pk": {"S": RECORD}, "status": {"S": "COMPLETED"}})
+
+
+def overdue(client: DynamoDBClient) -> None:
+    """A record that no reconciler has visited for an hour."""
+    make_tables(client)
+    hour_ago_ms = int((utc_now() - timedelta(hours=1)).timestamp() * 1000)
+    due = {"due_shard": {"S": "3"}, "due_at": {"N": str(hour_ago_ms)}}
+    client.put_item(
+        TableName=RECORDS, Item={"pk": {"S": RECORD}, "status": {"S": "UNKNOWN"}, **due}
+    )
+
+
+@pytest.mark.parametrize(
+    ("set_up", "found"),
+    [
+        (make_tables, set[str]()),
+        (wrong_key, {"table: key"}),
+        (no_index, {"index", "table: TTL"}),
+        (lambda client: make_tables(client, ttl_by=""), {"table: TTL"}),
+        (lambda client: make_tables(client, ttl_by="ttl"), {"table: TTL"}),
+        (
+            lambda client: make_tables(client, messages={"StreamSpecification": NO_STREAM}),
+            {"outbox: stream"},
+        ),
+        (outbox_ttl, {"outbox: TTL"}),
+        (denied, {"permissions"}),
+        (foreign_item, {"items"}),
+        (no_expiry, {"items"}),
+        (overdue, {"reconciler"}),
+    ],
+    ids=[
+        *("healthy", "another key", "no index", "no TTL", "another TTL", "no stream"),
+        *("outbox expires", "denied", "foreign item", "no expiry", "reconciler off"),
+    ],
+)
+def test_each_fault_of_the_tables_is_found(
+    set_up: Callable[[DynamoDBClient], None], found: set[str], client: DynamoDBClient
+) -> None:
+    """It is the only fault that is reported, and healthy tables have none."""
+    set_up(client)
+    facts = asked(client)
+
+    # Here the relay's event source is another subject: moto knows none.
+    assert faults(replace(facts, relays=None)) == found
+
+
+NO_STREAM: dict[str, Any] = {"StreamEnabled": False}
+
+
+def test_what_was_tried_has_changed_nothing(client: DynamoDBClient) -> None:
+    """The tables are empty before and after."""
+    make_tables(client)
+
+    asked(client)
+
+    assert client.scan(TableName=RECORDS)["Items"] == []
+    assert client.scan(TableName=MESSAGES)["Items"] == []
+
+
+def test_a_table_that_is_not_there_is_a_fault_with_advice(client: DynamoDBClient) -> None:
+    """Nothing else is asked then."""
+    facts = asked(client, table="recrods")
+
+    (fault,) = [one for one in findings(facts) if one.level == "fault"]
+    assert "there is no table recrods" in fault.found
+    assert "Region" in fault.advice
+
+
+@pytest.fixture
+def healthy(client: DynamoDBClient) -> Facts:
+    """The facts about healthy tables."""
+    make_tables(client)
+    return replace(asked(client), relays=None)
+
+
+def function(timeout_s: int = 20, **variables: str) -> FunctionFacts:
+    """A function on this table."""
+    return FunctionFacts(
+        name="pay", timeout_s=timeout_s, variables={"ONCEKEY_TABLE": RECORDS, **variables}
+    )
+
+
+def test_each_fault_of_functions_leases_and_clocks_is_found(healthy: Facts) -> None:
+    """The same facts, with one of them wrong each time."""
+    off = {"State": "Disabled"}
+    failing = {"State": "Enabled", "LastProcessingResult": "PROBLEM: Function call failed"}
+    sse = {"InaccessibleEncryptionDateTime": datetime(2026, 1, 1, tzinfo=UTC)}
+    unreadable = {**(healthy.records.description or {}), "SSEDescription": sse}
+    wrong = {
+        "clock": replace(healthy, ahead_s=6.5),
+        "outbox: relay": replace(healthy, relays=[off]),
+        "function pay": replace(healthy, functions=[function(ONCEKEY_TABLE="old")]),
+        "lease of POST /payments": replace(healthy, lease_used={"POST /payments": 104.0}),
+        "table: encryption": replace(
+            healthy, records=replace(healthy.records, description=unreadable)
+        ),
+    }
+
+    assert faults(healthy) == set()
+    for check, facts in wrong.items():
+        assert faults(facts) == {check}
+    assert faults(replace(healthy, relays=[failing])) == {"outbox: relay"}
+    slow = function(timeout_s=3, ONCEKEY_STORE_TIMEOUT_MS="1500")
+    assert faults(replace(healthy, functions=[slow])) == {"function pay"}
+
+
+def test_the_clock_is_compared_with_the_date_of_the_answers(client: DynamoDBClient) -> None:
+    """A machine whose clock is a minute ahead is told so."""
+    make_tables(client)
+
+    facts = asked(client, now=lambda: utc_now() + timedelta(minutes=1))
+
+    assert "clock" in faults(facts)
+
+
+def test_the_command_prints_the_faults_and_exits_with_1(
+    client: DynamoDBClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For programs, each finding has the level, the check, what was found and what to do."""
+    make_tables(client, ttl_by="")
+
+    status = cli.main(["doctor", "--table", RECORDS, "--region", REGION, "--json"])
+
+    found = json.loads(capsys.readouterr().out)
+    assert status == 1
+    assert found["faults"] == 1
+    assert found["findings"][0]["check"] == "table: TTL"
+    assert "expires_at" in found["findings"][0]["advice"]
