@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
 from oncekey_local import cli
 from tests.support.documents import text_of
 
-PAGES = (
-    "layer/docs/guides/pausing.md",
-    "layer/docs/guides/moving-tables.md",
-    "layer/docs/reference/command-line.md",
+ROOT = Path(__file__).parents[2]
+PAGE = "layer/docs/reference/command-line.md"
+# Every page with a block of commands, the runbook's among them.
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for path in [ROOT / "README.md", *(ROOT / "layer/docs").rglob("*.md")]
+    if re.search(r"```console\noncekey ", path.read_text("utf-8"))
 )
 
 
@@ -24,10 +30,28 @@ def test_every_command_in_a_block_is_one_that_the_program_takes(page: str) -> No
     Red when a command or an option is renamed, and the page is not.
     """
     blocks = re.findall(r"```console\n(.*?)```", text_of(page), re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines() if line.strip()]
-    assert lines
+    lines = [line for block in blocks for line in block.splitlines()]
+    commands = [line for line in lines if line.startswith("oncekey ")]
+    assert commands
 
-    for line in lines:
-        program, *arguments = shlex.split(line, comments=True)
-        assert program == "oncekey"
+    for line in commands:
+        _, *arguments = shlex.split(line, comments=True)
         cli._parser().parse_args(arguments)
+
+
+def test_every_option_that_a_section_names_is_one_of_its_command() -> None:
+    """The tables of options are those of the parsers.
+
+    Red when an option is renamed, or a section is left over.
+    """
+    _, *sections = re.split(r"^## `oncekey ", text_of(PAGE), flags=re.MULTILINE)
+    assert sections
+
+    for section in sections:
+        name, _, text = section.partition("`")
+        told = io.StringIO()
+        with contextlib.redirect_stdout(told), pytest.raises(SystemExit):
+            cli._parser().parse_args([*name.split(), "--help"])
+        rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+        named = set(re.findall(r"--[a-z][a-z-]+", " ".join(rows)))
+        assert named <= set(re.findall(r"--[a-z][a-z-]+", told.getvalue())), name
