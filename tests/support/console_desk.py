@@ -94,7 +94,7 @@ def console(desk: GivenDesk, **access: Any) -> Console:
 
 def unknown(**changes: Any) -> Record:
     """An unknown operation with a secret key and a secret answer."""
-    return record(pk=PK, response=ANSWER, **changes)
+    return record(**{"pk": PK, "response": ANSWER, **changes})
 
 
 def get(path: str, *, headers: Mapping[str, str] | None = None, **query: str) -> Request:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from oncekey_local.console.mount import MountedConsole
 from oncekey_local.console.workshop import LocalWorkshop
+from oncekey_local.functions.environment import queue_url
 from oncekey_local.identifiers import new_letters
 from oncekey_operator.console.console import Access, Console
 from oncekey_operator.console.target_desk import TargetDesk
@@ -27,25 +27,22 @@ _TOKEN_LETTERS = 32
 
 
 class LocalDesk(TargetDesk):
-    """The desk of a local runtime, which has seen more than its tables have, and knows its queues.
+    """The desk of a local runtime, which has seen more than its tables, and has all its queues."""
 
-    Its methods are called by threads beside the loop.
-    """
-
-    def __init__(self, target: Target, journal: Journal, event_sources: EventSources) -> None:
+    def __init__(self, target: Target, service: Service, journal: Journal) -> None:
         super().__init__(target)
+        self._queues = {
+            queue.name: queue_url(service, queue.name, target.endpoint_url or "")
+            for queue in service.queues
+        }
         self._journal = journal
-        self._event_sources = event_sources
-        self._loop = asyncio.get_running_loop()
 
     def history(self, record: Record) -> Sequence[Event]:
         """See `Desk.history`."""
         return [*super().history(record), *self._journal.events_of(record)]
 
-    def queues(self) -> Sequence[Mapping[str, Any]]:
-        """See `Desk.queues`."""
-        counted = asyncio.run_coroutine_threadsafe(self._event_sources.queues(), self._loop)
-        return [{"name": name, **counts} for name, counts in counted.result().items()]
+    def _queue_urls(self) -> Mapping[str, str]:
+        return self._queues
 
 
 def local_console(
@@ -59,7 +56,7 @@ def local_console(
     journal: Journal,
 ) -> MountedConsole:
     """The console, to be mounted in the front. Created in the running event loop."""
-    desk = LocalDesk(target, journal, event_sources)
+    desk = LocalDesk(target, service, journal)
     workshop = LocalWorkshop(
         service,
         url=url,

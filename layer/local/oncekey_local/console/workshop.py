@@ -112,7 +112,7 @@ class LocalWorkshop:
             {
                 "at": "store",
                 "title": "The store",
-                "text": "DynamoDB, SQS and S3. While it is down, this list cannot be read either.",
+                "text": "DynamoDB, SQS and S3. While it is down, no operation can be read, either.",
                 "faults": await self._faults("store", "/_faults", _STORE),
             }
         ]

@@ -5,16 +5,21 @@ from __future__ import annotations
 import threading
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import NotExecuted
+from oncekey.outbox import OutboxTable
+from oncekey.record.pause import PauseScope
 from oncekey.settlement.resolvers import Completed
-from oncekey_operator.actions import settling
+from oncekey_operator.actions import pausing, redriving, settling
 from oncekey_operator.actions.acting import acting_on
 from oncekey_operator.audit import AuditTable
 from oncekey_operator.console.desk import Listing
 from oncekey_operator.console.life import Event, Source
 from oncekey_operator.exits import CommandError, UsageError
+from oncekey_operator.messages.outbox import outbox_items
+from oncekey_operator.messages.queues import dead_letters_of
 from oncekey_operator.records import finding, listing
 from oncekey_operator.records.views import answer_of
 
@@ -38,7 +43,7 @@ class TargetDesk:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._making = threading.Lock()
+        self._making = threading.RLock()
 
     @property
     def place(self) -> str:
@@ -81,11 +86,26 @@ class TargetDesk:
 
     def outbox(self) -> Sequence[Mapping[str, Any]]:
         """See `Desk.outbox`."""
-        return []
+        target = self._connected()
+        if not target.outbox_table:
+            return ()
+        items = islice(outbox_items(target.dynamodb, target.outbox_table), _MOST_LISTED)
+        return [
+            {
+                "id": item.id,
+                "topic": item.topic,
+                "operation": item.operation,
+                "tenant": item.tenant,
+                "created_at": item.created_at_ms,
+                "set_aside_at": item.set_aside_at_ms,
+                "reason": item.reason,
+            }
+            for item in sorted(items, key=lambda item: item.created_at_ms)
+        ]
 
     def queues(self) -> Sequence[Mapping[str, Any]]:
         """See `Desk.queues`."""
-        return []
+        return [self._counted(name, url) for name, url in self._queue_urls().items()]
 
     def pauses(self) -> Sequence[Mapping[str, Any]]:
         """See `Desk.pauses`."""
@@ -116,16 +136,77 @@ class TargetDesk:
 
     def act(self, action: str, given: Mapping[str, Any]) -> str:
         """See `Desk.act`."""
-        raise UsageError(f"this console cannot {action}: {_reason(given)}")
+        acting = self._acting(given)
+        match action:
+            case "requeue":
+                return self._requeue(acting, given)
+            case "redrive":
+                return self._redrive(acting, given)
+            case "pause":
+                scope, name = _paused(given)
+                pausing.pause(acting, scope, name)
+                return f"{name} is paused."
+            case "resume":
+                scope, name = _paused(given)
+                if pausing.resume(acting, scope, name) is None:
+                    raise CommandError(f"{name} was not paused")
+                return f"{name} is resumed."
+            case _:
+                raise UsageError(f"there is no action {action!r}")
+
+    def _queue_urls(self) -> Mapping[str, str]:
+        """The queues by their names."""
+        urls = (self._target.queue_url, self._target.escalation_queue_url)
+        return {url.rpartition("/")[2]: url for url in urls if url}
+
+    def _counted(self, name: str, url: str) -> Mapping[str, Any]:
+        sqs = self._sqs
+        asked = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed"]
+        asked.append("ApproximateNumberOfMessagesNotVisible")
+        counts = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=asked)["Attributes"]
+        visible, delayed, in_flight = (int(counts[one]) for one in asked)
+        try:
+            dead = dead_letters_of(sqs, url).count()
+        except UsageError:
+            dead = 0  # it has no dead-letter queue
+        return {
+            "name": name,
+            "waiting": visible + delayed,
+            "in_flight": in_flight,
+            "dead_letters": dead,
+        }
+
+    def _requeue(self, acting: Acting, given: Mapping[str, Any]) -> str:
+        target = self._target
+        items = outbox_items(target.dynamodb, target.outbox_table, set_aside_only=True)
+        item = next((item for item in items if item.id == given.get("id")), None)
+        table = OutboxTable(target.outbox_table, client=target.dynamodb)
+        if item is None or not redriving.requeue(acting, table, item):
+            raise CommandError("this message is no longer set aside")
+        return "It waits again: the next sweep sends it."
+
+    def _redrive(self, acting: Acting, given: Mapping[str, Any]) -> str:
+        url = self._queue_urls().get(str(given.get("queue")))
+        if url is None:
+            raise UsageError(f"there is no queue {given.get('queue')!r}")
+        letters = dead_letters_of(self._sqs, url)
+        moved = redriving.move_back(acting, letters, letters.count(), lambda _: None)
+        return f"{moved} dead letters are delivered again."
 
     def _acting(self, given: Mapping[str, Any]) -> Acting:
-        return acting_on(self._connected(), why=_reason(given))
+        with self._making:
+            return acting_on(self._target, why=_reason(given))
 
     def _connected(self) -> Target:
         """The target. Its clients are made by one thread: boto3's session is not safe for two."""
         with self._making:
             assert self._target.store is not None
         return self._target
+
+    @cached_property
+    def _sqs(self) -> Any:
+        with self._making:
+            return self._target.client("sqs")
 
     @cached_property
     def _has_index(self) -> bool:
@@ -169,6 +250,13 @@ def _finding(given: Mapping[str, Any]) -> Completed | NotExecuted:
             return NotExecuted()
         case _:
             raise UsageError("finding is completed, with an answer, or not-executed")
+
+
+def _paused(given: Mapping[str, Any]) -> tuple[PauseScope, str]:
+    name = given.get("name")
+    if given.get("kind") not in set(PauseScope) or not isinstance(name, str) or not name:
+        raise UsageError("name an operation or a tenant")
+    return PauseScope(given["kind"]), name
 
 
 def _reason(given: Mapping[str, Any]) -> str:

@@ -48,7 +48,6 @@ def detail(record: Record, now_ms: int, others: Sequence[Event], *, local: bool)
         "step_in_doubt": record.step_in_doubt,
         "answers_http": is_http,
         "next": {"client": to_come.client, "reconciler": to_come.reconciler},
-        "person": to_come.person,
         "command": to_come.command,
         "timeline": [asdict(event) for event in timeline(record, now_ms, others)],
         "not_known": not_known(record, has_runtime=local),

@@ -1,6 +1,8 @@
 // The console's views: the list of operations, one operation, the messages.
 
-import { api, ask, byId, clock, h, now, pill, refill, setNow, tick, time, useToken } from "./parts.js";
+import {
+  api, ask, block, button, byId, clock, h, now, pill, refill, setNow, table, tick, time, useToken,
+} from "./parts.js";
 import { showWorkshop } from "./workshop.js";
 
 const page = { session: null, view: "", reference: "", rows: [], shown: "", unknown: -1, busy: false };
@@ -24,12 +26,14 @@ function follow() {
   refresh();
 }
 
-async function refresh() {
-  if (page.busy) { page.again = true; return; }
+async function refresh({ byTimer = false } = {}) {
+  if (page.busy) { page.again ||= !byTimer; return; }
   page.busy = true;
   try {
     if (page.view === "operations") {
-      await showList();
+      // A scan of a deployed table costs money: it is made when a person asks for it.
+      const scans = byId("filter").elements.settled.checked && !page.session.workshop;
+      if (!byTimer || !scans) await showList();
       if (page.reference) await showDetail();
     } else if (page.view === "messages") await showMessages();
     else await showWorkshop(byId("workshop"), refresh);
@@ -100,7 +104,8 @@ function summarise(said, wanted) {
   const filtered = ["state", "operation", "tenant"].some((name) => wanted.has(name));
   const kind = settled ? "operations" : "open operations";
   byId("count").textContent = `${number} ${number === 1 ? kind.slice(0, -1) : kind}`
-    + (said.is_whole ? "" : ", and there are more: narrow the filter");
+    + (said.is_whole ? "" : ", and there are more: narrow the filter")
+    + (settled && !page.session.workshop ? ". Read once: press r to read the table again." : "");
   const none = byId("none");
   none.hidden = number > 0;
   none.textContent = filtered ? "No operation fits the filter."
@@ -148,8 +153,7 @@ function heading(one) {
     h("div", { class: "next" },
       h("p", {}, sentence(one.next.client)),
       one.next.reconciler && one.due_at && h("p", {}, "The reconciler visits it ", time(one.due_at), `: it ${one.next.reconciler}.`),
-      one.person && h("p", {}, sentence(one.person)),
-      one.command && h("p", {}, "On the command line: ", h("code", {}, one.command))),
+      one.command && h("p", {}, "Look at the provider what became of it, and then settle it.")),
   ];
 }
 
@@ -167,10 +171,6 @@ function actions(one) {
     }));
   }
   return buttons.length ? h("div", { class: "buttons left" }, buttons) : null;
-}
-
-export function button(key, text, onclick, kind = "") {
-  return h("button", { type: "button", "data-key": key, class: kind, onclick }, text);
 }
 
 async function act(call) {
@@ -243,6 +243,7 @@ function facts(one) {
     ["Reconciler’s turns", one.reconcile_attempts],
     ["Operation id", h("code", {}, one.operation_id)],
     ["Reference", h("code", {}, one.reference)],
+    ...(one.command ? [["By command", h("code", {}, one.command)]] : []),
   ];
   return h("section", {}, h("h3", {}, "Record"), h("dl", { class: "facts" },
     pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))));
@@ -272,7 +273,7 @@ async function showMessages() {
       ]), "The outbox is empty: every message was sent.")),
     block("Queues", "A dead letter is a message that the queue gave up delivering.",
       table(["Queue", "Waiting", "In flight", "Dead letters", ""], said.queues.map((one) => [
-        one.name, one.visible + one.delayed, one.in_flight,
+        one.name, one.waiting, one.in_flight,
         one.dead_letters ? h("span", { class: "pill unknown" }, one.dead_letters) : 0,
         one.dead_letters && changes ? button(`redrive-${one.name}`, "Redrive…", () => because("Redrive the dead letters", "Each is delivered again. Workers recognise repeats.", "redrive", { queue: one.name })) : "",
       ]), "No queue is known here.")),
@@ -306,17 +307,6 @@ function pause() {
   });
 }
 
-export function block(title, text, ...content) {
-  return h("section", { class: "block" }, h("h2", {}, title), text && h("p", { class: "note" }, text), ...content.filter(Boolean));
-}
-
-export function table(head, lines, none) {
-  if (!lines.length) return h("p", { class: "empty" }, none);
-  return h("div", { class: "scroll" }, h("table", { class: "plain" },
-    h("thead", {}, h("tr", {}, head.map((text) => h("th", {}, text)))),
-    h("tbody", {}, lines.map((line) => h("tr", {}, line.map((cell, at) => h("td", { "data-head": head[at] }, cell)))))));
-}
-
 // --- keys ------------------------------------------------------------------------------------
 
 function onKey(event) {
@@ -339,6 +329,7 @@ function onKey(event) {
       state.value = state.value === "unknown" ? "" : "unknown";
       refresh();
     },
+    r: refresh,
     "?": () => byId("help").showModal(),
     1: () => { location.hash = "#/operations"; },
     2: () => { location.hash = "#/messages"; },
@@ -380,7 +371,7 @@ async function start() {
   byId("mode").classList.toggle("calm", !page.session.changes);
   document.querySelector("nav a[data-view=workshop]").hidden = !page.session.workshop;
   if (page.session.workshop) byId("filter").elements.settled.checked = true;
-  byId("filter").addEventListener("input", refresh);
+  byId("filter").addEventListener("input", () => refresh());
   byId("filter").addEventListener("submit", (event) => event.preventDefault());
   byId("help-button").addEventListener("click", () => byId("help").showModal());
   addEventListener("hashchange", follow);
@@ -388,7 +379,7 @@ async function start() {
   document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
   follow();
   setInterval(tick, 1000);
-  setInterval(() => { if (!document.hidden) refresh(); }, page.session.refresh_ms);
+  setInterval(() => { if (!document.hidden) refresh({ byTimer: true }); }, page.session.refresh_ms);
 }
 
 start();

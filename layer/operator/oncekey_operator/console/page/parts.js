@@ -68,6 +68,21 @@ const STATES = {
 export const stateName = (state) => STATES[state] ?? state;
 export const pill = (state) => h("span", { class: `pill ${state}` }, stateName(state));
 
+export function button(key, text, onclick, kind = "") {
+  return h("button", { type: "button", "data-key": key, class: kind, onclick }, text);
+}
+
+export function block(title, text, ...content) {
+  return h("section", { class: "block" }, h("h2", {}, title), text && h("p", { class: "note" }, text), ...content.filter(Boolean));
+}
+
+export function table(head, lines, none) {
+  if (!lines.length) return h("p", { class: "empty" }, none);
+  return h("div", { class: "scroll" }, h("table", { class: "plain" },
+    h("thead", {}, h("tr", {}, head.map((text) => h("th", {}, text)))),
+    h("tbody", {}, lines.map((line) => h("tr", {}, line.map((cell, at) => h("td", { "data-head": head[at] }, cell)))))));
+}
+
 // Replaces the children of `parent`, and gives the focus back to what had it, by its `data-key`.
 export function refill(parent, ...children) {
   const key = parent.contains(document.activeElement) && document.activeElement.dataset.key;

@@ -1,6 +1,6 @@
 // What only the local runtime has: requests to send, processes to kill, faults to inject.
 
-import { api, ask, byId, h, refill, say } from "./parts.js";
+import { api, ask, block, button, byId, h, refill, say } from "./parts.js";
 
 let shown = "";
 
@@ -22,18 +22,33 @@ export async function showWorkshop(place, refresh) {
   refill(place,
     block("Send a request", "It gets a new key and a token of the tenant. Repeat it from its operation.",
       h("div", { class: "buttons left" }, state.routes.map((route) =>
-        control(`send-${route.name}`, `${route.name}…`, () => send(route, refresh)))),
+        button(`send-${route.name}`, `${route.name}…`, () => send(route, refresh)))),
       state.last_answer ? h("pre", { "aria-label": "The last answer" }, state.last_answer) : null),
     block("Kill a process", "SIGKILL, as when Lambda loses a host. A request that it runs gets 500.",
-      h("ul", { class: "lines" }, state.processes.map((one) => h("li", {},
-        h("span", { class: `dot ${one.busy ? "busy" : ""}` }),
-        h("span", {}, one.function), h("span", { class: "soft" }, `pid ${one.pid}, ${one.busy ? "runs a request" : "idle"}`),
-        control(`kill-${one.pid}`, "Kill", run({ do: "kill", pid: one.pid }), one.busy ? "danger" : ""))))),
+      processes(state.processes.filter((one) => one.busy), run)
+        ?? h("p", { class: "empty" }, "No process runs a request. Hold the provider’s calls to keep one busy."),
+      idle(state.processes.filter((one) => !one.busy), run)),
     ...state.faults.map((group) => block(group.title, group.text,
       h("ul", { class: "lines" }, group.faults.map((fault) => h("li", {}, ...faultLine(group.at, fault, run)))))),
     state.schedules.length ? block("Run now", "Calls a function as its schedule does.",
       h("div", { class: "buttons left" }, state.schedules.map((name) =>
-        control(`run-${name}`, name, run({ do: "run", function: name }))))) : null);
+        button(`run-${name}`, name, run({ do: "run", function: name }))))) : null);
+}
+
+function processes(list, run) {
+  if (!list.length) return null;
+  return h("ul", { class: "lines" }, list.map((one) => h("li", {},
+    h("span", { class: `dot ${one.busy ? "busy" : ""}` }),
+    h("span", {}, one.function),
+    h("span", { class: "soft" }, `pid ${one.pid}, ${one.busy ? "runs a request" : "idle"}`),
+    button(`kill-${one.pid}`, "Kill", run({ do: "kill", pid: one.pid }), one.busy ? "danger" : ""))));
+}
+
+let showsIdle = false;
+
+function idle(list, run) {
+  return h("details", { open: showsIdle, ontoggle: (event) => { showsIdle = event.target.open; } },
+    h("summary", { "data-key": "idle" }, `${list.length} idle`), processes(list, run));
 }
 
 function send(route, refresh) {
@@ -66,14 +81,6 @@ function faultLine(at, fault, run) {
   const active = fault.value ? h("span", { class: "pill unknown" }, isTime ? `${fault.value} ms` : `${fault.value} to come`) : null;
   const more = isTime ? `${fault.next} ms` : "Once";
   return [label, active,
-    fault.value ? control(`${key}-off`, "Off", set(0)) : null,
-    isTime && fault.value ? null : control(key, more, set(isTime ? fault.next : fault.value + fault.next))];
-}
-
-function control(key, text, onclick, kind = "", disabled = false) {
-  return h("button", { type: "button", "data-key": key, class: kind, onclick, disabled }, text);
-}
-
-function block(title, text, ...content) {
-  return h("section", { class: "block" }, h("h2", {}, title), h("p", { class: "note" }, text), ...content.filter(Boolean));
+    fault.value ? button(`${key}-off`, "Off", set(0)) : null,
+    isTime && fault.value ? null : button(key, more, set(isTime ? fault.next : fault.value + fault.next))];
 }

@@ -1,0 +1,175 @@
+"""The console on a service's tables: it lists, settles, moves and pauses as the commands do."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncekey.record.record import Due, Status
+from oncekey.record.references import reference_to
+from oncekey.store.dynamodb.codec import attribute_values
+from oncekey.store.dynamodb.outbox import OutboxTable, message_item
+from oncekey_operator.console.console import Access, Console
+from oncekey_operator.console.target_desk import TargetDesk
+from oncekey_operator.targets import Target
+from tests.support.console_desk import TOKEN, get, post, unknown
+from tests.support.dynamodb import TABLE
+from tests.support.memory_outbox import waiting
+from tests.support.operating import AUDIT, MESSAGES, REGION, operating, queue_with_dead_letters
+from tests.support.records import NOW_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oncekey.record.record import Record
+    from tests.support.operating import Operating
+
+
+@pytest.fixture
+def service(capsys: pytest.CaptureFixture[str]) -> Iterator[Operating]:
+    """The tables of a service, all empty."""
+    with operating(capsys) as found:
+        yield found
+
+
+def console(service: Operating) -> Console:
+    """A console on these tables that may change them."""
+    target = Target(
+        table=TABLE,
+        outbox_table=MESSAGES,
+        audit_table=AUDIT,
+        queue_url=service.queue_url,
+        region=REGION,
+    )
+    return Console(TargetDesk(target), Access(token=TOKEN, changes=True))
+
+
+def stored(service: Operating, **changes: Any) -> Record:
+    """An unknown operation in the table, in a shard of the index."""
+    due = Due(shard="0", at_ms=NOW_MS)
+    one = unknown(**{"status": Status.UNKNOWN, "response": None, "due": due, **changes})
+    service.client.put_item(TableName=TABLE, Item=attribute_values(one))
+    return one
+
+
+def said(service: Operating, path: str, **query: str) -> Any:
+    """What the console shows."""
+    response = console(service).handle(get(path, **query))
+    assert response.status == 200, response.body
+    return json.loads(response.body)
+
+
+def done(service: Operating, action: str, **given: object) -> tuple[int, str]:
+    """The status and the sentence of an action, for a reason."""
+    body = json.dumps({"reason": "seen at the provider", **given}).encode()
+    response = console(service).handle(post(f"api/{action}", body))
+    return response.status, json.loads(response.body)["message"]
+
+
+def listed(service: Operating, **query: str) -> list[str]:
+    """The tenants of the operations that are listed."""
+    return [row["tenant"] for row in said(service, "api/operations", **query)["rows"]]
+
+
+def test_open_operations_are_found_by_the_index_and_all_by_a_scan(service: Operating) -> None:
+    """Without "settled, too" nothing but the index is read; a part of a name filters both."""
+    stored(service, tenant="acme")
+    settled = {"status": Status.COMPLETED, "due": None, "completed_at_ms": NOW_MS}
+    stored(service, tenant="globex", pk=f"v1#{'B' * 43}", **settled)
+
+    assert listed(service) == ["acme"]
+    assert sorted(listed(service, settled="1")) == ["acme", "globex"]
+    assert listed(service, settled="1", tenant="lob") == ["globex"]
+    assert listed(service, state="in-progress") == []
+
+
+def test_an_operation_is_settled_and_the_audit_table_says_by_whom(service: Operating) -> None:
+    """The record has the answer, the audit table two lines, and the timeline shows them."""
+    one = stored(service)
+    reference, answer = reference_to(one), {"statusCode": 201, "body": "{}"}
+
+    status, _ = done(service, "settle", reference=reference, finding="completed", answer=answer)
+
+    assert status == 200
+    record = service.store.read(one.pk)
+    assert record is not None
+    assert record.status is Status.COMPLETED
+    assert [(outcome, why) for _, outcome, why in service.audited()] == [
+        ("intended", "seen at the provider"),
+        ("settled", "seen at the provider"),
+    ]
+    events = said(service, f"api/operations/{reference}")["timeline"]
+    (by, *_) = [event["detail"] for event in events if event["source"] == "audit table"]
+    assert by.startswith("arn:aws:")
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ({"finding": "completed", "answer": {"no": "status"}}, 400),
+        ({"finding": "completed"}, 400),
+        ({"finding": "not-executed", "reason": " "}, 400),
+        ({"finding": "perhaps"}, 400),
+    ],
+)
+def test_what_cannot_be_settled_is_refused(
+    service: Operating, given: dict[str, Any], status: int
+) -> None:
+    """A wrong answer, no answer and no reason change nothing, and say what is wrong."""
+    one = stored(service)
+
+    assert done(service, "settle", reference=reference_to(one), **given)[0] == status
+    assert service.store.read(one.pk) == one
+    assert service.audited() == []
+
+
+def test_a_running_operation_is_not_settled(service: Operating) -> None:
+    """Its own attempt may still end it: the refusal says so."""
+    one = stored(service, status=Status.IN_PROGRESS, lease_until_ms=2**45)
+
+    status, sentence = done(service, "settle", reference=reference_to(one), finding="not-executed")
+
+    assert status == 409
+    assert "may still end it" in sentence
+
+
+def test_an_operation_is_paused_and_resumed(service: Operating) -> None:
+    """Both are on record, with the reason; what is not paused cannot be resumed."""
+    which = {"kind": "operation", "name": "POST /refunds"}
+
+    assert done(service, "pause", **which)[0] == 200
+    (pause,) = said(service, "api/messages")["pauses"]
+    assert (pause["kind"], pause["name"]) == ("operation", "POST /refunds")
+    assert done(service, "resume", **which)[0] == 200
+    assert done(service, "resume", **which)[0] == 409
+    assert said(service, "api/messages")["pauses"] == []
+    assert [action for action, *_ in service.audited()] == ["pause"] * 2 + ["resume"] * 2
+
+
+def test_a_message_that_was_set_aside_is_requeued(service: Operating) -> None:
+    """It waits again, and its payload is never shown."""
+    one = waiting(1)
+    service.client.put_item(TableName=MESSAGES, Item=message_item(one))
+    OutboxTable(MESSAGES, client=service.client).set_aside(one.id, "Refused", NOW_MS)
+    (before,) = said(service, "api/messages")["outbox"]
+    assert (before["reason"], "payload" in before) == ("Refused", False)
+
+    assert done(service, "requeue", id=one.id)[0] == 200
+    (after,) = said(service, "api/messages")["outbox"]
+    assert after["set_aside_at"] is None
+    assert done(service, "requeue", id=one.id)[0] == 409
+
+
+def test_dead_letters_are_delivered_again(service: Operating) -> None:
+    """The queue has them, and its dead-letter queue has none."""
+    sqs, service.queue_url, dead = queue_with_dead_letters()
+    sqs.send_message(QueueUrl=dead, MessageBody="{}")
+    (queue,) = said(service, "api/messages")["queues"]
+    assert (queue["waiting"], queue["dead_letters"]) == (0, 1)
+
+    assert done(service, "redrive", queue="work")[0] == 200
+    (queue,) = said(service, "api/messages")["queues"]
+    assert (queue["waiting"], queue["dead_letters"]) == (1, 0)
+    assert done(service, "redrive", queue="elsewhere")[0] == 400
