@@ -135,13 +135,15 @@ def test_a_running_operation_is_not_settled(service: Operating) -> None:
     assert "may still end it" in sentence
 
 
-def test_an_operation_is_paused_and_resumed(service: Operating) -> None:
+@pytest.mark.parametrize(
+    "which",
+    [{"kind": "operation", "name": "POST /refunds"}, {"kind": "all", "name": "*"}],
+)
+def test_new_work_is_paused_and_resumed(service: Operating, which: dict[str, str]) -> None:
     """Both are on record, with the reason; what is not paused cannot be resumed."""
-    which = {"kind": "operation", "name": "POST /refunds"}
-
     assert done(service, "pause", **which)[0] == 200
     (pause,) = said(service, "api/messages")["pauses"]
-    assert (pause["kind"], pause["name"]) == ("operation", "POST /refunds")
+    assert (pause["kind"], pause["name"]) == (which["kind"], which["name"])
     assert done(service, "resume", **which)[0] == 200
     assert done(service, "resume", **which)[0] == 409
     assert said(service, "api/messages")["pauses"] == []

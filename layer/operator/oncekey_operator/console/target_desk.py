@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import NotExecuted
 from oncekey.outbox import OutboxTable
-from oncekey.record.pause import PauseScope
+from oncekey.record.pause import EVERYTHING, PauseScope
 from oncekey.settlement.resolvers import Completed
 from oncekey_operator.actions import pausing, redriving, settling
 from oncekey_operator.actions.acting import acting_on
@@ -145,12 +145,12 @@ class TargetDesk:
             case "pause":
                 scope, name = _paused(given)
                 pausing.pause(acting, scope, name)
-                return f"{name} is paused."
+                return "New work is paused."
             case "resume":
                 scope, name = _paused(given)
                 if pausing.resume(acting, scope, name) is None:
-                    raise CommandError(f"{name} was not paused")
-                return f"{name} is resumed."
+                    raise CommandError("it was not paused")
+                return "New work goes on."
             case _:
                 raise UsageError(f"there is no action {action!r}")
 
@@ -253,10 +253,12 @@ def _finding(given: Mapping[str, Any]) -> Completed | NotExecuted:
 
 
 def _paused(given: Mapping[str, Any]) -> tuple[PauseScope, str]:
-    name = given.get("name")
-    if given.get("kind") not in set(PauseScope) or not isinstance(name, str) or not name:
+    kind, name = given.get("kind"), given.get("name")
+    if kind == PauseScope.ALL:
+        return PauseScope.ALL, EVERYTHING
+    if kind not in set(PauseScope) or not isinstance(name, str) or not name:
         raise UsageError("name an operation or a tenant")
-    return PauseScope(given["kind"]), name
+    return PauseScope(kind), name
 
 
 def _reason(given: Mapping[str, Any]) -> str:

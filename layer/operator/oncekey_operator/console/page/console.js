@@ -277,9 +277,9 @@ async function showMessages() {
         one.dead_letters ? h("span", { class: "pill unknown" }, one.dead_letters) : 0,
         one.dead_letters && changes ? button(`redrive-${one.name}`, "Redrive…", () => because("Redrive the dead letters", "Each is delivered again. Workers recognise repeats.", "redrive", { queue: one.name })) : "",
       ]), "No queue is known here.")),
-    block("Paused", "A new key of a paused operation or tenant is answered 503. Existing keys get their answers.",
+    block("Paused", "A new key of what is paused is answered 503. Existing keys get their answers.",
       table(["What", "Since", "Reason", ""], said.pauses.map((one) => [
-        `${one.kind} ${one.name}`, time(one.since), one.reason,
+        one.kind === "all" ? "everything" : `${one.kind} ${one.name}`, time(one.since), one.reason,
         changes ? button(`resume-${one.kind}-${one.name}`, "Resume…", () => because("Resume", "New keys run again.", "resume", { kind: one.kind, name: one.name })) : "",
       ]), "Nothing is paused."),
       changes && h("div", { class: "buttons left" }, button("pause", "Pause…", pause))));
@@ -295,12 +295,12 @@ function because(title, text, action, given) {
 
 function pause() {
   ask({
-    title: "Pause an operation or a tenant",
+    title: "Pause new work",
     text: "New keys are answered 503 with your reason. Queued work waits.",
     action: "Pause", danger: true,
     fields: [
-      { name: "kind", label: "What", kind: "select", options: [["operation", "an operation"], ["tenant", "a tenant"]] },
-      { name: "name", label: "Name" },
+      { name: "kind", label: "What", kind: "select", options: [["operation", "an operation"], ["tenant", "a tenant"], ["all", "everything"]] },
+      { name: "name", label: "Name", optional: true, hint: "Of the operation or the tenant." },
       { name: "reason", label: "Reason", hint: "Clients see it, and the audit table has it." },
     ],
     act: async (given) => { const said = await api("pause", given); refresh(); return said; },

@@ -65,8 +65,7 @@ const STATES = {
   failed_retryable: "may run again", unknown: "unknown", expired: "expired",
 };
 
-export const stateName = (state) => STATES[state] ?? state;
-export const pill = (state) => h("span", { class: `pill ${state}` }, stateName(state));
+export const pill = (state) => h("span", { class: `pill ${state}` }, STATES[state] ?? state);
 
 export function button(key, text, onclick, kind = "") {
   return h("button", { type: "button", "data-key": key, class: kind, onclick }, text);
