@@ -90,7 +90,8 @@ def bundle_layer(target: LayerTarget, *, cache: Path = CACHE) -> LayerBundle:
     with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as making:
         python = Path(making, "layer", "python")
         shutil.copytree(packages, python, copy_function=_link)
-        _copy_own_code(python)
+        no_caches = shutil.ignore_patterns("__pycache__", "*.pyc")
+        shutil.copytree(ROOT / "layer/python/oncekey", python / "oncekey", ignore=no_caches)
         _normalise(python.parent)
         digest, size_bytes, files = measure(python.parent)
         folder = cache / f"layer-{digest[:32]}"
@@ -149,15 +150,6 @@ def _prune(folder: Path) -> None:
 
 def _is_note(path: Path) -> bool:
     return any(parent.suffix == ".dist-info" for parent in path.parents)
-
-
-def _copy_own_code(python: Path) -> None:
-    source = ROOT / "layer" / "python"
-    for path in source.rglob("*"):
-        if path.suffix == ".py" or path.name == "py.typed":
-            copy = python / path.relative_to(source)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
 
 
 def _link(source: str, destination: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 
 from .arguments import explained
 from .faults import overridden, override_faults, refuse
-from .requirements_layer import code_with_requirements
+from .requirements_layer import code_with_requirements, copy_package
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -170,9 +169,5 @@ class _Copy:
         self._package = package
 
     def try_bundle(self, output_dir: str, *_: object, **__: object) -> bool:
-        shutil.copytree(
-            self._package,
-            Path(output_dir, "python", self._package.name),
-            ignore=shutil.ignore_patterns("__pycache__", "*.pyc"),
-        )
+        copy_package(self._package, Path(output_dir, "python"))
         return True

@@ -79,9 +79,8 @@ class _Made:
         # Where pip puts the packages' commands, with the path of this machine's Python.
         shutil.rmtree(folder / "bin", ignore_errors=True)
         # Last, so that no requirement replaces the library.
-        own = folder / self._package.name
-        shutil.rmtree(own, ignore_errors=True)
-        shutil.copytree(self._package, own, ignore=_UNWANTED)
+        shutil.rmtree(folder / self._package.name, ignore_errors=True)
+        copy_package(self._package, folder)
         size_mb = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
         if size_mb > _MAX_MB:
             raise RuntimeError(
@@ -104,6 +103,11 @@ class _Made:
                 f" {self._platform}:\n{done.stderr}"
             )
         folder.mkdir(exist_ok=True)
+
+
+def copy_package(package: Path, folder: Path) -> None:
+    """Copy a package below `folder`, without caches."""
+    shutil.copytree(package, folder / package.name, ignore=_UNWANTED)
 
 
 def _sources(package: Path) -> Iterator[tuple[str, bytes]]:

@@ -88,6 +88,20 @@ def test_the_command_prints_the_document(
     assert "names nothing" in capsys.readouterr().err
 
 
+def test_a_broken_handler_shows_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    """A handler's module that fails on import is named, below its traceback.
+
+    Red when the error's text alone is printed, which does not say where it came from.
+    """
+    reference = "tests.support.sample_service:BROKEN"
+
+    assert cli.main(["openapi", "--service", reference]) == 2
+
+    said = capsys.readouterr().err
+    assert "broken_function.py" in said
+    assert "tests.support.broken_function.handler fails on import, see above" in said
+
+
 def test_the_running_service_serves_its_document(dev: DevProcess) -> None:
     """`oncekey dev` answers `GET /openapi.json` without a token."""
     answer = send(dev.url, path="/openapi.json")

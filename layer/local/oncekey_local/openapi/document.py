@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import traceback
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ def document_of(service: Service) -> dict[str, Any]:
     """The document of `service`. It imports the modules of the functions that have routes.
 
     Raises:
-        ImportError: a module is missing, or needs something that is not there.
+        ValueError: a function's module fails on import. Its traceback is on standard error.
     """
     components: Components = {
         "GatewayError": _OF_THE_GATEWAY,
@@ -87,8 +88,12 @@ def document_of(service: Service) -> dict[str, Any]:
 def _protections(function: Function) -> Mapping[str, object]:
     """What protects the routes of a function, by their keys."""
     name, _, attribute = function.handler.rpartition(".")
-    module = importlib.import_module(name)
-    handler = getattr(module, attribute)
+    try:
+        module = importlib.import_module(name)
+        handler = getattr(module, attribute)
+    except Exception as error:
+        traceback.print_exc()
+        raise ValueError(f"{function.handler} fails on import, see above") from error
     if isinstance(handler, OperationStatus):
         return {route.key: handler for route in function.routes if route.method == "GET"}
     found = {
