@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _BAR_WIDTH = 30
+_LEAST_WIDTH = 6
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -98,21 +99,32 @@ def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
             print(" " * wide + line)
 
 
-def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table. On a terminal, the widest columns are cut until it fits."""
+def print_table(
+    headers: Sequence[str], rows: Iterable[Sequence[str]], *, omitted: Sequence[str] = ()
+) -> None:
+    """Print a table. On a narrow terminal, the columns `omitted` are left out, the first one first.
+
+    Then the widest columns are cut, but the last one never: it has the name to copy.
+    """
     found = [list(row) for row in rows]
-    widths = [max(len(each[n]) for each in (list(headers), *found)) for n in range(len(headers))]
+    columns = list(range(len(headers)))
+    widths = [max(len(each[n]) for each in (list(headers), *found)) for n in columns]
     if is_terminal(sys.stdout):
-        _fit(widths, [len(each) for each in headers], _width())
-    print(coloured(_line(headers, widths), "bold"))
+        for name in omitted:
+            if sum(widths[n] + 2 for n in columns) - 2 > _width():
+                columns.remove(headers.index(name))
+        _fit(widths, columns, _width())
+    shown = [widths[n] for n in columns]
+    print(coloured(_line([headers[n] for n in columns], shown), "bold"))
     for row in found:
-        print(_line(row, widths))
+        print(_line([row[n] for n in columns], shown))
 
 
-def _fit(widths: list[int], least: list[int], room: int) -> None:
-    while sum(widths) + 2 * (len(widths) - 1) > room:
-        widest = max(range(len(widths)), key=lambda n: widths[n] - least[n])
-        if widths[widest] <= max(least[widest], 4):
+def _fit(widths: list[int], columns: Sequence[int], room: int) -> None:
+    """Make the widest columns narrower until all fit, or none can be."""
+    while sum(widths[n] + 2 for n in columns) - 2 > room:
+        widest = max(columns[:-1], key=lambda n: widths[n], default=None)
+        if widest is None or widths[widest] <= _LEAST_WIDTH:
             return
         widths[widest] -= 1
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.clock import SystemClock
+from oncekey_operator.actions.removal import Storage
 from oncekey_operator.audit import Audit, AuditTable
 
 if TYPE_CHECKING:
@@ -33,3 +34,13 @@ def acting_on(target: Target, *, why: str) -> Acting:
     lines = AuditTable(target.dynamodb, target.audit_table)
     audit = Audit(lines=lines, who=target.who, why=why, clock=clock)
     return Acting(store=target.store, audit=audit, clock=clock)
+
+
+def storage_of(target: Target) -> Storage:
+    """Where the records and answers of `target` are removed."""
+    return Storage(
+        dynamodb=target.dynamodb,
+        table=target.table,
+        s3=target.client("s3") if target.bucket else None,
+        bucket=target.bucket,
+    )

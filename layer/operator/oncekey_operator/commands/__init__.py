@@ -23,6 +23,8 @@ COMMANDS = (
     "list",
     "tail",
     "resolve",
+    "bust",
+    "erase",
     "pause",
     "resume",
     "outbox",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oncekey.record.record import Record
-    from oncekey_operator.records.listing import RecordsTable, Wanted
+    from oncekey_operator.records.listing import Wanted
     from oncekey_operator.targets import Target
 
 STATES = {
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
         for record in shown:
             print_json(view(record, now_ms))
     elif shown:
-        print_table(HEADERS, (row(record, now_ms) for record in shown))
+        print_table(HEADERS, (row(each, now_ms) for each in shown), omitted=OMITTED)
     else:
         print(f"No such operations in {target}.", file=sys.stderr)
     if is_more:
@@ -96,6 +96,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 HEADERS = ("STATE", "AGE", "TRY", "OPERATION", "TENANT", "LAST ERROR", "OPERATION ID")
+OMITTED = ("LAST ERROR", "TRY", "TENANT")
 
 
 def row(record: Record, now_ms: int) -> tuple[str, ...]:
@@ -130,17 +131,21 @@ def listed(target: Target, options: argparse.Namespace) -> Iterator[Record]:
     from oncekey_operator.records.listing import RecordsTable, open_records
 
     wanted = wanted_by(options)
-    table = RecordsTable(target.dynamodb, target.table)
-    has_index, cost = table.described()
+    has_index, _ = RecordsTable(target.dynamodb, target.table).described()
     if has_index and not options.all and "completed" not in wanted.states:
         return open_records(target.store, wanted)
+    return scanned(target, wanted)
+
+
+def scanned(target: Target, wanted: Wanted) -> Iterator[Record]:
+    """The records that are wanted, by a scan whose cost is said first."""
+    from oncekey_operator.records.listing import RecordsTable
+
+    table = RecordsTable(target.dynamodb, target.table)
+    _, cost = table.described()
     print(
         f"Scanning {target}: about {cost.items} items, {cost.read_units} read units.",
         file=sys.stderr,
     )
-    return _scanned(table, wanted, cost.items)
-
-
-def _scanned(table: RecordsTable, wanted: Wanted, items: int) -> Iterator[Record]:
-    with Progress("scanning", items) as bar:
+    with Progress("scanning", cost.items) as bar:
         yield from table.scanned(wanted, lambda read: bar.show(read, f"{read} items"))

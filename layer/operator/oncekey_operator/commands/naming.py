@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oncekey_operator.exits import UsageError
@@ -10,7 +13,9 @@ if TYPE_CHECKING:
     import argparse
 
     from oncekey.record.record import Record
-    from oncekey.store.store import Store
+    from oncekey.store.due_index import OpenRecords
+
+_HEADER = "idempotency-key"
 
 
 def add_operation(parser: argparse.ArgumentParser) -> None:
@@ -20,9 +25,15 @@ def add_operation(parser: argparse.ArgumentParser) -> None:
         "id",
         nargs="?",
         metavar="ID",
-        help="the operation's id, if its status can be asked for by it, or its reference",
+        help="the operation's id (of an open operation, or of a job), or its reference",
     )
     which.add_argument("--key", help="the client's Idempotency-Key")
+    which.add_argument(
+        "--request",
+        metavar="FILE",
+        help="the request with the key: an event of Lambda as JSON, or the text of the HTTP"
+        " request; - is standard input. The operation is METHOD PATH unless --operation names it",
+    )
     which.add_argument("--tenant", help="the tenant whose key it is")
     which.add_argument("--operation", metavar="NAME", help="the operation's name")
     which.add_argument(
@@ -30,7 +41,7 @@ def add_operation(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def operation_of(options: argparse.Namespace, store: Store) -> Record:
+def operation_of(options: argparse.Namespace, store: OpenRecords) -> Record:
     """The record of the operation that the options name.
 
     Raises:
@@ -40,26 +51,59 @@ def operation_of(options: argparse.Namespace, store: Store) -> Record:
     """
     from oncekey_operator.records import finding
 
-    if (options.id is None) == (options.key is None):
-        raise UsageError("name one operation: its ID, or --key, --tenant and --operation")
+    given = [options.id, options.key, options.request]
+    if sum(each is not None for each in given) != 1:
+        raise UsageError("name one operation: its ID, or --key or --request with --tenant")
     if options.id is None:
-        if options.tenant is None or options.operation is None:
-            raise UsageError("--key needs --tenant and --operation")
+        operation, key = options.operation, options.key
+        if options.request is not None:
+            operation, key = _requested(options.request, operation)
+        if options.tenant is None or operation is None:
+            raise UsageError("--key needs --tenant and --operation, and --request needs --tenant")
         record = finding.by_key(
             store,
             tenant=options.tenant,
-            operation=options.operation,
-            key=options.key,
+            operation=operation,
+            key=key,
             principal=options.principal,
         )
-        return finding.found(record, f"this key of {options.tenant} for {options.operation}")
+        return finding.found(record, f"this key of {options.tenant} for {operation}")
     if "." not in options.id:
         record = finding.by_operation_id(store, options.id)
-        return finding.found(record, f"operation {options.id}")
+        return finding.found(record, f"operation {options.id} that is open or has a status")
     try:
         return finding.found(finding.by_reference(store, options.id), "this reference")
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def _requested(file: str, operation: str | None) -> tuple[str, str]:
+    """The operation and the key of a request: an event of Lambda as JSON, or its text."""
+    from oncekey.errors import OncekeyError
+    from oncekey.http.event import read_request
+    from oncekey.http.key import idempotency_key
+
+    text = sys.stdin.read() if file == "-" else _read(file)
+    try:
+        if text.lstrip().startswith("{"):
+            request = read_request(json.loads(text))
+            method, path, lines = request.method, request.path, request.header_lines(_HEADER)
+        else:
+            first, *head = text.replace("\r\n", "\n").partition("\n\n")[0].splitlines()
+            method, path, *_ = first.split()
+            fields = [line.partition(":") for line in head]
+            lines = [value.strip() for name, _, value in fields if name.lower() == _HEADER]
+        key = idempotency_key(lines, min_length=1)
+    except (OncekeyError, ValueError, TypeError, KeyError) as error:
+        raise UsageError(f"{file} is no HTTP request with an Idempotency-Key: {error}") from error
+    return operation or f"{method.upper()} {path.partition('?')[0]}", key
+
+
+def _read(file: str) -> str:
+    try:
+        return Path(file).read_text("utf-8")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
 
 
 def add_reason(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oncekey_operator.commands.list import HEADERS, add_states, listed, row
+from oncekey_operator.commands.list import HEADERS, OMITTED, add_states, listed, row
 from oncekey_operator.commands.naming import add_operation, add_reason, operation_of
 from oncekey_operator.exits import Exit, UsageError
 from oncekey_operator.output import Progress, add_output, confirm, print_json, print_table
@@ -95,7 +95,7 @@ def _all(options: argparse.Namespace, target: Target, finding: Completed | NotEx
     records = list(listed(target, options))
     now_ms = SystemClock().now_ms()
     if options.expect is None:
-        print_table(HEADERS, (row(each, now_ms) for each in records))
+        print_table(HEADERS, (row(each, now_ms) for each in records), omitted=OMITTED)
         print(
             f"Dry run: {len(records)} operations would be settled. Say --expect {len(records)} to"
             " settle them.",

@@ -61,10 +61,11 @@ def run(options: argparse.Namespace) -> int:
             shown |= {"key": record.key or None, "stored_answer": answer}
         print_json(shown)
         return 0
-    print_pairs(_pairs(record, words, now_ms))
+    pairs = list(_pairs(record, words, now_ms))
     if options.reveal:
-        kept = record.key or "(not stored)"
-        print_pairs([("key", kept), ("stored answer", json.dumps(answer, default=repr))])
+        pairs.append(("key", record.key or "(not stored)"))
+        pairs.append(("stored answer", json.dumps(answer, default=repr)))
+    print_pairs(pairs)
     print()
     print_pairs(_next(record, next_, now_ms))
     return 0

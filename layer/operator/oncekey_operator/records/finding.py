@@ -8,9 +8,11 @@ from oncekey.engine.operation_pointer import pointer_from, pointer_place
 from oncekey.record.identity import Identity
 from oncekey.record.references import read_reference
 from oncekey_operator.exits import CommandError
+from oncekey_operator.records.listing import Wanted, open_records
 
 if TYPE_CHECKING:
     from oncekey.record.record import Record
+    from oncekey.store.due_index import OpenRecords
     from oncekey.store.store import Store
 
 
@@ -37,10 +39,11 @@ def by_reference(store: Store, reference: str) -> Record | None:
     return record if record is not None and record.operation_id == operation_id else None
 
 
-def by_operation_id(store: Store, operation_id: str) -> Record | None:
-    """The record of an operation whose status can be asked for by its id.
+def by_operation_id(store: OpenRecords, operation_id: str) -> Record | None:
+    """The record of an operation, by its pointer, or else among the open ones in the index.
 
-    Only such an operation has a pointer: a job, or one with `in_progress="accepted"`.
+    A job has a pointer, and so has an operation with `in_progress="accepted"`. Any other operation
+    is found while it is open. When it is settled, only its key or its reference finds it.
 
     Raises:
         StoreError: the store did not answer.
@@ -48,7 +51,9 @@ def by_operation_id(store: Store, operation_id: str) -> Record | None:
     data = store.fetch(pointer_place(operation_id))
     pointer = None if data is None else pointer_from(data)
     record = None if pointer is None else store.read(pointer.pk)
-    return record if record is not None and record.operation_id == operation_id else None
+    if record is not None and record.operation_id == operation_id:
+        return record
+    return next(open_records(store, Wanted(operation_id=operation_id)), None)
 
 
 def found(record: Record | None, what: str) -> Record:

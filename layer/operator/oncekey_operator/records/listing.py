@@ -35,6 +35,7 @@ class Wanted:
     states: frozenset[str] = field(default_factory=frozenset)
     tenant: str = ""
     operation: str = ""
+    operation_id: str = ""
 
     def fits(self, record: Record) -> bool:
         """Whether `record` is listed."""
@@ -42,6 +43,7 @@ class Wanted:
             (not self.states or bool(self.states & _states(record)))
             and self.tenant in {"", record.tenant}
             and self.operation in {"", record.operation}
+            and self.operation_id in {"", record.operation_id}
         )
 
 
@@ -76,7 +78,7 @@ class ScanCost:
     @property
     def read_units(self) -> int:
         """The read units that a scan takes."""
-        return -(-self.size_bytes // _BYTES_PER_UNIT)
+        return max(1, -(-self.size_bytes // _BYTES_PER_UNIT))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,53 @@
+"""The messages of an operation or a tenant that are still in the outbox table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from oncekey_operator.actions.acting import Acting
+    from oncekey_operator.actions.removal import Storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsent:
+    """Messages that the queue does not have yet. Each is an effect that has still to happen."""
+
+    items: tuple[Mapping[str, Mapping[str, Any]], ...]
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.items)
+
+
+def unsent(storage: Storage, outbox: str, *, tenant: str = "", operation_id: str = "") -> Unsent:
+    """The messages of the tenant or of the operation, by a scan of the outbox table."""
+    name, value = ("tenant", tenant) if tenant else ("operation_id", operation_id)
+    pages = storage.dynamodb.get_paginator("scan").paginate(
+        TableName=outbox,
+        FilterExpression="#name = :value",
+        ExpressionAttributeNames={"#name": name},
+        ExpressionAttributeValues={":value": {"S": value}},
+    )
+    return Unsent(items=tuple(item for page in pages for item in page["Items"]))
+
+
+def drop(acting: Acting, storage: Storage, outbox: str, messages: Unsent) -> None:
+    """Delete messages that were never sent. What they ask for never happens."""
+    for item in messages.items:
+        message_id = item["id"]["S"]
+        intention = acting.audit.intend(
+            "erase: message",
+            pk=f"message#{message_id}",
+            operation_id=item.get("operation_id", {}).get("S", ""),
+            before="unsent",
+        )
+        if "payload_ref" in item and storage.s3 is not None:
+            storage.s3.delete_object(
+                Bucket=storage.bucket, Key=item["payload_ref"]["M"]["name"]["S"]
+            )
+        storage.dynamodb.delete_item(TableName=outbox, Key={"id": {"S": message_id}})
+        intention.end("erased", after="absent")

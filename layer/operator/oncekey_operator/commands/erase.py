@@ -1,0 +1,122 @@
+"""`oncekey erase`: erase the data of one operation or of a tenant."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from oncekey_operator.commands.list import HEADERS, OMITTED, row, scanned
+from oncekey_operator.commands.naming import add_operation, add_reason, operation_of
+from oncekey_operator.exits import CommandError, Exit, UsageError
+from oncekey_operator.output import Progress, confirm, print_table
+from oncekey_operator.targets import add_target, target_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from oncekey.record.record import Record
+    from oncekey_operator.targets import Target
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
+    """The command line of `oncekey erase`."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "erase",
+        help="erase the data of an operation or a tenant",
+        description="Erases keys, principals, requests and answers of settled operations, also in"
+        " the bucket. A completed operation leaves a tombstone until it expires, so that its key"
+        " does not run a second time: operation, times, and hashes of key and request. Open"
+        " operations and unsent messages stay, and are counted. Without --key, ID or --request, it"
+        " is about all operations of --tenant, by a scan of the table.",
+    )
+    add_operation(parser)
+    parser.add_argument(
+        "--expect", type=int, metavar="N", help="erase a tenant's, if there are exactly so many"
+    )
+    parser.add_argument(
+        "--even-if",
+        choices=("unsent",),
+        default="",
+        help="also the messages in the outbox: what they ask for never happens",
+    )
+    add_reason(parser)
+    add_target(parser)
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Erase the data."""
+    target = target_of(options)
+    is_one = any(each is not None for each in (options.id, options.key, options.request))
+    if is_one:
+        records = [operation_of(options, target.store)]
+    elif options.tenant is None:
+        raise UsageError("name one operation, or --tenant for all of a tenant")
+    else:
+        records = _of_tenant(target, options.tenant)
+        if options.expect is None:
+            return _dry_run(records)
+        if options.expect != len(records):
+            raise UsageError(
+                f"--expect {options.expect}, but there are {len(records)}: nothing was erased"
+            )
+    question = f"The data of {len(records)} operations are erased."
+    if not confirm(question, expected="erase", assumed=options.yes):
+        return Exit.REFUSED
+    return _erase(options, target, records, is_one=is_one)
+
+
+def _of_tenant(target: Target, tenant: str) -> list[Record]:
+    from oncekey_operator.records.listing import Wanted
+
+    return list(scanned(target, Wanted(tenant=tenant)))
+
+
+def _dry_run(records: Sequence[Record]) -> int:
+    from oncekey.clock import SystemClock
+
+    now_ms = SystemClock().now_ms()
+    print_table(HEADERS, (row(each, now_ms) for each in records), omitted=OMITTED)
+    print(
+        f"Dry run: the data of {len(records)} operations would be erased. Say --expect"
+        f" {len(records)} to erase them.",
+        file=sys.stderr,
+    )
+    return Exit.DONE
+
+
+def _erase(
+    options: argparse.Namespace, target: Target, records: Sequence[Record], *, is_one: bool
+) -> int:
+    from oncekey_operator.actions.acting import acting_on, storage_of
+    from oncekey_operator.actions.messages import Unsent, drop, unsent
+    from oncekey_operator.actions.removal import erase
+
+    acting, storage = acting_on(target, why=options.reason), storage_of(target)
+    left: Counter[str] = Counter()
+    refusals: list[str] = []
+    with Progress("erasing", len(records)) as bar:
+        for done, record in enumerate(records, 1):
+            try:
+                left[erase(acting, storage, record)] += 1
+            except CommandError as refusal:
+                refusals.append(f"{record.operation_id}: {refusal}")
+            bar.show(done)
+    messages = Unsent(items=())
+    if target.outbox_table:
+        of = {"operation_id": records[0].operation_id} if is_one else {"tenant": options.tenant}
+        messages = unsent(storage, target.outbox_table, **of)
+        if options.even_if:
+            drop(acting, storage, target.outbox_table, messages)
+    print(f"erased: {sum(left.values())}; tombstones until they expire: {left['tombstone']}")
+    for refusal in refusals:
+        print(f"left as it is: {refusal}")
+    if messages and not options.even_if:
+        print(
+            f"left: {len(messages)} unsent messages in the outbox; they go once they are sent, or"
+            " with --even-if unsent, and are then never sent"
+        )
+    is_whole = not refusals and (not messages or bool(options.even_if))
+    return Exit.DONE if is_whole else Exit.REFUSED

@@ -1,0 +1,180 @@
+"""Forgetting keys and erasing data: what is refused, and what is left."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncekey.record.record import Effects, Status
+from oncekey.testing import dynamodb_tables
+from oncekey.testing.memory import ManualClock
+from oncekey_operator.actions.messages import drop, unsent
+from oncekey_operator.actions.removal import Storage, bust, danger_of, erase
+from oncekey_operator.exits import CommandError
+from oncekey_operator.records.finding import by_operation_id
+from oncekey_operator.records.listing import RecordsTable, Wanted, open_records
+from tests.support.noted_lines import Noted, operator
+from tests.support.protected import Protected, fails
+from tests.support.records import LEASES, NOW_MS, STEPS, record
+from tests.support.replacing import replace
+from tests.support.steps import POST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from oncekey import Operation
+    from oncekey.record.record import Record
+    from oncekey.testing import Tables
+
+LARGE = "".join(str(number) for number in range(2_000))
+
+
+@pytest.fixture
+def tables() -> Iterator[Tables]:
+    """Tables on moto."""
+    with dynamodb_tables() as made:
+        yield made
+
+
+def storage(tables: Tables) -> Storage:
+    """The tables, as removals use them."""
+    return Storage(dynamodb=tables.client, table=tables.records)
+
+
+def the(tables: Tables) -> Record:
+    """The only record."""
+    (found,) = RecordsTable(tables.client, tables.records).scanned(Wanted(), lambda _: None)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "danger"),
+    [
+        ({"status": Status.COMPLETED}, "completed"),
+        ({"status": Status.COMPLETED, "expires_at_s": 1}, ""),
+        ({"status": Status.UNKNOWN}, "unknown"),
+        ({"lease_until_ms": LEASES["over"]}, "unknown"),
+        ({"lease_until_ms": LEASES["over"], "effects": Effects.REPEATABLE}, ""),
+        ({"status": Status.FAILED_RETRYABLE}, ""),
+        (
+            {
+                "status": Status.FAILED_RETRYABLE,
+                "effects": Effects.RECORDED,
+                "steps": STEPS["finished"],
+            },
+            "half-done",
+        ),
+        ({"status": Status.PENDING, "attempt": 1}, ""),
+        ({"status": Status.PENDING, "attempt": 2}, "half-done"),
+    ],
+)
+def test_a_dangerous_bust_says_what_can_happen(changes: dict[str, Any], danger: str) -> None:
+    """What may take effect a second time is forgotten only by its own name."""
+    assert danger_of(record(**changes), NOW_MS) == danger
+
+
+def test_a_running_operation_is_never_forgotten() -> None:
+    """No option forgets a key whose attempt holds its lease."""
+    with pytest.raises(CommandError, match="still runs"):
+        danger_of(record(lease_until_ms=LEASES["open"]), NOW_MS)
+
+
+def test_a_busted_key_runs_again_as_a_new_operation(tables: Tables) -> None:
+    """It is refused without --even-if and changes nothing; with it, the next request runs."""
+    service, noted = Protected(store=tables.store), Noted()
+    service.send(POST)
+    first, acting = the(tables), operator(tables.store, ManualClock(), noted)
+
+    with pytest.raises(CommandError, match="a second time.*--even-if completed"):
+        bust(acting, storage(tables), first)
+    assert (the(tables), noted.lines) == (first, [])
+    bust(acting, storage(tables), first, even_if="completed")
+    service.send(POST)
+
+    assert len(service.runs) == 2
+    assert the(tables).operation_id != first.operation_id
+    assert noted.outcomes() == ["intended", "busted"]
+
+
+def test_a_record_that_was_written_since_is_not_removed(tables: Tables) -> None:
+    """The removal names the version that the person saw."""
+    service = Protected(store=tables.store)
+    service.send(POST)
+    acting = operator(tables.store, ManualClock(), Noted())
+    old = replace(the(tables), rev=1)
+
+    for remove in (
+        lambda: bust(acting, storage(tables), old, even_if="completed"),
+        lambda: erase(acting, storage(tables), old),
+    ):
+        with pytest.raises(CommandError, match="in the meantime"):
+            remove()
+
+    assert the(tables).rev == 2
+
+
+def test_an_erased_key_does_not_run_again(tables: Tables) -> None:
+    """A tombstone is left, without key, tenant and answer: a retry gets no answer and no run."""
+    service = Protected(store=tables.store)
+    service.then = lambda _event, _op: {"statusCode": 201, "body": LARGE}
+    service.send(POST)
+    before = the(tables)
+
+    left = erase(operator(tables.store, ManualClock(), Noted()), storage(tables), before)
+    answer = service.send(POST)
+
+    assert left == "tombstone"
+    (item,) = tables.client.scan(TableName=tables.records)["Items"]
+    assert before.key
+    assert before.key not in json.dumps(item, default=str)
+    assert (item["tenant"], "key" in item) == ({"S": "erased"}, False)
+    assert (answer["statusCode"], len(service.runs)) == (500, 1)
+
+
+def test_an_open_operation_is_not_erased(tables: Tables) -> None:
+    """Its data are needed to end it."""
+    service = Protected(store=tables.store)
+    service.then = fails(TimeoutError())
+    with pytest.raises(TimeoutError):
+        service.send(POST)
+
+    with pytest.raises(CommandError, match="settle it first"):
+        erase(operator(tables.store, ManualClock(), Noted()), storage(tables), the(tables))
+
+
+def test_unsent_messages_are_found_and_dropped(tables: Tables) -> None:
+    """A tenant's messages in the outbox are counted, and deleted if a person wants that."""
+    service, noted = Protected(store=tables.store, effects="recorded"), Noted()
+
+    def publishes(_event: object, op: Operation) -> dict[str, Any]:
+        op.outbox.publish("order.placed", {"id": 1})
+        return {"statusCode": 201, "body": ""}
+
+    service.then = publishes
+    service.send(POST)
+    mine = unsent(storage(tables), tables.outbox, tenant=the(tables).tenant)
+    others = unsent(storage(tables), tables.outbox, tenant="other")
+    drop(operator(tables.store, ManualClock(), noted), storage(tables), tables.outbox, mine)
+
+    assert (len(mine), len(others)) == (1, 0)
+    assert tables.client.scan(TableName=tables.outbox)["Items"] == []
+    assert noted.outcomes() == ["intended", "erased"]
+
+
+def test_an_unknown_operation_is_found_by_its_state_and_its_id(tables: Tables) -> None:
+    """The index finds it, with no scan; a filter that does not fit finds nothing."""
+    service = Protected(store=tables.store)
+    service.then = fails(TimeoutError())
+    with pytest.raises(TimeoutError):
+        service.send(POST)
+    unknown = the(tables)
+
+    def listed(**wanted: Any) -> list[Record]:
+        return list(open_records(tables.store, Wanted(**wanted)))
+
+    assert listed(states=frozenset({"unknown"})) == [unknown]
+    assert listed(states=frozenset({"escalated", "in-progress"})) == []
+    assert listed(tenant="somebody else") == []
+    assert by_operation_id(tables.store, unknown.operation_id) == unknown

@@ -1,0 +1,78 @@
+"""A person settles operations with the operator's action, and the audit says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from oncekey import Completed, NotExecuted
+from oncekey.record.record import Status
+from oncekey.settlement.settlement import Settlement
+from oncekey_operator.actions.settling import settle
+from oncekey_operator.exits import CommandError
+from oncekey_operator.records.outlook import outlook
+from tests.support.noted_lines import WHO, WHY, Noted, operator
+from tests.support.records import NOW_MS, every_record
+from tests.support.settled import ANSWER, in_doubt, the
+from tests.support.steps import POST
+
+LONG_MS = 3_600_000
+
+
+def test_a_completed_operation_gives_its_client_the_answer() -> None:
+    """The answer that the person gave is replayed; two audit lines have who, why and the states."""
+    service, noted = in_doubt(), Noted()
+
+    settled = settle(operator(service.store, service.clock, noted), the(service), Completed(ANSWER))
+
+    assert settled.is_done
+    assert service.send(POST)["body"] == ANSWER["body"]
+    first, second = noted.lines
+    assert (first.outcome, first.before, first.after) == ("intended", "UNKNOWN", "")
+    assert (second.outcome, second.before, second.after) == ("settled", "UNKNOWN", "COMPLETED")
+    assert {(each.who, each.why, each.action_id) for each in noted.lines} == {
+        (WHO, WHY, first.action_id)
+    }
+
+
+def test_not_executed_is_refused_until_no_call_can_arrive() -> None:
+    """Before the grace is over it is too early; after it, the key runs again."""
+    service, noted = in_doubt(), Noted()
+    acting = operator(service.store, service.clock, noted)
+
+    early = settle(acting, the(service), NotExecuted())
+    service.clock.advance(LONG_MS)
+    late = settle(acting, the(service), NotExecuted())
+
+    assert (early.settlement, late.settlement) == (Settlement.TOO_EARLY, Settlement.SETTLED)
+    assert noted.outcomes() == ["intended", "too-early", "intended", "settled"]
+    assert service.send(POST)["statusCode"] == 201
+
+
+def test_an_action_without_an_audit_line_is_not_done() -> None:
+    """If the first line cannot be written, the record stays as it was."""
+    service = in_doubt()
+    before = the(service)
+
+    with pytest.raises(CommandError, match="nothing was changed"):
+        settle(operator(service.store, service.clock, Noted(fails=True)), before, Completed(ANSWER))
+
+    assert the(service) == before
+
+
+def test_an_answer_that_cannot_be_stored_has_no_audit_line() -> None:
+    """A mistake in the file is found before anything is written."""
+    service, noted = in_doubt(), Noted()
+
+    with pytest.raises(TypeError, match="statusCode"):
+        settle(operator(service.store, service.clock, noted), the(service), Completed({"id": 1}))
+
+    assert noted.lines == []
+
+
+def test_each_unknown_record_has_a_command_that_settles_it() -> None:
+    """Every record has an outlook, and no unknown one leaves a person without a next step."""
+    for record in every_record():
+        found = outlook(record, NOW_MS)
+        assert found.client
+        if record.status is Status.UNKNOWN:
+            assert found.command.startswith(f"oncekey resolve {record.pk}."), record
