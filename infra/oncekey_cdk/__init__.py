@@ -19,6 +19,7 @@ from .idempotency_table import IdempotencyTable
 from .idempotent_function import IdempotentFunction
 from .layer import OncekeyLayer
 from .observability import Observability
+from .operators import OncekeyOperators
 from .outbox import Outbox, OutboxTable
 from .reconciler import Reconciler
 from .response_bucket import ResponseBucket
@@ -36,6 +37,7 @@ __all__ = [
     "Observability",
     "OncekeyChecks",
     "OncekeyLayer",
+    "OncekeyOperators",
     "Outbox",
     "OutboxTable",
     "Reconciler",

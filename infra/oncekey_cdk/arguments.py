@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _OURS = {
+    "AuditTable",
     "IdempotencyTable",
     "IdempotentFunction",
     "IdempotentHttpApi",

@@ -21,6 +21,10 @@ PAUSES_KEY = "pause#all"
 # The audit table's entries. The actions on all else are in `oncekey_local.description.actions`,
 # because the local store knows them too.
 APPEND_ACTIONS = ("dynamodb:PutItem",)
+# An operator's: the size of a table and its indexes, the outputs of a stack, an erased answer.
+DESCRIBE_ACTIONS = ("dynamodb:DescribeTable",)
+STACK_ACTIONS = ("cloudformation:DescribeStacks",)
+REMOVE_OBJECT_ACTIONS = ("s3:DeleteObject",)
 
 # A secret that is read at run time.
 SECRET_ACTIONS = ("secretsmanager:GetSecretValue",)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from oncekey_local import cli
+from oncekey_operator import commands
 from tests.support.documents import text_of
 
 ROOT = Path(__file__).parents[2]
@@ -31,10 +32,10 @@ def test_every_command_in_a_block_is_one_that_the_program_takes(page: str) -> No
     """
     blocks = re.findall(r"```console\n(.*?)```", text_of(page), re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
-    commands = [line for line in lines if line.startswith("oncekey ")]
-    assert commands
+    given = [line for line in lines if line.startswith("oncekey ")]
+    assert given
 
-    for line in commands:
+    for line in given:
         _, *arguments = shlex.split(line, comments=True)
         cli._parser().parse_args(arguments)
 
@@ -55,3 +56,9 @@ def test_every_option_that_a_section_names_is_one_of_its_command() -> None:
         rows = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
         named = set(re.findall(r"--[a-z][a-z-]+", " ".join(rows)))
         assert named <= set(re.findall(r"--[a-z][a-z-]+", told.getvalue())), name
+
+
+@pytest.mark.parametrize("name", commands.COMMANDS)
+def test_every_command_of_an_operator_has_a_section(name: str) -> None:
+    """The page has all commands, so that nobody has to read the code to find one."""
+    assert f"\n## `oncekey {name}`\n" in text_of(PAGE)

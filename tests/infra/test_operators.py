@@ -1,0 +1,137 @@
+"""The construct for operators: its grants are what the commands call, and its outputs are found."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import boto3
+import pytest
+from aws_cdk.assertions import Template
+from moto import mock_aws
+
+from infra import oncekey_cdk
+from oncekey import idempotent, single_tenant
+from oncekey.store.dynamodb.tables import create_tables
+from oncekey_local import cli
+from oncekey_operator.targets import OUTPUTS
+from tests.infra.test_granted_calls import REGION, Calls, Recorder, allowed
+from tests.support.events import load, with_header
+from tests.support.sample_constructs import let_be, new_role, new_stack
+from tests.support.steps import IN_THE_BUCKET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+RECORDS, MESSAGES, AUDIT, BUCKET = "Records", "OutboxTable", "Audit", "answers"
+WHERE = ("--table", RECORDS, "--outbox-table", MESSAGES, "--audit-table", AUDIT)
+WHY = ("--reason", "a test", "--yes")
+
+
+@pytest.fixture(scope="module")
+def template() -> Template:
+    """A stack with all that operators can be given."""
+    stack = new_stack()
+    outbox = oncekey_cdk.Outbox(stack, "Outbox")
+    let_be(outbox, "Outbox")
+    operators = oncekey_cdk.OncekeyOperators(
+        stack,
+        "Operators",
+        table=oncekey_cdk.IdempotencyTable(stack, RECORDS),
+        audit=oncekey_cdk.AuditTable(stack, AUDIT),
+        outbox=outbox,
+        responses=oncekey_cdk.ResponseBucket(stack, "Answers"),
+    )
+    operators.grant_read(new_role(stack, "Reader"))
+    operators.grant_act(new_role(stack, "Actor"))
+    return Template.from_stack(stack)
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
+    """What is called from here on, of tables and a bucket on moto."""
+    with mock_aws():
+        monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+        client = boto3.client("dynamodb", region_name=REGION)
+        create_tables(client, RECORDS, outbox=MESSAGES, audit=AUDIT)
+        boto3.client("s3", region_name=REGION).create_bucket(
+            Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
+        )
+        monkeypatch.setenv("ONCEKEY_TABLE", RECORDS)
+        monkeypatch.setenv("ONCEKEY_RESPONSE_BUCKET", BUCKET)
+        yield Recorder(monkeypatch)
+
+
+def oncekey(*arguments: str) -> int:
+    """Run a command on the tables."""
+    return cli.main([*arguments, *WHERE, "--bucket", BUCKET])
+
+
+def taken(recorder: Recorder) -> Calls:
+    """What was called. Anybody may ask AWS who they are."""
+    return recorder.taken() - {("sts:GetCallerIdentity", "unknown")}
+
+
+def reference(capsys: pytest.CaptureFixture[str]) -> str:
+    """The reference of the only operation that was listed as JSON."""
+    found: str = json.loads(capsys.readouterr().out)["reference"]
+    return found
+
+
+@idempotent(operation="POST /x", tenant=single_tenant())
+def large(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Answer more than an item holds."""
+    return {"statusCode": 201, "body": IN_THE_BUCKET.hex()}
+
+
+@idempotent(operation="POST /y", tenant=single_tenant())
+def fails(event: dict[str, Any], context: object) -> dict[str, Any]:
+    """Nobody knows what became of it."""
+    raise TimeoutError
+
+
+def test_operators_may_do_what_the_commands_call(
+    recorder: Recorder,
+    template: Template,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Reading commands need the reader's grants alone, the others no more than the actor's."""
+    event = load("apigw_http_v2_post")
+    large(with_header(event, "idempotency-key", "a-key-of-16-letters"), None)
+    with pytest.raises(TimeoutError):
+        fails(with_header(event, "idempotency-key", "b-key-of-16-letters"), None)
+    file = tmp_path / "answer.json"
+    file.write_text(json.dumps({"statusCode": 201, "body": IN_THE_BUCKET.hex()}), "utf-8")
+    recorder.taken()
+
+    assert oncekey("list", "--unknown", "--json") == 0
+    unknown = reference(capsys)
+    assert oncekey("list", "--completed", "--json") == 0
+    completed = reference(capsys)
+    assert oncekey("show", completed) == oncekey("show", unknown.partition(".")[2]) == 0
+    read = taken(recorder)
+    assert oncekey("resolve", unknown, "--completed", str(file), *WHY) == 0
+    assert oncekey("bust", completed, "--even-if", "completed", *WHY) == 0
+    assert oncekey("erase", unknown, "--even-if", "unsent", *WHY) == 0
+    acted = taken(recorder)
+
+    assert read <= allowed(template, "Reader")
+    assert acted <= allowed(template, "Actor")
+    assert {
+        ("s3:PutObject", "Answers.Arn/*"),
+        ("s3:DeleteObject", "Answers.Arn/*"),
+        ("dynamodb:DeleteItem", "Records.Arn"),
+        ("dynamodb:PutItem", "Audit.Arn"),
+    } <= acted
+    assert not {call for call in allowed(template, "Reader") if "Put" in call[0]}
+
+
+def test_the_outputs_are_those_that_the_commands_read(template: Template) -> None:
+    """`--stack` finds each resource by an output of its own name."""
+    outputs = set(template.to_json()["Outputs"])
+
+    assert {each for each in outputs if each.startswith("Oncekey")} == set(OUTPUTS.values()) - {
+        "OncekeyEscalationQueueUrl"
+    }
