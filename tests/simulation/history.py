@@ -83,6 +83,13 @@ class Wrote(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Looked(Event):
+    """An actor read what is paused: everything, or nothing."""
+
+    is_paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Held(Event):
     """A caller concluded that it holds the lease; `own_ms` is the time by its own clock."""
 

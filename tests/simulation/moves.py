@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey.flow.commands import Fetch, Read, Save, Transact, Write
+from oncekey.flow.commands import Fetch, Read, ReadPauses, Save, Transact, Write
 from oncekey.reconciler.escalation import TellPerson
 from oncekey.record.record import Status
 from oncekey.settlement.asking import AskResolver
@@ -62,7 +62,7 @@ def _fails(actor: Actor, kind: Kind) -> bool:
             return kind is Kind.FAIL
         case TellPerson():
             return kind is not Kind.BREAK
-        case Read() | Fetch():
+        case Read() | ReadPauses() | Fetch():
             # A read that is late or lost is no more than one that failed.
             return kind in {Kind.FAIL, Kind.BREAK}
         case Call(is_awaited=True):

@@ -6,18 +6,21 @@ They know a record's key, their clock, and what the provider says; nothing of th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import NotExecuted, StoreError
-from oncekey.flow.commands import Asked
+from oncekey.flow.commands import Asked, Outside, ReadPauses
 from oncekey.reconciler.report import Report
 from oncekey.reconciler.settings import ReconcilerSettings
 from oncekey.reconciler.timed_out import TimedOut
 from oncekey.reconciler.visits import Visits
+from oncekey.record.pause import EVERYTHING, Pause, PauseScope
 from oncekey.settlement.late import settle_named
 from oncekey.settlement.resolvers import Completed
 from oncekey.settlement.settlement import Settler
 from oncekey.store.sqs import SqsQueue
+from oncekey.value import field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,10 +33,22 @@ if TYPE_CHECKING:
     from tests.simulation.provider import Known
 
 _RUN_MS = 50_000
+_PAUSE = Pause(scope=PauseScope.ALL, name=EVERYTHING, reason="why", by="operator", since_ms=0)
 _TURNS = ReconcilerSettings()
 _TIMED_OUT = TimedOut(()).ending
 # The world answers instead of it.
 _QUEUE = SqsQueue("https://sqs.example/escalations")
+
+
+class Operate(Outside[None]):
+    """One command of an operator: to pause the operation, or to resume it."""
+
+    command: Callable[[], object] = field(compare=False, repr=False)
+    what: str
+
+    def carry_out(self) -> None:
+        """Carry the command out."""
+        self.command()
 
 
 class Hear(Asked["Known | None"]):
@@ -52,6 +67,7 @@ class Settling:
     async def reconcile(self) -> Report:
         """A run of the reconciler in which this record is due."""
         until_ms = self.clock.now_ms() + _RUN_MS
+        pauses = await ReadPauses() if self.settings.pause_check_s else ()
         visits = Visits(
             store=self.store,
             clock=self.clock,
@@ -61,12 +77,19 @@ class Settling:
             timed_out=_TIMED_OUT,
             report=Report(),
             run_ms=_RUN_MS,
+            pauses=pauses,
         )
         await visits.look(self.pk)
         await visits.work(until_ms, _always)
         await visits.end(_always)
         await visits.work(until_ms, _always)
         return visits.report
+
+    async def pause_and_resume(self) -> None:
+        """An operator who pauses everything, and resumes it after some time."""
+        store: Any = self.store
+        await Operate(partial(store.pause, _PAUSE), "pause")
+        await Operate(partial(store.resume, _PAUSE.scope, _PAUSE.name), "resume")
 
     async def tell_of_effects(self) -> Settlement | None:
         """A webhook that tells of what has happened."""
@@ -109,4 +132,5 @@ SETTLERS: dict[str, Callable[[Settling], Flow[Report | Settlement | None]]] = {
     "reconciler": Settling.reconcile,
     "webhook": Settling.tell_of_effects,
     "denial": Settling.tell_of_nothing,
+    "operator": Settling.pause_and_resume,
 }

@@ -95,6 +95,7 @@ def test_the_fixed_seeds_reach_everything() -> None:
     elsewhere = {
         Reason.KEY_EXPIRED,
         Reason.QUOTA_EXCEEDED,
+        Reason.PAUSED,
         Reason.TOO_OLD,
         Reason.ANSWER_UNAVAILABLE,
         Reason.SUPERSEDED,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
-from oncekey.flow.commands import Fetch, Invoke, Pause, Read
+from oncekey.flow.commands import Fetch, Invoke, Pause, Read, ReadPauses
 from oncekey.reconciler.escalation import NotSent, TellPerson
 from oncekey.reconciler.writes import PutOff
 from oncekey.settlement.asking import AskResolver
@@ -27,6 +27,7 @@ from tests.simulation.history import (
     Healed,
     Held,
     History,
+    Looked,
     Returned,
     StepBegan,
     Swept,
@@ -37,7 +38,7 @@ from tests.simulation.moves import moves, target_of
 from tests.simulation.provider import Call, Provider
 from tests.simulation.recorded_handler import TAKEN, Ended, Entered
 from tests.simulation.scenario import CALL_TIMEOUT_MS, Caller, Kind, Move, Plan, Scenario, Until
-from tests.simulation.settlers import Hear
+from tests.simulation.settlers import Hear, Operate
 from tests.simulation.under_way import Sent, digest, effect_of, sent_by
 from tests.simulation.watched_store import WatchedStore
 from tests.support.replacing import replace
@@ -207,6 +208,12 @@ class World:
                 self._go_on(actor, None)
             case Read(pk):
                 self._go_on(actor, self.store.read(pk))
+            case ReadPauses():
+                pauses = self.store.pauses()
+                looked = Looked(at_ms=self._now, actor=actor.name, is_paused=bool(pauses))
+                # It is in no order with what others do: the actor's trace holds what it read.
+                self.events.append(looked)
+                self._go_on(actor, pauses)
             case Fetch(at):
                 self._go_on(actor, self.store.fetch(at))
             case AskResolver(question=question):
@@ -215,9 +222,9 @@ class World:
             case Hear():
                 record = self.record
                 self._go_on(actor, None if record is None else self.provider.known_of(record))
-            case PutOff() as put_off:
-                self._order = hash((self._order, self._now, actor.name, put_off))
-                self._go_on(actor, put_off.carry_out())
+            case PutOff() | Operate() as call:
+                self._order = hash((self._order, self._now, actor.name, call))
+                self._go_on(actor, call.carry_out())
             case Invoke(_, None) as invoke:
                 self._work(actor, invoke)
             case Invoke() as invoke:
