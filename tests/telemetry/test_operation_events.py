@@ -19,8 +19,10 @@ from oncekey import (
     single_tenant,
 )
 from oncekey.testing.memory import ManualClock, MemoryStore
+from tests.support.asgi_apps import Service as AppService
 from tests.support.events import load, with_body
 from tests.support.protected import Protected
+from tests.support.routes import Service as RoutedService
 
 POST = load("apigw_http_v2_post")
 # The default lease, its margin, and a moment.
@@ -225,3 +227,26 @@ def test_a_hook_that_cannot_hear_is_refused(decorator: Any, hook: Any, fault: st
 
     with pytest.raises(ConfigurationError, match=fault):
         decorator(operation="x", tenant=single_tenant(), on_event=hook, **options)
+
+
+@pytest.mark.fault("K11.8")
+def test_the_routes_of_a_resolver_and_of_an_app_are_heard_in_the_same_way() -> None:
+    """The middlewares for Powertools and for ASGI apps pass the option on, and the event names the
+    route.
+
+    Red when a middleware drops the option.
+    """
+    events: list[OperationEvent] = []
+    resolver, app = RoutedService(), AppService(on_event=events.append)
+    resolver.app.use(middlewares=[resolver.protect(on_event=events.append)])
+
+    def answer() -> dict[str, Any]:
+        return {}
+
+    resolver.app.post("/payments")(answer)
+    app.app.post("/payments")(answer)
+    for service in (resolver, app):
+        service.send(POST)
+        service.send(POST)
+
+    assert [(each.kind, each.operation) for each in events] == [("replay", "POST /payments")] * 2

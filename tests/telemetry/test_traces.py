@@ -11,22 +11,27 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from oncekey import Completed, Operation, idempotent_function, settle, single_tenant
-from oncekey.outbox.envelope import sealed
+from oncekey.outbox.envelope import sealed, unsealed
 from oncekey.outbox.relay import OutboxRelay
 from oncekey.outbox.worker import Worker
 from oncekey.record.references import reference_to
+from oncekey.store.dynamodb.codec import attribute_values, record_from_item
+from oncekey.store.dynamodb.outbox import message_from_item, message_item
 from oncekey.testing.memory import MemoryStore
 from tests.support.events import load, with_body, with_key
 from tests.support.every_outcome import CONTENTS, TEXT
 from tests.support.every_outcome import POST as TELLING
-from tests.support.memory_outbox import MemoryOutbox, stream_of
+from tests.support.hooks import Hook
+from tests.support.memory_outbox import MemoryOutbox, stream_of, waiting
 from tests.support.protected import Protected, fails
-from tests.support.queue_events import delivery
+from tests.support.queue_events import delivery, message
 from tests.support.reconciled import PAID, Unrecorded, knows, reconciles
+from tests.support.records import record
+from tests.support.replacing import replace
 from tests.support.strict_sqs import StrictSqs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from opentelemetry.sdk.trace import ReadableSpan
 
@@ -48,6 +53,15 @@ def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 def spans(exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
     """The spans that have ended, by name; of several with one name, the last."""
     return {span.name: span for span in exporter.get_finished_spans()}
+
+
+def raises(error: Exception) -> Callable[[Any, Any], object]:
+    """A worker's function that raises `error`."""
+
+    def work(_record: object, _context: object) -> object:
+        raise error
+
+    return work
 
 
 def trace_of(span: ReadableSpan) -> int:
@@ -79,9 +93,9 @@ def test_one_trace_joins_request_relay_and_worker(exporter: InMemorySpanExporter
 
     service.then = handler
     service.send(POST)
-    (message,) = service.store.messages
-    sqs, table = StrictSqs(), MemoryOutbox(message)
-    OutboxRelay(table=table, queue=sqs.queue, clock=service.clock)(stream_of([message]), None)
+    (published,) = service.store.messages
+    sqs, table = StrictSqs(), MemoryOutbox(published)
+    OutboxRelay(table=table, queue=sqs.queue, clock=service.clock)(stream_of([published]), None)
 
     @idempotent_function(
         operation="charge", key="messageId", tenant=single_tenant(), store=MemoryStore()
@@ -91,7 +105,7 @@ def test_one_trace_joins_request_relay_and_worker(exporter: InMemorySpanExporter
             assert record
 
     Worker(lambda record, _context: charge(record), queue=sqs.queue, clock=service.clock)(
-        delivery(sealed(message)), None
+        delivery(sealed(published)), None
     )
 
     found = spans(exporter)
@@ -137,11 +151,11 @@ def test_a_webhook_that_settles_a_request_is_in_its_trace(exporter: InMemorySpan
     """
     service = Unrecorded()
     service.fails()
-    (record,) = service.store.records.values()
+    (stored,) = service.store.records.values()
     service.clock.advance(200_000)
     with trace.get_tracer("webhooks").start_as_current_span("an event of the provider"):
         settle(
-            reference_to(record),
+            reference_to(stored),
             Completed(PAID),
             store=service.store,
             clock=service.clock,
@@ -152,6 +166,38 @@ def test_a_webhook_that_settles_a_request_is_in_its_trace(exporter: InMemorySpan
     assert trace_of(settled) == trace_of(request)
     assert parent_of(settled) == request.get_span_context().span_id
     assert links_of(settled) == [trace_of(found["an event of the provider"])]
+
+
+def test_an_event_that_a_webhook_accepts_is_one_trace_with_its_work(
+    exporter: InMemorySpanExporter,
+) -> None:
+    """A webhook has a span, and the worker of the event that it accepted is in the same trace.
+
+    Red when the message of an event carries no span.
+    """
+    hook = Hook()
+    hook.send()
+    (published,) = hook.store.messages
+    Worker(lambda _record, _context: None, queue=StrictSqs().queue, clock=hook.clock)(
+        delivery(sealed(published)), None
+    )
+
+    found = spans(exporter)
+    accepted = found["oncekey POST /webhooks"]
+    assert parent_of(found["oncekey work"]) == accepted.get_span_context().span_id
+
+
+def test_a_record_and_a_message_keep_their_span_in_the_table() -> None:
+    """What is read of the items of a traced record and of its message is what was written.
+
+    Red when the item of one of them drops the span.
+    """
+    traced = replace(record(), traceparent="00-1-2-01")
+    written = waiting(1, traceparent="00-1-2-01")
+
+    assert record_from_item(attribute_values(traced)) == traced
+    assert message_from_item(message_item(written)) == written
+    assert unsealed(sealed(written)).traceparent == "00-1-2-01"
 
 
 def test_a_replay_is_linked_to_the_request_that_ran(exporter: InMemorySpanExporter) -> None:
@@ -178,6 +224,9 @@ def test_no_span_has_contents_of_a_request(exporter: InMemorySpanExporter) -> No
     service.then = fails(ValueError(TEXT))
     with pytest.raises(ValueError, match=TEXT):
         service.send(with_key(TELLING, "another-key-of-the-client"))
+    Worker(raises(ValueError(TEXT)), queue=StrictSqs().queue, clock=service.clock)(
+        delivery(message()), None
+    )
 
     told = "".join(span.to_json() for span in exporter.get_finished_spans())
     assert "ValueError" in told
@@ -193,4 +242,4 @@ def test_without_the_variable_there_are_no_spans(
     service.send(POST)
 
     assert exporter.get_finished_spans() == ()
-    assert [record.traceparent for record in service.store.records.values()] == [""]
+    assert [each.traceparent for each in service.store.records.values()] == [""]
