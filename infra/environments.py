@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 from infra.layer_requirements import LayerTarget, target_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 class Stage(StrEnum):
@@ -47,6 +48,9 @@ class Environment:
     webhook_secret: str
     # The functions' Python and processor, for which the layer is made.
     runtime: LayerTarget
+    # Where it may be deployed; None is wherever the credentials lead.
+    account: str | None = None
+    region: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +101,8 @@ CONTEXT_NAMES = (
     "webhook_secret",
     "python_version",
     "architecture",
+    "account",
+    "region",
 )
 # Names with these characters belong to the CDK or to packages for it.
 _OF_THE_CDK = ("@", ":")
@@ -108,6 +114,10 @@ _RUNTIME = {
     "architecture": LayerTarget.architecture,
 }
 _URLS = ("jwt_issuer", "provider_url")
+_PLACE = {
+    "account": re.compile(r"\d{12}"),
+    "region": re.compile(r"[a-z]{2}(-[a-z]+)+-\d"),
+}
 
 
 def environment_from(context: Mapping[str, object]) -> Environment:
@@ -124,7 +134,7 @@ def environment_from(context: Mapping[str, object]) -> Environment:
     values = {
         name: str(context.get(name) or profile.defaults.get(name) or "")
         for name in CONTEXT_NAMES
-        if name != "stage" and name not in _RUNTIME
+        if name != "stage" and name not in _RUNTIME and name not in _PLACE
     }
     runtime = {name: str(context.get(name) or default) for name, default in _RUNTIME.items()}
     faults = [
@@ -140,6 +150,8 @@ def environment_from(context: Mapping[str, object]) -> Environment:
         and not (stage is Stage.DEV and _is_loopback(values[name]))
     ]
     faults += target_faults(**runtime)
+    place = {name: str(context[name]) for name in _PLACE if context.get(name)}
+    faults += _place_faults(place)
     if faults:
         raise ValueError("the context is wrong: " + "; ".join(faults))
     return Environment(
@@ -149,6 +161,7 @@ def environment_from(context: Mapping[str, object]) -> Environment:
         requests_per_second=profile.requests_per_second,
         burst_requests=profile.burst_requests,
         runtime=LayerTarget(**runtime),
+        **place,
         **values,
     )
 
@@ -175,6 +188,14 @@ def _stage(value: object) -> Stage:
     except ValueError:
         known = " or ".join(f"-c stage={stage}" for stage in Stage)
         raise ValueError(f"stage {value!r} is unknown: pass {known}") from None
+
+
+def _place_faults(place: Mapping[str, str]) -> Iterator[str]:
+    if len(place) == 1:
+        yield "account and region belong together: pass both, or neither"
+    for name, value in place.items():
+        if not _PLACE[name].fullmatch(value):
+            yield f"{name} {value!r} is malformed: such as 123456789012 and eu-central-1"
 
 
 def _is_https(url: str) -> bool:

@@ -190,7 +190,10 @@ WORKER_FUNCTION = Function(
     # Five messages of 12 s each: at worst 8 s for the provider, and the rest for DynamoDB. A report
     # reads a hundred rows in a second or two. A message that is cut off comes again and resumes.
     timeout_s=60,
-    queues=(QueueTrigger(queue="payments", batch_size=5),),
+    # The messages of a batch are worked on one after the other, and a call takes about half a
+    # second. So ten batches at once make some twenty calls a second, below Stripe's limit of 25 in
+    # test mode (https://docs.stripe.com/rate-limits). More messages wait in the queue.
+    queues=(QueueTrigger(queue="payments", batch_size=5, max_concurrency=10),),
     environment={
         **FOR_RECORDS,
         **FOR_QUEUE,

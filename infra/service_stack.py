@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aws_cdk import CfnOutput, Stack
+from aws_cdk import Environment as Place
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 
@@ -37,7 +38,11 @@ class ServiceStack(Stack):
         environment: Environment,
         resources: ServiceResources,
     ) -> None:
-        super().__init__(scope, construct_id)
+        super().__init__(
+            scope,
+            construct_id,
+            env=Place(account=environment.account, region=environment.region),
+        )
         layer = layer_version(self, "Layer", target=environment.runtime)
         api = IdempotentHttpApi(
             self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aws_cdk import CfnOutput, Stack
+from aws_cdk import Environment as Place
 
 from infra.oncekey_cdk import ServiceResources
 from infra.oncekey_cdk.described.names import pascal
@@ -27,7 +28,12 @@ class StatefulStack(Stack):
         service: Service,
         environment: Environment,
     ) -> None:
-        super().__init__(scope, construct_id, termination_protection=environment.keeps_data)
+        super().__init__(
+            scope,
+            construct_id,
+            env=Place(account=environment.account, region=environment.region),
+            termination_protection=environment.keeps_data,
+        )
         # With the id `Default` the tables have the logical ids that were released.
         self.resources = ServiceResources(
             self, "Default", service, keeps_data=environment.keeps_data

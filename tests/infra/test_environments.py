@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from infra import app, node
-from infra.environments import Stage, environment_from, unknown_names
+from infra.node import use_packaged_node
+
+# The CDK starts node as it is imported.
+use_packaged_node()
+
+from aws_cdk import Stack  # noqa: E402
+
+from infra.composition import compose  # noqa: E402
+from infra.environments import Stage, environment_from, unknown_names  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,6 +60,21 @@ def test_only_dev_may_name_this_machine() -> None:
         environment_from({**local, "stage": "production", "jwt_audience": "payments"})
     with pytest.raises(ValueError, match="provider_url must be an https:// URL"):
         environment_from({"provider_url": "http://127.0.0.1.example.com"})
+
+
+def test_a_stage_can_be_pinned_to_an_account_and_a_region() -> None:
+    """The stacks of a pinned stage carry their account and Region, which the CDK's command line
+    compares with the credentials. One without the other is refused, as is what is neither.
+    """
+    place = {"account": "123456789012", "region": "eu-central-1"}
+
+    stacks = [each for each in compose(context=place).node.children if isinstance(each, Stack)]
+
+    assert {(each.account, each.region) for each in stacks} == {tuple(place.values())}
+    with pytest.raises(ValueError, match="account and region belong together"):
+        environment_from({"region": "eu-central-1"})
+    with pytest.raises(ValueError, match=r"account '12' is malformed.*region 'frankfurt' is"):
+        environment_from({"account": "12", "region": "frankfurt"})
 
 
 def test_all_faults_are_reported_at_once() -> None:

@@ -132,7 +132,13 @@ def test_it_is_synthesised(service: Path, monkeypatch: pytest.MonkeyPatch) -> No
     """Its CDK app passes every check of the templates, and has its routes and its alarms."""
     use_packaged_node()
     # Where the wheel has it.
-    more = {"PYTHONPATH": str(ROOT / "infra"), "CDK_OUTDIR": str(service / "cdk.out")}
+    # As the CDK's command line passes it on.
+    flags = json.loads((service / "cdk.json").read_text("utf-8"))["context"]
+    more = {
+        "PYTHONPATH": str(ROOT / "infra"),
+        "CDK_OUTDIR": str(service / "cdk.out"),
+        "CDK_CONTEXT_JSON": json.dumps(flags),
+    }
 
     run(service, "app.py", more=more)
 
