@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oncekey import ConfigurationError, natural
 from oncekey_local.cli import main
 from oncekey_operator.coverage.handlers import Looked
 from oncekey_operator.coverage.inspecting import _Search
@@ -224,6 +225,13 @@ def every_kind() -> dict[str, Any]:
             },
         },
     }
+
+
+@pytest.mark.parametrize("reason", ["", "  ", None])
+def test_a_declaration_without_a_reason_is_refused(reason: Any) -> None:
+    """The error says how to write one."""
+    with pytest.raises(ConfigurationError, match="say why a repeat changes nothing"):
+        natural(reason)
 
 
 def test_each_kind_of_trigger_in_a_template_is_found() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from oncekey.outbox.envelope import sealed
 from oncekey.outbox.inbox import delivered
 from oncekey.queued.jobs import Jobs
 from oncekey.store.dynamodb.outbox import message_from_item
+from oncekey_local.cli import main
 from oncekey_operator.planning.plan import MONTH_S, plan, shards_for
 from oncekey_operator.planning.prices import Prices
 from oncekey_operator.planning.workload import Workload, body_of
@@ -173,3 +175,40 @@ def test_the_recommended_shards_are_half_full_at_the_peak() -> None:
     """The page on cost says the peak divided by 250, and never fewer than the default."""
     assert shards_for(workload(peak_rps=34_722)) == 139
     assert shards_for(workload(peak_rps=10)) == 16
+
+
+def test_the_command_prints_the_plan_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its names are those of the plan, with the prices that were used and their source."""
+    given = ["--rps", "1000", "--duplicates", "10%", "--retention", "24h", "--price", "write=1"]
+
+    assert main(["plan", *given, "--answer-bytes", "9", "--json"]) == 0
+
+    printed = json.loads(capsys.readouterr().out)
+    made = plan(workload(answer=body_of(9)), Prices(write=1.0))
+    assert printed["prices"]["write"] == 1.0
+    assert printed["prices"]["source"].startswith("https://aws.amazon.com/")
+    assert printed["bill"]["total"] == pytest.approx(made.bill.total)
+    assert {each["what"] for each in printed["pressures"]} == {each.what for each in made.pressures}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--rps", "0"],
+        ["--rps", "1", "--retention", "a day"],
+        ["--rps", "1", "--price", "disk=1"],
+        ["--rps", "1", "--duplicates", "nan"],
+    ],
+)
+def test_a_wrong_figure_is_a_wrong_command_line(wrong: list[str]) -> None:
+    """It is refused before anything is computed."""
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", *wrong])
+
+    assert ended.value.code == 2
+
+
+def test_a_job_cannot_be_planned_without_the_index(capsys: pytest.CaptureFixture[str]) -> None:
+    """The sentence says why."""
+    assert main(["plan", "--rps", "1", "--queued", "--shards", "0"]) == 2
+    assert "need the index" in capsys.readouterr().err

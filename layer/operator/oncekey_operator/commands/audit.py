@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oncekey_operator.exits import Exit, UsageError
-from oncekey_operator.output import add_output, coloured, print_json, print_table
+from oncekey_operator.output import add_output, print_json, print_table
 
 if TYPE_CHECKING:
     import argparse
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from oncekey_operator.coverage.judging import Verdict
     from oncekey_operator.coverage.triggers import Function, Trigger
 
-_COLOURS = {"idempotent": "green", "natural": "green", "layer": "dim", "gap": "red"}
 _CDK_OUT = "cdk.out"
 
 
@@ -134,11 +133,20 @@ def _print(verdicts: list[Verdict], gaps: int) -> None:
     print_table(
         ["trigger", "function", "verdict", "why"],
         [
-            [each.trigger, each.function, coloured(each.verdict, _COLOURS[each.verdict]), each.why]
+            [
+                each.trigger,
+                each.function,
+                each.verdict,
+                "see below" if each.is_gap else each.why,
+            ]
             for each in verdicts
         ],
     )
     print()
+    # A table on a terminal is cut to its width. What is to do is not.
+    for each in verdicts:
+        if each.is_gap:
+            print(f"{each.trigger}: {each.why}")
     if gaps:
         print(f"{gaps} of {len(verdicts)} are not safe to repeat.")
     else:

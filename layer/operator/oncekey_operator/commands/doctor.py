@@ -6,13 +6,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from oncekey_operator.exits import Exit
-from oncekey_operator.output import add_output, coloured, print_json, print_pairs
+from oncekey_operator.output import add_output, print_json, print_pairs
 from oncekey_operator.targets import add_target, target_of
 
 if TYPE_CHECKING:
     import argparse
-
-_COLOURS = {"ok": "green", "warning": "yellow", "fault": "red"}
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
@@ -65,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         return Exit.REFUSED if faults else Exit.DONE
     print_pairs(
         (
-            coloured(one.level, _COLOURS[one.level]),
+            one.level,
             f"{one.check}: {one.found}" + (f"\n{one.advice}" if one.advice else ""),
         )
         for one in found

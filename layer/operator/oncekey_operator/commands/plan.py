@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from oncekey_operator.exits import UsageError
-from oncekey_operator.output import add_output, coloured, print_json, print_pairs, print_table
+from oncekey_operator.output import add_output, print_json, print_pairs, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,6 @@ _PEAK = 3
 _UNITS_S = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}
 _DURATION = re.compile(r"(\d+)\s*(s|min|h|d)")
 _PRICES = ("write", "read", "storage", "backup")
-_COLOURS = {"ok": "green", "warm": "yellow", "hot": "red"}
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
@@ -214,19 +213,22 @@ def _print(workload: Workload, made: Plan) -> None:
     print_table(["", *bills], _bill_rows([*bills.values()]))
     print()
     print_table(
-        ["at the peak", "a second", "limit", "used", "", "what to do"],
+        ["at the peak", "a second", "limit", "used", ""],
         [
             [
                 each.what,
                 f"{each.per_second:,.0f}",
                 f"{each.limit:,.0f}",
                 f"{each.share:.0%}",
-                coloured(each.verdict, _COLOURS[each.verdict]),
-                "" if each.verdict == "ok" else each.advice,
+                each.verdict,
             ]
             for each in made.pressures
         ],
     )
+    # A table on a terminal is cut to its width. What is to do is not.
+    for each in made.pressures:
+        if each.verdict != "ok":
+            print(f"{each.what}: {each.advice}.")
 
 
 def _bill_rows(bills: list[Bill]) -> Iterator[list[str]]:
