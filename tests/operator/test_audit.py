@@ -373,15 +373,7 @@ BATCH = """
     def handler(event, context):
         return [on_record(each) for each in event["Records"]]
 """
-UNUSED = """
-    from oncekey import idempotent_function, single_tenant
-
-    @idempotent_function(operation="ship", key="id", tenant=single_tenant())
-    def ship(record): ...
-
-    def handler(event, context):
-        return None
-"""
+UNUSED = BATCH.replace("on_record(each)", "each")
 RELAY = """
     from oncekey.outbox import OutboxRelay
 
