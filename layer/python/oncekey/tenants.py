@@ -23,7 +23,7 @@ _NAMES_REMEMBERED = 64
 _LOOKS_FOR = "_oncekey_looks_for"
 _OF_REQUESTS = "_oncekey_reads_requests"
 _MOST_SHOWN, _LONGEST_SHOWN = 30, 64
-_SINGLE_TENANT = "single-tenant"
+SINGLE_TENANT = "single-tenant"
 # Texts that languages and gateways write in place of a name: for a missing value, a flag, a list,
 # an object, and a number that was rounded (1e+20 may stand for several numbers).
 _NO_NAMES = frozenset(
@@ -146,7 +146,7 @@ def single_tenant() -> Callable[..., str]:
 
     It may be used for handlers and for functions with any arguments.
     """
-    return lambda *_args, **_kwargs: _SINGLE_TENANT
+    return lambda *_args, **_kwargs: SINGLE_TENANT
 
 
 def _looking_for(source: CallerSource, name: str) -> CallerSource:

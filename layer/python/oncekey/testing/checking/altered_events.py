@@ -63,8 +63,11 @@ def _with_header(event: Any, name: str, change: Any) -> Any:
     return changed
 
 
-def with_changed_bodies(event: Any) -> Iterator[Any]:
-    """The same request with other bodies. Each differs in one value of the JSON, or by a letter."""
+def with_changed_bodies(event: Any) -> Iterator[tuple[str, Any]]:
+    """The same request with other bodies, each with the path of the value that differs.
+
+    A path is that of a value in the JSON, such as `items.0.price`; it is empty for the whole body.
+    """
     body = event.get("body") or ""
     text = body
     if event.get("isBase64Encoded"):
@@ -74,34 +77,35 @@ def with_changed_bodies(event: Any) -> Iterator[Any]:
     try:
         whole = json.loads(text)
     except ValueError:
-        texts = [text + "x"]
+        texts = [("", text + "x")]
     else:
-        texts = [json.dumps(each) for each in _changed(whole)]
-    for each in texts[:_MOST_BODIES]:
+        texts = [(path, json.dumps(each)) for path, each in _changed(whole)]
+    for path, each in texts[:_MOST_BODIES]:
         changed = copy.deepcopy(event)
         is_encoded = event.get("isBase64Encoded")
         changed["body"] = base64.b64encode(each.encode()).decode() if is_encoded else each
-        yield changed
+        yield path, changed
 
 
-def _changed(value: Any) -> Iterator[Any]:
+def _changed(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     match value:
         case dict():
             for name, member in value.items():
-                for each in _changed(member):
-                    yield {**value, name: each}
+                for where, each in _changed(member, f"{path}.{name}"):
+                    yield where, {**value, name: each}
         case list():
             for number, member in enumerate(value):
-                for each in _changed(member):
-                    yield [*value[:number], each, *value[number + 1 :]]
+                for where, each in _changed(member, f"{path}.{number}"):
+                    yield where, [*value[:number], each, *value[number + 1 :]]
         case bool():
-            yield not value
+            yield path[1:], not value
         case int() | float():
-            yield value + 1
+            yield path[1:], value + 1
         case str():
-            yield from _changed_text(value)
+            for each in _changed_text(value):
+                yield path[1:], each
         case _:
-            yield "other"
+            yield path[1:], "other"
 
 
 def _changed_text(text: str) -> Iterator[str]:
@@ -123,6 +127,39 @@ def with_other_tenant(event: Any, tenant: str) -> Any | None:
     if other == part:
         return None
     return {**copy.deepcopy(event), "requestContext": other} if is_http(event) else other
+
+
+def with_other_claims(event: Any, tenant: str) -> Any | None:
+    """The request of another caller, where `event` does not show `tenant` as it is recorded.
+
+    It differs in the claims that are named after a tenant, or else in all that the gateway has
+    verified. None if there is none, or if a claim that is named so is the recorded tenant.
+    """
+    if not is_http(event):
+        return None
+    context = event.get("requestContext") or {}
+    verified = {name: context[name] for name in ("authorizer", "identity") if context.get(name)}
+    named = [*_leaves(verified, "tenant")]
+    if tenant in named or not (named or [*_leaves(verified, "")]):
+        return None
+    other = _changed_leaves(verified, "tenant" if named else "")
+    return {**copy.deepcopy(event), "requestContext": {**copy.deepcopy(context), **other}}
+
+
+def _leaves(value: Any, part: str, name: str = "") -> Iterator[str]:
+    """The texts in `value` whose names contain `part`."""
+    if isinstance(value, dict):
+        for each, member in value.items():
+            yield from _leaves(member, part, each)
+    elif isinstance(value, str) and part in name.lower():
+        yield value
+
+
+def _changed_leaves(value: Any, part: str, name: str = "") -> Any:
+    if isinstance(value, dict):
+        return {each: _changed_leaves(member, part, each) for each, member in value.items()}
+    is_changed = isinstance(value, str) and part in name.lower()
+    return f"{value}-other" if is_changed else copy.deepcopy(value)
 
 
 def _replaced(value: Any, tenant: str) -> Any:

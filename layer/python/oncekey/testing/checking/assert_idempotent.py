@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from oncekey.http.job import job_of
+from oncekey.tenants import SINGLE_TENANT
 from oncekey.testing.checking.calling import call_with
 from oncekey.testing.checking.mistakes import UNCHECKED
 from oncekey.testing.checking.plays import Plays
@@ -21,7 +23,11 @@ if TYPE_CHECKING:
 
     Countable = Sized | Callable[[], Sized | int]
 
-FIRST = "first"
+FIRST, TENANT = "first", "another tenant"
+LEFT_OUT = (
+    "assert_idempotent left out 'another tenant', because the event does not show whose it is: give"
+    " other_tenant=, or declare tenant=single_tenant()"
+)
 
 
 def assert_idempotent(
@@ -32,6 +38,7 @@ def assert_idempotent(
     writes: Countable | None = None,
     failing: Callable[[], AbstractContextManager[object]] | None = None,
     other_body: Any = None,
+    ignored: Sequence[str] = (),
     other_tenant: Any = None,
     reset: Callable[[], object] | None = None,
     jobs: Sequence[Callable[..., Any]] = (),
@@ -63,9 +70,12 @@ def assert_idempotent(
             `op.transaction` are counted without it.
         failing: returns a context manager in which the provider fails.
         other_body: an event with the same key that must be refused. By default, the values of an
-            HTTP request's JSON body are changed one by one.
+            HTTP request's JSON body are changed one by one, and none may get the first answer.
+        ignored: the values of the JSON body that `fingerprint=` leaves out on purpose, each by its
+            path: `["sent_at", "items.0.note"]`.
         other_tenant: the event of another tenant with the same key. By default, the tenant is
-            replaced where the request context names it.
+            replaced where the request context names it, or else the claims that are named after a
+            tenant, or all claims. If there is none, a warning says that the play was left out.
         reset: empties the fake provider and the handler's tables. It is called before each play.
             You need it if the provider knows a call by something other than the operation's id,
             such as the number of an order, because each play has the same order.
@@ -95,6 +105,7 @@ def assert_idempotent(
         jobs=jobs or ([handler] if job_of(handler) is not None else []),
         failing=failing,
         other_body=other_body,
+        ignored=ignored,
         other_tenant=other_tenant,
         reset=reset,
         seed=seed,
@@ -106,6 +117,8 @@ def assert_idempotent(
     plays = dict(Plays(subject, first).by_name())
     if only not in {None, FIRST, *plays}:
         raise ValueError(f"there is no play {only!r} of this handler: {', '.join(plays)}")
+    if TENANT not in plays and first.record.tenant != SINGLE_TENANT:
+        warnings.warn(LEFT_OUT, stacklevel=2)
     played = [name for name in plays if only in {None, name}]
     for name in played:
         try:

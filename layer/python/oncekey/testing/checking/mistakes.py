@@ -10,6 +10,7 @@ from oncekey.value import Value
 
 if TYPE_CHECKING:
     from collections import Counter
+    from collections.abc import Sequence
 
 
 class Mistake(Value):
@@ -123,10 +124,6 @@ STORE_RACES = Mistake(
     "the store lets two requests reserve one key",
     "make its conditional writes atomic, also between threads",
 )
-FINGERPRINT_IGNORES = Mistake(
-    "the fingerprint leaves out what was changed, so that two different requests look the same",
-    "select every member of the body that decides what is done with `fingerprint=`",
-)
 EVENT_CHANGED = Mistake(
     "the handler changes the event, so that whoever sends it again sends another request",
     "work on a copy: event = {**event, ...}, or copy.deepcopy(event)",
@@ -163,6 +160,15 @@ def tenant_from_header(name: str) -> Mistake:
     return Mistake(
         f"the tenant is taken from the header {name!r}, which the client controls",
         "take it from the verified request context: tenant=jwt_claim('tenant_id')",
+    )
+
+
+def fingerprint_ignores(paths: Sequence[str]) -> Mistake:
+    """The mistake of a fingerprint that does not depend on these values of the body."""
+    named = f"; or, if they may differ in a retry, say ignored={paths!r}" if any(paths) else ""
+    return Mistake(
+        "the fingerprint leaves out what was changed, so that two different requests look the same",
+        "select every member of the body that decides what is done with `fingerprint=`" + named,
     )
 
 

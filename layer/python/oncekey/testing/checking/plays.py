@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncekey.record.record import Status
+from oncekey.tenants import SINGLE_TENANT
 from oncekey.testing.checking import altered_events, mistakes
 from oncekey.testing.checking.answers import is_key_reused, is_replay, is_success, said, status_of
 from oncekey.testing.checking.lock_step import LockStep
@@ -53,11 +54,9 @@ class Plays(Value):
         bodies = self._other_bodies()
         if bodies:
             yield "another body", partial(self.another_body, bodies)
-        other = subject.other_tenant
-        if other is None:
-            other = altered_events.with_other_tenant(subject.event, self.first.record.tenant)
-        if other is not None:
-            yield "another tenant", partial(self.another_tenant, other)
+        others = self._other_tenants()
+        if others:
+            yield "another tenant", partial(self.another_tenant, others)
         yield "five at once", self.five_at_once
         if subject.failing is not None:
             yield "the provider fails", partial(self.provider_fails, subject.failing)
@@ -99,13 +98,14 @@ class Plays(Value):
             blamed = mistakes.tenant_from_header if is_tenant else mistakes.key_from_header
             raise Broken("key and tenant are not the client's to choose", seen, blamed(name))
 
-    def another_body(self, bodies: Sequence[Any]) -> None:
-        """The client uses the key again for other requests."""
+    def another_body(self, bodies: Sequence[tuple[str, Any]]) -> None:
+        """The client uses the key again for other requests, each with the path of what differs."""
         promise = "the same key with another body is refused, and has no effect"
         stage, event = self.subject.stage(), self.subject.request()
         to_the_end(stage, event)
-        is_refused = is_ignored = False
-        for each in bodies:
+        ignored: dict[str, None] = {}
+        is_refused = False
+        for path, each in bodies:
             sent = stage.send(self._keyed_as(event, each))
             if sent.process.reserved:
                 is_tenant = sent.process.reserved[0].tenant != self.first.record.tenant
@@ -113,14 +113,22 @@ class Plays(Value):
                 blamed = mistakes.TENANT_FROM_BODY if is_tenant else key
                 raise Broken(promise, f"it was a new operation: {told(sent)}", blamed)
             check_no_more(self.subject, self.first, stage, sent, promise)
-            is_refused |= is_key_reused(sent.value, sent.error)
-            is_ignored |= is_replay(sent.value) or not self.subject.is_http
-        if is_ignored and not is_refused:
+            if is_key_reused(sent.value, sent.error):
+                is_refused = True
+            elif (is_replay(sent.value) or not self.subject.is_http) and not self._is_ignored(path):
+                ignored.setdefault(path)
+        if ignored:
             seen = "each of them got the first answer"
-            raise Broken(promise, seen, mistakes.FINGERPRINT_IGNORES)
+            if is_refused:
+                seen = f"the first answer, with another value of {', '.join(map(repr, ignored))}"
+            raise Broken(promise, seen, mistakes.fingerprint_ignores([*ignored]))
 
-    def another_tenant(self, other: Any) -> None:
+    def another_tenant(self, others: Sequence[Any]) -> None:
         """Another tenant happens to use the same key."""
+        for other in others:
+            self._check_tenant(other)
+
+    def _check_tenant(self, other: Any) -> None:
         promise = "another tenant's request with the same key is an operation of its own"
         stage, event = self.subject.stage(), self.subject.request()
         first_answer = to_the_end(stage, event)[-1]
@@ -195,9 +203,24 @@ class Plays(Value):
         if record is not None and record.status is Status.COMPLETED:
             check_replay(self.subject, self.first, stage, event, answered=answered)
 
-    def _other_bodies(self) -> list[Any]:
+    def _other_tenants(self) -> list[Any]:
+        if self.subject.other_tenant is not None:
+            return [self.subject.other_tenant]
+        event, tenant = self.subject.event, self.first.record.tenant
+        if tenant == SINGLE_TENANT:
+            return []
+        others = (
+            altered_events.with_other_tenant(event, tenant),
+            altered_events.with_other_claims(event, tenant),
+        )
+        return [each for each in others if each is not None]
+
+    def _is_ignored(self, path: str) -> bool:
+        return any(f"{path}.".startswith(f"{each}.") for each in self.subject.ignored)
+
+    def _other_bodies(self) -> list[tuple[str, Any]]:
         if self.subject.other_body is not None:
-            return [self.subject.other_body]
+            return [("", self.subject.other_body)]
         if not self.subject.is_http:
             return []
         return list(altered_events.with_changed_bodies(self.subject.event))

@@ -37,6 +37,7 @@ class Subject(Value, kw_only=True):
     jobs: Sequence[Any] = field(repr=False)
     failing: Callable[[], AbstractContextManager[object]] | None = field(repr=False)
     other_body: Any = field(repr=False)
+    ignored: Sequence[str]
     other_tenant: Any = field(repr=False)
     reset: Callable[[], object] | None = field(repr=False)
     seed: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -31,13 +32,13 @@ from oncekey.testing.checking.processes import (
     names_time,
     open_step,
 )
+from oncekey.testing.checking.threads import inherited
 from oncekey.testing.crash_points import Call, CrashPoint, Killed, Trap, WatchedStore
 from oncekey.testing.memory import ManualClock
 from oncekey.testing.replacement import use_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from oncekey.record.business_write import BusinessWrite
     from oncekey.record.message import Message
@@ -147,8 +148,10 @@ class Stage:
 
     @property
     def process(self) -> Process:
-        """The process that is running here. Threads that a handler started belong to the last."""
-        return _current.get() or self.processes[-1]
+        """The process that is running here; the last, in a thread from before this play."""
+        current = _current.get()
+        is_mine = any(each is current for each in self.processes)
+        return current if current is not None and is_mine else self.processes[-1]
 
     def grown(self, kind: Observed) -> int:
         """How many effects the whole play made."""
@@ -348,9 +351,11 @@ class Stage:
             return opened(response, None if at is None else self._blobs.get(at.name))
         return None
 
-    def _in_use(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def _in_use(self) -> Iterator[None]:
         """All handlers use the store and the clock of this play, each time in a new sandbox."""
-        return use_store(self.watched, clock=self.clock)
+        with use_store(self.watched, clock=self.clock), inherited(_current):
+            yield
 
     def _new(self) -> Process:
         process = Process(len(self.processes))
