@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import Operation, idempotent, idempotent_function
+from oncekey import Operation, idempotent, idempotent_function, single_tenant
 from oncekey.testing import assert_idempotent
 from tests.support.mistaken_handlers import (
     OPERATION,
@@ -106,7 +106,7 @@ def test_a_function_may_return_a_failure_but_not_a_false_success(failure: str) -
     provider = Provider()
 
     @idempotent_function(
-        operation="pay", key=lambda order: order["id"], tenant=lambda _: "acme", effects="recorded"
+        operation="pay", key=lambda order: order["id"], tenant=single_tenant(), effects="recorded"
     )
     def pay(order: dict[str, str]) -> str:
         try:

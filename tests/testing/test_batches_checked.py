@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oncekey import idempotent_function
+from oncekey import idempotent_function, single_tenant
 from oncekey.testing import assert_idempotent, sqs_event
 from tests.support.mistaken_handlers import Provider
 
@@ -19,7 +19,7 @@ def test_a_handler_of_a_batch_is_checked(effects: str) -> None:
     @idempotent_function(
         operation="pay",
         key=lambda record: record["messageId"],
-        tenant=lambda _: "acme",
+        tenant=single_tenant(),
         effects=effects,
     )
     def pay(record: dict[str, Any]) -> str:
