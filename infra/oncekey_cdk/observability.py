@@ -45,7 +45,7 @@ _MESSAGE_WAITS = Duration.minutes(30)
 _MISSED_RUNS = 3
 DEAD_LETTERS_ADVICE = (
     "The queue holds dead letters. Look at them and at the worker's log, fix the cause, then move"
-    " them back (oncekey redrive)."
+    " them back (oncekey redrive --dead-letters)."
 )
 GIVEN_UP_ADVICE = (
     "The outbox's stream gave up records. Fix the cause shown in the relay's log. The reconciler"

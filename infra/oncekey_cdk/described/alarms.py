@@ -99,7 +99,7 @@ def _advice(name: str, service: Service) -> str:
     if any(name == queue.dead_letters for queue in service.queues):
         return (
             f"Queue {name} holds dead letters. Look at them and at the worker's log, fix the cause,"
-            " then move them back (oncekey redrive)."
+            " then move them back (oncekey redrive --dead-letters)."
         )
     streams = {trigger.on_failure for one in service.functions for trigger in one.streams}
     reconcilers = {to for one in service.functions if one.reconciles for to in one.sends_to}
