@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -101,6 +102,21 @@ def test_a_key_outlives_a_loss_of_power(tmp_path: Path, monkeypatch: pytest.Monk
         synced.clear()
         call()
         assert synced[-1:] == [folder]
+
+
+def test_a_file_system_without_hard_links_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says what the file needs, no request gets a key, and nothing is left behind."""
+
+    def refused(_source: object, _target: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+
+    with pytest.raises(OSError, match="a KeyFile needs hard links"):
+        KeyFile(tmp_path / "order.key").headers()
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_a_forgotten_key_is_made_anew(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import os
 import re
 from pathlib import Path
@@ -12,6 +12,8 @@ from oncekey.clock import Clock, SystemClock
 from oncekey.errors import OncekeyError
 from oncekey.http.http_date import http_date, read_http_date
 
+# What systems say of a file system without hard links, such as FAT and some network shares.
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 _LINES = r"([!-~]{1,255})\n([^\n]+)\n"
 
 
@@ -27,7 +29,8 @@ class KeyFile:
     the transaction that creates the order.
 
     Args:
-        path: the file. Its folder exists, and lies on a disk that outlives the process.
+        path: the file. Its folder exists, and lies on a disk that outlives the process and has hard
+            links.
         clock: the source of time and randomness, for tests.
     """
 
@@ -43,7 +46,7 @@ class KeyFile:
 
         Raises:
             OncekeyError: the file holds something else.
-            OSError: the file cannot be written; make no request then.
+            OSError: the file cannot be written, as without hard links; make no request then.
         """
         while (text := self._text()) is None:
             self._make()
@@ -77,8 +80,14 @@ class KeyFile:
                 file.write(f"{key}\n{made}\n")
                 file.flush()
                 os.fsync(file.fileno())
-            with contextlib.suppress(FileExistsError):  # another process was first
-                os.link(draft, self._path)
+            os.link(draft, self._path)
+        except FileExistsError:
+            pass  # another process was first
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            why = "a KeyFile needs hard links: put it on a file system that has them"
+            raise OSError(error.errno, why, str(self._path)) from error
         finally:
             draft.unlink(missing_ok=True)
 
