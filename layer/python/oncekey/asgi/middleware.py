@@ -66,8 +66,8 @@ class IdempotencyMiddleware:
     `POST /payments/{payment_id}`, with the prefixes of its routers and mounts, and `//host`
     before the path under a route for a host name. CORS preflights and websockets are passed on. So
     are requests that match no route, which may only get an error or a redirect: a success is a
-    `ConfigurationError`, for something has run unprotected. A middleware that changes the path
-    belongs after this one, so that it runs first.
+    `ConfigurationError`, for something has run unprotected. By then it has had its effect. So a
+    middleware that changes the path belongs after this one, and runs first.
 
     `routes` changes the options of single routes: `{"POST /refunds": {"effects": "recorded"}}`.
     None instead of options leaves a route unprotected. The paths are those of the app that the
