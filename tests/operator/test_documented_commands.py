@@ -40,6 +40,19 @@ def test_every_command_in_a_block_is_one_that_the_program_takes(page: str) -> No
         cli._parser().parse_args(arguments)
 
 
+def test_every_command_of_the_runbook_is_one_that_the_program_takes() -> None:
+    """Its commands stand within the sentences.
+
+    Red when a command or an option is renamed, and the runbook is not.
+    """
+    given = re.findall(r"`(oncekey [^`]*)`", text_of("layer/docs/guides/runbook.md"))
+    assert len(given) > 10
+
+    for line in given:
+        _, *arguments = shlex.split(re.sub(r"\bN\b", "7", line))
+        cli._parser().parse_args(arguments)
+
+
 def test_every_option_that_a_section_names_is_one_of_its_command() -> None:
     """The tables of options are those of the parsers.
 
