@@ -25,6 +25,9 @@ APPEND_ACTIONS = ("dynamodb:PutItem",)
 DESCRIBE_ACTIONS = ("dynamodb:DescribeTable",)
 STACK_ACTIONS = ("cloudformation:DescribeStacks",)
 REMOVE_OBJECT_ACTIONS = ("s3:DeleteObject",)
+# Which queue has the dead letters, and where that one is.
+LOOK_ACTIONS = ("sqs:GetQueueAttributes",)
+FIND_QUEUE_ACTIONS = ("sqs:GetQueueUrl",)
 
 # A secret that is read at run time.
 SECRET_ACTIONS = ("secretsmanager:GetSecretValue",)

@@ -15,13 +15,17 @@ from oncekey_local.description.actions import (
     READ_ACTIONS,
     RESERVE_ACTIONS,
     SCAN_ACTIONS,
+    UPDATE_ACTIONS,
 )
 
 from .arguments import explained
+from .event_sources import grant_receive, grant_send
 from .grants import (
     DESCRIBE_ACTIONS,
     FETCH_KEY_ACTIONS,
+    FIND_QUEUE_ACTIONS,
     KEEP_KEY_ACTIONS,
+    LOOK_ACTIONS,
     REMOVE_OBJECT_ACTIONS,
     STACK_ACTIONS,
     allow,
@@ -72,6 +76,7 @@ class OncekeyOperators(Construct):
         self._audit = audit
         self._outbox = outbox.table if isinstance(outbox, Outbox) else outbox
         self._responses = responses
+        self._queues = (outbox.queue, outbox.dead_letters) if isinstance(outbox, Outbox) else None
         outputs = {
             "OncekeyTable": table.table_name,
             "OncekeyAuditTable": audit.table_name,
@@ -103,13 +108,19 @@ class OncekeyOperators(Construct):
             allow_key(grantee, FETCH_KEY_ACTIONS, key, service="s3")
 
     def grant_act(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` look and act: resolve, bust and erase. Each action has its audit lines."""
+        """Let `grantee` look and act: resolve, bust, erase, pause, redrive and the others."""
         self.grant_read(grantee)
         # Not `grant_reserve`: that forbids to pause.
         self._table.allow(grantee, *RESERVE_ACTIONS, *DELETE_ACTIONS)
         self._audit.grant_append(grantee)
         if self._outbox is not None:
-            self._outbox.allow(grantee, *DELETE_ACTIONS)
+            self._outbox.allow(grantee, *UPDATE_ACTIONS, *DELETE_ACTIONS)
+        if self._queues is not None:
+            queue, dead_letters = self._queues
+            grant_send(grantee, queue)
+            allow(grantee, LOOK_ACTIONS, queue.queue_arn)
+            grant_receive(grantee, dead_letters)
+            allow(grantee, FIND_QUEUE_ACTIONS, dead_letters.queue_arn)
         if self._responses is not None:
             bucket = self._responses.bucket
             allow(grantee, (*KEEP_ACTIONS, *REMOVE_OBJECT_ACTIONS), bucket.arn_for_objects("*"))

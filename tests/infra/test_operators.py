@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -60,17 +61,30 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
         )
         monkeypatch.setenv("ONCEKEY_TABLE", RECORDS)
         monkeypatch.setenv("ONCEKEY_RESPONSE_BUCKET", BUCKET)
+        sqs = boto3.client("sqs", region_name=REGION)
+        dead = sqs.create_queue(QueueName="OutboxDeadLetters")["QueueUrl"]
+        arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]
+        policy = {"deadLetterTargetArn": arn["QueueArn"], "maxReceiveCount": 10}
+        work = {"RedrivePolicy": json.dumps(policy)}
+        url = sqs.create_queue(QueueName="OutboxQueue", Attributes=work)["QueueUrl"]
+        body = json.dumps({"id": "1", "topic": "t", "payload": {}})
+        sqs.send_message(QueueUrl=dead, MessageBody=body)
+        monkeypatch.setenv("QUEUE_OF_THE_TEST", url)
         yield Recorder(monkeypatch)
 
 
 def oncekey(*arguments: str) -> int:
     """Run a command on the tables."""
-    return cli.main([*arguments, *WHERE, "--bucket", BUCKET])
+    queue = ("--queue-url", os.environ["QUEUE_OF_THE_TEST"])
+    return cli.main([*arguments, *WHERE, "--bucket", BUCKET, *queue])
 
 
 def taken(recorder: Recorder) -> Calls:
     """What was called. Anybody may ask AWS who they are."""
-    return recorder.taken() - {("sts:GetCallerIdentity", "unknown")}
+    calls = recorder.taken() - {("sts:GetCallerIdentity", "unknown")}
+    # This call names its queue in another way than all others.
+    found = {(action, "OutboxDeadLetters.Arn") for action, on in calls if on == "unknown"}
+    return {call for call in calls if call[1] != "unknown"} | found
 
 
 def reference(capsys: pytest.CaptureFixture[str]) -> str:
@@ -115,6 +129,8 @@ def test_operators_may_do_what_the_commands_call(
     assert oncekey("resolve", unknown, "--completed", str(file), *WHY) == 0
     assert oncekey("bust", completed, "--even-if", "completed", *WHY) == 0
     assert oncekey("erase", unknown, "--even-if", "unsent", *WHY) == 0
+    assert oncekey("pause", "POST /x", *WHY) == oncekey("resume", "POST /x", *WHY) == 0
+    assert oncekey("redrive", "--dead-letters", *WHY) == 0
     acted = taken(recorder)
 
     assert read <= allowed(template, "Reader")
@@ -124,6 +140,8 @@ def test_operators_may_do_what_the_commands_call(
         ("s3:DeleteObject", "Answers.Arn/*"),
         ("dynamodb:DeleteItem", "Records.Arn"),
         ("dynamodb:PutItem", "Audit.Arn"),
+        ("sqs:SendMessage", "OutboxQueue.Arn"),
+        ("sqs:DeleteMessage", "OutboxDeadLetters.Arn"),
     } <= acted
     assert not {call for call in allowed(template, "Reader") if "Put" in call[0]}
 
