@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,11 @@ from oncekey import (
 from oncekey.outbox import Worker, delivered
 from oncekey.queued import Jobs
 from oncekey.reconciler import Reconciler
+from oncekey.record.record import Due
 from oncekey.settings import RECONCILE_GRACE_MS
 from oncekey.testing import ManualClock, MemoryStore, let_time_pass, sqs_event, use_store
 from tests.support.events import load
+from tests.support.records import record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -244,3 +247,17 @@ def test_a_chain_of_messages_without_end_is_an_error(
     publishes(EVENT, None)
     with pytest.raises(RuntimeError, match="1001 deliveries, and no time has passed"):
         let_time_pass(store, clock, worker=worker)
+
+
+def test_the_reconciler_runs_at_most_once_a_minute(store: MemoryStore, clock: ManualClock) -> None:
+    """A record that stays due is visited on the schedule, not again and again at one instant."""
+    due = record(due=Due(shard="0", at_ms=clock.now_ms()))
+    store.records[due.pk] = due
+    runs: list[int] = []
+
+    def reconciler(_event: object, _context: object) -> None:
+        runs.append(clock.now_ms())
+
+    let_time_pass(store, clock, reconciler=reconciler, at_most=timedelta(minutes=3))
+
+    assert [later - earlier for earlier, later in itertools.pairwise(runs)] == [60_000, 60_000]
