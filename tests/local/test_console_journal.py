@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from oncekey.record.record import Status
+from oncekey.telemetry import requests as telemetry
 from oncekey_local.console.journal import Journal
 from oncekey_local.functions.runtime_api import Outcome, OutcomeKind
 from tests.support.records import record
@@ -108,16 +109,17 @@ def test_an_earlier_life_of_the_key_is_not_shown() -> None:
     assert journal.events_of(record(operation_id=ID, created_at_ms=2**45)) == []
 
 
-def test_log_lines_of_the_layer_are_noted() -> None:
+def test_log_lines_of_the_layer_are_noted(caplog: pytest.LogCaptureFixture) -> None:
     """By the operation id; lines that a call shows anyway, and those of others, are left out."""
     journal = Journal()
-    journal.line(f"[WARNING] 2026 oncekey lease-expired: POST /payments {ID} attempt 2")
+    telemetry.lease_expired(ONE, 2)
+    journal.line(f"[WARNING]\t2026\t{caplog.messages[-1]}")
     journal.line(f'{{"message": "oncekey settled: POST /payments {ID} attempt 2: completed"}}')
     journal.line(f"oncekey replayed: POST /payments {ID} attempt 2")
     journal.line("oncekey unprotected: POST /payments")
 
     assert [(event.title, event.detail) for event in journal.events_of(ONE)] == [
-        ("Lease expired", "Log line of attempt 2"),
+        ("Lease expired", "Log line of attempt 3"),
         ("Settled", "Log line of attempt 2: completed"),
     ]
 
