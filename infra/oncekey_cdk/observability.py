@@ -14,12 +14,14 @@ from .alarm_set import FAILURE_PERIOD, MINUTE, PERIODS, RUNBOOK, AlarmSet
 from .api_alarms import add_api_alarms
 from .arguments import explained
 from .dashboard import RECONCILER_GRAPHS, SERVICE_GRAPHS, ServiceDashboard
+from .faults import refuse
 from .idempotency_table import IdempotencyTable
 from .layer_alarms import OF_RECONCILERS, OF_SERVICES, OF_SWEEPS, add_layer_alarms
 from .ledger_alarms import add_ledger_alarms
 from .resources import function_timeout_s
 from .saved_queries import OF_APIS, OF_FUNCTIONS, SavedQueries
 from .table_alarms import add_table_alarms, pruned, throttles
+from .unwatched import leave_out_if_unwatched, watched_faults
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,6 +86,9 @@ class Observability(Construct):
         topic: A topic of yours that CloudWatch may publish to; by default a new one.
         dashboard: Whether there is a dashboard.
         runbook: The page that the alarms name. Give the address of your copy.
+
+    Raises:
+        ValueError: The context value `oncekey:watched` is neither true nor false.
     """
 
     def __init__(
@@ -100,7 +105,9 @@ class Observability(Construct):
         dashboard: bool = True,
         runbook: str = RUNBOOK,
     ) -> None:
+        refuse(watched_faults(scope), scope=scope, construct_id=construct_id, kind="Observability")
         super().__init__(scope, construct_id)
+        leave_out_if_unwatched(self)
         self._set = AlarmSet(self, topic=topic, runbook=runbook)
         self.alarms, self.topic = self._set.alarms, self._set.topic
         self._board = ServiceDashboard(self, self.alarms) if dashboard else None

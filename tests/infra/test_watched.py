@@ -205,3 +205,24 @@ def test_a_stack_without_a_reconciler_has_no_alarm_on_one() -> None:
 
     template = Template.from_stack(stack)
     assert not [name for name in template.find_resources(KIND) if "Absent" in name]
+
+
+def test_an_unwatched_deployment_has_no_alarms_dashboard_or_queries() -> None:
+    """`-c oncekey:watched=false` leaves out what watches, and keeps the function, its log and the
+    topic; the context's true leaves it in; another value is refused.
+    """
+    kinds = (KIND, "AWS::CloudWatch::Dashboard", "AWS::Logs::QueryDefinition")
+    found = {}
+    for value in ("true", "false"):
+        stack = new_stack({"oncekey:watched": value})
+        function = _function(stack, "Payments", IdempotencyTable(stack, "Records", due_index=False))
+        alarms = Observability(stack, "Alarms", functions=[function])
+        assert "PaymentsErrors" in alarms.alarms
+        template = Template.from_stack(stack).to_json()["Resources"].values()
+        found[value] = [one["Type"] for one in template]
+
+    assert {*kinds} <= {*found["true"]}
+    assert found["false"] == [kind for kind in found["true"] if kind not in kinds]
+    assert {"AWS::Lambda::Function", "AWS::SNS::Topic"} <= {*found["false"]}
+    with pytest.raises(ValueError, match="oncekey:watched=no is unknown: true or false"):
+        Observability(new_stack({"oncekey:watched": "no"}), "Alarms")

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 Resource = dict[str, Any]
 
 
-def new_stack() -> Stack:
+def new_stack(context: dict[str, Any] | None = None) -> Stack:
     """An empty stack of an app of its own."""
-    return Stack(App(analytics_reporting=False), "Stack")
+    return Stack(App(analytics_reporting=False, context=context), "Stack")
 
 
 def let_be(scope: IConstruct, *rules: str) -> None:
