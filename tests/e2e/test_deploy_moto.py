@@ -1,6 +1,6 @@
 """Stage production, deployed to moto's server by the CDK's own command line, used, and deleted.
 
-What moto leaves out (the HTTP API, alarms, policies, TTL, layers) is asserted on the templates, in
+What is left out (HTTP API, alarms, policies, TTL, layers) is asserted on the templates, in
 tests/infra. The tests go along the life of one deployment: the last one ends it.
 """
 
@@ -30,6 +30,12 @@ def deployment() -> Iterator[MotoDeployment]:
         yield deployed
 
 
+_OF_THE_CONSTRUCTS = {
+    "ONCEKEY_TRANSPORT",
+    "ONCEKEY_PAUSE_CHECK_S",
+    "ONCEKEY_METRICS_NAMESPACE",
+    "ONCEKEY_METRICS_SERVICE",
+}
 _SECRETS = (PROVIDER_API_KEY, WEBHOOK_SECRET)
 
 
@@ -44,13 +50,13 @@ def test_what_the_stacks_put_out_is_there(deployment: MotoDeployment) -> None:
 
 def test_the_functions_are_deployed_with_their_settings(deployment: MotoDeployment) -> None:
     """Each deployed function has the variables of the description, resolved to physical names, of
-    its secrets the names alone, and the construct's choice of the transport.
+    its secrets the names alone, and what the constructs add.
     """
     outputs = deployment.deployed.outputs[f"{deployment.service}-stateful"]
     for function in SERVICE.functions:
         variables = deployment.functions.variables(function)
 
-        expected = {"ONCEKEY_TRANSPORT", "ONCEKEY_PAUSE_CHECK_S"} | {
+        expected = _OF_THE_CONSTRUCTS | {
             f"{name}_ARN" if value in _SECRETS else name
             for name, value in function.environment.items()
         }
