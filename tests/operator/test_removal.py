@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oncekey import NotExecuted
+from oncekey.engine.operation_pointer import pointer_place
 from oncekey.record.record import Effects, Status
+from oncekey.record.stored_answer import Blob, Place, StoredRef
+from oncekey.store.dynamodb.codec import attribute_values
 from oncekey.testing import dynamodb_tables
 from oncekey.testing.memory import ManualClock
 from oncekey_operator.actions.messages import drop, unsent
@@ -56,8 +61,10 @@ def the(tables: Tables) -> Record:
         ({"status": Status.COMPLETED, "expires_at_s": 1}, ""),
         ({"status": Status.UNKNOWN}, "unknown"),
         ({"lease_until_ms": LEASES["over"]}, "unknown"),
-        ({"lease_until_ms": LEASES["over"], "effects": Effects.REPEATABLE}, ""),
+        ({"lease_until_ms": LEASES["over"], "effects": Effects.REPEATABLE}, "half-done"),
         ({"status": Status.FAILED_RETRYABLE}, ""),
+        ({"status": Status.FAILED_RETRYABLE, "effects": Effects.REPEATABLE}, "half-done"),
+        ({"status": Status.FAILED_RETRYABLE, "effects": Effects.RECORDED}, "half-done"),
         (
             {
                 "status": Status.FAILED_RETRYABLE,
@@ -142,6 +149,55 @@ def test_an_open_operation_is_not_erased(tables: Tables) -> None:
 
     with pytest.raises(CommandError, match="settle it first"):
         erase(operator(tables.store, ManualClock(), Noted()), storage(tables), the(tables))
+
+
+def test_what_only_its_own_id_makes_harmless_is_not_erased(tables: Tables) -> None:
+    """A repeatable attempt that failed may have acted: its retry keeps the id, until it expires."""
+    service, noted = Protected(store=tables.store, effects="repeatable"), Noted()
+    service.then = fails(TimeoutError())
+    with pytest.raises(TimeoutError):
+        service.send(POST)
+    failed, clock = the(tables), ManualClock(service.clock.now_ms())
+
+    with pytest.raises(CommandError, match="they expire at"):
+        erase(operator(tables.store, clock, noted), storage(tables), failed)
+    service.then = None
+    service.send(POST)
+
+    assert noted.lines == []
+    assert the(tables).operation_id == failed.operation_id
+
+
+@pytest.mark.parametrize("remove", [partial(bust, even_if="completed"), erase])
+def test_nothing_is_removed_if_the_answer_cannot_be(tables: Tables, remove: Any) -> None:
+    """An answer in a bucket that is not named is refused first: no half of it is removed."""
+    service, noted = Protected(store=tables.store), Noted()
+    service.send(POST)
+    at = StoredRef(place=Place.OBJECT, name="answers/1", digest="d")
+    large = replace(the(tables), response=at)
+    tables.client.put_item(TableName=tables.records, Item=attribute_values(large))
+
+    with pytest.raises(CommandError, match="--bucket NAME"):
+        remove(operator(tables.store, ManualClock(), noted), storage(tables), the(tables))
+
+    assert (the(tables), noted.lines) == (large, [])
+
+
+def test_a_refused_erasure_leaves_the_pointer_of_a_retry(tables: Tables) -> None:
+    """A failed operation that runs again meanwhile keeps the pointer that finds it by its id."""
+    service = Protected(store=tables.store)
+    service.then = fails(NotExecuted())
+    service.send(POST)
+    failed = the(tables)
+    service.then = None
+    service.send(POST)
+    pointer = Blob(at=pointer_place(failed.operation_id), data=b"{}", expires_at_s=0)
+    tables.store.save(pointer)
+
+    with pytest.raises(CommandError, match="in the meantime"):
+        erase(operator(tables.store, service.clock, Noted()), storage(tables), failed)
+
+    assert tables.store.fetch(pointer.at) == b"{}"
 
 
 def test_unsent_messages_are_found_and_dropped(tables: Tables) -> None:

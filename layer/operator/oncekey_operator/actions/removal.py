@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine.operation_pointer import pointer_place
-from oncekey.record.record import Status
+from oncekey.record.record import Effects, Status
 from oncekey.record.steps import NO_STEPS
 from oncekey.record.stored_answer import NotKept, Place, StoredRef
 from oncekey.store.dynamodb.codec import attribute_values
 from oncekey.value import replace
 from oncekey_operator.exits import CommandError
+from oncekey_operator.output import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +35,10 @@ DANGERS = {
         "nobody knows whether the operation took effect: with the same key it runs again, and may"
         " take effect a second time"
     ),
-    "half-done": "its finished steps are forgotten: with the same key they run a second time",
+    "half-done": (
+        "an attempt has begun, and its effects are harmless to repeat only under this operation's"
+        " id: with the same key they happen a second time, under a new one"
+    ),
 }
 _RUNNING = "its attempt still runs: wait for the end of its lease"
 _CHANGED = "somebody has written the record in the meantime: look at it again"
@@ -64,12 +68,19 @@ class Storage:
             TableName=self.table,
         )
 
+    def check_reaches(self, record: Record) -> None:
+        """Return if all that is stored of `record` can be deleted from here.
+
+        Raises:
+            CommandError: its answer is in a bucket that is not named.
+        """
+        if self.s3 is None and any(at.place is Place.OBJECT for at in _blobs(record)):
+            raise CommandError("its answer is in the response bucket: say --bucket NAME")
+
     def delete_blob(self, at: StoredRef) -> None:
         """Delete a companion, a pointer or an object. Nothing happens if it is not there."""
         if at.place is Place.ITEM:
             self.dynamodb.delete_item(TableName=self.table, Key={"pk": {"S": at.name}})
-        elif self.s3 is None:
-            raise CommandError("its answer is in the response bucket: say --bucket NAME")
         else:
             self.s3.delete_object(Bucket=self.bucket, Key=at.name)
 
@@ -105,10 +116,18 @@ def danger_of(record: Record, now_ms: int) -> str:
         return "unknown"
     if record.status is Status.IN_PROGRESS and not record.may_run_again:
         return "unknown"
-    is_half_done = bool(record.steps.finished) or (
-        record.status is Status.PENDING and record.was_begun
-    )
-    return "half-done" if is_half_done else ""
+    return "half-done" if _may_have_acted(record) else ""
+
+
+def _may_have_acted(record: Record) -> bool:
+    """Whether an attempt of an operation that is not in doubt may have had an effect.
+
+    Repeatable effects and idempotent steps leave no mark. The provider recognises their repeat by
+    a key that is derived from the operation's id, which a new operation does not have.
+    """
+    if record.status is Status.PENDING:
+        return record.was_begun
+    return record.effects is not Effects.UNRECORDED
 
 
 def bust(acting: Acting, storage: Storage, record: Record, *, even_if: str = "") -> None:
@@ -123,6 +142,7 @@ def bust(acting: Acting, storage: Storage, record: Record, *, even_if: str = "")
     danger = danger_of(record, acting.clock.now_ms())
     if danger and even_if != danger:
         raise CommandError(f"{DANGERS[danger]}. If you want that, say --even-if {danger}")
+    storage.check_reaches(record)
     intention = acting.audit.intend(
         f"bust{f', even if {danger}' if danger else ''}",
         pk=record.pk,
@@ -136,10 +156,10 @@ def bust(acting: Acting, storage: Storage, record: Record, *, even_if: str = "")
     intention.end("busted", after="absent")
 
 
-def is_erasable(record: Record) -> bool:
+def is_erasable(record: Record, now_ms: int) -> bool:
     """Whether its data may be erased: it is settled, and needs nothing of them any more."""
     if record.status is Status.FAILED_RETRYABLE:
-        return not record.steps.finished
+        return record.is_expired(now_ms) or not _may_have_acted(record)
     return record.status is Status.COMPLETED
 
 
@@ -152,21 +172,29 @@ def erase(acting: Acting, storage: Storage, record: Record) -> str:
     Raises:
         CommandError: it is open, or was changed. Its record is as it was.
     """
-    if not is_erasable(record):
+    now_ms = acting.clock.now_ms()
+    if not is_erasable(record, now_ms):
         state = record.status.value.lower().replace("_", "-")
-        raise CommandError(f"it is {state}, and its data are needed to end it: settle it first")
+        until = "settle it first"
+        if record.expires_at_s is not None:
+            until = f"they expire at {iso(record.expires_at_s * 1000)}"
+        raise CommandError(f"it is {state}, and its data are needed to end it: {until}")
+    storage.check_reaches(record)
+    left = "nothing"
     intention = acting.audit.intend(
         "erase",
         pk=record.pk,
         operation_id=record.operation_id,
         before=record.status.value,
     )
-    # The answers go first. If this is interrupted, the record still says where the others are.
-    _delete_blobs(storage, record)
-    if record.status is Status.COMPLETED and not record.is_expired(acting.clock.now_ms()):
+    if record.status is Status.COMPLETED and not record.is_expired(now_ms):
+        # The answers go first. If this is interrupted, the record still says where the others are.
+        # No request changes a completed record before it expires.
+        _delete_blobs(storage, record)
         is_done, left = storage.put(tombstone(record), instead_of=record), "tombstone"
-    else:
-        is_done, left = storage.delete(record), "nothing"
+    elif is_done := storage.delete(record):
+        # Only now, because a retry may have begun it again, and would miss its pointer.
+        _delete_blobs(storage, record)
     if not is_done:
         intention.end("refused: changed in the meantime")
         raise CommandError(_CHANGED)
