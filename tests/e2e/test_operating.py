@@ -75,7 +75,9 @@ def test_a_killed_refund_is_listed_shown_resolved_and_replayed(
     again = refunds.ask(key)
 
     assert (shown["operation_id"], shown["status"]) == (listed["operation_id"], "unknown")
-    assert shown["next"]["command"] == f"oncekey resolve {shown['reference']}"
+    assert shown["next"]["command"] == (
+        f"oncekey resolve {shown['reference']} --attempt {shown['attempt']}"
+    )
     assert (resolved.returncode, resolved.stdout) == (0, f"{listed['operation_id']}: settled\n")
     assert (again.status, again.json()["refund_id"]) == (201, "re_by_hand")
     assert said(refunds, "list", "--unknown") == []

@@ -128,6 +128,16 @@ def test_dead_letters_go_back_to_their_queue(service: Operating) -> None:
     assert service.audited()[-1] == ("redrive", "done", "the queue is mended")
 
 
+def test_large_dead_letters_go_back_in_smaller_calls(service: Operating) -> None:
+    """Ten together may be more than SQS takes in one call."""
+    sqs, work, dead = queue_with_dead_letters()
+    service.queue_url = work
+    for _ in range(6):
+        sqs.send_message(QueueUrl=dead, MessageBody="x" * 200_000)
+
+    assert service.json("redrive", "--dead-letters", *REASON)["redriven"] == 6
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

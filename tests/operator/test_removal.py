@@ -15,6 +15,7 @@ from oncekey.record.stored_answer import Blob, Place, StoredRef
 from oncekey.store.dynamodb.codec import attribute_values
 from oncekey.testing import dynamodb_tables
 from oncekey.testing.memory import ManualClock
+from oncekey_local import cli
 from oncekey_operator.actions.messages import drop, unsent
 from oncekey_operator.actions.removal import Storage, bust, danger_of, erase
 from oncekey_operator.exits import CommandError
@@ -198,6 +199,14 @@ def test_a_refused_erasure_leaves_the_pointer_of_a_retry(tables: Tables) -> None
         erase(operator(tables.store, service.clock, Noted()), storage(tables), failed)
 
     assert tables.store.fetch(pointer.at) == b"{}"
+
+
+def test_no_tenant_is_not_every_tenant(tables: Tables, capsys: pytest.CaptureFixture[str]) -> None:
+    """A variable of a script that is empty erases nothing."""
+    where = ("--table", tables.records, "--audit-table", "audit", "--region", "eu-central-1")
+
+    assert cli.main(["erase", "--tenant", "", "--reason", "asked", "--yes", *where]) == 2
+    assert "--tenant for all of a tenant" in capsys.readouterr().err
 
 
 def test_unsent_messages_are_found_and_dropped(tables: Tables) -> None:

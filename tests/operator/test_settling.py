@@ -8,10 +8,12 @@ from oncekey import Completed, NotExecuted
 from oncekey.record.record import Status
 from oncekey.settlement.settlement import Settlement
 from oncekey_operator.actions.settling import settle
+from oncekey_operator.commands.naming import census, check_census
 from oncekey_operator.exits import CommandError
 from oncekey_operator.records.outlook import outlook
 from tests.support.noted_lines import WHO, WHY, Noted, operator
-from tests.support.records import NOW_MS, every_record
+from tests.support.protected import fails
+from tests.support.records import NOW_MS, every_record, record
 from tests.support.settled import ANSWER, in_doubt, the
 from tests.support.steps import POST
 
@@ -48,6 +50,36 @@ def test_not_executed_is_refused_until_no_call_can_arrive() -> None:
     assert service.send(POST)["statusCode"] == 201
 
 
+def test_a_finding_about_one_attempt_settles_no_later_one() -> None:
+    """What is certain of the attempt that a person looked at says nothing about the next one."""
+    service, noted = in_doubt(), Noted()
+    acting, looked_at = operator(service.store, service.clock, noted), the(service)
+    service.clock.advance(LONG_MS)
+    settle(acting, looked_at, NotExecuted())
+    service.then = fails(TimeoutError())
+    with pytest.raises(TimeoutError):
+        service.send(POST)
+    service.clock.advance(LONG_MS)
+
+    stale = settle(acting, looked_at, NotExecuted())
+
+    assert (stale.settlement, the(service).status) == (Settlement.OVERTAKEN, Status.UNKNOWN)
+    assert noted.lines[-1].outcome == "overtaken"
+    assert settle(acting, the(service), NotExecuted()).is_done
+
+
+def test_a_bulk_action_is_about_the_operations_that_were_shown() -> None:
+    """As many others, or another attempt of the same, are not what a person has agreed to."""
+    shown = [record(), record(pk="v1#other")]
+    found = census(shown)
+
+    assert found.startswith("2-")
+    check_census(found, census(reversed(shown)))
+    for others in ([shown[0], record(pk="v1#third")], [shown[0], record(pk="v1#other", attempt=4)]):
+        with pytest.raises(CommandError, match="not the operations of the dry run"):
+            check_census(found, census(others))
+
+
 def test_an_action_without_an_audit_line_is_not_done() -> None:
     """If the first line cannot be written, the record stays as it was."""
     service = in_doubt()
@@ -71,8 +103,8 @@ def test_an_answer_that_cannot_be_stored_has_no_audit_line() -> None:
 
 def test_each_unknown_record_has_a_command_that_settles_it() -> None:
     """Every record has an outlook, and no unknown one leaves a person without a next step."""
-    for record in every_record():
-        found = outlook(record, NOW_MS)
+    for each in every_record():
+        found = outlook(each, NOW_MS)
         assert found.client
-        if record.status is Status.UNKNOWN:
-            assert found.command.startswith(f"oncekey resolve {record.pk}."), record
+        if each.status is Status.UNKNOWN:
+            assert found.command.startswith(f"oncekey resolve {each.pk}."), each

@@ -90,7 +90,8 @@ def test_an_operation_is_settled_and_the_audit_table_says_by_whom(service: Opera
     one = stored(service)
     reference, answer = reference_to(one), {"statusCode": 201, "body": "{}"}
 
-    status, _ = done(service, "settle", reference=reference, finding="completed", answer=answer)
+    about = {"reference": reference, "attempt": one.attempt}
+    status, _ = done(service, "settle", **about, finding="completed", answer=answer)
 
     assert status == 200
     record = service.store.read(one.pk)
@@ -120,7 +121,8 @@ def test_what_cannot_be_settled_is_refused(
     """A wrong answer, no answer and no reason change nothing, and say what is wrong."""
     one = stored(service)
 
-    assert done(service, "settle", reference=reference_to(one), **given)[0] == status
+    about = {"reference": reference_to(one), "attempt": one.attempt}
+    assert done(service, "settle", **about, **given)[0] == status
     assert service.store.read(one.pk) == one
     assert service.audited() == []
 
@@ -129,10 +131,24 @@ def test_a_running_operation_is_not_settled(service: Operating) -> None:
     """Its own attempt may still end it: the refusal says so."""
     one = stored(service, status=Status.IN_PROGRESS, lease_until_ms=2**45)
 
-    status, sentence = done(service, "settle", reference=reference_to(one), finding="not-executed")
+    about = {"reference": reference_to(one), "attempt": one.attempt}
+    status, sentence = done(service, "settle", **about, finding="not-executed")
 
     assert status == 409
     assert "may still end it" in sentence
+
+
+def test_a_page_that_is_out_of_date_settles_nothing(service: Operating) -> None:
+    """A finding names the attempt that the page showed, and is refused for a later one."""
+    one = stored(service)
+
+    for attempt in ({"attempt": one.attempt - 1}, {}):
+        status, sentence = done(
+            service, "settle", reference=reference_to(one), finding="not-executed", **attempt
+        )
+        assert (status, "look at it again" in sentence) == (409, True)
+
+    assert (service.store.read(one.pk), service.audited()) == (one, [])
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,10 @@ _SENTENCES = {
         " one minute after the lease by default"
     ),
     Settlement.NOT_IN_DOUBT: "nothing is in doubt, or the next attempt goes on anyway",
-    Settlement.OVERTAKEN: "somebody else has settled it in the meantime",
+    Settlement.OVERTAKEN: (
+        "somebody else has settled it in the meantime, or another attempt has begun: look at it"
+        " again"
+    ),
 }
 
 
@@ -52,6 +55,8 @@ def settle(
 ) -> Settled:
     """Settle `record` as `oncekey.settle` does, with its lines in the audit table.
 
+    "Not executed" is about the attempt of this `record`, and settles no later one.
+
     Raises:
         CommandError: the first audit line was not written, and nothing was settled.
         StoreError: it may or may not have been settled. Settle it again: an operation that was
@@ -73,7 +78,14 @@ def settle(
         operation_id=record.operation_id,
         before=record.status.value,
     )
-    flow = settle_named(record.pk, record.operation_id, finding, step=step, settler=settler)
+    flow = settle_named(
+        record.pk,
+        record.operation_id,
+        finding,
+        step=step,
+        attempt=record.attempt,
+        settler=settler,
+    )
     try:
         settlement = drive(flow, store=acting.store, clock=acting.clock)
     except (StoreError, TypeError, ValueError) as error:

@@ -20,8 +20,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
         help="forget a key, so that it may run again",
         description="Forgets the record of a key. The next request with the key runs as a new"
         " operation, with new keys for the provider. This is safe for an operation that has"
-        " proved that nothing happened, or that no worker has begun. An operation whose attempt still runs is"
-        " never forgotten.",
+        " proved that nothing happened, or that no worker has begun. An operation whose"
+        " attempt still runs is never forgotten.",
     )
     add_operation(parser)
     parser.add_argument(

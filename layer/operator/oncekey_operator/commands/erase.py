@@ -7,7 +7,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from oncekey_operator.commands.list import HEADERS, OMITTED, row, scanned
-from oncekey_operator.commands.naming import add_operation, add_reason, operation_of
+from oncekey_operator.commands.naming import (
+    add_operation,
+    add_reason,
+    census,
+    check_census,
+    operation_of,
+)
 from oncekey_operator.exits import CommandError, Exit, UsageError
 from oncekey_operator.output import Progress, confirm, print_table
 from oncekey_operator.targets import add_target, target_of
@@ -33,7 +39,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
     )
     add_operation(parser)
     parser.add_argument(
-        "--expect", type=int, metavar="N", help="erase a tenant's, if there are exactly so many"
+        "--expect",
+        metavar="CENSUS",
+        help="erase a tenant's, if they are those of the dry run, which prints this value",
     )
     parser.add_argument(
         "--even-if",
@@ -52,16 +60,13 @@ def run(options: argparse.Namespace) -> int:
     is_one = any(each is not None for each in (options.id, options.key, options.request))
     if is_one:
         records = [operation_of(options, target.store)]
-    elif options.tenant is None:
+    elif not options.tenant:
         raise UsageError("name one operation, or --tenant for all of a tenant")
     else:
         records = _of_tenant(target, options.tenant)
         if options.expect is None:
             return _dry_run(records)
-        if options.expect != len(records):
-            raise UsageError(
-                f"--expect {options.expect}, but there are {len(records)}: nothing was erased"
-            )
+        check_census(options.expect, census(records))
     question = f"The data of {len(records)} operations are erased."
     if not confirm(question, expected="erase", assumed=options.yes):
         return Exit.REFUSED
@@ -81,7 +86,7 @@ def _dry_run(records: Sequence[Record]) -> int:
     print_table(HEADERS, (row(each, now_ms) for each in records), omitted=OMITTED)
     print(
         f"Dry run: the data of {len(records)} operations would be erased. Say --expect"
-        f" {len(records)} to erase them.",
+        f" {census(records)} to erase them.",
         file=sys.stderr,
     )
     return Exit.DONE

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oncekey_operator.exits import UsageError
+from oncekey_operator.exits import CommandError, UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
 
     from oncekey.record.record import Record
     from oncekey.store.due_index import OpenRecords
@@ -104,6 +105,31 @@ def _read(file: str) -> str:
         return Path(file).read_text("utf-8")
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def census(records: Iterable[Record]) -> str:
+    """A value that says which operations these are: their number, and a hash of them.
+
+    The number alone would let others be acted on than those that a person has seen.
+    """
+    from oncekey.record.identity import digest
+    from oncekey.record.references import reference_to
+
+    names = sorted(f"{reference_to(each)}.{each.attempt}" for each in records)
+    return f"{len(names)}-{digest(*names)[:8]}"
+
+
+def check_census(expected: str, found: str) -> None:
+    """Return if what was found is what a person has seen.
+
+    Raises:
+        CommandError: it is not.
+    """
+    if expected != found:
+        raise CommandError(
+            "these are not the operations of the dry run any more, and nothing was changed: make"
+            " another one, without --expect"
+        )
 
 
 def add_reason(parser: argparse.ArgumentParser) -> None:

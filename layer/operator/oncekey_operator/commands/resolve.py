@@ -8,8 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oncekey_operator.commands.list import HEADERS, OMITTED, add_states, listed, row
-from oncekey_operator.commands.naming import add_operation, add_reason, operation_of
-from oncekey_operator.exits import Exit, UsageError
+from oncekey_operator.commands.naming import (
+    add_operation,
+    add_reason,
+    census,
+    check_census,
+    operation_of,
+)
+from oncekey_operator.exits import CommandError, Exit, UsageError
 from oncekey_operator.output import Progress, add_output, confirm, print_json, print_table
 from oncekey_operator.targets import add_target, target_of
 
@@ -49,8 +55,14 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
     finding.add_argument(
         "--step", default="", metavar="NAME", help="the step in doubt that it is about"
     )
+    finding.add_argument(
+        "--attempt",
+        type=int,
+        metavar="N",
+        help="the attempt that you looked at: nothing is settled if another has begun since",
+    )
     many = parser.add_argument_group(
-        "many operations", "a dry run, until --expect says how many there are"
+        "many operations", "a dry run, until --expect says which they are"
     )
     many.add_argument(
         "--all-listed",
@@ -61,7 +73,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
     add_states(many, "unknown", "escalated")
     parser.set_defaults(all=False)
     many.add_argument(
-        "--expect", type=int, metavar="N", help="settle them, if there are exactly so many"
+        "--expect",
+        metavar="CENSUS",
+        help="settle them, if they are those of the dry run, which prints this value",
     )
     add_reason(parser)
     add_output(parser)
@@ -76,8 +90,13 @@ def run(options: argparse.Namespace) -> int:
     if options.all_listed:
         return _all(options, target, finding)
     record = operation_of(options, target.store)
+    if options.attempt not in {None, record.attempt}:
+        raise CommandError(
+            f"its attempt is {record.attempt}, and not {options.attempt}: look at it again"
+        )
     what = "it took effect" if options.completed else "nothing happened"
-    question = f"{record.operation} of {record.tenant}, {record.operation_id}: {what}."
+    which = f"{record.operation_id}, attempt {record.attempt}"
+    question = f"{record.operation} of {record.tenant}, {which}: {what}."
     if not confirm(question, expected="yes", assumed=options.yes):
         return Exit.REFUSED
     (settled,) = _settled(options, target, [record], finding)
@@ -88,25 +107,21 @@ def run(options: argparse.Namespace) -> int:
 def _all(options: argparse.Namespace, target: Target, finding: Completed | NotExecuted) -> int:
     from oncekey.clock import SystemClock
 
-    if options.id is not None or options.key is not None:
-        raise UsageError("--all-listed takes filters, and no ID and no --key")
+    if any(each is not None for each in (options.id, options.key, options.request)):
+        raise UsageError("--all-listed takes filters, and no ID, --key or --request")
     if not options.states:
         raise UsageError("--all-listed needs a state: --unknown or --escalated")
     records = list(listed(target, options))
-    now_ms = SystemClock().now_ms()
+    now_ms, found = SystemClock().now_ms(), census(records)
     if options.expect is None:
         print_table(HEADERS, (row(each, now_ms) for each in records), omitted=OMITTED)
         print(
-            f"Dry run: {len(records)} operations would be settled. Say --expect {len(records)} to"
+            f"Dry run: {len(records)} operations would be settled. Say --expect {found} to"
             " settle them.",
             file=sys.stderr,
         )
         return Exit.DONE
-    if options.expect != len(records):
-        raise UsageError(
-            f"--expect {options.expect}, but {len(records)} operations are listed: nothing was"
-            " changed"
-        )
+    check_census(options.expect, found)
     question = f"{len(records)} operations are settled."
     if not confirm(question, expected=str(len(records)), assumed=options.yes):
         return Exit.REFUSED

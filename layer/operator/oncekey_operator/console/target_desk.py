@@ -125,6 +125,8 @@ class TargetDesk:
         record = self.operation(reference)
         if record is None:
             raise CommandError("this operation has expired, or was never there")
+        if given.get("attempt") != record.attempt:
+            raise CommandError("another attempt has begun since this was shown: look at it again")
         found, step = _finding(given), str(given.get("step") or "")
         try:
             settled = settling.settle(self._acting(given), record, found, step=step)

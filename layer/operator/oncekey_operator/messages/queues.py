@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from oncekey.store.sqs import MOST_BATCH_BYTES
 from oncekey_operator.exits import UsageError
 
 if TYPE_CHECKING:
@@ -76,10 +77,20 @@ class DeadLetterQueue:
     def move_back(self, letters: list[DeadLetter]) -> int:
         """Send these messages, at most ten, to their queue again, and then delete them here.
 
-        Returns how many were moved. A message is deleted only after the queue has it. So a kill, or
+        Returns how many were moved: all of them, or those before the first call that moved not all.
+        A message is deleted only after the queue has it. So a kill, or
         a lost answer, leaves it in both queues and never in none: a worker then gets it twice, and
         recognises it by the id in its body.
         """
+        done = 0
+        for together in _batches(letters):
+            count = self._move_back(together)
+            done += count
+            if count < len(together):
+                break
+        return done
+
+    def _move_back(self, letters: list[DeadLetter]) -> int:
         answer = self.client.send_message_batch(
             QueueUrl=self.source_url,
             Entries=[_entry(number, each) for number, each in enumerate(letters)],
@@ -92,6 +103,21 @@ class DeadLetterQueue:
         ]
         self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
         return len(sent)
+
+
+def _batches(letters: list[DeadLetter]) -> Iterator[list[DeadLetter]]:
+    """The messages in their order, no more together than SQS takes in one call."""
+    batch: list[DeadLetter] = []
+    size_bytes = 0
+    for each in letters:
+        added_bytes = len(each.body.encode()) + len(json.dumps(each.attributes, default=str))
+        if batch and size_bytes + added_bytes > MOST_BATCH_BYTES:
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(each)
+        size_bytes += added_bytes
+    if batch:
+        yield batch
 
 
 def dead_letters_of(client: Any, queue_url: str) -> DeadLetterQueue:

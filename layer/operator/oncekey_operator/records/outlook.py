@@ -109,7 +109,7 @@ def _settling(record: Record, now_ms: int) -> tuple[str, str]:
     over = record.status is Status.IN_PROGRESS and record.is_lease_over(now_ms)
     if record.status is not Status.UNKNOWN and not (over and not record.may_run_again):
         return "", ""
-    command = f"oncekey resolve {reference_to(record)}"
+    command = f"oncekey resolve {reference_to(record)} --attempt {record.attempt}"
     if is_stopped(record):
         return (
             (

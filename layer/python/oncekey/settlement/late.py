@@ -94,9 +94,13 @@ async def settle_named(
     finding: Completed | NotExecuted,
     *,
     step: str = "",
+    attempt: int | None = None,
     settler: Settler,
 ) -> Settlement:
     """Settle the operation under `pk` as `settle` does, if it still has this `operation_id`.
+
+    With `attempt`, `NotExecuted` is about this attempt and those before it. It is `OVERTAKEN` if
+    another has begun since, because that one may have been executed.
 
     Raises:
         StoreError: it may or may not have been settled.
@@ -120,6 +124,9 @@ async def settle_named(
         if met is None or met.operation_id != operation_id:
             return Settlement.NOT_IN_DOUBT
         record = met
+    is_about_it = attempt is None or attempt == record.attempt
+    if isinstance(finding, NotExecuted) and not is_about_it:
+        return Settlement.OVERTAKEN
     if record.status is Status.UNKNOWN and record.is_in_doubt and not step:
         raise ValueError(
             f"{record.operation} records its effects, and one of its steps is in doubt: name the"

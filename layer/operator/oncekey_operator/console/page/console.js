@@ -203,7 +203,7 @@ function settle(one, completed) {
     act: async (given) => {
       const finding = completed ? { answer: parsed(given.answer) } : {};
       const said = await api("settle", {
-        reference: one.reference, finding: completed ? "completed" : "not-executed", step, reason: given.reason, ...finding,
+        reference: one.reference, attempt: one.attempt, finding: completed ? "completed" : "not-executed", step, reason: given.reason, ...finding,
       });
       refresh();
       return said;
