@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 # No telemetry, and no question for newer versions.
 _QUIET = {"CDK_DISABLE_CLI_TELEMETRY": "true", "CDK_DISABLE_VERSION_CHECK": "true", "CI": "true"}
-# Ten times the longest run on a busy machine. A wrong answer of an emulator can make it loop.
-_PATIENCE_S = 120
+# Ten times the longest run. A wrong answer of an emulator can make it loop.
+_PATIENCE_S = 300
 _UNCHANGED = re.compile(r"✅\s+(\S+) \(no changes\)")
 
 

@@ -56,7 +56,7 @@ from oncekey_local.store.store import READY as STORE_READY
 from oncekey_local.store.tables import create_audit_table, create_tables
 from oncekey_operator.exits import UsageError
 from oncekey_operator.local_runtime import LocalRuntime
-from oncekey_operator.targets import OUTPUTS, of_runtime
+from oncekey_operator.targets import VARIABLES, of_runtime
 
 if TYPE_CHECKING:
     import socket
@@ -207,7 +207,9 @@ class LocalService:
             store_url=self._place.store_url,
             region=REGION,
             audit_table=audit_table_name(self._service),
-            variables={name: value for name, value in variables.items() if name in OUTPUTS},
+            variables={
+                name: value for name, value in variables.items() if name in VARIABLES.values()
+            },
         )
 
     def notes(self, url: str) -> str:

@@ -13,19 +13,27 @@ from oncekey_operator.local_runtime import FOLDER, running_in
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from oncekey.store.dynamodb.store import DynamoDBStore
     from oncekey_operator.local_runtime import LocalRuntime
 
-# The variables of the functions, and the stack outputs that have the same values.
+# The resources of a target: the functions' variables with their names, and the stacks' outputs with
+# the same values. No function uses the audit table.
+VARIABLES = {
+    "table": "ONCEKEY_TABLE",
+    "outbox_table": "ONCEKEY_OUTBOX_TABLE",
+    "bucket": "ONCEKEY_RESPONSE_BUCKET",
+    "queue_url": "ONCEKEY_QUEUE_URL",
+    "escalation_queue_url": "ONCEKEY_ESCALATION_QUEUE_URL",
+}
 OUTPUTS = {
-    "ONCEKEY_TABLE": "OncekeyTable",
-    "ONCEKEY_OUTBOX_TABLE": "OncekeyOutboxTable",
-    "ONCEKEY_RESPONSE_BUCKET": "OncekeyResponseBucket",
-    "ONCEKEY_QUEUE_URL": "OncekeyQueueUrl",
-    "ONCEKEY_ESCALATION_QUEUE_URL": "OncekeyEscalationQueueUrl",
-    "ONCEKEY_AUDIT_TABLE": "OncekeyAuditTable",
+    "table": "OncekeyTable",
+    "outbox_table": "OncekeyOutboxTable",
+    "audit_table": "OncekeyAuditTable",
+    "bucket": "OncekeyResponseBucket",
+    "queue_url": "OncekeyQueueUrl",
+    "escalation_queue_url": "OncekeyEscalationQueueUrl",
 }
 # A command waits longer than a handler, and may try again: a person is waiting, not a lease.
 _CONNECT_TIMEOUT_S, _READ_TIMEOUT_S, _TRIES = 2, 5, 3
@@ -186,7 +194,8 @@ def of_runtime(runtime: LocalRuntime) -> Target:
     if table is None:
         raise UsageError(f"the service at {runtime.url} has no ONCEKEY_TABLE in its description")
     return Target(
-        **_named({**runtime.variables, "ONCEKEY_AUDIT_TABLE": runtime.audit_table}),
+        **_found(VARIABLES, runtime.variables),
+        audit_table=runtime.audit_table,
         endpoint_url=runtime.store_url,
         region=runtime.region,
         local=runtime,
@@ -207,38 +216,22 @@ def _of_stacks(options: argparse.Namespace) -> Target:
         except BotoCoreError as error:
             raise CommandError(f"CloudFormation did not answer: {error}", Exit.NO_ANSWER) from error
         outputs |= {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])}
-    variables = {
-        variable: outputs[output] for variable, output in OUTPUTS.items() if output in outputs
-    }
-    fields = _named(variables) | _given(options)
+    fields = _found(OUTPUTS, outputs) | _given(options)
     if "table" not in fields:
         raise UsageError(
-            f"no output of {', '.join(options.stack)} is called {OUTPUTS['ONCEKEY_TABLE']}: name"
+            f"no output of {', '.join(options.stack)} is called {OUTPUTS['table']}: name"
             " the stack that has the tables, or say --table NAME"
         )
     return Target(**fields, **connection)
 
 
-def _named(variables: Mapping[str, str]) -> dict[str, str]:
-    """The fields of a target that these variables name."""
-    fields = {
-        "table": "ONCEKEY_TABLE",
-        "outbox_table": "ONCEKEY_OUTBOX_TABLE",
-        "audit_table": "ONCEKEY_AUDIT_TABLE",
-        "bucket": "ONCEKEY_RESPONSE_BUCKET",
-        "queue_url": "ONCEKEY_QUEUE_URL",
-        "escalation_queue_url": "ONCEKEY_ESCALATION_QUEUE_URL",
-    }
-    return {name: variables[of] for name, of in fields.items() if of in variables}
-
-
-_NAMES: Sequence[str] = (
-    *("table", "outbox_table", "audit_table", "bucket", "queue_url", "escalation_queue_url"),
-)
+def _found(names: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    """The fields of a target whose names are among `values`."""
+    return {field: values[name] for field, name in names.items() if name in values}
 
 
 def _given(options: argparse.Namespace) -> dict[str, str]:
-    given = {name: getattr(options, name) for name in _NAMES}
+    given = {name: getattr(options, name) for name in OUTPUTS}
     return {name: value for name, value in given.items() if value is not None}
 
 
