@@ -153,6 +153,9 @@ def _environments(store_url: str, provider_url: str, folder: Path) -> dict[str, 
         overrides={
             # A busy machine must not make a call count twice.
             "ONCEKEY_STORE_TIMEOUT_MS": "20000",
+            # The pauses are read first and change nothing: a kill there is one before any call. The
+            # time since the last read must not decide which calls a process makes.
+            "ONCEKEY_PAUSE_CHECK_S": "0",
             "CLOCK_FILE": str(clock_file(folder)),
         },
     )
