@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
+from oncekey.store.dynamodb.schema import DUE_INDEX
+
 from .alarm_set import MINUTE, PERIODS
-from .idempotency_table import DUE_INDEX, IdempotencyTable
+from .idempotency_table import IdempotencyTable
 
 if TYPE_CHECKING:
     from .alarm_set import AlarmSet

@@ -64,12 +64,11 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
         sqs = boto3.client("sqs", region_name=REGION)
         dead = sqs.create_queue(QueueName="OutboxDeadLetters")["QueueUrl"]
         arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]
-        policy = {"deadLetterTargetArn": arn["QueueArn"], "maxReceiveCount": 10}
-        work = {"RedrivePolicy": json.dumps(policy)}
-        url = sqs.create_queue(QueueName="OutboxQueue", Attributes=work)["QueueUrl"]
+        policy = json.dumps({"deadLetterTargetArn": arn["QueueArn"], "maxReceiveCount": 10})
+        work = sqs.create_queue(QueueName="OutboxQueue", Attributes={"RedrivePolicy": policy})
         body = json.dumps({"id": "1", "topic": "t", "payload": {}})
         sqs.send_message(QueueUrl=dead, MessageBody=body)
-        monkeypatch.setenv("QUEUE_OF_THE_TEST", url)
+        monkeypatch.setenv("QUEUE_OF_THE_TEST", work["QueueUrl"])
         yield Recorder(monkeypatch)
 
 

@@ -10,6 +10,7 @@ import boto3
 import pytest
 from aiohttp.test_utils import make_mocked_request
 from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
@@ -134,10 +135,10 @@ def _response(url: str, status: int, headers: dict[str, str], body: bytes) -> AW
         def stream(self) -> Any:
             return iter([body])
 
-    return AWSResponse(url, status, headers, Raw())
+    return AWSResponse(url, status, HTTPHeaders.from_dict(headers), Raw())
 
 
-ALLOWED = {
+ALLOWED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "an item that a function writes": ("place", "dynamodb", "put_item", PUT["Put"]),
     "a record that it reserves": (
         "place", "dynamodb", "update_item", {"TableName": RECORDS, "Key": KEY},
@@ -170,7 +171,7 @@ ALLOWED = {
     ),
     "all that others do": ("", "dynamodb", "delete_table", {"TableName": ORDERS}),
 }  # fmt: skip
-REFUSED = {
+REFUSED: dict[str, tuple[str, str, str, dict[str, Any], str]] = {
     "an item that it may not read": (
         "place", "dynamodb", "get_item", {"TableName": ORDERS, "Key": KEY}, 'reads=("orders",)',
     ),

@@ -13,7 +13,9 @@ from oncekey.store.dynamodb.outbox import OutboxTable, message_item
 from tests.support.operating import MESSAGES, Operating, operating, queue_with_dead_letters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from mypy_boto3_sqs.type_defs import MessageAttributeValueTypeDef
 
 WRITTEN_MS = 1_700_000_000_000
 REASON = ("--reason", "the queue is mended", "--yes")
@@ -103,7 +105,9 @@ def test_dead_letters_go_back_to_their_queue(service: Operating) -> None:
     """As many as were asked for, with body and attributes; a dry run shows them and moves none."""
     sqs, work, dead = queue_with_dead_letters()
     service.queue_url = work
-    kept = {"trace": {"DataType": "String", "StringValue": "t-1"}}
+    kept: Mapping[str, MessageAttributeValueTypeDef] = {
+        "trace": {"DataType": "String", "StringValue": "t-1"}
+    }
     for number in range(12):
         body = sealed(message(f"m{number}"))
         sqs.send_message(QueueUrl=dead, MessageBody=body, MessageAttributes=kept)
@@ -122,9 +126,8 @@ def test_dead_letters_go_back_to_their_queue(service: Operating) -> None:
     assert len(found) == 11
     assert {each["MessageAttributes"]["trace"]["StringValue"] for each in found} == {"t-1"}
     assert {json.loads(each["Body"])["topic"] for each in found} == {"payment.requested"}
-    name = "ApproximateNumberOfMessages"
-    left = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=[name])
-    assert left["Attributes"][name] == "1"
+    left = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["ApproximateNumberOfMessages"])
+    assert left["Attributes"]["ApproximateNumberOfMessages"] == "1"
     assert service.audited()[-1] == ("redrive", "done", "the queue is mended")
 
 

@@ -55,8 +55,7 @@ def counted(
     if planned.queued:
         options |= {"mode": "queued", "operation": "POST /reports"}
     if planned.limits:
-        given = dict.fromkeys(("new_keys", "active_keys")[: planned.limits], 100)
-        options["quota"] = Quota(**given)
+        options["quota"] = Quota(new_keys=100, active_keys=100 if planned.limits > 1 else None)
     service = Protected(store=world.store(), **options)
 
     def then(_event: Any, op: Operation) -> dict[str, Any]:

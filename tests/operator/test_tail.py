@@ -31,7 +31,10 @@ def table() -> Iterator[DynamoDBClient]:
 
 def seen(tail: Tail) -> list[tuple[Status | None, Status]]:
     """The states before and after, of each change."""
-    return [(change.before and change.before.status, change.after.status) for change in tail.look()]
+    return [
+        (change.before.status if change.before else None, change.after.status)
+        for change in tail.look()
+    ]
 
 
 def test_a_table_that_is_read_whole_shows_each_record_once_for_each_state(

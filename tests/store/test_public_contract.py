@@ -31,7 +31,7 @@ class InMemory(StoreContract):
 
     def has_written(self, store: Any) -> bool:
         """Whether it is on the list."""
-        return store.writes == [self.own_write()]
+        return bool(store.writes == [self.own_write()])
 
 
 class TestMemoryStore(InMemory):

@@ -97,9 +97,14 @@ def unknown(**changes: Any) -> Record:
     return record(**{"pk": PK, "response": ANSWER, **changes})
 
 
-def get(path: str, *, headers: Mapping[str, str] | None = None, **query: str) -> Request:
+def get(
+    path: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    query: Mapping[str, str] | None = None,
+) -> Request:
     """A request as the console's own page sends it."""
-    return Request(method="GET", path=path, query=query, headers=_own(headers))
+    return Request(method="GET", path=path, query=query or {}, headers=_own(headers))
 
 
 def post(path: str, body: bytes, *, headers: Mapping[str, str] | None = None) -> Request:

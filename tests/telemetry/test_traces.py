@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import SpanContext
 
 POST = load("apigw_http_v2_post")
 
@@ -66,7 +67,18 @@ def raises(error: Exception) -> Callable[[Any, Any], object]:
 
 def trace_of(span: ReadableSpan) -> int:
     """The trace that a span belongs to."""
-    return span.get_span_context().trace_id
+    return _context_of(span).trace_id
+
+
+def id_of(span: ReadableSpan) -> int:
+    """The id of a span."""
+    return _context_of(span).span_id
+
+
+def _context_of(span: ReadableSpan) -> SpanContext:
+    found = span.get_span_context()
+    assert found is not None
+    return found
 
 
 def parent_of(span: ReadableSpan) -> int | None:
@@ -111,11 +123,11 @@ def test_one_trace_joins_request_relay_and_worker(exporter: InMemorySpanExporter
     found = spans(exporter)
     request = found["oncekey POST /payments"]
     assert {trace_of(span) for span in found.values()} == {trace_of(request)}
-    assert parent_of(found["oncekey send"]) == request.get_span_context().span_id
-    assert parent_of(found["oncekey work"]) == request.get_span_context().span_id
+    assert parent_of(found["oncekey send"]) == id_of(request)
+    assert parent_of(found["oncekey work"]) == id_of(request)
     work, call = found["oncekey work"], found["oncekey charge"]
-    assert parent_of(call) == work.get_span_context().span_id
-    assert parent_of(found["call the provider"]) == call.get_span_context().span_id
+    assert parent_of(call) == id_of(work)
+    assert parent_of(found["call the provider"]) == id_of(call)
 
 
 def test_what_is_found_out_about_a_request_is_in_its_trace(
@@ -132,8 +144,8 @@ def test_what_is_found_out_about_a_request_is_in_its_trace(
 
     found = spans(exporter)
     request, asked = found["oncekey POST /payments"], found["oncekey resolve"]
-    assert parent_of(asked) == request.get_span_context().span_id
-    assert parent_of(found["ask the provider"]) == asked.get_span_context().span_id
+    assert parent_of(asked) == id_of(request)
+    assert parent_of(found["ask the provider"]) == id_of(asked)
     assert trace_of(found["ask the provider"]) == trace_of(request)
 
 
@@ -164,7 +176,7 @@ def test_a_webhook_that_settles_a_request_is_in_its_trace(exporter: InMemorySpan
     found = spans(exporter)
     request, settled = found["oncekey POST /payments"], found["oncekey settle"]
     assert trace_of(settled) == trace_of(request)
-    assert parent_of(settled) == request.get_span_context().span_id
+    assert parent_of(settled) == id_of(request)
     assert links_of(settled) == [trace_of(found["an event of the provider"])]
 
 
@@ -184,7 +196,7 @@ def test_an_event_that_a_webhook_accepts_is_one_trace_with_its_work(
 
     found = spans(exporter)
     accepted = found["oncekey POST /webhooks"]
-    assert parent_of(found["oncekey work"]) == accepted.get_span_context().span_id
+    assert parent_of(found["oncekey work"]) == id_of(accepted)
 
 
 def test_a_record_and_a_message_keep_their_span_in_the_table() -> None:

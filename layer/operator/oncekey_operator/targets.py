@@ -163,7 +163,7 @@ def target_of(options: argparse.Namespace) -> Target:
     if options.stack:
         return _of_stacks(options)
     if options.table is not None:
-        return Target(**_given(options), **_connection(options))
+        return Target(**_given(options), **_connection(options), local=None)
     return of_runtime(_runtime(options.local))
 
 
@@ -222,7 +222,7 @@ def _of_stacks(options: argparse.Namespace) -> Target:
             f"no output of {', '.join(options.stack)} is called {OUTPUTS['table']}: name"
             " the stack that has the tables, or say --table NAME"
         )
-    return Target(**fields, **connection)
+    return Target(**fields, **connection, local=None)
 
 
 def _found(names: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:

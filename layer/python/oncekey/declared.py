@@ -156,7 +156,8 @@ def natural(reason: str, *, operation: str = "") -> Callable[[F], F]:
     Raises:
         ConfigurationError: there is no reason.
     """
-    if not isinstance(reason, str) or not reason.strip():
+    given: object = reason
+    if not isinstance(given, str) or not given.strip():
         fault = "say why a repeat changes nothing: @natural('sets the address to what is sent')"
         raise ConfigurationError("@natural", [fault])
 

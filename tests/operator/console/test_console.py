@@ -55,7 +55,7 @@ def test_the_filter_reaches_the_store() -> None:
     desk = GivenDesk()
     query = {"state": "unknown", "tenant": "acme", "operation": "refunds", "settled": "1"}
 
-    console(desk).handle(get("api/operations", **query))
+    console(desk).handle(get("api/operations", query=query))
 
     expected = Wanted(state="unknown", tenant="acme", operation="refunds", settled=True)
     assert desk.wanted == [expected]

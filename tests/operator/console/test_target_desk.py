@@ -56,7 +56,7 @@ def stored(service: Operating, **changes: Any) -> Record:
 
 def said(service: Operating, path: str, **query: str) -> Any:
     """What the console shows."""
-    response = console(service).handle(get(path, **query))
+    response = console(service).handle(get(path, query=query))
     assert response.status == 200, response.body
     return json.loads(response.body)
 

@@ -7,7 +7,7 @@ import base64
 import json
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiohttp
 from yarl import URL
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from oncekey_local.description import Service
     from oncekey_local.events.event_sources import EventSources
     from oncekey_local.servers import Server
+
+T = TypeVar("T")
 
 # An answer that takes longer is seen in the timeline.
 _PATIENCE_S = 2
@@ -99,7 +101,7 @@ class LocalWorkshop:
             case _:
                 raise ValueError(f"{what!r} is unknown: use send, repeat, kill, run or fault")
 
-    def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _state(self) -> Mapping[str, Any]:

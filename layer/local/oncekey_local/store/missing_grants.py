@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncekey.store.dynamodb.schema import DUE_INDEX
 from oncekey_local.description import (
@@ -33,25 +33,28 @@ def remedies(service: Service) -> list[tuple[str, str, str]]:
     """
     return [
         (action, arn_of(service, grant), text)
-        for text, changes in _fields(service)
-        for grant in grants_of(service, dataclasses.replace(_NOTHING, **changes))
+        for text, function in _fields(service)
+        for grant in grants_of(service, function)
         for action in grant.actions
     ] + [("", arn_of(service, grant), text) for grant, text in _others(service)]
 
 
-def _fields(service: Service) -> Iterator[tuple[str, dict[str, object]]]:
-    """The fields, as they are written and as they are given, with one resource each."""
+def _fields(service: Service) -> Iterator[tuple[str, Function]]:
+    """The fields as they are written, with one resource each, and a function that has them."""
     for table in service.tables:
         for field in _of_table(table):
             is_tuple = field in ON_TABLES
             written = f'("{table.name}",)' if is_tuple else f'"{table.name}"'
-            yield f"{field}={written}", {field: (table.name,) if is_tuple else table.name}
+            given: dict[str, Any] = {field: (table.name,) if is_tuple else table.name}
+            yield f"{field}={written}", dataclasses.replace(_NOTHING, **given)
     for name in (name for queue in service.queues for name in (queue.name, queue.dead_letters)):
-        yield f'sends_to=("{name}",)', {"sends_to": (name,)}
+        yield f'sends_to=("{name}",)', dataclasses.replace(_NOTHING, sends_to=(name,))
         trigger = QueueTrigger(queue=name)
-        yield f'queues=(QueueTrigger(queue="{name}"),)', {"queues": (trigger,)}
+        receiving = dataclasses.replace(_NOTHING, queues=(trigger,))
+        yield f'queues=(QueueTrigger(queue="{name}"),)', receiving
     for bucket in sorted(_of_answers(service)):
-        yield f'keeps_answers_in="{bucket}"', {"keeps_answers_in": bucket}
+        keeping = dataclasses.replace(_NOTHING, keeps_answers_in=bucket)
+        yield f'keeps_answers_in="{bucket}"', keeping
 
 
 def _of_table(table: Table) -> list[str]:
@@ -76,11 +79,12 @@ def _of_answers(service: Service) -> set[str]:
 
 def _others(service: Service) -> Iterator[tuple[Grant, str]]:
     queues = (name for queue in service.queues for name in (queue.name, queue.dead_letters))
-    for on in (
+    resources: tuple[TableName | BucketName | QueueUrl, ...] = (
         *(TableName(table.name) for table in service.tables),
         *(BucketName(bucket.name) for bucket in service.buckets),
         *map(QueueUrl, queues),
-    ):
+    )
+    for on in resources:
         (name,) = dataclasses.astuple(on)
         written = f'Allow(actions=("{{action}}",), on={type(on).__name__}("{name}"))'
         yield Grant(field="allows", actions=(), on=on), f"allows=({written},)"

@@ -36,7 +36,7 @@ async def create_audit_table(client: StoreClient, service: Service) -> None:
 
 def create_table_request(name: str, table: Table) -> dict[str, Any]:
     """The `CreateTable` request of an on-demand table."""
-    keyed = (table, *table.indexes)
+    keyed: tuple[Table | Index, ...] = (table, *table.indexes)
     keys = [key for each in keyed for key in (each.partition_key, each.sort_key) if key]
     types = {key.name: key.type for key in keys}
     request: dict[str, Any] = {

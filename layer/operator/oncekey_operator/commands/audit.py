@@ -167,15 +167,14 @@ def _project(folder: Path) -> Mapping[str, Any]:
 
 def _declared(project: Mapping[str, Any]) -> Mapping[str, str]:
     declared = project.get("natural", {})
-    is_right = isinstance(declared, dict) and all(
+    if isinstance(declared, dict) and all(
         isinstance(reason, str) and reason.strip() for reason in declared.values()
+    ):
+        return declared
+    raise UsageError(
+        'pyproject.toml: [tool.oncekey.natural] has a reason for each trigger: "PUT /address" ='
+        ' "why a repeat changes nothing"'
     )
-    if not is_right:
-        raise UsageError(
-            'pyproject.toml: [tool.oncekey.natural] has a reason for each trigger: "PUT /address" ='
-            ' "why a repeat changes nothing"'
-        )
-    return declared
 
 
 def _handler(text: str) -> tuple[str, str]:

@@ -106,8 +106,8 @@ def _erase(
         for done, record in enumerate(records, 1):
             try:
                 left[erase(acting, storage, record)] += 1
-            except CommandError as refusal:
-                refusals.append(f"{record.operation_id}: {refusal}")
+            except CommandError as error:
+                refusals.append(f"{record.operation_id}: {error}")
             bar.show(done)
     messages = Unsent(items=())
     if target.outbox_table:

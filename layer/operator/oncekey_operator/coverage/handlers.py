@@ -166,9 +166,10 @@ def _run(request: Mapping[str, Any], folder: Path, variables: Mapping[str, str])
             timeout=_LONGEST_IMPORT_S,
             check=False,
         )
-        found: dict[str, Any] = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
         return {"error": f"its import takes more than {_LONGEST_IMPORT_S} s"}
+    try:
+        found: dict[str, Any] = json.loads(done.stdout)
     except json.JSONDecodeError:
         return {"error": f"its process ended: {_last_line(done.stderr)}"}
     return found

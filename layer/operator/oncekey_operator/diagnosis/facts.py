@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncekey.store.dynamodb.schema import DUE_INDEX
@@ -214,7 +215,7 @@ class Asking:
         now_ms = int(self._now().timestamp() * 1000)
         oldest = now_ms
         for shard in range(max(shards, DUE_SHARDS)):
-            page = self._ask("due records", lambda shard=shard: self._due(str(shard), now_ms))
+            page = self._ask("due records", partial(self._due, str(shard), now_ms))
             if page is None:
                 return None
             oldest = min([oldest, *(int(item["due_at"]["N"]) for item in page["Items"])])
@@ -231,20 +232,21 @@ class Asking:
             return None
         client = self._target.client("lambda")
         found = self._ask("relay", lambda: client.list_event_source_mappings(EventSourceArn=stream))
-        return found and found["EventSourceMappings"]
+        relays: Sequence[Mapping[str, Any]] | None = found and found["EventSourceMappings"]
+        return relays
+
+    def _resources(self, stack: str) -> Sequence[Mapping[str, Any]]:
+        pages = self._target.client("cloudformation").get_paginator("list_stack_resources")
+        return [
+            one
+            for page in pages.paginate(StackName=stack)
+            for one in page["StackResourceSummaries"]
+        ]
 
     def _functions(self, names: Sequence[str], stacks: Sequence[str]) -> Iterator[FunctionFacts]:
         found = [*names]
         for stack in stacks:
-            pages = self._target.client("cloudformation").get_paginator("list_stack_resources")
-            resources = self._ask(
-                f"stack {stack}",
-                lambda stack=stack, pages=pages: [
-                    one
-                    for page in pages.paginate(StackName=stack)
-                    for one in page["StackResourceSummaries"]
-                ],
-            )
+            resources = self._ask(f"stack {stack}", partial(self._resources, stack))
             found += [
                 one["PhysicalResourceId"]
                 for one in resources or []
@@ -255,7 +257,7 @@ class Asking:
             assert client is not None
             one = self._ask(
                 f"function {name}",
-                lambda name=name: client.get_function_configuration(FunctionName=name),
+                partial(client.get_function_configuration, FunctionName=name),
             )
             if one is not None:
                 variables = one.get("Environment", {}).get("Variables", {})
@@ -273,7 +275,8 @@ class Asking:
                 continue
             got = self._ask(
                 "metrics",
-                lambda metric=metric: client.get_metric_statistics(
+                partial(
+                    client.get_metric_statistics,
                     Namespace=namespace,
                     MetricName="LeaseUsed",
                     Dimensions=metric["Dimensions"],

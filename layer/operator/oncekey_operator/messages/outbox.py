@@ -35,8 +35,10 @@ def outbox_items(client: Any, table: str, *, set_aside_only: bool = False) -> It
     In steady state the table is nearly empty. During an outage of the queue it is not.
     """
     only = {"FilterExpression": "attribute_exists(set_aside_at)"} if set_aside_only else {}
-    names = ("id", "topic", "operation", "operation_id", "tenant", "created_at", "tries")
-    names += ("set_aside_at", "escalated_at", "reason")
+    names = (
+        *("id", "topic", "operation", "operation_id", "tenant", "created_at", "tries"),
+        *("set_aside_at", "escalated_at", "reason"),
+    )
     pages = client.get_paginator("scan").paginate(
         TableName=table,
         ConsistentRead=True,

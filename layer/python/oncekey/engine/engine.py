@@ -112,8 +112,9 @@ async def _attempt(
             recorder = outcome
             invoke = _invocation(recorder, returned, raised)
             outcome = await _carried_out(recorder, invoke)
-            if invoke.running.ran_ms is not None:
-                _count_times(recorder, *invoke.running.ran_ms, now_ms)
+            ran_ms: tuple[int, int] | None = invoke.running.ran_ms
+            if ran_ms is not None:
+                _count_times(recorder, *ran_ms, now_ms)
     except GeneratorExit:
         raise
     except BaseException as interruption:

@@ -112,11 +112,11 @@ _MOST_VALUES = 100
 class Meter(Protocol):
     """What metrics are added to. One object serves all threads of a process."""
 
-    def add(self, name: str, operation: str, value: float) -> None:
+    def add(self, name: str, operation: str, value: float, /) -> None:
         """Add `value` to the metric `name` of `operation`."""
         ...
 
-    def flush(self, now_ms: int, operation: str | None) -> None:
+    def flush(self, now_ms: int, operation: str | None, /) -> None:
         """Emit what was added for `operation`, or for all of them. It never raises."""
         ...
 
