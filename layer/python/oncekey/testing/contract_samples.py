@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from oncekey.clock import SystemClock
+from oncekey.record.commit import token
 from oncekey.record.counter import Count
 from oncekey.record.message import Message
 from oncekey.record.policy import Encoding, Policy
@@ -82,6 +84,15 @@ KNOWN = {
     "another owner": Seen(owner="owner-2", rev=1),
     "another revision": Seen(owner="owner-1", rev=2),
 }
+
+
+def fresh_token() -> str:
+    """A token that no commit has had, because a database remembers them.
+
+    DynamoDB does so for ten minutes, for all tables of an account.
+    https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html
+    """
+    return token(SystemClock().new_operation_id(), "owner-1", 0)
 
 
 def transitions(pk: str, seen: Seen) -> list[Transition]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey.engine.store_state import state_of
-from oncekey.record.commit import Commit, ConditionsFailed, token
+from oncekey.record.commit import Commit, ConditionsFailed
 from oncekey.record.counter import Counter
 from oncekey.record.pause import Pause, PauseScope
 from oncekey.record.record import Due, Status
@@ -24,13 +24,13 @@ from oncekey.record.transitions import (
 from oncekey.store.store import Refused, Written
 from oncekey.testing.contract_samples import (
     ENDING,
-    ID,
     KNOWN,
     NOW_MS,
     PK,
     RECORD,
     SEEN,
     count,
+    fresh_token,
     message,
     records,
     transitions,
@@ -183,7 +183,7 @@ class StoreContract:
             return store.commit(
                 Commit(
                     transition=_reserve(PK, owner),
-                    token=token(ID, owner, 0),
+                    token=fresh_token(),
                     messages=(message(owner),) if store.has_outbox else (),
                     counts=(count(limit=10),),
                 )
@@ -206,7 +206,7 @@ class StoreContract:
             pk = f"{PK}-{number}"
             transition = transitions(pk, SEEN)[number]
             begun = next((known for known in records() if permitted(each, known)), None)
-            commit = Commit(transition=transition, token=token(ID, pk, 0))
+            commit = Commit(transition=transition, token=fresh_token())
             for either in (reference, store):
                 if begun is not None:
                     either.write(Reserve(record=replace(begun, pk=pk), now_ms=NOW_MS))
@@ -221,7 +221,7 @@ class StoreContract:
         own = self.own_write()
         commit = Commit(
             transition=Complete(pk=PK, owner="owner-1", ending=ENDING),
-            token=token(ID, "owner-1", 0),
+            token=fresh_token(),
             writes=() if own is None else (own,),
             messages=(message("message-1"),) if store.has_outbox else (),
             companion=Blob(at=at, data=b"\x00answer", expires_at_s=ENDING.expires_at_s),
@@ -251,13 +251,13 @@ class StoreContract:
         own = self.own_write()
         full = Commit(
             transition=reserve,
-            token=token(ID, "a", 0),
+            token=fresh_token(),
             writes=() if own is None else (own,),
             messages=(message("message-1"),) if store.has_outbox else (),
             companion=Blob(at=at, data=b"answer", expires_at_s=ENDING.expires_at_s),
             counts=(count(limit=1),),
         )
-        store.commit(Commit(transition=None, token=token(ID, "b", 0), counts=(count(limit=1),)))
+        store.commit(Commit(transition=None, token=fresh_token(), counts=(count(limit=1),)))
         counted = store.counter("q1#contract")
 
         failed = store.commit(full)
@@ -266,7 +266,7 @@ class StoreContract:
         assert store.read(PK) is None
         store.write(reserve)
         assert store.commit(full) == Refused(RECORD)
-        other = replace(full, token=token(ID, "c", 0), counts=(count(limit=9),))
+        other = replace(full, token=fresh_token(), counts=(count(limit=9),))
         assert store.commit(other) == Refused(RECORD)
         assert store.counter("q1#contract") == counted
         assert store.fetch(at) is None
@@ -277,7 +277,7 @@ class StoreContract:
         """A store with an outbox takes messages; one without is never asked to."""
         if not store.has_outbox:
             pytest.skip("the store has no outbox")
-        commit = Commit(transition=None, token=token(ID, "c", 0), messages=(message("message-1"),))
+        commit = Commit(transition=None, token=fresh_token(), messages=(message("message-1"),))
 
         assert store.commit(commit) == Written()
         assert self.published(store) == ["message-1"]
