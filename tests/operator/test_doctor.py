@@ -211,6 +211,8 @@ def test_each_fault_of_functions_leases_and_clocks_is_found(healthy: Facts) -> N
     wrong = {
         "clock": replace(healthy, ahead_s=6.5),
         "outbox: relay": replace(healthy, relays=[off]),
+        "dead letters": replace(healthy, dead_letters=3),
+        "escalations": replace(healthy, escalated=1),
         "function pay": replace(healthy, functions=[function(ONCEKEY_TABLE="old")]),
         "lease of POST /payments": replace(healthy, lease_used={"POST /payments": 104.0}),
         "table: encryption": replace(

@@ -115,6 +115,9 @@ def test_dead_letters_go_back_to_their_queue(service: Operating) -> None:
     assert service.run("redrive", "--dead-letters", "--dry-run") == 0
     assert "12 would be sent again" in service.out
     assert "payment.requested" in service.out
+    assert "SQS MESSAGE ID" in service.out  # the worker's log lines have it
+    assert service.run("doctor") == 1
+    assert "dead letters: about 12" in service.out
     assert service.json("redrive", "--dead-letters", "--limit", "11", *REASON)["redriven"] == 11
 
     found = []

@@ -6,6 +6,7 @@ status. It imports what it runs with in `run`, so that `oncekey --help` is fast.
 
 from __future__ import annotations
 
+import logging
 import sys
 from functools import partial
 from importlib import import_module
@@ -36,6 +37,22 @@ COMMANDS = (
     "doctor",
 )
 
+_NO_TABLE = "correct the name, the Region or the profile; `oncekey doctor` says what is there"
+_NO_RIGHT = "use a role that may do it; `oncekey doctor` says what these credentials may not do"
+_NO_CREDENTIALS = "say --profile NAME, or log in as for the AWS CLI"
+# By the service's code, or the name of botocore's error. A later try of the same does not help.
+_ADVICE = {
+    "AccessDenied": _NO_RIGHT,
+    "AccessDeniedException": _NO_RIGHT,
+    "AWS.SimpleQueueService.NonExistentQueue": _NO_TABLE,
+    "ExpiredToken": _NO_CREDENTIALS,
+    "ExpiredTokenException": _NO_CREDENTIALS,
+    "NoCredentialsError": _NO_CREDENTIALS,
+    "NoRegionError": "say --region NAME",
+    "ResourceNotFoundException": _NO_TABLE,
+    "UnrecognizedClientException": _NO_CREDENTIALS,
+}
+
 
 def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add every command of an operator to the program."""
@@ -53,15 +70,34 @@ def run(
 
     from oncekey.errors import StoreError
 
+    # The command says what happened. The layer's log lines are for functions.
+    logging.getLogger("oncekey").addHandler(logging.NullHandler())
     try:
         return command(options)
     except CommandError as error:
         print(f"oncekey {name}: {error}", file=sys.stderr)
         return error.status
     except (StoreError, BotoCoreError, ClientError) as error:
+        if advice := _advice(error):
+            print(f"oncekey {name}: {error}: {advice}", file=sys.stderr)
+            return Exit.USAGE
         print(f"oncekey {name}: the store did not answer: {error}", file=sys.stderr)
         return Exit.NO_ANSWER
     except BrokenPipeError:
         # The reader has ended (`oncekey list | head`). Nothing more is written at the exit, either.
         sys.stderr.close()
         return Exit.DONE
+
+
+def _advice(error: Exception) -> str:
+    """What to do about an error that only another command line, or other rights, end."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from oncekey.errors import StoreError
+
+    if isinstance(error, StoreError):
+        is_wrong = not error.transient and not error.is_mistake
+        return "`oncekey doctor` says what is there" if is_wrong else ""
+    if isinstance(error, ClientError):
+        return _ADVICE.get(error.response["Error"]["Code"], "")
+    return _ADVICE.get(type(error).__name__, "") if isinstance(error, BotoCoreError) else ""

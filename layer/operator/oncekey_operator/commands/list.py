@@ -22,9 +22,11 @@ STATES = {
     "escalated": "unknown, and a person was told",
     "in-progress": "its attempt runs, or has died",
     "pending": "it waits for a worker",
-    "failed-retryable": "it failed, and may run again",
+    "failed-retryable": "it failed, and may run again: scans the table",
     "completed": "it has its answer: scans the table",
 }
+# They wait for nobody, so the index of open records has few of them, or none.
+_NOT_IN_INDEX = frozenset({"failed-retryable", "completed"})
 _MOST = 50
 
 
@@ -35,8 +37,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
         help="list operations by state, tenant or name",
         description="Lists open operations, the longest due first in each part of the index."
         " It reads the index of open records: it costs what it lists, not the size of the table."
-        " With --all, --completed or a table without that index, it scans the whole table, and"
-        " says first what that costs.",
+        " With --all, --completed, --failed-retryable or a table without that index, it scans"
+        " the whole table, and says first what that costs.",
     )
     add_filters(parser)
     parser.add_argument(
@@ -53,7 +55,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """Add the options that say which operations are listed."""
-    which = parser.add_argument_group("which operations", "without a state: all open ones")
+    which = parser.add_argument_group(
+        "which operations", "without a state: all in the index of open records"
+    )
     add_states(which, *STATES)
     which.add_argument("--tenant", help="of this tenant")
     which.add_argument("--operation", metavar="NAME", help="of this name")
@@ -76,6 +80,7 @@ def add_states(group: argparse._ArgumentGroup, *names: str) -> None:
 def run(options: argparse.Namespace) -> int:
     """List the operations."""
     from oncekey.clock import SystemClock
+    from oncekey_operator.records.listing import Wanted
     from oncekey_operator.records.views import view
 
     target = target_of(options)
@@ -89,7 +94,8 @@ def run(options: argparse.Namespace) -> int:
     elif shown:
         print_table(HEADERS, (row(each, now_ms) for each in shown), omitted=OMITTED)
     else:
-        print(f"No such operations in {target}.", file=sys.stderr)
+        what = "such" if wanted_by(options) != Wanted() or options.all else "open"
+        print(f"No {what} operations in {target}.", file=sys.stderr)
     if is_more:
         print(f"There are more than {len(shown)}: say --limit 0 for all.", file=sys.stderr)
     return 0
@@ -110,9 +116,17 @@ def row(record: Record, now_ms: int) -> tuple[str, ...]:
         str(record.attempt),
         record.operation,
         record.tenant,
-        record.last_error or "-",
+        record.last_error or _lease(record, now_ms),
         record.operation_id,
     )
+
+
+def _lease(record: Record, now_ms: int) -> str:
+    """A dead attempt: its lease is over, and nobody has ended it yet."""
+    from oncekey.record.record import Status
+
+    is_dead = record.status is Status.IN_PROGRESS and record.is_lease_over(now_ms)
+    return "lease over" if is_dead else "-"
 
 
 def wanted_by(options: argparse.Namespace) -> Wanted:
@@ -132,7 +146,7 @@ def listed(target: Target, options: argparse.Namespace) -> Iterator[Record]:
 
     wanted = wanted_by(options)
     has_index, _ = RecordsTable(target.dynamodb, target.table).described()
-    if has_index and not options.all and "completed" not in wanted.states:
+    if has_index and not options.all and not _NOT_IN_INDEX & wanted.states:
         return open_records(target.store, wanted)
     return scanned(target, wanted)
 

@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
 def _print(items: list[OutboxItem], now_ms: int) -> None:
     if not items:
         return
-    headers = ("id", "topic", "operation", "written", "refused", "state")
+    headers = ("ID", "TOPIC", "OPERATION", "WRITTEN", "REFUSED", "STATE")
     print_table(
         headers,
         (

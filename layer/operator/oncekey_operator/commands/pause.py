@@ -64,7 +64,7 @@ def _list(target: Target, now_ms: int, *, as_json: bool) -> None:
         print("nothing is paused")
         return
     print_table(
-        ("paused", "since", "by", "reason"),
+        ("PAUSED", "SINCE", "BY", "REASON"),
         (
             (words(each.scope, each.name), when(each.since_ms, now_ms), each.by, each.reason)
             for each in pauses

@@ -10,6 +10,7 @@ from oncekey_operator.targets import add_target, target_of
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable, Sequence
 
     from oncekey_operator.messages.outbox import OutboxItem
     from oncekey_operator.targets import Target
@@ -94,7 +95,13 @@ def _dead_letters(target: Target, options: argparse.Namespace) -> int:
         for start in range(0, len(letters), 10):
             queue.show_again(letters[start : start + 10])
         if not options.json:
-            _table((each.id, each.topic, each.operation, each.sent_at_ms) for each in letters)
+            _table(
+                ("SENT", "SQS MESSAGE ID", "TOPIC", "OPERATION", "ID"),
+                (
+                    (each.sent_at_ms, each.message_id, each.topic, each.operation, each.id)
+                    for each in letters
+                ),
+            )
         return _said(options, 0, len(letters))
     count = min(queue.count(), options.limit)
     question = f"About {count} dead letters go back to {queue.source_url.rpartition('/')[2]}."
@@ -116,13 +123,16 @@ def _said(options: argparse.Namespace, done: int, found: int) -> int:
 
 
 def _show(items: list[OutboxItem]) -> None:
-    _table((each.id, each.topic, each.operation, each.created_at_ms) for each in items)
+    _table(
+        ("WRITTEN", "TOPIC", "OPERATION", "ID"),
+        ((each.created_at_ms, each.topic, each.operation, each.id) for each in items),
+    )
 
 
-def _table(rows: object) -> None:
+def _table(headers: Sequence[str], rows: Iterable[tuple[int, *tuple[str, ...]]]) -> None:
     from oncekey.clock import SystemClock
 
     now_ms = SystemClock().now_ms()
-    found = [(*texts, relative(at_ms, now_ms)) for *texts, at_ms in rows]  # type: ignore[attr-defined]  # rows of texts and a time
+    found = [(relative(at_ms, now_ms), *(text or "-" for text in texts)) for at_ms, *texts in rows]
     if found:
-        print_table(("id", "topic", "operation", "written"), found)
+        print_table(headers, found)

@@ -64,6 +64,7 @@ def _all(facts: Facts) -> Iterator[Finding]:
     yield from _index(facts)
     if facts.outbox is not None:
         yield from _outbox(facts)
+    yield from _queues(facts)
     yield from _permissions(facts)
     yield from _functions(facts)
     yield from _lease(facts)
@@ -219,6 +220,26 @@ def _outbox(facts: Facts) -> Iterator[Finding]:
         result = str(one.get("LastProcessingResult", ""))
         if result.startswith("PROBLEM"):
             yield _fault("outbox: relay", result, "look at the relay's log")
+
+
+def _queues(facts: Facts) -> Iterator[Finding]:
+    if facts.dead_letters:
+        yield _fault(
+            "dead letters",
+            f"about {facts.dead_letters}",
+            "correct what failed, then send them again: `oncekey redrive --dead-letters --dry-run`"
+            " shows them",
+        )
+    elif facts.dead_letters == 0:
+        yield _ok("dead letters", "none")
+    if facts.escalated:
+        yield _fault(
+            "escalations",
+            f"about {facts.escalated} messages wait for a person",
+            "settle what `oncekey list --escalated` shows, and delete the messages",
+        )
+    elif facts.escalated == 0:
+        yield _ok("escalations", "none")
 
 
 def _permissions(facts: Facts) -> Iterator[Finding]:

@@ -57,6 +57,8 @@ class Facts:
         lease_used: the 99th percentile of LeaseUsed in percent, by operation, of a day.
         items: some items of the table.
         overdue_s: how long the oldest due record has waited for the reconciler.
+        dead_letters: about how many there are.
+        escalated: about how many messages wait for a person.
     """
 
     table: str
@@ -70,6 +72,8 @@ class Facts:
     lease_used: Mapping[str, float] = field(default_factory=dict[str, float])
     items: Sequence[Mapping[str, Any]] = ()
     overdue_s: float | None = None
+    dead_letters: int | None = None
+    escalated: int | None = None
     is_local: bool = False
 
 
@@ -112,6 +116,8 @@ class Asking:
             lease_used={} if is_local or not namespace else self._lease_used(namespace),
             items=self._items(most_items) if most_items else (),
             overdue_s=self._overdue_s() if has_index else None,
+            dead_letters=self._dead_letters(target.queue_url),
+            escalated=self._waiting("escalations", target.escalation_queue_url),
             is_local=is_local,
             denied=(*self._denied,),
             unasked=self._unasked,
@@ -225,6 +231,27 @@ class Asking:
         client, table = self._target.dynamodb, self._target.table
         page = self._ask("items", lambda: client.scan(TableName=table, Limit=most))
         return page["Items"] if page else ()
+
+    def _dead_letters(self, queue_url: str) -> int | None:
+        from oncekey_operator.exits import UsageError
+        from oncekey_operator.messages.queues import dead_letters_of
+
+        if not queue_url:
+            return None
+        client = self._target.client("sqs")
+        with suppress(UsageError):  # the queue has none
+            queue = self._ask("dead letters", lambda: dead_letters_of(client, queue_url))
+            return self._waiting("dead letters", queue.url) if queue else None
+        return None
+
+    def _waiting(self, what: str, queue_url: str) -> int | None:
+        from oncekey_operator.messages.queues import waiting_in
+
+        if not queue_url:
+            return None
+        client = self._target.client("sqs")
+        waiting: int | None = self._ask(what, lambda: waiting_in(client, queue_url))
+        return waiting
 
     def _relays(self, outbox: TableFacts | None) -> Sequence[Mapping[str, Any]] | None:
         stream = (outbox.description or {}).get("LatestStreamArn") if outbox else None

@@ -43,10 +43,8 @@ class DeadLetterQueue:
     source_url: str
 
     def count(self) -> int:
-        """How many messages wait in it, about: SQS does not say it exactly."""
-        name = "ApproximateNumberOfMessages"
-        answer = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=[name])
-        return int(answer["Attributes"][name])
+        """How many messages wait in it, about."""
+        return waiting_in(self.client, self.url)
 
     def receive(self, most: int) -> Iterator[list[DeadLetter]]:
         """Batches of messages, up to `most` together. Each is hidden for a minute."""
@@ -118,6 +116,13 @@ def _batches(letters: list[DeadLetter]) -> Iterator[list[DeadLetter]]:
         size_bytes += added_bytes
     if batch:
         yield batch
+
+
+def waiting_in(client: Any, queue_url: str) -> int:
+    """How many messages wait in a queue, about: SQS does not say it exactly."""
+    name = "ApproximateNumberOfMessages"
+    answer = client.get_queue_attributes(QueueUrl=queue_url, AttributeNames=[name])
+    return int(answer["Attributes"][name])
 
 
 def dead_letters_of(client: Any, queue_url: str) -> DeadLetterQueue:

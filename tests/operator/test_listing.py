@@ -1,0 +1,71 @@
+"""`oncekey list`, and what every command says of a store that is named wrongly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from oncekey.record.record import Status
+from oncekey.store.dynamodb.codec import attribute_values
+from tests.support.dynamodb import TABLE
+from tests.support.operating import Operating, operating
+from tests.support.records import record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+
+@pytest.fixture
+def service(capsys: pytest.CaptureFixture[str]) -> Iterator[Operating]:
+    """A service's tables."""
+    with operating(capsys) as found:
+        yield found
+
+
+def keep(service: Operating, **changes: Any) -> None:
+    """Put a record into the table."""
+    service.client.put_item(TableName=TABLE, Item=attribute_values(record(**changes)))
+
+
+def test_operations_that_failed_and_wait_for_nobody_are_found(service: Operating) -> None:
+    """They are not in the index of open records, so the command scans the table."""
+    keep(service, status=Status.FAILED_RETRYABLE, due=None, lease_until_ms=None)
+
+    assert service.run("list", "--failed-retryable") == 0
+
+    assert "failed-retryable" in service.out
+    assert "Scanning" in service.err
+
+
+def test_a_dead_attempt_is_told_from_a_running_one(service: Operating) -> None:
+    """Until somebody ends it, its line says that its lease is over."""
+    keep(service, lease_until_ms=1, last_error=None)
+    assert service.run("list") == 0
+    assert "lease over" in service.out
+
+    keep(service, lease_until_ms=10**15, last_error=None)
+    assert service.run("list") == 0
+    assert "lease over" not in service.out
+
+
+def test_without_a_filter_the_command_speaks_of_open_operations(service: Operating) -> None:
+    """A settled operation may be in the table all the same."""
+    assert service.run("list") == 0
+    assert "No open operations" in service.err
+    assert service.run("list", "--unknown") == 0
+    assert "No such operations" in service.err
+
+
+@pytest.mark.parametrize("command", [("list",), ("show", "an-id"), ("pause",), ("outbox",)])
+def test_a_table_that_is_not_there_is_no_outage(
+    service: Operating, command: tuple[str, ...]
+) -> None:
+    """Exit status 2, and the sentence says what to correct: no later try would help."""
+    service.client.delete_table(TableName="outbox-under-test")
+
+    assert service.run(*command, table="recrods") == 2
+
+    assert "oncekey doctor" in service.err
+    assert "did not answer" not in service.err
