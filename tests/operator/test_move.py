@@ -166,6 +166,24 @@ def test_what_both_tables_have_changed_is_told(service: Operating, change: dict[
     assert contents(service, NEW) == before
 
 
+def test_a_key_that_both_tables_have_reserved_is_told(service: Operating) -> None:
+    """Neither of its two operations is overwritten, whichever began first."""
+    old = Protected(store=service.store)
+    new = on(service, NEW, old)
+    for first, second in ((old, new), (new, old)):
+        for each, event in ((first, POST), (second, POST)):
+            each.clock.advance(1_000)
+            each.send(event)
+        before = contents(service, NEW)
+
+        moved = copied(service, old)
+
+        assert (moved.written, moved.conflicts, contents(service, NEW)) == (0, 1, before)
+        for table in (TABLE, NEW):
+            for pk in contents(service, table):
+                service.client.delete_item(TableName=table, Key={"pk": {"S": pk}})
+
+
 class Cut(Exception):
     """The process was killed."""
 

@@ -27,7 +27,7 @@ _ABSENT = "attribute_not_exists(#pk)"
 # The same operation, as it was before. Or the operation before it, whose record had expired.
 _OLDER_RECORD = (
     f"{_ABSENT} OR (#operation_id = :operation_id AND #rev < :rev)"
-    " OR (#operation_id <> :operation_id AND #created_at < :created_at)"
+    " OR (#operation_id <> :operation_id AND #expires_at <= :now)"
 )
 
 
@@ -90,7 +90,7 @@ def _copy(client: Any, target: str, item: Item, now_ms: int, moved: Moved) -> No
         if record.status is Status.IN_PROGRESS and not record.is_lease_over(now_ms):
             moved.running += 1
             return
-    found = _put(client, target, item, record)
+    found = _put(client, target, item, record, now_ms)
     if found is None:
         moved.written += 1
     elif record is None or found == item or _is_ahead(found, record):
@@ -99,13 +99,14 @@ def _copy(client: Any, target: str, item: Item, now_ms: int, moved: Moved) -> No
         moved.conflicts += 1
 
 
-def _put(client: Any, target: str, item: Item, record: Record | None) -> Item | None:
+def _put(client: Any, target: str, item: Item, record: Record | None, now_ms: int) -> Item | None:
     """None if the item was written; otherwise the item that was met, and that is not older."""
     condition, names, values = _ABSENT, {"#pk": "pk"}, {}
     if record is not None:
         condition = _OLDER_RECORD
-        names |= {f"#{name}": name for name in ("operation_id", "rev", "created_at")}
-        values = {f":{name}": item[name] for name in ("operation_id", "rev", "created_at")}
+        names |= {f"#{name}": name for name in ("operation_id", "rev", "expires_at")}
+        values = {f":{name}": item[name] for name in ("operation_id", "rev")}
+        values[":now"] = {"N": str(now_ms // 1000)}
     elif (number := next((name for name in ("count", "shards") if name in item), None)) is not None:
         condition = f"{_ABSENT} OR #number < :number"
         names["#number"], values[":number"] = number, item[number]
@@ -128,10 +129,12 @@ def _put(client: Any, target: str, item: Item, record: Record | None) -> Item | 
 
 
 def _is_ahead(found: Item, record: Record) -> bool:
-    """Whether the new table has taken this operation further, or has a later one of the key."""
-    if found["operation_id"]["S"] != record.operation_id:
-        return int(found["created_at"]["N"]) > record.created_at_ms
-    return int(found["rev"]["N"]) > record.rev
+    """Whether the new table has taken this operation further.
+
+    It cannot have another operation of the key: this one has not expired, and keeps its key.
+    """
+    is_the_same = found["operation_id"]["S"] == record.operation_id
+    return is_the_same and int(found["rev"]["N"]) > record.rev
 
 
 def _items(client: Any, table: str) -> Iterator[Item]:
