@@ -35,8 +35,12 @@ def unsent(storage: Storage, outbox: str, *, tenant: str = "", operation_id: str
     return Unsent(items=tuple(item for page in pages for item in page["Items"]))
 
 
-def drop(acting: Acting, storage: Storage, outbox: str, messages: Unsent) -> None:
-    """Delete messages that were never sent. What they ask for never happens."""
+def drop(acting: Acting, storage: Storage, outbox: str, messages: Unsent) -> int:
+    """Delete those of `messages` that are still unsent. What they ask for never happens.
+
+    Returns how many were deleted. The others were sent in the meantime, and keep their payloads.
+    """
+    dropped = 0
     for item in messages.items:
         message_id = item["id"]["S"]
         intention = acting.audit.intend(
@@ -45,9 +49,16 @@ def drop(acting: Acting, storage: Storage, outbox: str, messages: Unsent) -> Non
             operation_id=item.get("operation_id", {}).get("S", ""),
             before="unsent",
         )
+        was_there = storage.dynamodb.delete_item(
+            TableName=outbox, Key={"id": {"S": message_id}}, ReturnValues="ALL_OLD"
+        ).get("Attributes")
+        if not was_there:
+            intention.end("gone: it was sent in the meantime")
+            continue
         if "payload_ref" in item and storage.s3 is not None:
             storage.s3.delete_object(
                 Bucket=storage.bucket, Key=item["payload_ref"]["M"]["name"]["S"]
             )
-        storage.dynamodb.delete_item(TableName=outbox, Key={"id": {"S": message_id}})
+        dropped += 1
         intention.end("erased", after="absent")
+    return dropped

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oncekey.record.record import Record
+    from oncekey_operator.actions.messages import Unsent
     from oncekey_operator.targets import Target
 
 
@@ -64,13 +65,28 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("name one operation, or --tenant for all of a tenant")
     else:
         records = _of_tenant(target, options.tenant)
+    messages = _unsent(options, target, records, is_one=is_one)
+    dropped = f", and {len(messages)} unsent messages are deleted" if options.even_if else ""
+    if not is_one:
         if options.expect is None:
-            return _dry_run(records)
+            return _dry_run(records, dropped)
         check_census(options.expect, census(records))
-    question = f"The data of {len(records)} operations are erased."
+    question = f"The data of {len(records)} operations are erased{dropped}."
     if not confirm(question, expected="erase", assumed=options.yes):
         return Exit.REFUSED
-    return _erase(options, target, records, is_one=is_one)
+    return _erase(options, target, records, messages)
+
+
+def _unsent(
+    options: argparse.Namespace, target: Target, records: Sequence[Record], *, is_one: bool
+) -> Unsent:
+    from oncekey_operator.actions.acting import storage_of
+    from oncekey_operator.actions.messages import Unsent, unsent
+
+    if not target.outbox_table:
+        return Unsent(items=())
+    of = {"operation_id": records[0].operation_id} if is_one else {"tenant": options.tenant}
+    return unsent(storage_of(target), target.outbox_table, **of)
 
 
 def _of_tenant(target: Target, tenant: str) -> list[Record]:
@@ -79,24 +95,24 @@ def _of_tenant(target: Target, tenant: str) -> list[Record]:
     return list(scanned(target, Wanted(tenant=tenant)))
 
 
-def _dry_run(records: Sequence[Record]) -> int:
+def _dry_run(records: Sequence[Record], dropped: str) -> int:
     from oncekey.clock import SystemClock
 
     now_ms = SystemClock().now_ms()
     print_table(HEADERS, (row(each, now_ms) for each in records), omitted=OMITTED)
     print(
-        f"Dry run: the data of {len(records)} operations would be erased. Say --expect"
-        f" {census(records)} to erase them.",
+        f"Dry run: the data of {len(records)} operations are erased{dropped} if you say --expect"
+        f" {census(records)}.",
         file=sys.stderr,
     )
     return Exit.DONE
 
 
 def _erase(
-    options: argparse.Namespace, target: Target, records: Sequence[Record], *, is_one: bool
+    options: argparse.Namespace, target: Target, records: Sequence[Record], messages: Unsent
 ) -> int:
     from oncekey_operator.actions.acting import acting_on, storage_of
-    from oncekey_operator.actions.messages import Unsent, drop, unsent
+    from oncekey_operator.actions.messages import drop
     from oncekey_operator.actions.removal import erase
 
     acting, storage = acting_on(target, why=options.reason), storage_of(target)
@@ -109,12 +125,9 @@ def _erase(
             except CommandError as error:
                 refusals.append(f"{record.operation_id}: {error}")
             bar.show(done)
-    messages = Unsent(items=())
-    if target.outbox_table:
-        of = {"operation_id": records[0].operation_id} if is_one else {"tenant": options.tenant}
-        messages = unsent(storage, target.outbox_table, **of)
-        if options.even_if:
-            drop(acting, storage, target.outbox_table, messages)
+    if options.even_if:
+        count = drop(acting, storage, target.outbox_table, messages)
+        print(f"unsent messages deleted: {count} of {len(messages)}")
     print(f"erased: {sum(left.values())}; tombstones until they expire: {left['tombstone']}")
     for refusal in refusals:
         print(f"left as it is: {refusal}")
