@@ -134,6 +134,15 @@ def test_dead_letters_go_back_to_their_queue(service: Operating) -> None:
     assert service.audited()[-1] == ("redrive", "done", "the queue is mended")
 
 
+def test_a_dead_letter_cannot_write_to_the_terminal(service: Operating) -> None:
+    """Whoever may send to the queue chooses what stands in its table, and no more."""
+    sqs, service.queue_url, dead = queue_with_dead_letters()
+    sqs.send_message(QueueUrl=dead, MessageBody=sealed(message("a\x1b]0;title\x07")))
+
+    assert service.run("redrive", "--dead-letters", "--dry-run") == 0
+    assert "a�]0;title�" in service.out
+
+
 def test_large_dead_letters_go_back_in_smaller_calls(service: Operating) -> None:
     """Ten together may be more than SQS takes in one call."""
     sqs, work, dead = queue_with_dead_letters()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
-from oncekey import Completed, NotExecuted
+from oncekey import Completed, NotExecuted, StoreError
 from oncekey.record.record import Status
 from oncekey.settlement.settlement import Settlement
+from oncekey.testing.memory import MemoryStore
 from oncekey_operator.actions.settling import settle
 from oncekey_operator.commands.naming import census, check_census
 from oncekey_operator.exits import CommandError
@@ -16,6 +19,9 @@ from tests.support.protected import fails
 from tests.support.records import NOW_MS, every_record, record
 from tests.support.settled import ANSWER, in_doubt, the
 from tests.support.steps import POST
+
+if TYPE_CHECKING:
+    from oncekey.record.record import Record
 
 LONG_MS = 3_600_000
 
@@ -78,6 +84,34 @@ def test_a_bulk_action_is_about_the_operations_that_were_shown() -> None:
     for others in ([shown[0], record(pk="v1#third")], [shown[0], record(pk="v1#other", attempt=4)]):
         with pytest.raises(CommandError, match="not the operations of the dry run"):
             check_census(found, census(others))
+
+
+class Unreadable(MemoryStore):
+    """A store that answers no read after it was written to."""
+
+    was_written = False
+
+    def write(self, transition: Any) -> Any:
+        """As the memory store's."""
+        self.was_written = True
+        return super().write(transition)
+
+    def read(self, pk: str) -> Record | None:
+        """As the memory store's, or no answer."""
+        if self.was_written:
+            raise StoreError("no answer", transient=True)
+        return super().read(pk)
+
+
+def test_a_store_that_stops_to_answer_leaves_no_action_without_its_end() -> None:
+    """The operation is settled, and the second line says so, if the state cannot be read again."""
+    service, noted = in_doubt(store=Unreadable()), Noted()
+    service.store.was_written = False
+
+    settled = settle(operator(service.store, service.clock, noted), the(service), Completed(ANSWER))
+
+    assert settled.is_done
+    assert [(line.outcome, line.after) for line in noted.lines][1:] == [("settled", "not read")]
 
 
 def test_an_action_without_an_audit_line_is_not_done() -> None:

@@ -106,7 +106,7 @@ def print_table(
 
     Then the widest columns are cut, but the last one never: it has the name to copy.
     """
-    found = [list(row) for row in rows]
+    found = [[_plain(cell) for cell in row] for row in rows]
     columns = list(range(len(headers)))
     widths = [max(len(each[n]) for each in (list(headers), *found)) for n in columns]
     if is_terminal(sys.stdout):
@@ -118,6 +118,11 @@ def print_table(
     print(coloured(_line([headers[n] for n in columns], shown), "bold"))
     for row in found:
         print(_line([row[n] for n in columns], shown))
+
+
+def _plain(cell: str) -> str:
+    """The text without control characters. Whoever may write to a queue could send some."""
+    return "".join(each if each.isprintable() else "�" for each in cell)
 
 
 def _fit(widths: list[int], columns: Sequence[int], room: int) -> None:

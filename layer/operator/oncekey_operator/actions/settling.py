@@ -91,8 +91,15 @@ def settle(
     except (StoreError, TypeError, ValueError) as error:
         intention.end(f"failed: {type(error).__name__}")
         raise
-    after = acting.store.read(record.pk)
-    intention.end(settlement.value, after="absent" if after is None else after.status.value)
+    intention.end(settlement.value, after=_state_after(acting, record))
     return Settled(
         reference=reference_to(record), operation_id=record.operation_id, settlement=settlement
     )
+
+
+def _state_after(acting: Acting, record: Record) -> str:
+    try:
+        after = acting.store.read(record.pk)
+    except StoreError:
+        return "not read"  # what was done is known, and must be told
+    return "absent" if after is None else after.status.value
