@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Completed, NotExecuted, StoreError
-from oncekey.record.record import Status
+from oncekey.record.record import Due, Effects, Status
 from oncekey.settlement.settlement import Settlement
+from oncekey.store.dynamodb.codec import attribute_values
 from oncekey.testing.memory import MemoryStore
 from oncekey_operator.actions.settling import settle
 from oncekey_operator.commands.naming import census, check_census
 from oncekey_operator.exits import CommandError
 from oncekey_operator.records.outlook import outlook
+from tests.support.dynamodb import TABLE
 from tests.support.noted_lines import WHO, WHY, Noted, operator
+from tests.support.operating import operating
 from tests.support.protected import fails
-from tests.support.records import NOW_MS, every_record, record
+from tests.support.records import NOW_MS, STEPS, every_record, record
+from tests.support.replacing import replace
 from tests.support.settled import ANSWER, in_doubt, the
 from tests.support.steps import POST
 
@@ -112,6 +116,25 @@ def test_a_store_that_stops_to_answer_leaves_no_action_without_its_end() -> None
 
     assert settled.is_done
     assert [(line.outcome, line.after) for line in noted.lines][1:] == [("settled", "not read")]
+
+
+def test_what_was_settled_of_many_is_told_before_one_cannot_be(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The second of two needs the name of a step. The first is settled, and the command says so."""
+    with operating(capsys) as service:
+        states = {"status": Status.UNKNOWN, "escalated_at_ms": None}
+        first = record(**states, due=Due(shard="0", at_ms=1))
+        second = record(**states, due=Due(shard="0", at_ms=2), pk="v1#other")
+        second = replace(second, effects=Effects.RECORDED, steps=STEPS["started"])
+        for each in (first, second):
+            service.client.put_item(TableName=TABLE, Item=attribute_values(each))
+
+        many = ("--all-listed", "--unknown", "--not-executed", "--reason", WHY, "--yes")
+        status = service.run("resolve", *many, "--expect", census([first, second]))
+
+    assert (status, service.out) == (2, f"{first.operation_id}: settled\n")
+    assert "1 of 2 settled" in service.err
 
 
 def test_an_action_without_an_audit_line_is_not_done() -> None:

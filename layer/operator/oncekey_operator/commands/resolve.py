@@ -16,12 +16,12 @@ from oncekey_operator.commands.naming import (
     operation_of,
 )
 from oncekey_operator.exits import CommandError, Exit, UsageError
-from oncekey_operator.output import Progress, add_output, confirm, print_json, print_table
+from oncekey_operator.output import add_output, confirm, print_json, print_table
 from oncekey_operator.targets import add_target, target_of
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from oncekey.errors import NotExecuted
@@ -125,12 +125,15 @@ def _all(options: argparse.Namespace, target: Target, finding: Completed | NotEx
     question = f"{len(records)} operations are settled."
     if not confirm(question, expected=str(len(records)), assumed=options.yes):
         return Exit.REFUSED
-    settled = _settled(options, target, records, finding)
-    for each in settled:
-        _print(each, as_json=options.json)
-    done = sum(each.is_done for each in settled)
-    print(f"{done} of {len(settled)} settled.", file=sys.stderr)
-    return Exit.DONE if done == len(settled) else Exit.REFUSED
+    done = 0
+    try:
+        for each in _settled(options, target, records, finding):
+            # At once: what was settled is told, even if the next one cannot be.
+            _print(each, as_json=options.json)
+            done += each.is_done
+    finally:
+        print(f"{done} of {len(records)} settled.", file=sys.stderr)
+    return Exit.DONE if done == len(records) else Exit.REFUSED
 
 
 def _settled(
@@ -138,20 +141,17 @@ def _settled(
     target: Target,
     records: Sequence[Record],
     finding: Completed | NotExecuted,
-) -> list[Settled]:
+) -> Iterator[Settled]:
     from oncekey_operator.actions.acting import acting_on
     from oncekey_operator.actions.settling import settle
 
     acting = acting_on(target, why=options.reason)
-    settled: list[Settled] = []
-    try:
-        with Progress("settling", len(records)) as bar:
-            for record in records:
-                settled.append(settle(acting, record, finding, step=options.step))
-                bar.show(len(settled))
-    except (TypeError, ValueError) as error:
-        raise UsageError(str(error).removeprefix("oncekey: ")) from error
-    return settled
+    for record in records:
+        try:
+            settled = settle(acting, record, finding, step=options.step)
+        except (TypeError, ValueError) as error:
+            raise UsageError(str(error).removeprefix("oncekey: ")) from error
+        yield settled
 
 
 def _print(settled: Settled, *, as_json: bool) -> None:
