@@ -166,6 +166,26 @@ def test_what_both_tables_have_changed_is_told(service: Operating, change: dict[
     assert contents(service, NEW) == before
 
 
+def test_an_attempt_that_runs_on_the_new_table_is_not_overwritten(service: Operating) -> None:
+    """Both tables have resumed one operation, and the old one has gone further: a person must know.
+
+    Red when the higher version alone decides.
+    """
+    old = Protected(store=service.store)
+    now_ms = old.clock.now_ms()
+    ended = record(rev=7, lease_until_ms=now_ms - 1)
+    for table, each in (
+        (TABLE, ended),
+        (NEW, replace(ended, rev=5, owner="owner-2", lease_until_ms=now_ms + 60_000)),
+    ):
+        service.client.put_item(TableName=table, Item=attribute_values(each))
+    before = contents(service, NEW)
+
+    moved = copied(service, old)
+
+    assert (moved.written, moved.conflicts, contents(service, NEW)) == (0, 1, before)
+
+
 def test_a_key_that_both_tables_have_reserved_is_told(service: Operating) -> None:
     """Neither of its two operations is overwritten, whichever began first."""
     old = Protected(store=service.store)

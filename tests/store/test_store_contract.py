@@ -45,7 +45,7 @@ NAMES = frozenset(
         *("fingerprint", "owner", "attempt", "effects", "created_at", "lease_until"),
         *("completed_at", "expires_at", "due_shard", "due_at", "response", "response_version"),
         *("reconcile_attempts", "last_error", "escalated_at", "steps", "request", "request_digest"),
-        "policy",
+        *("policy", "traceparent"),
     }
 )
 

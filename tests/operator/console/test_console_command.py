@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import signal
 import socket
@@ -24,7 +25,12 @@ def test_the_printed_address_leads_in_and_ctrl_c_ends_it() -> None:
     """The token is in the address, the console only reads, and Ctrl-C is a good end."""
     command = [sys.executable, "-m", "oncekey_local.cli", "console", "--port", "0", *TABLE]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        # A run of the tests in the background ignores Ctrl-C, and its processes would, too.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 -- it takes no lock
     )
     try:
         assert process.stdout is not None

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from oncekey.store.dynamodb.codec import Item
 
 _ABSENT = "attribute_not_exists(#pk)"
-# The same operation, as it was before. Or the operation before it, whose record had expired.
+# The same operation, as it was before and without an attempt that may run on the new table. Or the
+# operation before it, whose record had expired.
 _OLDER_RECORD = (
-    f"{_ABSENT} OR (#operation_id = :operation_id AND #rev < :rev)"
+    f"{_ABSENT} OR (#operation_id = :operation_id AND #rev < :rev"
+    " AND (#status <> :running OR #lease_until <= :now_ms))"
     " OR (#operation_id <> :operation_id AND #expires_at <= :now)"
 )
 
@@ -104,9 +106,11 @@ def _put(client: Any, target: str, item: Item, record: Record | None, now_ms: in
     condition, names, values = _ABSENT, {"#pk": "pk"}, {}
     if record is not None:
         condition = _OLDER_RECORD
-        names |= {f"#{name}": name for name in ("operation_id", "rev", "expires_at")}
+        used = ("operation_id", "rev", "expires_at", "status", "lease_until")
+        names |= {f"#{name}": name for name in used}
         values = {f":{name}": item[name] for name in ("operation_id", "rev")}
-        values[":now"] = {"N": str(now_ms // 1000)}
+        values[":now"], values[":now_ms"] = {"N": str(now_ms // 1000)}, {"N": str(now_ms)}
+        values[":running"] = {"S": Status.IN_PROGRESS.value}
     elif (number := next((name for name in ("count", "shards") if name in item), None)) is not None:
         condition = f"{_ABSENT} OR #number < :number"
         names["#number"], values[":number"] = number, item[number]

@@ -13,7 +13,7 @@ table and its queue. ONCEKEY_ESCALATION_QUEUE_URL names the escalation queue.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine.request import remaining_ms
@@ -143,11 +143,13 @@ class Reconciler:
             timed_out=self._timed_out.ending,
             report=Report(),
             run_ms=until_ms - self._clock.now_ms(),
-            pauses=self._pauses(store) if settings.pause_check_s else (),
         )
         report = visits.report
         try:
             fault = None if outbox is None else self._sweep(outbox, visits, until_ms)
+            if settings.pause_check_s:
+                # After the sweep, which needs the table of records for nothing.
+                visits = replace(visits, pauses=self._pauses(store))
             self._visit_all(visits, store, until_ms)
         finally:
             report.log()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from oncekey.value import Value
@@ -132,19 +133,23 @@ class EmfMeter:
         self._namespace = namespace
         self._service = service
         self._pending: dict[str, dict[str, list[float]]] = {}
+        self._lock = Lock()
 
     def add(self, name: str, operation: str, value: float) -> None:
         """See `Meter.add`."""
-        values = self._pending.setdefault(operation, {}).setdefault(name, [])
-        if values and _BY_NAME[name].unit == COUNT:
-            values[0] += value
-        elif len(values) < _MOST_VALUES:
-            values.append(value)
+        with self._lock:
+            values = self._pending.setdefault(operation, {}).setdefault(name, [])
+            if values and _BY_NAME[name].unit == COUNT:
+                values[0] += value
+            elif len(values) < _MOST_VALUES:
+                values.append(value)
 
     def flush(self, now_ms: int, operation: str | None) -> None:
         """See `Meter.flush`."""
-        for name in [*self._pending] if operation is None else [operation]:
-            found = self._pending.pop(name, None)
+        with self._lock:
+            names = [*self._pending] if operation is None else [operation]
+            taken = [(name, self._pending.pop(name, None)) for name in names]
+        for name, found in taken:
             if found:
                 self._write(_line(self._namespace, self._named(name), found, now_ms))
 

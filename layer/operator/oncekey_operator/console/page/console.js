@@ -13,6 +13,7 @@ function follow() {
   const [view, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
   page.view = ["messages", "workshop"].includes(view) ? view : "operations";
   if (page.view === "workshop" && !page.session.workshop) page.view = "operations";
+  const left = page.reference;
   page.reference = page.view === "operations" ? decodeURIComponent(rest.join("/")) : "";
   for (const name of ["operations", "messages", "workshop"]) byId(name).hidden = name !== page.view;
   for (const link of document.querySelectorAll("nav a")) {
@@ -23,6 +24,10 @@ function follow() {
   if (!page.reference) byId("detail").hidden = true;
   page.shown = "";
   for (const row of byId("rows").children) row.classList.toggle("chosen", row.dataset.reference === page.reference);
+  if (left && !page.reference && page.view === "operations") {
+    // Whoever closes an operation goes on at its line.
+    document.querySelector(`#rows tr[data-reference="${CSS.escape(left)}"] a`)?.focus();
+  }
   refresh();
 }
 
@@ -341,9 +346,7 @@ function onKey(event) {
 }
 
 function close() {
-  const reference = page.reference;
   location.hash = "#/operations";
-  document.querySelector(`#rows tr[data-reference="${CSS.escape(reference)}"] a`)?.focus();
 }
 
 // --- the start -------------------------------------------------------------------------------
