@@ -32,6 +32,12 @@ OF_FUNCTIONS = {
         "| stats count(*) as events, max(age_ms) as oldest_ms by oncekey_event, operation\n"
         "| sort events desc"
     ),
+    "Which keys come most often": (
+        'filter oncekey_event in ["replayed", "refused"]\n'
+        "| stats count(*) as requests by operation, oncekey_event, reference\n"
+        "| sort requests desc\n"
+        "| limit 50"
+    ),
     "What became unknown, and why": (
         f"{_OF_ONE}, message\n"
         '| filter oncekey_event in ["outcome-unknown", "lease-expired", "escalated"]\n'

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from oncekey_local.front.http_api_response import HttpResponse, InvalidResponse, response
+from oncekey_local.front.http_api_response import (
+    HttpResponse,
+    InvalidResponse,
+    remark_on,
+    response,
+)
 
 
 def made(result: Any) -> HttpResponse:
@@ -34,6 +39,25 @@ def test_full_response() -> None:
         ),
         body='{"name":"Jürg"}'.encode(),
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "headers", "body", "remark"),
+    [
+        ("replay", {"Idempotent-Replayed": "true"}, "{}", "replayed"),
+        ("plain", {"Content-Type": "application/json"}, '{"type": "urn:x:y"}', ""),
+        ("problem", {}, '{"type": "urn:oncekey:key-reused"}', "key-reused"),
+        ("no object", {}, "[]", ""),
+        ("no JSON", {}, "{", ""),
+    ],
+)
+def test_the_log_tells_replays_and_problems_apart(
+    kind: str, headers: dict[str, str], body: str, remark: str
+) -> None:
+    """A problem is named by its code. Nothing else of an answer is logged."""
+    headers = headers or {"Content-Type": "application/problem+json"}
+    found = made({"statusCode": 200, "headers": headers, "body": body})
+    assert remark_on(found) == remark, kind
 
 
 def test_base64_body() -> None:

@@ -87,7 +87,8 @@ class Front:
         begun = asyncio.get_running_loop().time()
         answer = await self._answer(request, raw_path, raw_query, match, request_id)
         elapsed_ms = (asyncio.get_running_loop().time() - begun) * 1000
-        log(f"{match.route.key} {answer.status} {elapsed_ms:.0f} ms {request_id}")
+        line = f"{match.route.key} {answer.status} {elapsed_ms:.0f} ms {request_id}"
+        log(f"{line} {http_api_response.remark_on(answer)}".rstrip())
         return self._web_response(answer, request, {"apigw-requestid": request_id})
 
     def _web_response(

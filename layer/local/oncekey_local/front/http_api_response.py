@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -36,6 +37,18 @@ def gateway_response(status: int, message: str) -> HttpResponse:
     """The gateway's own answer, with its one-member body."""
     body = json.dumps({"message": message}, separators=(",", ":")).encode()
     return HttpResponse(status=status, headers=(("content-type", "application/json"),), body=body)
+
+
+def remark_on(answer: HttpResponse) -> str:
+    """What the log says of an answer besides its status: a replay, or the code of its problem."""
+    headers = {name.lower(): value for name, value in answer.headers}
+    if headers.get("idempotent-replayed") == "true":
+        return "replayed"
+    if not headers.get("content-type", "").startswith("application/problem+json"):
+        return ""
+    with suppress(ValueError, AttributeError):
+        return str(json.loads(answer.body).get("type", "")).rpartition(":")[2]
+    return ""
 
 
 NOT_FOUND = gateway_response(404, "Not Found")

@@ -71,7 +71,11 @@ def operation_of(options: argparse.Namespace, store: OpenRecords) -> Record:
         return finding.found(record, f"this key of {options.tenant} for {operation}")
     if "." not in options.id:
         record = finding.by_operation_id(store, options.id)
-        return finding.found(record, f"operation {options.id} that is open or has a status")
+        return finding.found(
+            record,
+            f"an open operation {options.id}; a settled one is found by its key, or by the"
+            " reference in the function's log lines",
+        )
     try:
         return finding.found(finding.by_reference(store, options.id), "this reference")
     except ValueError as error:
