@@ -190,6 +190,35 @@ def test_another_payload_is_refused_without_a_record_too(releases: Releases) -> 
     assert releases.runs == ['{"amount": 5}']
 
 
+@pytest.mark.parametrize("has_header", [True, False])
+def test_a_request_in_which_powertools_finds_no_key_is_refused_as_one_without_a_key(
+    releases: Releases, *, has_header: bool
+) -> None:
+    """Powertools' `IdempotencyKeyError` is 400 `key-missing`, each time, with and without a record
+    of ours; the header's key still works for the right request.
+    """
+    layer = DynamoDBPersistenceLayer(table_name=OLD_TABLE, boto3_client=releases.client)
+    config = IdempotencyConfig(
+        event_key_jmespath="powertools_json(body).order", raise_on_no_idempotency_key=True
+    )
+
+    def pay(event: dict[str, Any], context: object) -> dict[str, Any]:
+        releases.runs.append(event["body"])
+        return {"statusCode": 201}
+
+    old = powertools_idempotent(persistence_store=layer, config=config)
+    handler = releases.new_way(required=False)(handed_over(old)(pay))
+    event = POST if has_header else {**POST, "headers": {"content-type": "application/json"}}
+    context = Context(releases.clock, releases.clock.now_ms() + 10_000)
+
+    refused = [problem_of(handler(event, context)) for _ in range(2)]
+    right = handler(with_body(event, '{"order": 7}'), context)
+
+    assert refused == [(400, "key-missing", False)] * 2
+    assert right["statusCode"] == 201
+    assert releases.runs == ['{"order": 7}']
+
+
 def test_a_failure_of_powertools_after_the_work_is_no_proof(releases: Releases) -> None:
     """If the old table is lost while the handler runs, the outcome is unknown."""
     releases.then.append(lambda: releases.client.delete_table(TableName=OLD_TABLE))

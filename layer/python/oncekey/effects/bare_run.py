@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.disposition import Disposition, decide
-from oncekey.effects.raised import KeyUsedBefore, ends_all, leaves
+from oncekey.effects.raised import RefusedBelow, ends_all, leaves
 from oncekey.effects.run_order import RunOrder
 from oncekey.effects.running import RunningAttempt, run_handler
 from oncekey.effects.transaction import Collected
@@ -98,8 +98,8 @@ class BareRun:
             is_proof = disposition is Disposition.NOT_EXECUTED and not self.acts
             if not is_proof or ends_all(result.error):
                 return Failed(result.error)
-            if isinstance(result.error, KeyUsedBefore):
-                return Refusal(reason=Reason.KEY_REUSED)
+            if isinstance(result.error, RefusedBelow):
+                return Refusal(reason=result.error.reason, detail=result.error.detail)
             return Refusal(reason=Reason.NOT_EXECUTED, retry_after_ms=RETRY_SOON_MS)
         if result.commits:
             try:

@@ -10,16 +10,22 @@ from oncekey.errors import Final, NotExecuted, RunStopped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from oncekey.record.outcome import Reason
+
 # These end the process, the coroutine or the generator, and do not tell what was done.
 _EXITS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
-class KeyUsedBefore(NotExecuted):
-    """Raised below a handler: the key was used for another request, which this store does not know.
+class RefusedBelow(NotExecuted):
+    """Raised below a handler: another store's protection refuses this request, and always will.
 
-    The caller is refused as for a key that is used twice. The record is not kept, so that the right
-    request still finds its answer.
+    The caller is refused for `reason`. The record is not kept, so that the right request may still
+    use the key.
     """
+
+    def __init__(self, reason: Reason, detail: str | None = None) -> None:
+        self.reason, self.detail = reason, detail
+        super().__init__(reason, detail)
 
 
 def exits() -> tuple[type[BaseException], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.disposition import Disposition, reason
-from oncekey.effects.raised import KeyUsedBefore, ends_all
+from oncekey.effects.raised import RefusedBelow, ends_all
 from oncekey.engine.replay import replay
 from oncekey.engine.reservation import outcome_unknown, running
 from oncekey.errors import StoreError
@@ -68,8 +68,8 @@ class Recorder(Value, kw_only=True):
             await self._complete_without_answer()
             return Failed(result.error)
         if disposition is Disposition.NOT_EXECUTED:
-            if isinstance(result, Raised) and isinstance(result.error, KeyUsedBefore):
-                return await self._forget()
+            if isinstance(result, Raised) and isinstance(result.error, RefusedBelow):
+                return await self._forget(result.error)
             refusal = await self.give_back(reason(result))
             if isinstance(result, Raised) and ends_all(result.error):
                 # Errors that end or suspend the process or the task must be passed on.
@@ -195,15 +195,16 @@ class Recorder(Value, kw_only=True):
             return running(met, now_ms)
         return outcome_unknown(met, now_ms)
 
-    async def _forget(self) -> Refusal:
-        """End an attempt whose key belongs to another request. Its record expires at once."""
+    async def _forget(self, refused: RefusedBelow) -> Refusal:
+        """End an attempt that the protection below it refused. Its record expires at once."""
         now_ms = self.clock.now_ms()
-        telemetry.refused(Reason.KEY_REUSED, self.record, now_ms)
-        tell(self.request.options.on_event, "key-reused", self.record)
-        retry_now = Retry(reason=Reason.KEY_REUSED, expires_at_s=now_ms // 1000)
+        telemetry.refused(refused.reason, self.record, now_ms)
+        if refused.reason is Reason.KEY_REUSED:
+            tell(self.request.options.on_event, "key-reused", self.record)
+        retry_now = Retry(reason=refused.reason, expires_at_s=now_ms // 1000)
         release = Release(pk=self.record.pk, owner=self.record.owner, retry=retry_now)
         await self._write_if_possible(release, self._until_the_deadline())
-        return Refusal(reason=Reason.KEY_REUSED)
+        return Refusal(reason=refused.reason, detail=refused.detail)
 
     async def _release(self, why: str) -> None:
         telemetry.not_executed(self.record, self.clock.now_ms(), why)

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
 _EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
     Reason.RUNNING: InProgress,
+    Reason.KEY_MISSING: KeyMissing,
     Reason.KEY_REUSED: KeyReused,
     Reason.OUTCOME_UNKNOWN: OutcomeUnknown,
     Reason.STORE_UNAVAILABLE: StoreUnavailable,

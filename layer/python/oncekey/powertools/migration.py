@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncekey.effects.handlers import is_coroutine_function, operation_parameter
-from oncekey.effects.raised import KeyUsedBefore
+from oncekey.effects.raised import RefusedBelow
 from oncekey.effects.running import current_operation
 from oncekey.encoding.key_values import searchable
 from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.http.event import HttpRequest
+from oncekey.record.outcome import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_NO_KEY = "The request lacks the part that its key is taken from."
 F = TypeVar("F", bound=Callable[..., Any])
 Expression = Callable[..., Any]
 
@@ -33,7 +35,8 @@ def handed_over(old: Callable[..., Any]) -> Callable[[F], F]:
     release completed gets the old answer, which is recorded in our table. While the old release
     still runs the call, the attempt ends as not executed (503 over HTTP), and the client may retry.
     Another payload under an old key is refused as a key that is used twice, if the old decorator
-    has a `payload_validation_jmespath`.
+    has a `payload_validation_jmespath`. A call in which Powertools finds no key is refused as one
+    without a key, if the old decorator has `raise_on_no_idempotency_key`.
 
     Arguments may be passed by position, although Powertools' `idempotent_function` reads keyword
     arguments only.
@@ -83,10 +86,7 @@ def handed_over(old: Callable[..., Any]) -> Callable[[F], F]:
                 if has_begun:
                     raise
                 # Until the function begins, only Powertools' own code has run.
-                if _is_of_another_payload(error):
-                    raise KeyUsedBefore("Powertools knows this key with another payload") from error
-                why = f"Powertools did not run it: {type(error).__name__}"
-                raise NotExecuted(why) from error
+                raise _refusal(error) from error
 
         return wrapped  # type: ignore[return-value]
 
@@ -151,10 +151,20 @@ def _by_name(
     return (), {**named, **bound.kwargs}
 
 
-def _is_of_another_payload(error: Exception) -> bool:
-    from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyValidationError
+def _refusal(error: Exception) -> NotExecuted:
+    """What Powertools' `error` means for a caller whose function has not begun."""
+    from aws_lambda_powertools.utilities.idempotency.exceptions import (
+        IdempotencyKeyError,
+        IdempotencyValidationError,
+    )
 
-    return isinstance(error, IdempotencyValidationError)
+    match error:
+        case IdempotencyKeyError():
+            return RefusedBelow(Reason.KEY_MISSING, _NO_KEY)
+        case IdempotencyValidationError():
+            return RefusedBelow(Reason.KEY_REUSED)
+        case _:
+            return NotExecuted(f"Powertools did not run it: {type(error).__name__}")
 
 
 def _check_operation() -> None:

@@ -27,6 +27,7 @@ from oncekey.errors import (
     ConfigurationError,
     InProgress,
     JobUnfinished,
+    KeyMissing,
     NotExecuted,
     OutcomeUnknown,
     Paused,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from oncekey.record.outcome import Outcome
 
 _EXCEPTIONS: dict[Reason, type[CallNotAnswered]] = {
+    Reason.KEY_MISSING: KeyMissing,
     Reason.RUNNING: InProgress,
     Reason.OUTCOME_UNKNOWN: OutcomeUnknown,
     Reason.STORE_UNAVAILABLE: StoreUnavailable,

@@ -20,6 +20,7 @@ RETRY_AFTER_PAUSED_MS = 30_000
 class Reason(StrEnum):
     """Why a request was refused. Each value but the last is the code of a problem."""
 
+    KEY_MISSING = "key-missing"
     KEY_REUSED = "key-reused"
     KEY_EXPIRED = "key-expired"
     TOO_OLD = "request-too-old"
