@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from oncekey.errors import ConfigurationError
 from oncekey.http.event import read_request
-from oncekey.http.fingerprint import fingerprint
+from oncekey.http.fingerprint import fingerprints
 from tests.support import events
 from tests.support.stable_names import stable_repr
 
@@ -31,7 +31,7 @@ def sent(
     """The fingerprint of this request, as an HTTP API hands it on."""
     event = events.with_route(events.with_body(events.load(V2), body), method, path)
     event["rawQueryString"] = query
-    return fingerprint(read_request(events.with_header(event, "content-type", media_type)))
+    return fingerprints(read_request(events.with_header(event, "content-type", media_type))).current
 
 
 GOLDEN = {
@@ -197,7 +197,7 @@ def test_a_missing_media_type_is_plain_json() -> None:
     """
     event = events.with_header(events.with_body(events.load(V2), '{"amount":1200}'), "content-type")
 
-    assert fingerprint(read_request(event)) == sent()
+    assert fingerprints(read_request(event)).current == sent()
 
 
 def test_a_scalar_is_json_only_where_it_is_declared() -> None:
@@ -308,7 +308,9 @@ def assert_same_as_v2(event: events.Event, query: str) -> None:
     event = events.with_header(event, "content-type", "application/json")
     reference = events.load(V2)
     reference["rawQueryString"] = query
-    assert fingerprint(read_request(event)) == fingerprint(read_request(reference))
+    assert (
+        fingerprints(read_request(event)).current == fingerprints(read_request(reference)).current
+    )
 
 
 def test_headers_and_cookies_make_no_difference() -> None:
@@ -342,7 +344,7 @@ def test_a_callable_selects_what_counts() -> None:
 
     def asked(body: str) -> str:
         request = read_request(events.with_body(events.load(V2), body))
-        return fingerprint(request, lambda given: json.loads(given.body)["amount"])
+        return fingerprints(request, lambda given: json.loads(given.body)["amount"]).current
 
     assert asked('{"amount":1,"sent_at":"now"}') == asked('{"sent_at":"later","amount":1.0}')
     assert asked('{"amount":1}') != asked('{"amount":2}')
@@ -355,7 +357,7 @@ def test_a_callable_that_selects_no_json_is_a_mistake(value: Any) -> None:
     request = read_request(events.load(V2))
 
     with pytest.raises(ConfigurationError, match="fingerprint: must select a JSON value"):
-        fingerprint(request, lambda _: value)
+        fingerprints(request, lambda _: value)
 
 
 def test_a_callable_that_selects_too_deep_a_value_is_a_mistake() -> None:
@@ -365,4 +367,4 @@ def test_a_callable_that_selects_too_deep_a_value_is_a_mistake() -> None:
         deep = [deep]
 
     with pytest.raises(ConfigurationError, match="must select a JSON value"):
-        fingerprint(read_request(events.load(V2)), lambda _: deep)
+        fingerprints(read_request(events.load(V2)), lambda _: deep)

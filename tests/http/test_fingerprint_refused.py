@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from oncekey.errors import ConfigurationError, NotExecuted, RequestRefused
 from oncekey.http.event import read_request
-from oncekey.http.fingerprint import fingerprint
+from oncekey.http.fingerprint import fingerprints
 from tests.support import events
 
 SECRET = "4242secret"
@@ -115,7 +115,7 @@ class Judged(BaseModel):
 def asked(body: str, select: Any) -> str:
     """The fingerprint of `body` by `select`."""
     event = events.with_body(events.load("apigw_http_v2_post"), body)
-    return fingerprint(read_request(event), select)
+    return fingerprints(read_request(event), select).current
 
 
 def refusal(body: str, select: Any) -> str:

@@ -5,10 +5,11 @@ A simulation replaces this object, and so controls everything that the caller do
 
 from __future__ import annotations
 
-import base64
 import os
 import time
 from typing import TYPE_CHECKING, Protocol
+
+from oncekey.base64url import base64url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +67,7 @@ class SystemClock:
     def new_owner(self) -> str:
         """See `Clock.new_owner`."""
         # Without the module `secrets`, whose import takes longer than a call.
-        return base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode("ascii")
+        return base64url(os.urandom(16))
 
     def new_operation_id(self) -> str:
         """See `Clock.new_operation_id`."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import json
 from typing import TYPE_CHECKING, Any
 
+from oncekey.base64url import base64url
 from oncekey.encoding.canonical import NotCanonical, canonical_json, canonical_value
 from oncekey.errors import ConfigurationError, OncekeyError
 from oncekey.http.event import without_prefix
@@ -109,8 +109,12 @@ def fingerprints(
 ) -> Fingerprint:
     """The fingerprint of `request` by every algorithm that a record may have.
 
+    With a callable as `select`, its result replaces the body. With a model, the result of
+    `model_body` does.
+
     Raises:
-        RequestRefused: as for `fingerprint`.
+        RequestRefused: the body does not fit the model, or the callable failed on the request
+            (`request-invalid`).
     """
     counted = left_out.of(request)
     selecting = select if counted is request else _seeing(request, select)
@@ -133,8 +137,7 @@ def selected_fingerprint(selected: Any, secrets: tuple[bytes, ...] = ()) -> Fing
 def _keyed(secret: bytes, plain: str) -> str:
     import hmac
 
-    code = hmac.digest(secret, plain.encode("ascii"), "sha256")
-    return base64.urlsafe_b64encode(code).rstrip(b"=").decode("ascii")
+    return base64url(hmac.digest(secret, plain.encode("ascii"), "sha256"))
 
 
 def _seeing(request: HttpRequest, select: Selection | None) -> Selection | None:
@@ -144,27 +147,15 @@ def _seeing(request: HttpRequest, select: Selection | None) -> Selection | None:
     return functools.wraps(select)(lambda _counted: select(request))
 
 
-def fingerprint(
-    request: HttpRequest, select: Selection | None = None, left_out: LeftOut = NOTHING
-) -> str:
-    """`f1:` and the hash of the method, concrete path, query and canonical body of `request`.
+def _f1(request: HttpRequest, select: Selection | None) -> str:
+    """The hash of the method, concrete path, query and canonical body of `request`.
 
     A JSON body is canonicalised (RFC 8785), so key order, white space and the spelling of numbers
     do not matter. A body without a canonical form is hashed byte for byte. A media type other than
     plain `application/json` counts, with its parameters except the charset, because a JSON patch
     and a merge patch with the same body are different requests. The path counts without its stage.
-    The query counts as decoded pairs, sorted by name; the values of one name keep their order. With
-    a callable as `select`, its result replaces the body. With a model, the result of `model_body`
-    does.
-
-    Raises:
-        RequestRefused: the body does not fit the model, or the callable failed on the request
-            (`request-invalid`).
+    The query counts as decoded pairs, sorted by name; the values of one name keep their order.
     """
-    return VERSION + _f1(left_out.of(request), _seeing(request, select))
-
-
-def _f1(request: HttpRequest, select: Selection | None) -> str:
     kind, body = _body(request) if select is None else _selected(request, select)
     if kind in _OF_THE_BODY and (content_type := request.content_type) not in _PLAIN:
         kind = f"{kind} {content_type}"

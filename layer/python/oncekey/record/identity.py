@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from binascii import b2a_base64
 
+from oncekey.base64url import base64url
 from oncekey.value import Value, field
 
 _VERSION = "v1#"
 # To copy it takes less than to make another one.
 _EMPTY = hashlib.sha256()
-_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class Identity(Value, kw_only=True):
@@ -58,5 +57,4 @@ def digest(*parts: str | bytes) -> str:
         raw = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
         hasher.update(b"%d:" % len(raw))
         hasher.update(raw)
-    # 32 bytes are 43 digits of base64 and one padding character.
-    return b2a_base64(hasher.digest())[:43].translate(_URL_SAFE).decode("ascii")
+    return base64url(hasher.digest())
