@@ -27,6 +27,7 @@ from oncekey.settings import LEASE_MARGIN_MS
 from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.durable import Execution, Invoked
 from tests.support.events import load
+from tests.support.reconciled import Escalations, counts, reconciles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -213,6 +214,40 @@ def test_a_wait_longer_than_the_retention_needs_more_retention_or_a_commit(
 
     assert len(set(keys)) == (2 if remedy == "none" else 1)
     assert ("forgotten-while-suspended" in caplog.text) is (remedy == "none")
+
+
+def test_the_reconciler_leaves_a_suspended_operation_alone_until_its_wait_is_over() -> None:
+    """Its step is done, so its record is due once: the grace after the end of the wait. Until then
+    no run visits, settles or escalates it. An execution that never resumes is found afterwards.
+    """
+    world = World()
+    resumes_at_s = world.clock.now_ms() / 1000 + 3 * 86_400
+    escalations = Escalations()
+
+    @world.protect("recorded")
+    def charge(order: dict[str, str], op: Operation) -> int:
+        op.step("charge", lambda: world.charges.append(order["id"]))
+        if op.attempt == 1 or order["id"] == "lost":
+            raise TimedSuspendExecution("a wait of three days", resumes_at_s)
+        return op.attempt
+
+    for name in ("o-1", "lost"):
+        with pytest.raises(TimedSuspendExecution):
+            charge({"id": name})
+    before = dict(world.store.records)
+    runs = []
+    for _ in range(3 * 24):
+        runs.append(counts(reconciles(world, waits=False, escalations=escalations)))
+        world.clock.advance(3_600_000)
+    assert not any(runs)
+    assert world.store.records == before
+    assert charge({"id": "o-1"}) == 2
+
+    found = [reconciles(world, escalations=escalations).visited for _ in range(11)]
+
+    assert found == [1] * 11
+    assert [each["status"] for each in escalations.bodies] == ["FAILED_RETRYABLE"]
+    assert world.charges == ["o-1", "lost"]
 
 
 def test_unrecorded_work_may_not_be_suspended() -> None:

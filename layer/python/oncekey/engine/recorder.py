@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 # Companions and objects outlive their record, so that a valid record never refers to a missing one.
 KEPT_LONGER_S = 24 * 3600
+_YEAR_9999_S = 253_370_764_800
 
 
 class Recorder(Value, kw_only=True):
@@ -76,8 +77,9 @@ class Recorder(Value, kw_only=True):
                 return Failed(result.error)
             return refusal
         if disposition is Disposition.RETRYABLE:
-            await self._release(reason(result))
-            self._warn_of_long_wait(result)
+            resumes_at_ms = _resumes_at_ms(result)
+            await self._release(reason(result), resumes_at_ms)
+            self._warn_of_long_wait(resumes_at_ms)
         else:
             await self._mark_unknown(reason(result))
         if isinstance(result, Answered):
@@ -206,27 +208,25 @@ class Recorder(Value, kw_only=True):
         await self._write_if_possible(release, self._until_the_deadline())
         return Refusal(reason=refused.reason, detail=refused.detail)
 
-    async def _release(self, why: str) -> None:
+    async def _release(self, why: str, resumes_at_ms: int = 0) -> None:
         telemetry.not_executed(self.record, self.clock.now_ms(), why)
-        release = Release(pk=self.record.pk, owner=self.record.owner, retry=self._retry(why))
+        retry_later = self._retry(why, resumes_at_ms)
+        release = Release(pk=self.record.pk, owner=self.record.owner, retry=retry_later)
         await self._write_if_possible(release, self._until_the_deadline())
 
-    def _retry(self, why: str) -> Retry:
+    def _retry(self, why: str, resumes_at_ms: int = 0) -> Retry:
         now_ms = self.clock.now_ms()
         if not self._is_half_done:
             return Retry(reason=why, expires_at_s=self.request.failure_expires_at_s(now_ms))
-        due = self.request.due(now_ms + self.request.options.settings.reconcile_grace_ms)
+        grace_ms = self.request.options.settings.reconcile_grace_ms
+        due = self.request.due(max(now_ms, resumes_at_ms) + grace_ms)
         return Retry(reason=why, expires_at_s=None, due=due)
 
-    def _warn_of_long_wait(self, result: Result) -> None:
+    def _warn_of_long_wait(self, resumes_at_ms: int) -> None:
         """Warn if the record expires before a durable execution resumes."""
-        if not isinstance(result, Raised) or self._is_half_done:
-            return
-        # The end of the wait, in AWS's `TimedSuspendExecution`. The layer does not import its SDK.
-        resumes_at_s = vars(result.error).get("scheduled_timestamp")
         now_ms = self.clock.now_ms()
-        expires_at_s = self.request.failure_expires_at_s(now_ms)
-        if isinstance(resumes_at_s, int | float) and resumes_at_s >= expires_at_s:
+        expires_at_ms = self.request.failure_expires_at_s(now_ms) * 1000
+        if not self._is_half_done and resumes_at_ms >= expires_at_ms:
             telemetry.forgotten_while_suspended(self.record, now_ms)
 
     @property
@@ -255,3 +255,12 @@ class Recorder(Value, kw_only=True):
             call_timeout_ms=self.budget.call_timeout_ms,
             max_failures=None,
         )
+
+
+def _resumes_at_ms(result: Result) -> int:
+    """When a durable execution of AWS resumes that `result` suspended; 0 if it does not say."""
+    if not isinstance(result, Raised):
+        return 0
+    # An attribute of `TimedSuspendExecution`. The layer does not import AWS's SDK.
+    at_s = vars(result.error).get("scheduled_timestamp")
+    return int(at_s * 1000) if isinstance(at_s, int | float) and 0 < at_s < _YEAR_9999_S else 0
