@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from oncekey.settlement import resolvers
 from tests.support.sharing import ByFile, in_order, others_proofs
 
 if TYPE_CHECKING:
@@ -78,6 +79,16 @@ def made_up_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", os.devnull)
+
+
+@pytest.fixture(autouse=True)
+def resolvers_end_with_their_test() -> Iterator[None]:
+    """A resolver that a test declares is not asked in another; a module's stays, as it does."""
+    before = set(resolvers._resolvers)
+    yield
+    for name, resolver in list(resolvers._resolvers.items()):
+        if name not in before and "<locals>" in resolver.__qualname__:
+            del resolvers._resolvers[name]
 
 
 @pytest.fixture

@@ -130,7 +130,7 @@ def test_a_reserve_and_a_completion_whose_answers_are_lost_cost_nothing(effects:
     effects.provider.arm(hold=True)
     key = new_key()
     effects.set_store_faults(lose_answers=1)
-    request = effects.at("/unrecorded").start(key)
+    request = effects.at("/patient").start(key)
     # Its reserve is over; the write that comes after the charge is its completion.
     effects.provider.wait_held(1)
     effects.set_store_faults(lose_answers=1)
@@ -140,7 +140,7 @@ def test_a_reserve_and_a_completion_whose_answers_are_lost_cost_nothing(effects:
     assert first.status == 201
     assert "idempotency-expires" in first.headers
     assert "idempotent-replayed" not in first.headers
-    replay = effects.at("/unrecorded").ask(key)
+    replay = effects.at("/patient").ask(key)
     assert (replay.body, replay.headers["idempotent-replayed"]) == (first.body, "true")
     assert effects.provider.counts()["charges"] == 1
 

@@ -1,4 +1,7 @@
-"""The description of a service of `effect_functions`, with a timeout of two seconds."""
+"""The description of a service of `effect_functions`, with a timeout of two seconds.
+
+The function `patient` is `unrecorded` with a timeout that also a slow machine does not reach.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from infra.service_resources import IDEMPOTENCY
 from oncekey_local.description import Function, Route, Service, TableName
 
 
-def _function(name: str) -> Function:
+def _function(name: str, handler: str = "", timeout_s: int = 2) -> Function:
     return Function(
         name=name,
-        handler=f"tests.support.effect_functions.{name}",
-        timeout_s=2,
+        handler=f"tests.support.effect_functions.{handler or name}",
+        timeout_s=timeout_s,
         routes=(Route(method="POST", path=f"/{name}"),),
         environment={
             "ONCEKEY_TABLE": TableName("idempotency"),
@@ -25,6 +28,10 @@ def _function(name: str) -> Function:
 
 SERVICE = Service(
     name="payments",
-    functions=(_function("repeatable"), _function("unrecorded")),
+    functions=(
+        _function("repeatable"),
+        _function("unrecorded"),
+        _function("patient", handler="unrecorded", timeout_s=20),
+    ),
     tables=(IDEMPOTENCY,),
 )
