@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.asgi.answer import Collected, send_answer
 from oncekey.asgi.invocation import ClientGoneError, invocation_of
 from oncekey.asgi.routes import Place, without_convertors
+from oncekey.asgi.unprotected import UnprotectedScope
 from oncekey.engine.execution import run_async
 from oncekey.errors import ConfigurationError
 from oncekey.http.decorator import idempotent
@@ -65,9 +66,13 @@ class IdempotencyMiddleware:
     `on_abandoned="complete"`. The operation is the route that Starlette or FastAPI matches, such as
     `POST /payments/{payment_id}`, with the prefixes of its routers and mounts, and `//host`
     before the path under a route for a host name. CORS preflights and websockets are passed on. So
-    are requests that match no route, which may only get an error or a redirect: a success is a
-    `ConfigurationError`, for something has run unprotected. By then it has had its effect. So a
-    middleware that changes the path belongs after this one, and runs first.
+    are requests that match no route, which may only get an error or a redirect.
+
+    A middleware that changes the path belongs after this one, and runs first. If it runs inside,
+    and takes a request that was passed on to a route that needs a key, a `ConfigurationError` is
+    raised before the route runs. It is raised after the route has succeeded if the middleware
+    hands on a copy of the scope, or answers itself. A copy for a route that `routes` leaves
+    unprotected is not noticed.
 
     `routes` changes the options of single routes: `{"POST /refunds": {"effects": "recorded"}}`.
     None instead of options leaves a route unprotected. The paths are those of the app that the
@@ -135,13 +140,10 @@ class IdempotencyMiddleware:
         place = Place(self.app, scope)
         self._know(place)
         method, template = scope["method"], place.template()
-        if template is None:
-            is_free = method not in self._methods
-            await self.app(scope, receive, send if is_free else _unmatched(scope, send))
-            return
         key = f"{method} {template}"
-        if self._routes.get(key, _NO_OPTIONS) is None:
-            await self.app(scope, receive, send)
+        if template is None or self._is_left_out(key):
+            may_succeed = template is not None or method not in self._methods
+            await self._pass_on(place, scope, receive, send, may_succeed=may_succeed)
             return
         bound = self._bound_to(f"{method} {place.full(template)}", key)
         try:
@@ -158,6 +160,36 @@ class IdempotencyMiddleware:
         if attempt.has_begun_to_send:
             raise RuntimeError("oncekey: the route ended with another answer than it began to send")
         await send_answer(answer, send)
+
+    def _is_left_out(self, key: str) -> bool:
+        return self._routes.get(key, _NO_OPTIONS) is None
+
+    async def _pass_on(
+        self, place: Place, scope: Scope, receive: Receive, send: Send, *, may_succeed: bool
+    ) -> None:
+        """Run a request without a key. It may not run a route that needs one."""
+        request = f"{scope['method']} {scope['path']}"
+
+        def check(now: Scope) -> None:
+            method, template = now["method"], place.template_of(now)
+            is_open = template is None or self._is_left_out(f"{method} {template}")
+            if method in self._methods and not is_open:
+                raise _misplaced(f"{request} would run {method} {template} unprotected")
+
+        inner = UnprotectedScope(scope, check)
+
+        async def passed_on(message: Message) -> None:
+            # A middleware outside reads there which route was run.
+            scope.update(inner)
+            is_start = message["type"] == "http.response.start"
+            if is_start and not may_succeed and _is_success(message["status"]):
+                raise _misplaced(f"{request} has run unprotected: it matches no route here")
+            await send(message)
+
+        try:
+            await self.app(inner, receive, passed_on)
+        finally:
+            scope.update(inner)
 
     def _know(self, place: Place) -> None:
         """Find keys of `routes` that are no route. The app has all its routes by a request."""
@@ -221,21 +253,12 @@ def _near(name: str, known: Iterable[str]) -> list[str]:
     return get_close_matches(name, known)
 
 
-def _unmatched(scope: Scope, send: Send) -> Send:
-    """A `send` that lets errors and redirects pass only: with no route, nothing may succeed."""
-    request = f"{scope['method']} {scope['path']}"
-
-    async def checked(message: Message) -> None:
-        if message["type"] == "http.response.start" and _is_success(message["status"]):
-            fault = (
-                f"{request} has run unprotected: it matches no route here, and yet it succeeded."
-                " Add a middleware that changes the path, or answers itself, after"
-                " IdempotencyMiddleware, so that it runs first"
-            )
-            raise ConfigurationError("IdempotencyMiddleware(...)", [fault])
-        await send(message)
-
-    return checked
+def _misplaced(fault: str) -> ConfigurationError:
+    advice = (
+        "Add a middleware that changes the path, or answers itself, after IdempotencyMiddleware,"
+        " so that it runs first"
+    )
+    return ConfigurationError("IdempotencyMiddleware(...)", [f"{fault}. {advice}"])
 
 
 def _is_success(status: int) -> bool:

@@ -54,7 +54,11 @@ class Place:
         It begins below the middleware. None if no route matches, and the app answers 404, 405 or a
         redirect.
         """
-        return self._matched(self._app, self._root)
+        return self.template_of(self._scope)
+
+    def template_of(self, scope: Scope) -> str | None:
+        """The template of the route for this request after an app inside has changed its scope."""
+        return self._matched(self._app, self._root, scope)
 
     def full(self, template: str) -> str:
         """`template` with the prefixes of the mounts and hosts around the middleware."""
@@ -62,16 +66,17 @@ class Place:
             return template
         # An app between may have changed the path, so that the routers around no longer match.
         literal: str = self._scope.get("root_path", "").removeprefix(self._outer_root)
-        return self._matched(self._outermost, self._outer_root) or literal + template
+        around = self._matched(self._outermost, self._outer_root, self._scope)
+        return around or literal + template
 
     def names(self) -> Iterator[tuple[str, frozenset[str] | None]]:
         """Each template below the middleware, and its methods. None stands for all methods."""
         return _all(self._app, "")
 
-    def _matched(self, app: Any, root_path: str) -> str | None:
+    def _matched(self, app: Any, root_path: str, scope: Scope) -> str | None:
         # A match of FastAPI's notes something in the member `fastapi`.
         noted = dict(self._scope.get("fastapi") or {})
-        return _template(app, {**self._scope, "root_path": root_path, "fastapi": noted})
+        return _template(app, {**scope, "root_path": root_path, "fastapi": noted})
 
 
 def _with_routes(app: Any) -> Any:
