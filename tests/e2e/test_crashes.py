@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def effects() -> Iterator[Client]:
     """Two charges without a key of their own, with leases of about two seconds."""
-    with running("tests.support.effect_service:SERVICE") as dev:
+    # A killed process has a successor that runs already: the leases are short.
+    with running("tests.support.effect_service:SERVICE", warm=2) as dev:
         yield Client(dev)
 
 
@@ -25,7 +26,7 @@ def payments() -> Iterator[Client]:
     """The reference service with a timeout of three seconds."""
     env = {"ONCEKEY_LEASE_MARGIN_MS": "300"}
     options: dict[str, Any] = {"timeout_s": 3, "visibility_timeout_s": 4, "poll_s": 0.05}
-    with running("infra.service:SERVICE", env=env, **options) as dev:
+    with running("infra.service:SERVICE", env=env, warm=2, **options) as dev:
         yield Client(dev)
 
 

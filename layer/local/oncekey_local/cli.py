@@ -116,6 +116,13 @@ def _add_functions(dev: argparse.ArgumentParser) -> None:
         help="processes of each function at the most (8)",
     )
     dev.add_argument(
+        "--warm",
+        type=arguments.count,
+        default=1,
+        metavar="N",
+        help="processes of each function with a route that are started before a request comes (1)",
+    )
+    dev.add_argument(
         "--timeout-s",
         type=arguments.seconds,
         metavar="S",
@@ -238,6 +245,7 @@ def _dev(options: argparse.Namespace) -> int:
         store_port=options.store_port,
         provider_port=options.provider_port,
         sandboxes=options.sandboxes,
+        warm=options.warm,
         timeout_s=options.timeout_s,
         environment=dict(options.env),
         holds_webhooks=options.webhooks == "hold",

@@ -67,10 +67,6 @@ if TYPE_CHECKING:
     from oncekey_local.events.pumps import Invoke
     from oncekey_local.functions.runtime_api import Outcome
 
-# Two requests can run at once immediately; a third waits until a process has started. One sandbox
-# is enough for a function that only handles messages.
-_WARM_SANDBOXES = 2
-_WARM_SANDBOXES_TRIGGERED = 1
 # How often changed code is looked for while no request comes.
 _WATCH_S = 1.0
 # The time for sending open answers at the end.
@@ -89,7 +85,9 @@ class Options:
     port: int = 0
     store_port: int = 0
     provider_port: int = 0
+    # Of each function: so many at the most, and of one with a route so many before a request comes.
     sandboxes: int = 8
+    warm: int = 1
     timeout_s: float | None = None
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     holds_webhooks: bool = False
@@ -288,9 +286,9 @@ class LocalService:
         # A function that is not called soon is started at its first call.
         often = function.schedule is not None and function.schedule.every_minutes is not None
         triggered = function.streams or function.queues or often
-        warm = _WARM_SANDBOXES_TRIGGERED if triggered else 0
+        warm = 1 if triggered else 0
         if function.routes:
-            warm = min(_WARM_SANDBOXES, self._options.sandboxes)
+            warm = min(self._options.warm, self._options.sandboxes)
         return FunctionPool(settings, self._api, warm=warm, most=self._options.sandboxes)
 
     def _start_event_sources(self, place: Place) -> EventSources:

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def charges() -> Iterator[Client]:
     """A client of a service whose dead attempts are found dead after five seconds."""
-    with running("tests.support.effect_service:SERVICE", sandboxes=2, timeout_s=4) as dev:
+    with running("tests.support.effect_service:SERVICE", sandboxes=2, warm=2, timeout_s=4) as dev:
         yield Client(dev, path="/unrecorded")
 
 
