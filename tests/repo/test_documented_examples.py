@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from datetime import timedelta
 from decimal import Decimal
@@ -21,71 +20,6 @@ from tests.support.dynamodb import TABLE, dynamodb_table
 from tests.support.events import load, with_header, with_route, with_tenant
 from tests.support.protected import headers_of
 from tests.support.webhooks import SENDERS, event_with
-
-
-def test_the_first_handler_charges_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The handler of the front page: two requests, one charge, one downstream key."""
-    charges = []
-
-    def charge(amount: int, *, idempotency_key: str) -> str:
-        charges.append((amount, idempotency_key))
-        return "ch_1"
-
-    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
-    with dynamodb_table():
-        namespace = run_example("README.md", "POST /payments", charge=charge)
-        event = with_tenant(load("apigw_http_v2_post"), "acme")
-        answers = [namespace["handler"](event, None) for _ in range(2)]
-
-    assert [json.loads(answer["body"]) for answer in answers] == [{"charge_id": "ch_1"}] * 2
-    assert len(charges) == 1
-
-
-BAD_BODIES = [
-    "no JSON",
-    "",
-    None,
-    "null",
-    "[]",
-    "{}",
-    '"amount"',
-    '{"amount": null}',
-    '{"amount": "1200"}',
-    '{"amount": 12.5}',
-    '{"amount": true}',
-    '{"amount": -1}',
-    '{"amount": 1200',
-    "\x00",
-    "[" * 100_000,
-    base64.b64encode(b"\xff\xfe").decode(),
-]
-
-
-@pytest.mark.fault("K12.6")
-@pytest.mark.parametrize("body", BAD_BODIES, ids=range(len(BAD_BODIES)))
-def test_the_first_handler_answers_a_bad_body_with_400_and_leaves_nothing_behind(
-    body: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever the body is, what is no order gets a 400, no record is written, and the same key
-    works with an order.
-
-    Red when the handler raises, or its refusal takes the key.
-    """
-    monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
-    with dynamodb_table() as client:
-        namespace = run_example(
-            "README.md", "POST /payments", charge=lambda amount, idempotency_key: "ch_1"
-        )
-        order = with_tenant(load("apigw_http_v2_post"), "acme")
-        bad = {**order, "body": body, "isBase64Encoded": body == BAD_BODIES[-1]}
-        refused = [namespace["handler"](bad, None)["statusCode"] for _ in range(2)]
-        written = client.scan(TableName=TABLE)["Count"]
-        good = {**order, "body": b64('{"amount": 1200}'), "isBase64Encoded": True}
-        answer = namespace["handler"](good, None)
-
-    assert refused == [400, 400]
-    assert written == 0
-    assert (answer["statusCode"], json.loads(answer["body"])) == (201, {"charge_id": "ch_1"})
 
 
 @pytest.mark.fault("K12.6")
@@ -112,11 +46,6 @@ def test_the_other_documented_handlers_refuse_what_is_no_json(
         written = client.scan(TableName=TABLE)["Count"]
 
     assert (answer["statusCode"], written) == (400, 0)
-
-
-def b64(text: str) -> str:
-    """As a gateway encodes a body."""
-    return base64.b64encode(text.encode()).decode()
 
 
 def test_the_documented_ride_is_ordered_once(monkeypatch: pytest.MonkeyPatch) -> None:
