@@ -57,7 +57,7 @@ def test_the_log_tells_replays_and_problems_apart(
     """A problem is named by its code. Nothing else of an answer is logged."""
     headers = headers or {"Content-Type": "application/problem+json"}
     found = made({"statusCode": 200, "headers": headers, "body": body})
-    assert remark_on(found) == remark, kind
+    assert remark_on(found.headers, found.body) == remark, kind
 
 
 def test_base64_body() -> None:

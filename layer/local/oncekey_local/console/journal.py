@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from oncekey.http.key import HEADER
+from oncekey_local.front.http_api_response import remark_on
 from oncekey_local.functions.runtime_api import Outcome, OutcomeKind
 from oncekey_local.identifiers import now_ms
 from oncekey_operator.console.life import Event, Source, Tone
@@ -138,7 +140,7 @@ def _parsed(event: bytes) -> Mapping[str, Any]:
 
 def _names(event: Mapping[str, Any]) -> Iterator[object]:
     """By what the operations of an event are found: tenant and key, or operation ids."""
-    key = (event.get("headers") or {}).get("idempotency-key")
+    key = (event.get("headers") or {}).get(HEADER)
     if "routeKey" in event and key:
         claims = event["requestContext"].get("authorizer", {}).get("jwt", {}).get("claims", {})
         bare = key.strip().removeprefix('"').removesuffix('"')
@@ -177,14 +179,11 @@ def _events(call: Call) -> Iterator[Event]:
 
 def _answered(answer: Mapping[str, Any], took: str) -> tuple[str, str, Tone]:
     status = answer["statusCode"]
-    headers = {str(name).lower(): value for name, value in (answer.get("headers") or {}).items()}
-    if headers.get("idempotent-replayed") == "true":
+    remark = remark_on((answer.get("headers") or {}).items(), str(answer.get("body", "")))
+    if remark == "replayed":
         return "Replayed", f"A request got {status} from the record, {took}.", Tone.GOOD
-    if headers.get("content-type") == "application/problem+json":
-        # The type alone: the rest may repeat what the client sent.
-        problem = _parsed(str(answer.get("body", "")).encode()).get("type", "")
-        code = str(problem).rpartition(":")[2]
-        return "Refused", f"A request got {status} {code}.", Tone.WARNING
+    if remark:
+        return "Refused", f"A request got {status} {remark}.", Tone.WARNING
     is_good = type(status) is int and status < HTTPStatus.BAD_REQUEST
     tone = Tone.GOOD if is_good else Tone.WARNING
     return "Answered", f"A request ran and got {status}, {took}.", tone

@@ -88,7 +88,7 @@ class Front:
         answer = await self._answer(request, raw_path, raw_query, match, request_id)
         elapsed_ms = (asyncio.get_running_loop().time() - begun) * 1000
         line = f"{match.route.key} {answer.status} {elapsed_ms:.0f} ms {request_id}"
-        log(f"{line} {http_api_response.remark_on(answer)}".rstrip())
+        log(f"{line} {http_api_response.remark_on(answer.headers, answer.body)}".rstrip())
         return self._web_response(answer, request, {"apigw-requestid": request_id})
 
     def _web_response(

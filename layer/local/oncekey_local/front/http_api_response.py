@@ -9,7 +9,12 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from oncekey.http import wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # A line feed, a carriage return or a NUL would end the header and begin another.
@@ -39,15 +44,18 @@ def gateway_response(status: int, message: str) -> HttpResponse:
     return HttpResponse(status=status, headers=(("content-type", "application/json"),), body=body)
 
 
-def remark_on(answer: HttpResponse) -> str:
-    """What the log says of an answer besides its status: a replay, or the code of its problem."""
-    headers = {name.lower(): value for name, value in answer.headers}
-    if headers.get("idempotent-replayed") == "true":
+def remark_on(headers: Iterable[tuple[str, Any]], body: str | bytes) -> str:
+    """What to say of an answer besides its status: `replayed`, or the code of its problem.
+
+    The code alone: the rest of a problem may repeat what the client sent.
+    """
+    lines = {name.lower(): str(value) for name, value in headers}
+    if lines.get(wire.REPLAYED.lower()) == "true":
         return "replayed"
-    if not headers.get("content-type", "").startswith("application/problem+json"):
+    if not lines.get("content-type", "").startswith(wire.PROBLEM):
         return ""
     with suppress(ValueError, AttributeError):
-        return str(json.loads(answer.body).get("type", "")).rpartition(":")[2]
+        return str(json.loads(body).get("type", "")).rpartition(":")[2]
     return ""
 
 

@@ -15,6 +15,7 @@ import traceback
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from oncekey.http import wire
 from oncekey.http.operation import protection_of
 from oncekey.openapi import describe
 from oncekey.openapi.contract import other_problem
@@ -31,7 +32,6 @@ Components = dict[str, Schema]
 
 _PARAMETER = re.compile(r"\{([^{}+]+)\+?\}")
 _REF = "#/components/schemas/{}"
-_JSON, _PROBLEM = "application/json", "application/problem+json"
 # What API Gateway answers itself: without a token, after an error or a timeout of the function.
 _OF_THE_GATEWAY: Schema = {"type": "object", "properties": {"message": {"type": "string"}}}
 _FAILURES = (500, 503)
@@ -136,7 +136,7 @@ def _request_body(route: Route, model: Any, components: Components) -> Schema:
     content: Schema = {"schema": {}, "example": json.loads(route.example_body)}
     if hasattr(model, "model_json_schema"):
         content["schema"] = _model(model, "validation", components)
-    return {"required": True, "content": {_JSON: content}}
+    return {"required": True, "content": {wire.JSON: content}}
 
 
 def _answers(route: Route, components: Components) -> Iterator[tuple[str, Schema]]:
@@ -145,9 +145,9 @@ def _answers(route: Route, components: Components) -> Iterator[tuple[str, Schema
         if model is not None:
             module, _, name = model.rpartition(".")
             given = getattr(importlib.import_module(module), name)
-            answer["content"] = {_JSON: {"schema": _model(given, "serialization", components)}}
+            answer["content"] = {wire.JSON: {"schema": _model(given, "serialization", components)}}
         elif status >= _REFUSED:
-            answer["content"] = {_PROBLEM: {"schema": {"$ref": _REF.format("OtherProblem")}}}
+            answer["content"] = {wire.PROBLEM: {"schema": {"$ref": _REF.format("OtherProblem")}}}
         yield str(status), answer
     if not route.answers:
         yield "2XX", {"description": "The answer of the handler."}
@@ -160,7 +160,7 @@ def _add_gateways_answers(operation: Schema) -> None:
         text = f"The gateway's own answer: {HTTPStatus(status).phrase}."
         answer["description"] = " ".join(filter(None, (answer.get("description"), text)))
         error = {"schema": {"$ref": _REF.format("GatewayError")}}
-        answer.setdefault("content", {}).setdefault(_JSON, error)
+        answer.setdefault("content", {}).setdefault(wire.JSON, error)
 
 
 def _model(model: Any, mode: str, components: Components) -> Schema:

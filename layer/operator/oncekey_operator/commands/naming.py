@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from oncekey.record.record import Record
     from oncekey.store.due_index import OpenRecords
 
-_HEADER = "idempotency-key"
-
 
 def add_operation(parser: argparse.ArgumentParser) -> None:
     """Add the options that name one operation."""
@@ -86,18 +84,18 @@ def _requested(file: str, operation: str | None) -> tuple[str, str]:
     """The operation and the key of a request: an event of Lambda as JSON, or its text."""
     from oncekey.errors import OncekeyError
     from oncekey.http.event import read_request
-    from oncekey.http.key import idempotency_key
+    from oncekey.http.key import HEADER, idempotency_key
 
     text = sys.stdin.read() if file == "-" else _read(file)
     try:
         if text.lstrip().startswith("{"):
             request = read_request(json.loads(text))
-            method, path, lines = request.method, request.path, request.header_lines(_HEADER)
+            method, path, lines = request.method, request.path, request.header_lines(HEADER)
         else:
             first, *head = text.replace("\r\n", "\n").partition("\n\n")[0].splitlines()
             method, path, *_ = first.split()
             fields = [line.partition(":") for line in head]
-            lines = [value.strip() for name, _, value in fields if name.lower() == _HEADER]
+            lines = [value.strip() for name, _, value in fields if name.lower() == HEADER]
         key = idempotency_key(lines, min_length=1)
     except (OncekeyError, ValueError, TypeError, KeyError) as error:
         raise UsageError(f"{file} is no HTTP request with an Idempotency-Key: {error}") from error

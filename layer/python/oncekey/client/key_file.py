@@ -7,9 +7,9 @@ import os
 import re
 from pathlib import Path
 
-from oncekey.client.retrying import FIRST_SENT, KEY
 from oncekey.clock import Clock, SystemClock
 from oncekey.errors import OncekeyError
+from oncekey.http import wire
 from oncekey.http.http_date import http_date, read_http_date
 
 # What systems say of a file system without hard links, such as FAT and some network shares.
@@ -55,7 +55,7 @@ class KeyFile:
         found = re.fullmatch(_LINES, text)
         if found is None or read_http_date(found[2]) is None:
             raise OncekeyError(f"{self._path} holds no key; if no request was sent, remove it")
-        return {KEY: found[1], FIRST_SENT: found[2]}
+        return {wire.KEY: found[1], wire.FIRST_SENT: found[2]}
 
     def forget(self) -> None:
         """Remove the key. The next request is a new operation.

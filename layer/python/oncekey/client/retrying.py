@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from oncekey.clock import Clock, SystemClock
 from oncekey.errors import ConfigurationError, OncekeyError
+from oncekey.http import wire
 from oncekey.http.http_date import http_date, read_http_date
 from oncekey.http.methods import SAFE
 from oncekey.value import Value, field
@@ -17,14 +18,11 @@ from oncekey.value import Value, field
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, MutableMapping
 
-KEY = "Idempotency-Key"
-FIRST_SENT = "Repeatability-First-Sent"
 # Statuses that mean "not now", if the answer says nothing else: RFC 9110, section 15.5.9;
 # draft-ietf-httpapi-idempotency-key-header-07, section 2.6; RFC 8470, section 5.2; RFC 6585,
 # section 4.
 _NOT_NOW = frozenset({408, 409, 425, 429})
 _SERVER_FAILED = 500
-_PROBLEM = "application/problem+json"
 _MOST_DIGITS = 12
 
 
@@ -96,11 +94,13 @@ class Retrying(Value, kw_only=True):
         `headers` finds names in any letter case, as those of httpx and requests do.
         """
         now_ms = self.clock.now_ms()
-        if KEY not in headers and method.upper() in self.methods:
-            headers[KEY] = self.clock.new_operation_id()
-            if self.sends_first_sent and FIRST_SENT not in headers:
-                headers[FIRST_SENT] = http_date(now_ms // 1000)
-        return Tries(self, is_keyed=KEY in headers, is_safe=method.upper() in SAFE, begun_ms=now_ms)
+        if wire.KEY not in headers and method.upper() in self.methods:
+            headers[wire.KEY] = self.clock.new_operation_id()
+            if self.sends_first_sent and wire.FIRST_SENT not in headers:
+                headers[wire.FIRST_SENT] = http_date(now_ms // 1000)
+        return Tries(
+            self, is_keyed=wire.KEY in headers, is_safe=method.upper() in SAFE, begun_ms=now_ms
+        )
 
 
 class Tries:
@@ -121,7 +121,7 @@ class Tries:
         """Milliseconds until the request is to be sent again; None if the answer is the last."""
         if not _is_worth_it(status, headers, body):
             return None
-        return self._pause(self._asked_for_ms(headers.get("Retry-After", "")))
+        return self._pause(self._asked_for_ms(headers.get(wire.RETRY_AFTER, "")))
 
     def pause_after_error(self) -> int | None:
         """The same after a sending without an answer."""
@@ -154,13 +154,13 @@ def _is_worth_it(status: int, headers: Mapping[str, str], body: bytes) -> bool:
 
 def _verdicts(headers: Mapping[str, str], body: bytes) -> Iterator[bool]:
     """What the answer itself says about a retry."""
-    if "Idempotency-Expires" in headers:
+    if wire.EXPIRES in headers:
         yield False  # the answer is stored, so the same key gets it again
-    if headers.get("Content-Type", "").partition(";")[0].strip().lower() == _PROBLEM:
+    if headers.get("Content-Type", "").partition(";")[0].strip().lower() == wire.PROBLEM:
         retryable = _member(body, "retryable")
         if isinstance(retryable, bool):
             yield retryable
-    should_retry = headers.get("Stripe-Should-Retry", "").strip().lower()
+    should_retry = headers.get(wire.SHOULD_RETRY, "").strip().lower()
     if should_retry in {"true", "false"}:
         yield should_retry == "true"
 

@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from oncekey.encoding import json_text
+from oncekey.http import wire
 from oncekey.http.event import Shape
 from oncekey.http.headers import check_headers
 
@@ -119,7 +120,7 @@ def _final_answer(final: Final) -> Answer:
         return {"statusCode": final.status, "headers": headers, "body": final.body}
     if final.body is None:
         return {"statusCode": final.status, "headers": headers, "body": ""}
-    headers = {"Content-Type": "application/json", **headers}
+    headers = {"Content-Type": wire.JSON, **headers}
     return {"statusCode": final.status, "headers": headers, "body": _json(final.body)}
 
 
@@ -222,7 +223,7 @@ def _explicit(returned: Any, shape: Shape) -> Answer:
     body = returned if isinstance(returned, str) else _json(returned)
     return {
         "statusCode": 200,
-        "headers": {"Content-Type": "application/json"},
+        "headers": {"Content-Type": wire.JSON},
         "body": body,
         "isBase64Encoded": False,
     }

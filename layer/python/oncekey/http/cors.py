@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from oncekey.effects.handlers import is_coroutine_function
 from oncekey.errors import ConfigurationError
+from oncekey.http import wire
 from oncekey.http.answer import stored_and_given, with_headers
 from oncekey.http.event import HttpRequest, Shape, read_request, shape_of
 from oncekey.http.headers import is_header_name
@@ -29,10 +30,8 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 # Beside the headers that a page may always send and read.
-_SENT = ("Authorization", "Content-Type", "Idempotency-Key", "Repeatability-First-Sent")
-_READ = (
-    *("Idempotency-Key", "Idempotent-Replayed", "Idempotency-Expires", "Retry-After", "Location"),
-)
+_SENT = ("Authorization", "Content-Type", wire.KEY, wire.FIRST_SENT)
+_READ = (*(wire.KEY, wire.REPLAYED, wire.EXPIRES, wire.RETRY_AFTER, "Location"),)
 _ANY = "*"
 # An origin as browsers send it: scheme and host in lower case, and a port if it is not the scheme's
 # own (https://html.spec.whatwg.org/#ascii-serialisation-of-an-origin).

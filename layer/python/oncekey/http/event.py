@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import RequestRefused
+from oncekey.http import wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 # The text up to the next semicolon outside quotes.
 _PARAMETER = r';?(?:[^;"]|"(?:[^"\\]|\\.)*"?)+|;'
 _ESCAPE = r"\\(.)"
-_JSON = "application/json"
 
 
 class Shape(StrEnum):
@@ -125,8 +125,8 @@ class HttpRequest:
         lines of the header are included.
         """
         lines = self._lines.get("content-type", [])
-        if lines == [_JSON]:
-            return _JSON
+        if lines == [wire.JSON]:
+            return wire.JSON
         return ", ".join(dict.fromkeys(map(_content_type, lines)))
 
     @property

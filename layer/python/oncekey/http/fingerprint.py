@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.base64url import base64url
 from oncekey.encoding.canonical import NotCanonical, canonical_json, canonical_value
 from oncekey.errors import ConfigurationError, OncekeyError
+from oncekey.http import wire
 from oncekey.http.event import without_prefix
 from oncekey.record.identity import digest
 
@@ -27,7 +28,7 @@ VERSION = "f1:"
 
 # For these kinds of content, the media type counts unless it is plain JSON.
 _OF_THE_BODY = frozenset({"json", "model", "model bytes"})
-_PLAIN = frozenset({"", "application/json"})
+_PLAIN = frozenset({"", wire.JSON})
 _NO_QUERY = digest()
 
 
@@ -182,7 +183,7 @@ def may_be_json(media_type: str, body: bytes) -> bool:
     """Whether to read a body as JSON, if it can be parsed."""
     # A bare "1.0" equals "1" only as JSON and not as text, so the media type decides. An object or
     # an array is JSON with any media type, because clients often send the wrong one.
-    declared = media_type in {"", "application/json"} or media_type.endswith("+json")
+    declared = media_type in _PLAIN or media_type.endswith("+json")
     return declared or body.lstrip()[:1] in {b"{", b"["}
 
 

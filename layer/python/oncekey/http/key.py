@@ -11,11 +11,13 @@ from __future__ import annotations
 import re
 
 from oncekey.errors import RequestRefused
+from oncekey.http import wire
 from oncekey.http.http_date import read_http_date
 from oncekey.settings import MAX_KEY_LENGTH
 
-HEADER = "idempotency-key"
-FIRST_SENT = "repeatability-first-sent"
+# As `HttpRequest.header_lines` takes them.
+HEADER = wire.KEY.lower()
+FIRST_SENT = wire.FIRST_SENT.lower()
 DEFAULT_MIN_KEY_LENGTH = 16
 
 # Visible ASCII. A key without quotes has no quote, comma or semicolon, because these begin a

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
+from oncekey.http import wire
 from oncekey.http.answer import Answer, answer_from, changed_by, with_headers
 from oncekey.http.headers import for_replay, with_cookies_for
 from oncekey.http.key import HEADER
@@ -22,7 +23,7 @@ from oncekey.record.outcome import (
 )
 from oncekey.telemetry import requests as telemetry
 
-_OURS = frozenset({"idempotency-key", "idempotency-expires", "idempotent-replayed"})
+_OURS = frozenset(name.lower() for name in (wire.KEY, wire.EXPIRES, wire.REPLAYED))
 
 if TYPE_CHECKING:
     from oncekey.http.event import HttpRequest
@@ -121,7 +122,7 @@ def _accepted(refusal: Refusal) -> Answer:
     return {
         "statusCode": 202,
         "headers": {
-            "Content-Type": "application/json",
+            "Content-Type": wire.JSON,
             "Location": f"/operations/{operation_id}",
             **retry_after(refusal.retry_after_ms),
         },

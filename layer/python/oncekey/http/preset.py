@@ -9,6 +9,7 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from oncekey.http import wire
 from oncekey.http.http_date import http_date
 from oncekey.problem import PROBLEMS
 from oncekey.record.outcome import whole_seconds
@@ -96,7 +97,7 @@ class IetfPreset:
         retryable: bool = True,
     ) -> Answer:
         """An RFC 9457 problem whose `type` is `base` followed by the code."""
-        headers = {"Content-Type": "application/problem+json", **retry_after(retry_after_ms)}
+        headers = {"Content-Type": wire.PROBLEM, **retry_after(retry_after_ms)}
         return {
             "statusCode": PROBLEMS[code].status,
             "headers": headers,
@@ -111,9 +112,9 @@ class IetfPreset:
 
     def headers(self, marks: Marks) -> dict[str, str]:
         """The key, its expiry, and whether this is a replay."""
-        headers = {"Idempotency-Key": marks.key, **expires(marks.expires_at_s)}
+        headers = {wire.KEY: marks.key, **expires(marks.expires_at_s)}
         if marks.is_replay:
-            headers["Idempotent-Replayed"] = "true"
+            headers[wire.REPLAYED] = "true"
         return headers
 
 
@@ -133,12 +134,12 @@ def _problem_details(code: str, base: str, detail: str | None, *, retryable: boo
 
 def retry_after(duration_ms: int | None) -> dict[str, str]:
     """The Retry-After header, in whole seconds, rounded up (RFC 9110, section 10.2.3)."""
-    return {} if duration_ms is None else {"Retry-After": str(whole_seconds(duration_ms))}
+    return {} if duration_ms is None else {wire.RETRY_AFTER: str(whole_seconds(duration_ms))}
 
 
 def expires(expires_at_s: int | None) -> dict[str, str]:
     """The header with the expiry of the key, as IMF-fixdate (RFC 9110, section 5.6.7)."""
-    return {} if expires_at_s is None else {"Idempotency-Expires": http_date(expires_at_s)}
+    return {} if expires_at_s is None else {wire.EXPIRES: http_date(expires_at_s)}
 
 
 IETF = IetfPreset()

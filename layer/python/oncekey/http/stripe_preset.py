@@ -9,6 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from oncekey.http import wire
 from oncekey.http.preset import expires, retry_after
 from oncekey.problem import PROBLEMS
 
@@ -66,8 +67,8 @@ class StripePreset:
         if base.startswith("http"):
             error["doc_url"] = f"{base}{code}"
         headers = {
-            "Content-Type": "application/json",
-            "Stripe-Should-Retry": "true" if problem.retryable and retryable else "false",
+            "Content-Type": wire.JSON,
+            wire.SHOULD_RETRY: "true" if problem.retryable and retryable else "false",
             **retry_after(retry_after_ms),
         }
         return {
@@ -90,12 +91,12 @@ class StripePreset:
         original = _request_id(marks.operation_id)
         here = _request_id(marks.request_id or marks.operation_id)
         return {
-            "Idempotency-Key": marks.key,
+            wire.KEY: marks.key,
             "Original-Request": original,
             "Request-Id": here if marks.is_replay else original,
-            **({} if marks.expires_at_s is None else {"Stripe-Should-Retry": "false"}),
+            **({} if marks.expires_at_s is None else {wire.SHOULD_RETRY: "false"}),
             **expires(marks.expires_at_s),
-            **({"Idempotent-Replayed": "true"} if marks.is_replay else {}),
+            **({wire.REPLAYED: "true"} if marks.is_replay else {}),
         }
 
 

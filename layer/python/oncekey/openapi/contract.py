@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from oncekey.http import wire
 from oncekey.http.preset import Marks
 from oncekey.problem import PROBLEMS
 from oncekey.record.record import Effects, Status
@@ -22,18 +23,16 @@ Schema = dict[str, Any]
 _HOUR_S = 3600
 # Members of a refusal whose text may differ from one refusal to the next.
 _PROSE = frozenset({"detail", "message"})
-# Every refusal that waiting helps has this one.
-_RETRY_AFTER = "Retry-After"
 _HEADERS = {
     "Cache-Control": "`no-store`.",
-    "Idempotency-Key": "The key of the request.",
-    "Idempotency-Expires": "How long this answer is kept, as an HTTP date. Absent: it is not kept.",
-    "Idempotent-Replayed": "`true` if this is the stored answer of an earlier request.",
-    "Retry-After": "In how many seconds the same request may be sent again, with the same key.",
+    wire.KEY: "The key of the request.",
+    wire.EXPIRES: "How long this answer is kept, as an HTTP date. Absent: it is not kept.",
+    wire.REPLAYED: "`true` if this is the stored answer of an earlier request.",
+    wire.RETRY_AFTER: "In how many seconds the same request may be sent again, with the same key.",
     "Location": "Where to ask how far the operation is.",
     "Original-Request": "The id of the request that was carried out.",
     "Request-Id": "The id of this request.",
-    "Stripe-Should-Retry": "`true` if the same request should be sent again, with the same key.",
+    wire.SHOULD_RETRY: "`true` if the same request should be sent again, with the same key.",
 }
 
 
@@ -70,7 +69,7 @@ def refusals(
         names = [name for name in answer["headers"] if name.lower() != "content-type"]
         names += preset.refusal_headers("request")
         if PROBLEMS[code].retryable:
-            names.append(_RETRY_AFTER)
+            names.append(wire.RETRY_AFTER)
         yield (
             answer["statusCode"],
             code,
@@ -98,7 +97,7 @@ def headers(names: Any) -> dict[str, Any]:
 def key_parameter(policy: HttpPolicy) -> dict[str, Any]:
     """The request header with the key."""
     return {
-        "name": "Idempotency-Key",
+        "name": wire.KEY,
         "in": "header",
         "required": policy.required,
         "description": (
@@ -117,7 +116,7 @@ def key_parameter(policy: HttpPolicy) -> dict[str, Any]:
 
 
 FIRST_SENT_PARAMETER: Mapping[str, Any] = {
-    "name": "Repeatability-First-Sent",
+    "name": wire.FIRST_SENT,
     "in": "header",
     "required": False,
     "description": (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.environment import environment
 from oncekey.errors import ConfigurationError
+from oncekey.http import wire
 from oncekey.http.decorator import idempotent
 from oncekey.http.operation import HttpOperation, protection_of
 from oncekey.http.preset import IETF
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 
 _STATUS_CODES = ("tenant-missing", "operation-unknown", "store-unavailable")
-_PROBLEM = "application/problem+json"
-_JSON = "application/json"
 
 
 def describe(
@@ -123,16 +122,18 @@ class _Describing:
         """Describe `GET /operations/{operation_id}`."""
         schema = self._component("IdempotencyOperation", contract.OPERATION_STATUS)
         answer = self._response(200, "The state of the operation.")
-        answer["content"] = {_JSON: {"schema": schema}}
-        self._add_headers(answer, contract.headers(["Retry-After"]))
+        answer["content"] = {wire.JSON: {"schema": schema}}
+        self._add_headers(answer, contract.headers([wire.RETRY_AFTER]))
         self._refusals(_STATUS_CODES, IETF, settings.problem_base)
         for response in self._responses.values():
             self._add_headers(response, contract.headers(["Cache-Control"]))
 
     def _accepted(self) -> None:
         answer = self._response(202, "Accepted, and not done yet.")
-        self._add_schema(answer, _JSON, [self._component("IdempotencyAccepted", contract.ACCEPTED)])
-        self._add_headers(answer, contract.headers(["Location", "Retry-After"]))
+        self._add_schema(
+            answer, wire.JSON, [self._component("IdempotencyAccepted", contract.ACCEPTED)]
+        )
+        self._add_headers(answer, contract.headers(["Location", wire.RETRY_AFTER]))
 
     def _refusals(self, codes: Iterable[str], preset: Preset, base: str) -> None:
         of_status: dict[int, list[Any]] = {}
@@ -148,7 +149,7 @@ class _Describing:
             media_types = dict.fromkeys(media_type for media_type, _ in added)
             for media_type in media_types:
                 schemas = [schema for each, schema in added if each == media_type]
-                if media_type == _PROBLEM:
+                if media_type == wire.PROBLEM:
                     schemas.append(self._component("OtherProblem", contract.other_problem(base)))
                 self._add_schema(answer, media_type, schemas)
 

@@ -21,11 +21,12 @@ from oncekey import options
 from oncekey.engine.operation_pointer import caller_digest, pointer_from, pointer_place
 from oncekey.engine.reservation import outcome_unknown, running
 from oncekey.errors import ConfigurationError, StoreError
+from oncekey.http import wire
 from oncekey.http.answer import answer_from, status_code, with_headers
 from oncekey.http.event import read_request
-from oncekey.http.preset import IETF
+from oncekey.http.preset import IETF, retry_after
 from oncekey.problem import marked
-from oncekey.record.outcome import RETRY_SOON_MS, whole_seconds
+from oncekey.record.outcome import RETRY_SOON_MS
 from oncekey.record.record import Status
 from oncekey.record.stored_answer import AnswerDamaged, StoredRef, opened
 from oncekey.store import defaults, in_use
@@ -176,10 +177,10 @@ def _shown(record: Record, said: dict[str, Any] | None, now_ms: int) -> Answer:
     else:
         wait = running if record.status in _OPEN else outcome_unknown
         wait_ms = wait(record, now_ms).retry_after_ms or RETRY_SOON_MS
-        headers = {"Retry-After": str(whole_seconds(wait_ms))}
+        headers = retry_after(wait_ms)
     return {
         "statusCode": HTTPStatus.OK.value,
-        "headers": {"Content-Type": "application/json", **headers},
+        "headers": {"Content-Type": wire.JSON, **headers},
         "body": json.dumps(body),
         "isBase64Encoded": False,
     }

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
+from oncekey.http import wire
 from oncekey.testing.gateway_shapes import (
     HOSTS,
     MAKERS,
@@ -174,13 +175,13 @@ def _headers(
 ) -> dict[str, list[str]]:
     size = len(_raw(body) or b"")
     usual: dict[str, str | None] = {
-        "Accept": "application/json",
+        "Accept": wire.JSON,
         "Authorization": "Bearer example.jwt.signature" if "claims" in told else None,
         # A REST API does not pass it on.
         "Content-Length": str(size) if size and shape != "rest" else None,
         "Content-Type": _content_type(body),
         "Host": HOSTS.get(shape, "payments.example.com"),
-        "Idempotency-Key": key,
+        wire.KEY: key,
         "User-Agent": USER_AGENT,
         "X-Amz-Date": "20261201T000000Z" if shape == "function-url" and told else None,
         "X-Amzn-Trace-Id": "Root=1-6748a1f0-5e1b4b3a7c2d4e6f8091a2b3",
@@ -203,4 +204,4 @@ def _headers(
 def _content_type(body: Body) -> str | None:
     if body is None:
         return None
-    return "application/octet-stream" if isinstance(body, bytes) else "application/json"
+    return "application/octet-stream" if isinstance(body, bytes) else wire.JSON

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from oncekey.http import wire
 from oncekey.http.answer import with_headers
 from oncekey.http.preset import IETF
 from oncekey.record.outcome import RETRY_SOON_MS
@@ -21,9 +22,9 @@ _STATUSES = {Receipt.ACCEPTED: "accepted", Receipt.REPEAT: "repeat", Receipt.IGN
 
 def answered(receipt: Receipt, request: HttpRequest) -> Answer:
     """The 200 after which the event need not be sent again. Its body says why."""
-    headers = {"Content-Type": "application/json"}
+    headers = {"Content-Type": wire.JSON}
     if receipt is Receipt.REPEAT:
-        headers["Idempotent-Replayed"] = "true"
+        headers[wire.REPLAYED] = "true"
     body = json.dumps({"status": _STATUSES[receipt]})
     answer = {"statusCode": 200, "body": body, "isBase64Encoded": False}
     return with_headers(answer, headers, request.shape)

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from oncekey.http.event import shape_of
-from oncekey.http.key import HEADER
+from oncekey.http.key import FIRST_SENT, HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ _LISTS = ("headers", "multiValueHeaders")
 # They are no choice of the client's alone, or they belong to what is asked.
 _NOT_CHANGED = {
     *("authorization", "content-length", "content-type", "cookie", "host", HEADER),
-    *("repeatability-first-sent", "x-amzn-trace-id", "x-forwarded-port", "x-forwarded-proto"),
+    *(FIRST_SENT, "x-amzn-trace-id", "x-forwarded-port", "x-forwarded-proto"),
 }
 _MOST_BODIES = 16
 

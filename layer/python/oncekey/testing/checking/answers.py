@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from oncekey.http import wire
+
 _REUSED = ("key-reused", "idempotency_error")
-_REPLAYED = "idempotent-replayed"
 
 
 def status_of(value: object) -> int | None:
@@ -25,7 +26,7 @@ def is_replay(value: object) -> bool:
     headers: dict[str, Any] = {}
     if isinstance(value, dict):
         headers = {**(value.get("headers") or {}), **(value.get("multiValueHeaders") or {})}
-    return any(name.lower() == _REPLAYED for name in headers)
+    return any(name.lower() == wire.REPLAYED.lower() for name in headers)
 
 
 def is_key_reused(value: object, error: BaseException | None) -> bool:
