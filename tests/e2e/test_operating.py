@@ -75,8 +75,9 @@ def test_a_killed_refund_is_listed_shown_resolved_and_replayed(
     again = refunds.ask(key)
 
     assert (shown["operation_id"], shown["status"]) == (listed["operation_id"], "unknown")
+    port = urlsplit(refunds.dev.url).port
     assert shown["next"]["command"] == (
-        f"oncekey resolve {shown['reference']} --attempt {shown['attempt']}"
+        f"oncekey resolve {shown['reference']} --attempt {shown['attempt']} --local {port}"
     )
     assert (resolved.returncode, resolved.stdout) == (0, f"{listed['operation_id']}: settled\n")
     assert (again.status, again.json()["refund_id"]) == (201, "re_by_hand")

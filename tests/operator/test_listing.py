@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from oncekey.record.record import Status
+from oncekey.record.record import Due, Status
+from oncekey.record.references import reference_to
 from oncekey.store.dynamodb.codec import attribute_values
+from oncekey_operator import output
 from tests.support.dynamodb import TABLE
 from tests.support.operating import Operating, operating
-from tests.support.records import record
+from tests.support.records import NOW_MS, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +58,41 @@ def test_without_a_filter_the_command_speaks_of_open_operations(service: Operati
     assert "No open operations" in service.err
     assert service.run("list", "--unknown") == 0
     assert "No such operations" in service.err
+
+
+def test_what_nobody_was_told_of_is_not_listed_as_escalated(service: Operating) -> None:
+    """A handler that stops an operation marks it. The reconciler tells a person later, and first
+    postpones the record by a day.
+    """
+    day_ms = 86_400_000
+    marked = {"status": Status.UNKNOWN, "pk": f"v1#{'B' * 43}", "escalated_at_ms": NOW_MS}
+    keep(service, **marked, due=Due(shard="0", at_ms=NOW_MS + 60_000))
+    assert service.run("list", "--escalated", "--json") == 0
+    assert service.out == ""
+    assert service.run("list", "--unknown") == 0
+    assert "unknown!" in service.out  # only a person can settle it
+    reference = reference_to(record(**marked))
+    assert service.json("show", reference)["escalated_at"] is None
+    assert service.run("show", reference) == 0
+    assert "not yet: the reconciler tells a person" in service.out
+
+    keep(service, **marked, due=Due(shard="0", at_ms=NOW_MS + day_ms))
+    assert service.json("list", "--escalated")["escalated_at"] is not None
+
+
+def test_a_narrow_terminal_keeps_the_last_error(
+    service: Operating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of tries and the tenant go first: nobody decides by them."""
+    keep(service, status=Status.UNKNOWN, last_error="step-in-doubt: charge")
+    monkeypatch.setattr(output, "is_terminal", lambda _: True)
+    monkeypatch.setenv("COLUMNS", "105")
+
+    assert service.run("list") == 0
+
+    assert "step-in-doubt: charge" in service.out
+    assert "TRY" not in service.out
+    assert "TENANT" not in service.out
 
 
 @pytest.mark.parametrize("command", [("list",), ("show", "an-id"), ("pause",), ("outbox",)])

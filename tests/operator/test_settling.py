@@ -8,12 +8,13 @@ import pytest
 
 from oncekey import Completed, NotExecuted, StoreError
 from oncekey.record.record import Due, Effects, Status
+from oncekey.record.references import reference_to
 from oncekey.settlement.settlement import Settlement
 from oncekey.store.dynamodb.codec import attribute_values
-from oncekey.testing.memory import MemoryStore
-from oncekey_operator.actions.settling import settle
+from oncekey.testing.memory import ManualClock, MemoryStore
+from oncekey_operator.actions.settling import end, settle
 from oncekey_operator.commands.naming import census, check_census
-from oncekey_operator.exits import CommandError
+from oncekey_operator.exits import CommandError, UsageError
 from oncekey_operator.records.outlook import outlook
 from tests.support.dynamodb import TABLE
 from tests.support.noted_lines import WHO, WHY, Noted, operator
@@ -22,10 +23,11 @@ from tests.support.protected import fails
 from tests.support.records import NOW_MS, STEPS, every_record, record
 from tests.support.replacing import replace
 from tests.support.settled import ANSWER, in_doubt, the
-from tests.support.steps import POST
+from tests.support.steps import FAILED, POST, Steps, step
 
 if TYPE_CHECKING:
     from oncekey.record.record import Record
+    from oncekey_operator.actions.settling import Settled
 
 LONG_MS = 3_600_000
 
@@ -137,6 +139,117 @@ def test_what_was_settled_of_many_is_told_before_one_cannot_be(
     assert "1 of 2 settled" in service.err
 
 
+def test_a_denial_that_nobody_is_asked_about_names_its_attempt(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A script that heard of one attempt settles no later one, so it has to say which it was."""
+    with operating(capsys) as service:
+        doubt = {"status": Status.UNKNOWN, "due": Due(shard="0", at_ms=1)}
+        one = record(**doubt, pk=f"v1#{'B' * 43}", escalated_at_ms=None, lease_until_ms=1)
+        service.client.put_item(TableName=TABLE, Item=attribute_values(one))
+        denies = ("resolve", reference_to(one), "--not-executed", "--reason", WHY, "--yes")
+
+        assert service.run(*denies) == 2
+        assert "say --attempt N" in service.err
+        assert service.run(*denies, "--attempt", str(one.attempt - 1)) == 1
+        assert service.store.read(one.pk) == one
+        assert service.run(*denies, "--attempt", str(one.attempt)) == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "sent"), [({"id": "é"}, '{"id": "é"}'), ([1], "[1]"), ("{}", "{}"), (None, None)]
+)
+def test_the_body_of_an_answer_may_be_json(body: Any, sent: str | None) -> None:
+    """A person writes JSON in JSON. It is encoded once; a text is sent as it is."""
+    service, noted = in_doubt(), Noted()
+    answer = {"statusCode": 201, "body": body}
+
+    settle(operator(service.store, service.clock, noted), the(service), Completed(answer))
+
+    assert service.send(POST)["body"] == sent
+
+
+def failed_after_a_step(service: Steps | None = None) -> Steps:
+    """An operation whose first step is done, and whose second failed."""
+    service = service or Steps()
+    service.sends(step("charge", "c-1"), ends=FAILED)
+    assert service.record.status is Status.FAILED_RETRYABLE
+    return service
+
+
+def ends(service: Steps, noted: Noted) -> Settled:
+    """A person ends it with an answer."""
+    acting = operator(service.store, service.clock, noted)
+    return end(acting, service.record, Completed({"statusCode": 422, "body": {"refused": True}}))
+
+
+def test_a_failed_operation_is_ended_for_good() -> None:
+    """Its client gets the answer of the person, and no step runs again; its steps are forgotten by
+    nobody before that, and two audit lines say who ended it.
+    """
+    service, noted = failed_after_a_step(), Noted()
+
+    assert ends(service, noted).is_done
+
+    answer = service.sends(step("charge"), step("ship"))
+    assert (answer["statusCode"], answer["body"]) == (422, '{"refused": true}')
+    assert (service.ran, service.record.status) == (["charge"], Status.COMPLETED)
+    assert [(line.outcome, line.before, line.after) for line in noted.lines] == [
+        ("intended", "FAILED_RETRYABLE", ""),
+        ("settled", "FAILED_RETRYABLE", "COMPLETED"),
+    ]
+
+
+def test_an_operation_that_went_on_in_the_meantime_is_not_ended() -> None:
+    """The end is about the version that the person has seen."""
+    service, noted = failed_after_a_step(), Noted()
+    acting, seen = operator(service.store, service.clock, noted), service.record
+    assert service.sends(step("charge"), step("ship"))["statusCode"] == 201
+
+    settled = end(acting, seen, Completed({"statusCode": 422}))
+
+    assert settled.settlement is Settlement.OVERTAKEN
+    assert service.send(POST)["statusCode"] == 201
+
+
+@pytest.mark.parametrize("call", ["Resume", "Complete"])
+def test_an_end_that_is_interrupted_leaves_what_can_go_on(call: str) -> None:
+    """The store fails in between: the audit says so, and the operation goes on or is ended."""
+    service, noted = failed_after_a_step(), Noted()
+    service.store.refuse(call, 1000)
+
+    with pytest.raises(StoreError):
+        ends(service, noted)
+    service.store.recovers()
+    service.clock.advance(LONG_MS)
+
+    assert noted.outcomes() == ["intended", "failed: StoreError"]
+    assert service.sends(step("charge"), step("ship"))["statusCode"] == 201
+    assert service.ran == ["charge", "ship"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"status": Status.UNKNOWN, "escalated_at_ms": None}, "look at the provider first"),
+        ({"status": Status.IN_PROGRESS, "lease_until_ms": NOW_MS + LONG_MS}, "still runs"),
+        ({"status": Status.IN_PROGRESS, "lease_until_ms": 1}, "next run of the reconciler"),
+        ({"status": Status.COMPLETED, "expires_at_s": 2**40}, "it has ended already"),
+    ],
+)
+def test_what_is_in_doubt_runs_or_has_an_answer_is_not_ended(
+    changes: dict[str, Any], sentence: str
+) -> None:
+    """The refusal says what to do, and nothing is written."""
+    noted, store = Noted(), MemoryStore()
+    acting = operator(store, ManualClock(NOW_MS), noted)
+
+    with pytest.raises(CommandError, match=sentence):
+        end(acting, record(effects=Effects.RECORDED, **changes), Completed({"statusCode": 422}))
+
+    assert noted.lines == []
+
+
 def test_an_action_without_an_audit_line_is_not_done() -> None:
     """If the first line cannot be written, the record stays as it was."""
     service = in_doubt()
@@ -152,7 +265,7 @@ def test_an_answer_that_cannot_be_stored_has_no_audit_line() -> None:
     """A mistake in the file is found before anything is written."""
     service, noted = in_doubt(), Noted()
 
-    with pytest.raises(TypeError, match="statusCode"):
+    with pytest.raises(UsageError, match="statusCode"):
         settle(operator(service.store, service.clock, noted), the(service), Completed({"id": 1}))
 
     assert noted.lines == []

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
 
 from oncekey_local import cli
 from oncekey_operator.local_runtime import LocalRuntime, running_in
+from oncekey_operator.targets import said_again
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,3 +80,20 @@ def test_a_store_that_does_not_answer_is_exit_status_3(
 
     assert cli.main(SHOW) == 3
     assert "the store did not answer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "",
+        " --local 8081",
+        " --local",
+        " --stack 'pay ments' --stack two --profile ops --region eu-west-1",
+        " --table t --outbox-table o --audit-table a --endpoint-url http://127.0.0.1:1",
+    ],
+)
+def test_a_command_that_is_shown_works_on_the_same_service(where: str) -> None:
+    """It has the options that name the service, as a shell reads them."""
+    options = cli._parser().parse_args(["list", *shlex.split(where)])
+
+    assert said_again(options) == where

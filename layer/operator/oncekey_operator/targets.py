@@ -150,6 +150,25 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--endpoint-url", metavar="URL", help="the address of a compatible store")
 
 
+def said_again(options: argparse.Namespace) -> str:
+    """The options that name the service, as they were given, for a command that is to follow.
+
+    Empty if none was given; otherwise it begins with a space.
+    """
+    import shlex
+
+    words: list[str] = []
+    for stack in options.stack:
+        words += ["--stack", stack]
+    if options.local is not None:
+        words += ["--local", *([str(options.local)] if options.local else [])]
+    for name in (*OUTPUTS, "profile", "region", "endpoint_url"):
+        value = getattr(options, name)
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", value]
+    return "".join(f" {shlex.quote(word)}" for word in words)
+
+
 def target_of(options: argparse.Namespace) -> Target:
     """The one service that the options name.
 

@@ -31,6 +31,9 @@ from tests.support.records import NOW_MS, STEPS
 if TYPE_CHECKING:
     from oncekey.record.record import Record
 
+# The reconciler postpones a record by a day before it tells a person.
+TOLD = Due(shard="5", at_ms=NOW_MS + 86_400_000)
+
 
 def shown(one: Record, **access: Any) -> dict[str, Any]:
     """What the page gets of one operation."""
@@ -41,7 +44,7 @@ def shown(one: Record, **access: Any) -> dict[str, Any]:
 
 def test_the_list_has_state_attempt_and_age() -> None:
     """A line has what the list shows, and the state in words of its own."""
-    one = unknown(status=Status.UNKNOWN)
+    one = unknown(status=Status.UNKNOWN, due=TOLD)
 
     said = json.loads(console(GivenDesk(one)).handle(get("api/operations")).body)
 
@@ -86,7 +89,7 @@ def test_the_timeline_says_what_the_record_knows_and_what_it_does_not() -> None:
         lease_until_ms=NOW_MS - 500,
         last_error="lease-expired",
         steps=STEPS["finished and started"],
-        due=Due(shard="5", at_ms=NOW_MS + 60_000),
+        due=TOLD,
     )
 
     said = shown(one)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from oncekey.errors import NotExecuted, StoreError
 from oncekey.flow.driver import drive
+from oncekey.record.policy import Encoding
 from oncekey.record.references import reference_to
 from oncekey.settings import Settings
 from oncekey.settlement.late import settle_named
 from oncekey.settlement.resolvers import Completed
 from oncekey.settlement.settlement import Settlement, Settler
+from oncekey_operator.exits import CommandError, UsageError
+from oncekey_operator.records.outlook import why_not_ended
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from oncekey.flow.commands import Flow
     from oncekey.record.record import Record
     from oncekey_operator.actions.acting import Acting
 
@@ -61,24 +69,16 @@ def settle(
         CommandError: the first audit line was not written, and nothing was settled.
         StoreError: it may or may not have been settled. Settle it again: an operation that was
             settled is not settled twice.
-        TypeError: the answer or result cannot be stored. Nothing was written.
+        UsageError: the answer or result cannot be stored. Nothing was written.
         ValueError: `step` does not name the step in doubt. Nothing was written.
     """
-    settler = Settler(
-        clock=acting.clock,
-        settings=Settings(),
-        call_timeout_ms=acting.store.call_timeout_ms,
-        has_bucket=acting.store.has_bucket,
-    )
-    settler.check_storable(record, finding, step=step)
+    settler = _settler(acting)
+    if isinstance(finding, Completed) and not settler.is_of_step(record, step):
+        finding = _in_text(record, finding)
+    _check(record, lambda: settler.check_storable(record, finding, step=step))
     what = "completed" if isinstance(finding, Completed) else "not executed"
-    intention = acting.audit.intend(
-        f"resolve: {what}{f', step {step}' if step else ''}",
-        pk=record.pk,
-        operation_id=record.operation_id,
-        before=record.status.value,
-    )
-    flow = settle_named(
+    flow = partial(
+        settle_named,
         record.pk,
         record.operation_id,
         finding,
@@ -86,8 +86,56 @@ def settle(
         attempt=record.attempt,
         settler=settler,
     )
+    return _done(acting, record, f"resolve: {what}{f', step {step}' if step else ''}", flow)
+
+
+def end(acting: Acting, record: Record, answer: Completed) -> Settled:
+    """End an operation that will not go on with `answer`, with its lines in the audit table.
+
+    No handler runs for it again. What its finished steps did stays done.
+
+    Raises:
+        CommandError: its state does not permit it, or the first audit line was not written.
+        StoreError: it may or may not have been ended. End it again.
+        UsageError: the answer cannot be stored. Nothing was written.
+    """
+    if why_not := why_not_ended(record, acting.clock.now_ms()):
+        raise CommandError(why_not)
+    settler, answer = _settler(acting), _in_text(record, answer)
+    _check(record, lambda: settler.check_answer(record, answer))
+    return _done(acting, record, "resolve: end", partial(settler.end, record, answer))
+
+
+def _settler(acting: Acting) -> Settler:
+    return Settler(
+        clock=acting.clock,
+        settings=Settings(),
+        call_timeout_ms=acting.store.call_timeout_ms,
+        has_bucket=acting.store.has_bucket,
+    )
+
+
+def _check(record: Record, check: Callable[[], None]) -> None:
+    """Raise what is wrong with an answer for a person who writes JSON, and no Python."""
     try:
-        settlement = drive(flow, store=acting.store, clock=acting.clock)
+        check()
+    except TypeError as error:
+        wrong = str(error.__cause__ or error).removeprefix("oncekey: ")
+        raise UsageError(
+            f"{record.operation} answers HTTP requests. Its answer is a JSON object with statusCode"
+            ", body (a text, or JSON, which is sent as a text) and, if needed, headers: "
+            + wrong.replace("the handler's answer", "this one")
+        ) from error
+
+
+def _done(
+    acting: Acting, record: Record, action: str, flow: Callable[[], Flow[Settlement]]
+) -> Settled:
+    intention = acting.audit.intend(
+        action, pk=record.pk, operation_id=record.operation_id, before=record.status.value
+    )
+    try:
+        settlement = drive(flow(), store=acting.store, clock=acting.clock)
     except (StoreError, TypeError, ValueError) as error:
         intention.end(f"failed: {type(error).__name__}")
         raise
@@ -95,6 +143,19 @@ def settle(
     return Settled(
         reference=reference_to(record), operation_id=record.operation_id, settlement=settlement
     )
+
+
+def _in_text(record: Record, finding: Completed) -> Completed:
+    """The finding with an HTTP body that is a text.
+
+    A person who writes an answer as JSON writes its body as JSON, too: an object within the object.
+    A body that is a text already is sent as it is.
+    """
+    answer = finding.result
+    is_http = record.policy is not None and record.policy.encoding is Encoding.HTTP
+    if not (is_http and isinstance(answer, dict)) or isinstance(answer.get("body", ""), str | None):
+        return finding
+    return Completed({**answer, "body": json.dumps(answer["body"], ensure_ascii=False)})
 
 
 def _state_after(acting: Acting, record: Record) -> str:

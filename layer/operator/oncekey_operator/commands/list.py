@@ -102,16 +102,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 HEADERS = ("STATE", "AGE", "TRY", "OPERATION", "TENANT", "LAST ERROR", "OPERATION ID")
-OMITTED = ("LAST ERROR", "TRY", "TENANT")
+# What a person decides by stays longest.
+OMITTED = ("TRY", "TENANT", "LAST ERROR")
 
 
 def row(record: Record, now_ms: int) -> tuple[str, ...]:
     """One line of the table."""
     from oncekey_operator.records.views import state
 
-    is_told = record.escalated_at_ms is not None
+    needs_person = record.escalated_at_ms is not None
     return (
-        state(record, now_ms).replace("_", "-") + ("!" if is_told else ""),
+        state(record, now_ms).replace("_", "-") + ("!" if needs_person else ""),
         duration(max(0, now_ms - record.created_at_ms) // 1000),
         str(record.attempt),
         record.operation,

@@ -37,10 +37,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
         "resolve",
         help="settle an unknown operation by what you found out",
         description="Settles an unknown operation, or its step in doubt, by what you found out at"
-        " the provider. Look there first: the layer believes you.",
+        " the provider. Look there first: the layer believes you. Or ends for good an operation"
+        " that failed, or waits for a worker.",
     )
     add_operation(parser)
-    finding = parser.add_argument_group("what you found out", "one of the two")
+    finding = parser.add_argument_group("what you found out", "one of the three")
     finding.add_argument(
         "--completed",
         metavar="FILE",
@@ -53,13 +54,20 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
         help="it is certain that nothing happened: the same key may run again",
     )
     finding.add_argument(
+        "--end-with",
+        metavar="FILE",
+        help="nobody knows it to have taken effect, and it must not go on: it ends with the answer"
+        " in FILE. No handler runs again; what its finished steps did stays done",
+    )
+    finding.add_argument(
         "--step", default="", metavar="NAME", help="the step in doubt that it is about"
     )
     finding.add_argument(
         "--attempt",
         type=int,
         metavar="N",
-        help="the attempt that you looked at: nothing is settled if another has begun since",
+        help="the attempt that you looked at: nothing is settled if another has begun since. Needed"
+        " for --not-executed with --yes",
     )
     many = parser.add_argument_group(
         "many operations", "a dry run, until --expect says which they are"
@@ -85,16 +93,32 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
 
 def run(options: argparse.Namespace) -> int:
     """Settle one operation, or all that are listed."""
+    from oncekey.clock import SystemClock
+    from oncekey_operator.records.outlook import why_not_ended
+
     finding = _finding(options)
     target = target_of(options)
     if options.all_listed:
         return _all(options, target, finding)
+    if options.end_with is not None and options.step:
+        raise UsageError("--end-with ends the whole operation, and takes no --step")
+    if options.not_executed and options.yes and options.attempt is None:
+        # Nobody is asked, so nobody sees which attempt it is. A later one may have been executed.
+        raise UsageError(
+            "say --attempt N, the attempt of which you know that it did nothing: `oncekey show`"
+            " prints it"
+        )
     record = operation_of(options, target.store)
     if options.attempt not in {None, record.attempt}:
         raise CommandError(
             f"its attempt is {record.attempt}, and not {options.attempt}: look at it again"
         )
     what = "it took effect" if options.completed else "nothing happened"
+    if options.end_with is not None:
+        if why_not := why_not_ended(record, SystemClock().now_ms()):
+            raise CommandError(why_not)
+        steps = ", ".join(step.name for step in record.steps.finished) or "none"
+        what = f"it ends for good; its finished steps stay done: {steps}"
     which = f"{record.operation_id}, attempt {record.attempt}"
     question = f"{record.operation} of {record.tenant}, {which}: {what}."
     if not confirm(question, expected="yes", assumed=options.yes):
@@ -109,6 +133,8 @@ def _all(options: argparse.Namespace, target: Target, finding: Completed | NotEx
 
     if any(each is not None for each in (options.id, options.key, options.request)):
         raise UsageError("--all-listed takes filters, and no ID, --key or --request")
+    if options.end_with is not None:
+        raise UsageError("--end-with ends one operation: name it")
     if not options.states:
         raise UsageError("--all-listed needs a state: --unknown or --escalated")
     records = list(listed(target, options))
@@ -142,13 +168,17 @@ def _settled(
     records: Sequence[Record],
     finding: Completed | NotExecuted,
 ) -> Iterator[Settled]:
+    from oncekey.settlement.resolvers import Completed
     from oncekey_operator.actions.acting import acting_on
-    from oncekey_operator.actions.settling import settle
+    from oncekey_operator.actions.settling import end, settle
 
     acting = acting_on(target, why=options.reason)
     for record in records:
         try:
-            settled = settle(acting, record, finding, step=options.step)
+            if options.end_with is not None and isinstance(finding, Completed):
+                settled = end(acting, record, finding)
+            else:
+                settled = settle(acting, record, finding, step=options.step)
         except (TypeError, ValueError) as error:
             raise UsageError(str(error).removeprefix("oncekey: ")) from error
         yield settled
@@ -171,11 +201,12 @@ def _finding(options: argparse.Namespace) -> Completed | NotExecuted:
     from oncekey.errors import NotExecuted
     from oncekey.settlement.resolvers import Completed
 
-    if options.not_executed == (options.completed is not None):
-        raise UsageError("say what you found out: --completed FILE or --not-executed")
-    if options.not_executed:
-        return NotExecuted()
-    return Completed(_answer_in(options.completed))
+    files = [each for each in (options.completed, options.end_with) if each is not None]
+    if len(files) + options.not_executed != 1:
+        raise UsageError(
+            "say what you found out: --completed FILE or --not-executed; or end it: --end-with FILE"
+        )
+    return NotExecuted() if options.not_executed else Completed(_answer_in(files[0]))
 
 
 def _answer_in(file: str) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from oncekey_operator.commands.naming import add_operation, operation_of
 from oncekey_operator.output import add_output, coloured, print_json, print_pairs, when
-from oncekey_operator.targets import add_target, target_of
+from oncekey_operator.targets import add_target, said_again, target_of
 
 if TYPE_CHECKING:
     import argparse
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     record = operation_of(options, store)
     now_ms = SystemClock().now_ms()
     words, answer = answer_of(record, store)
-    next_ = outlook(record, now_ms)
+    next_, where = outlook(record, now_ms), said_again(options)
     if options.json:
         shown = view(record, now_ms) | {
             "answer": words,
@@ -54,7 +54,8 @@ def run(options: argparse.Namespace) -> int:
                 "client": next_.client,
                 "reconciler": next_.reconciler or None,
                 "person": next_.person or None,
-                "command": next_.command or None,
+                "command": next_.command + where if next_.command else None,
+                "ending": next_.ending + where if next_.ending else None,
             },
         }
         if options.reveal:
@@ -68,12 +69,17 @@ def run(options: argparse.Namespace) -> int:
     print_pairs(pairs)
     print()
     print_pairs(_next(record, next_, now_ms))
+    # Each on one line, however long, so that it can be copied.
+    if next_.command:
+        print(f"\nTo settle it:\n  {next_.command}{where}")
+    if next_.ending:
+        print(f"\nTo end it, if it must not go on:\n  {next_.ending}{where}")
     return 0
 
 
 def _pairs(record: Record, answer: str, now_ms: int) -> Iterator[tuple[str, str]]:
     from oncekey.record.references import reference_to
-    from oncekey_operator.records.views import state
+    from oncekey_operator.records.views import is_told, state
 
     name = state(record, now_ms)
     yield "operation", record.operation
@@ -101,7 +107,12 @@ def _pairs(record: Record, answer: str, now_ms: int) -> Iterator[tuple[str, str]
     if record.reconcile_attempts:
         yield "reconciler", f"{record.reconcile_attempts} turns"
     if record.escalated_at_ms is not None:
-        yield "escalated", when(record.escalated_at_ms, now_ms)
+        yield (
+            "escalated",
+            when(record.escalated_at_ms, now_ms)
+            if is_told(record)
+            else "not yet: the reconciler tells a person in its next run",
+        )
     yield "answer", answer
 
 
@@ -112,4 +123,3 @@ def _next(record: Record, next_: Outlook, now_ms: int) -> Iterator[tuple[str, st
         yield "reconciler", f"{next_.reconciler}, {at}"
     if next_.person:
         yield "a person", next_.person
-        yield "command", next_.command

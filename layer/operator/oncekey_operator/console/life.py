@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from oncekey.record.record import Status
+from oncekey_operator.records.views import is_told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,10 +87,10 @@ def _of_the_record(record: Record, now_ms: int) -> Iterator[Event]:
     yield from _steps(record, now_ms)
     yield from _lease(record, now_ms)
     if record.escalated_at_ms is not None:
-        detail = "The escalation queue or the log has the message."
-        yield Event(
-            at_ms=record.escalated_at_ms, title="Escalated", detail=detail, tone=Tone.WARNING
-        )
+        title, detail = "Escalated", "The escalation queue or the log has the message."
+        if not is_told(record):
+            title, detail = "Marked for a person", "The reconciler tells one in its next run."
+        yield Event(at_ms=record.escalated_at_ms, title=title, detail=detail, tone=Tone.WARNING)
     if record.completed_at_ms is not None:
         yield Event(
             at_ms=record.completed_at_ms,

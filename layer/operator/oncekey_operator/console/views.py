@@ -9,7 +9,7 @@ from oncekey.record.record import Status
 from oncekey.record.references import reference_to
 from oncekey_operator.console.life import not_known, timeline
 from oncekey_operator.records.outlook import outlook
-from oncekey_operator.records.views import state
+from oncekey_operator.records.views import is_told, state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,6 +49,7 @@ def detail(record: Record, now_ms: int, others: Sequence[Event], *, local: bool)
         "answers_http": is_http,
         "next": {"client": to_come.client, "reconciler": to_come.reconciler},
         "command": to_come.command,
+        "may_end": bool(to_come.ending),
         "timeline": [asdict(event) for event in timeline(record, now_ms, others)],
         "not_known": not_known(record, has_runtime=local),
     }
@@ -64,5 +65,5 @@ def remarks(record: Record, now_ms: int) -> list[str]:
     if record.status is Status.FAILED_RETRYABLE and record.expires_at_s is None:
         said.append("half done")
     if record.status is not Status.COMPLETED and record.escalated_at_ms is not None:
-        said.append("escalated")
+        said.append("escalated" if is_told(record) else "to be escalated")
     return said

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.record.record import Status
 from oncekey.store.due_index import due_keys
 from oncekey.store.dynamodb.codec import record_from_item
+from oncekey_operator.records.views import is_told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -49,7 +50,7 @@ class Wanted:
 
 def _states(record: Record) -> set[str]:
     found = {record.status.value.lower().replace("_", "-")}
-    if record.status is Status.UNKNOWN and record.escalated_at_ms is not None:
+    if record.status is Status.UNKNOWN and is_told(record):
         found.add("escalated")
     return found
 

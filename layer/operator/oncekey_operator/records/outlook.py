@@ -47,12 +47,14 @@ class Outlook:
         reconciler: what the reconciler does at its next visit; empty if it never visits.
         person: what a person has to do; empty if nothing.
         command: the command that does it; empty if there is none.
+        ending: the command that ends it for good, if a person may do that; else empty.
     """
 
     client: str
     reconciler: str
     person: str
     command: str
+    ending: str
 
 
 def outlook(record: Record, now_ms: int) -> Outlook:
@@ -73,7 +75,32 @@ def outlook(record: Record, now_ms: int) -> Outlook:
         reconciler=_visit(record, now_ms),
         person=person,
         command=command,
+        ending=""
+        if why_not_ended(record, now_ms)
+        else f"oncekey resolve {reference_to(record)} --end-with FILE",
     )
+
+
+def why_not_ended(record: Record, now_ms: int) -> str:
+    """Why a person may not end the operation for good, and what to do instead; empty if they may.
+
+    Only what is not in doubt is ended: it failed, waits for a worker, or was stopped.
+    """
+    if record.is_expired(now_ms) or record.status is Status.COMPLETED:
+        return "it has ended already: `oncekey show` has its answer"
+    if record.status is Status.IN_PROGRESS and record.is_lease_over(now_ms):
+        return (
+            "its attempt is dead, and nobody has ended it yet: try again after the next run of the"
+            " reconciler"
+        )
+    if record.status is Status.IN_PROGRESS:
+        return "its attempt still runs: try again when it has failed"
+    if record.status is Status.UNKNOWN and not is_stopped(record):
+        return (
+            "it may have taken effect: look at the provider first, and settle it with --completed"
+            " FILE or --not-executed"
+        )
+    return ""
 
 
 def _visit(record: Record, now_ms: int) -> str:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from oncekey.encoding.results import decode
+from oncekey.reconciler.decisions import TOLD_ONCE_IN_MS
 from oncekey.record.policy import Encoding
 from oncekey.record.record import Status
 from oncekey.record.references import reference_to
@@ -33,7 +34,7 @@ def view(record: Record, now_ms: int) -> dict[str, Any]:
         "expires_at": None if record.expires_at_s is None else iso(record.expires_at_s * 1000),
         "due_at": None if record.due is None else iso(record.due.at_ms),
         "reconcile_attempts": record.reconcile_attempts,
-        "escalated_at": _time(record.escalated_at_ms),
+        "escalated_at": _time(record.escalated_at_ms) if is_told(record) else None,
         "last_error": record.last_error,
         "steps": [
             {"name": step.name, "state": "finished", "at": iso(step.at_ms)}
@@ -56,6 +57,17 @@ def view(record: Record, now_ms: int) -> dict[str, Any]:
 def state(record: Record, now_ms: int) -> str:
     """The state in lower case; `expired` is derived from the time."""
     return "expired" if record.is_expired(now_ms) else record.status.value.lower()
+
+
+def is_told(record: Record) -> bool:
+    """Whether a person was told of it: its message was sent, or may have been.
+
+    A handler that stops an operation marks it for a person, whom the reconciler tells. It postpones
+    the record by a day before it tells, and takes that back if the queue has no message.
+    """
+    if record.escalated_at_ms is None:
+        return False
+    return record.due is None or record.due.at_ms >= record.escalated_at_ms + TOLD_ONCE_IN_MS
 
 
 def answer_of(record: Record, store: Store) -> tuple[str, Any]:

@@ -20,7 +20,7 @@ from oncekey.settlement.resolvers import (
     question_about,
     resolver_of,
 )
-from oncekey.settlement.stopped_operations import end_stopped, is_stopped
+from oncekey.settlement.stopped_operations import end_by_hand, is_stopped
 from oncekey.settlement.writes import Settling, answer_text
 from oncekey.store.store import Refused
 from oncekey.telemetry import settlements as telemetry
@@ -104,11 +104,24 @@ class Settler:
         """
         if not isinstance(finding, Completed) or record.status is Status.COMPLETED:
             return
-        of_step = record.status is not Status.PENDING and (bool(step) or not is_stopped(record))
-        if record.effects is Effects.RECORDED and of_step:
+        if self.is_of_step(record, step):
             encode(finding.result)
         else:
-            answer_text(record.operation, policy_of(record, self.settings), finding.result)
+            self.check_answer(record, finding)
+
+    def check_answer(self, record: Record, finding: Completed) -> None:
+        """Return if the finding is an answer that the client of `record` can get.
+
+        Raises:
+            TypeError: it is not; the message says what to give.
+        """
+        answer_text(record.operation, policy_of(record, self.settings), finding.result)
+
+    @staticmethod
+    def is_of_step(record: Record, step: str) -> bool:
+        """Whether a finding about `record` is the result of a step, and not the whole answer."""
+        of_step = record.status is not Status.PENDING and (bool(step) or not is_stopped(record))
+        return record.effects is Effects.RECORDED and of_step
 
     async def write(self, record: Record, finding: Finding, *, step: str = "") -> Settlement:
         """Write the finding of a resolver, or of somebody else, about `record`.
@@ -149,27 +162,56 @@ class Settler:
         # A stopped operation has no calls that may still arrive, because its attempt ended itself.
         if isinstance(finding, NotExecuted) and not stopped and self._is_too_early(record):
             return Settlement.TOO_EARLY
-        settling = Settling(
+        settling = self._settling(record)
+        if stopped and isinstance(finding, Completed):
+            return await self._end(settling, finding)
+        settled = settling.write_of(finding, step)
+        return Settlement.NOT_IN_DOUBT if settled is None else await self._send(record, settled)
+
+    async def end(self, record: Record, answer: Completed) -> Settlement:
+        """End an operation that failed, waits for a worker or was stopped, with `answer`.
+
+        Its handler never runs again. What its finished steps did stays done, and its business
+        writes are not made. An operation in doubt, or whose attempt runs, is not ended.
+
+        Raises:
+            StoreError: it may or may not have been ended.
+            TypeError: the answer cannot be stored; nothing was written.
+        """
+        if record.status is Status.IN_PROGRESS:
+            return Settlement.RUNNING
+        is_waiting = record.status in {Status.FAILED_RETRYABLE, Status.PENDING}
+        if record.is_expired(self.clock.now_ms()) or not (is_waiting or is_stopped(record)):
+            return Settlement.NOT_IN_DOUBT
+        is_begun = record.status is not Status.PENDING or record.was_begun
+        if record.effects is Effects.RECORDED and is_begun:
+            return await self._end(self._settling(record), answer)
+        return await self.write(record, answer)
+
+    def _settling(self, record: Record) -> Settling:
+        return Settling(
             record=record,
             new_owner=self.clock.new_owner(),
             now_ms=self.clock.now_ms(),
             settings=self.settings,
             has_bucket=self.has_bucket,
         )
-        if stopped and isinstance(finding, Completed):
-            return await self._end_stopped(settling, finding)
-        settled = settling.write_of(finding, step)
-        return Settlement.NOT_IN_DOUBT if settled is None else await self._send(record, settled)
 
-    async def _end_stopped(self, settling: Settling, finding: Completed) -> Settlement:
+    async def _end(self, settling: Settling, finding: Completed) -> Settlement:
         record = settling.record
         ending, blob = settling.ending(finding)
         if blob is not None:
             await retry.save(blob, self.budget(), self.clock)
-        frees, budget = settling.freeing(), self.budget()
-        met = await end_stopped(record, frees, ending, budget, self.clock, self.settings)
+        met = await end_by_hand(
+            record,
+            ending,
+            self.budget(),
+            self.clock,
+            self.settings,
+            frees=settling.freeing() if record.status is Status.UNKNOWN else None,
+        )
         if met is None:
-            telemetry.settled(record, self.clock.now_ms(), "ended as it was said")
+            telemetry.settled(record, self.clock.now_ms(), "ended by hand")
             return Settlement.SETTLED
         telemetry.settlement_overtaken(record, self.clock.now_ms())
         is_running = met.operation_id == record.operation_id and met.status is Status.IN_PROGRESS

@@ -1,7 +1,8 @@
-"""Settling a recorded operation that was stopped because its handler no longer fits its record.
+"""Ending an operation that will not go on: a person gives the answer, and no handler runs.
 
-It has no step in doubt. A person either lets it continue, with a release whose steps fit the
-record, or ends it with an answer.
+A recorded operation may have been stopped because its handler no longer fits its record. It has no
+step in doubt. A person either lets it continue, with a release whose steps fit the record, or ends
+it with an answer. One that failed, or waits for a worker, is ended in the same way.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from oncekey.flow import retry
 from oncekey.record.record import Due, Effects, Status
 from oncekey.record.rules import applied
-from oncekey.record.transitions import Complete, Lease, Resume, seen
+from oncekey.record.transitions import Begin, Complete, Lease, Resume, seen
 from oncekey.store.store import Refused
 
 if TYPE_CHECKING:
@@ -35,32 +36,38 @@ def is_stopped(record: Record) -> bool:
     )
 
 
-async def end_stopped(
+async def end_by_hand(
     record: Record,
-    frees: SettleStep,
     ending: Ending,
     budget: Budget,
     clock: Clock,
     settings: Settings,
+    *,
+    frees: SettleStep | None = None,
 ) -> Record | None:
-    """End a stopped operation with `ending`, in a new attempt that runs no handler.
+    """End a recorded operation with `ending`, in an attempt that runs no handler.
 
-    Only the owner of an attempt can complete recorded effects, so the record is freed, resumed and
-    completed in three writes. Returns None, or the record that prevented one of them. If this is
-    interrupted between them, the operation is half done, or its lease expires. Then it continues
-    like any other.
+    Only the owner of an attempt can complete recorded effects. So the operation is resumed, or
+    begun if it waits for a worker, and then completed. One that was stopped is freed first, by
+    `frees`. Returns None, or the record that prevented one of the writes. If this is interrupted
+    between them, the operation is half done, or its lease expires. Then it continues like any
+    other.
 
     Raises:
         StoreError: it may or may not have been ended; try again.
     """
-    met = await _written(frees, record, budget, clock)
-    if met.owner != frees.new_owner:
-        return met
+    met = record
+    if frees is not None:
+        met = await _written(frees, record, budget, clock)
+        if met.owner != frees.new_owner:
+            return met
     owner, until_ms = clock.new_owner(), clock.now_ms() + _LEASE_MS
     due = Due(shard=record.due_shard, at_ms=until_ms + settings.reconcile_grace_ms)
     lease = Lease(owner=owner, until_ms=until_ms, due=due, effects=Effects.RECORDED)
-    resume = Resume(pk=record.pk, seen=seen(met), lease=lease)
-    met = await _written(resume, met, budget, clock)
+    begins: Begin | Resume = Resume(pk=record.pk, seen=seen(met), lease=lease)
+    if met.status is Status.PENDING:
+        begins = Begin(pk=record.pk, seen_owner=met.owner, lease=lease)
+    met = await _written(begins, met, budget, clock)
     if met.owner != owner:
         return met
     complete = Complete(pk=record.pk, owner=owner, ending=ending)
