@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oncekey_local import arguments
 from oncekey_local.description import Function, Queue, ScheduleTrigger, Service
 from oncekey_local.functions.runtime_api import OutcomeKind
 from tests.support.replacing import replace
@@ -186,3 +187,16 @@ def test_the_developer_sets_the_pace(schedule_s: float | None, told: str) -> Non
         assert events.sources.schedules() == {"clock": told}
 
     play(story, service(), replace(FAST, schedule_s=schedule_s))
+
+
+@pytest.mark.parametrize("schedule", [{"every_minutes": 5}, {"daily_at_hour_utc": 3}])
+def test_a_schedule_that_is_switched_off_calls_when_it_is_told_to(schedule: dict[str, int]) -> None:
+    """Like a rule that somebody has disabled: nothing calls the function but a person."""
+
+    async def story(events: Events) -> None:
+        assert events.sources.schedules() == {"clock": "off"}
+        run = asyncio.create_task(events.sources.call_now("clock"))
+        (await events.function.call()).answer()
+        assert (await run).kind is OutcomeKind.RESULT
+
+    play(story, service(**schedule), replace(FAST, schedule_s=arguments.schedule("off")))

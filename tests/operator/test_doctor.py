@@ -55,14 +55,18 @@ def make_tables(
 
 
 def asked(
-    client: DynamoDBClient, *, now: Callable[[], datetime] = utc_now, table: str = RECORDS
+    client: DynamoDBClient,
+    *,
+    now: Callable[[], datetime] = utc_now,
+    table: str = RECORDS,
+    stacks: tuple[str, ...] = (),
 ) -> Facts:
     """The facts about the tables, by this client."""
     target = Target(table=table, outbox_table=MESSAGES, region=REGION)
     # The property's value, so that the calls of this client are those that are denied.
     target.__dict__["dynamodb"] = client
     asking = Asking(target, now=now)
-    return asking.facts(functions=(), stacks=(), namespace="", most_items=100)
+    return asking.facts(functions=(), stacks=stacks, namespace="", most_items=100)
 
 
 def faults(facts: Facts) -> set[str]:
@@ -110,6 +114,13 @@ def denied(client: DynamoDBClient) -> None:
     deny(client, "PutItem")
 
 
+def read_only(client: DynamoDBClient) -> None:
+    """The role of a person who looks."""
+    make_tables(client)
+    for operation in ("PutItem", "UpdateItem", "DeleteItem"):
+        deny(client, operation)
+
+
 def foreign_item(client: DynamoDBClient) -> None:
     """An item of another program."""
     make_tables(client)
@@ -146,13 +157,21 @@ def overdue(client: DynamoDBClient) -> None:
         ),
         (outbox_ttl, {"outbox: TTL"}),
         (denied, {"permissions"}),
+        (read_only, set[str]()),
         (foreign_item, {"items"}),
         (no_expiry, {"items"}),
         (overdue, {"reconciler"}),
     ],
     ids=[
         *("healthy", "another key", "no index", "no TTL", "another TTL", "no stream"),
-        *("outbox expires", "denied", "foreign item", "no expiry", "reconciler off"),
+        *(
+            "outbox expires",
+            "denied",
+            "may only read",
+            "foreign item",
+            "no expiry",
+            "reconciler off",
+        ),
     ],
 )
 def test_each_fault_of_the_tables_is_found(
@@ -188,11 +207,15 @@ def test_a_table_that_is_not_there_is_a_fault_with_advice(client: DynamoDBClient
     assert "Region" in fault.advice
 
 
-@pytest.fixture
-def healthy(client: DynamoDBClient) -> Facts:
+@pytest.fixture(scope="module")
+def healthy() -> Facts:
     """The facts about healthy tables."""
-    make_tables(client)
-    return replace(asked(client), relays=None)
+    with pytest.MonkeyPatch.context() as variables, mocked_aws():
+        variables.setenv("AWS_ACCESS_KEY_ID", "testing")
+        variables.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+        client = boto3.client("dynamodb", region_name=REGION)
+        make_tables(client)
+        return replace(asked(client), relays=None)
 
 
 def function(timeout_s: int = 20, **variables: str) -> FunctionFacts:
@@ -228,6 +251,48 @@ def test_each_fault_of_functions_leases_and_clocks_is_found(healthy: Facts) -> N
     assert faults(replace(healthy, functions=[slow])) == {"function pay"}
 
 
+@pytest.mark.parametrize(
+    ("every_s", "overdue_s", "found"),
+    [(60, 170, 0), (60, 190, 1), (300, 190, 0), (1, 29, 0), (1, 31, 1), (0, 0, 1)],
+)
+def test_a_stopped_reconciler_is_found_after_three_missed_runs(
+    healthy: Facts, every_s: float, overdue_s: float, found: int
+) -> None:
+    """By its own schedule, and at once if it has none."""
+    facts = replace(healthy, reconciler_every_s=every_s, overdue_s=overdue_s)
+
+    assert len(faults(facts) & {"reconciler"}) == found
+
+
+def test_a_switched_off_schedule_or_function_is_found(healthy: Facts) -> None:
+    """Also while no record is due, and nothing shows that the reconciler is off."""
+    rules = {"every-minute": "DISABLED", "daily": "ENABLED"}
+    assert faults(replace(healthy, rules=rules)) == {"schedule every-minute"}
+
+    stopped = replace(function(), is_stopped=True)
+    assert faults(replace(healthy, functions=[stopped])) == {"function pay"}
+
+
+def test_the_rules_and_functions_of_a_stack_are_asked(client: DynamoDBClient) -> None:
+    """Each rule's state is known, and whether a function's reserved concurrency is 0."""
+    make_tables(client)
+    rule = {
+        "Type": "AWS::Events::Rule",
+        "Properties": {
+            "Name": "minute",
+            "ScheduleExpression": "rate(1 minute)",
+            "State": "DISABLED",
+        },
+    }
+    template = json.dumps({"Resources": {"Rule": rule}})
+    cloudformation = boto3.client("cloudformation", region_name=REGION)
+    cloudformation.create_stack(StackName="reconciler", TemplateBody=template)
+
+    facts = asked(client, stacks=("reconciler",))
+
+    assert facts.rules == {"minute": "DISABLED"}
+
+
 def test_the_clock_is_compared_with_the_date_of_the_answers(client: DynamoDBClient) -> None:
     """A machine whose clock is a minute ahead is told so."""
     make_tables(client)
@@ -249,4 +314,8 @@ def test_the_command_prints_the_faults_and_exits_with_1(
     assert status == 1
     assert found["faults"] == 1
     assert found["findings"][0]["check"] == "table: TTL"
+    assert cli.main(["doctor", "--table", RECORDS, "--region", REGION]) == 1
+    said = capsys.readouterr()
+    assert "Nothing is changed." in said.err
+    assert "1 fault," in said.out
     assert "expires_at" in found["findings"][0]["advice"]

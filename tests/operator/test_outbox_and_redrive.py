@@ -10,6 +10,7 @@ import pytest
 from oncekey.outbox.envelope import sealed
 from oncekey.record.message import Message
 from oncekey.store.dynamodb.outbox import OutboxTable, message_item
+from oncekey_operator.messages import queues
 from tests.support.operating import MESSAGES, Operating, operating, queue_with_dead_letters
 
 if TYPE_CHECKING:
@@ -22,8 +23,11 @@ REASON = ("--reason", "the queue is mended", "--yes")
 
 
 @pytest.fixture
-def service(capsys: pytest.CaptureFixture[str]) -> Iterator[Operating]:
-    """A service's tables."""
+def service(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Operating]:
+    """A service's tables. Nobody waits for a message that is not there."""
+    monkeypatch.setattr(queues, "_WAIT_S", 0)
     with operating(capsys) as found:
         yield found
 
@@ -113,7 +117,7 @@ def test_dead_letters_go_back_to_their_queue(service: Operating) -> None:
         sqs.send_message(QueueUrl=dead, MessageBody=body, MessageAttributes=kept)
 
     assert service.run("redrive", "--dead-letters", "--dry-run") == 0
-    assert "12 would be sent again" in service.out
+    assert "12 messages would be sent again" in service.out
     assert "payment.requested" in service.out
     assert "SQS MESSAGE ID" in service.out  # the worker's log lines have it
     assert service.run("doctor") == 1
@@ -132,6 +136,85 @@ def test_dead_letters_go_back_to_their_queue(service: Operating) -> None:
     left = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["ApproximateNumberOfMessages"])
     assert left["Attributes"]["ApproximateNumberOfMessages"] == "1"
     assert service.audited()[-1] == ("redrive", "done", "the queue is mended")
+
+
+def test_one_dead_letter_is_discarded(service: Operating) -> None:
+    """It is shown without its payload first, by either of its ids. The others stay, and can be
+    received at once; the audit table says who did it.
+    """
+    sqs, service.queue_url, dead = queue_with_dead_letters()
+    names = [f"m{number}" for number in range(12)]
+    ids = [
+        sqs.send_message(QueueUrl=dead, MessageBody=sealed(message(name)))["MessageId"]
+        for name in names
+    ]
+
+    assert service.run("redrive", "--discard", "m4", "--dry-run") == 0
+    assert "op-m4" in service.out
+    assert "card" not in service.out
+    assert service.run("redrive", "--discard", ids[7], "--reveal", *REASON) == 0
+    assert "card" in service.out
+    assert "`oncekey show op-m7`" in service.out
+    assert service.json("redrive", "--discard", "m4", *REASON)["discarded"] is True
+    assert service.run("redrive", "--discard", "m4", *REASON) == 1
+
+    assert service.json("redrive", "--dead-letters", "--dry-run")["found"] == 10
+    assert [line[:2] for line in service.audited()] == [
+        ("discard", "intended"),
+        ("discard", "done"),
+    ] * 2
+
+
+def test_a_message_that_was_set_aside_is_discarded(service: Operating) -> None:
+    """One that waits is not: the relay sends it."""
+    publish(service, message("a"), message("b")).set_aside("a", "no", WRITTEN_MS)
+    _, service.queue_url, _ = queue_with_dead_letters()
+
+    assert service.run("redrive", "--discard", "a", *REASON) == 0
+    assert service.run("redrive", "--discard", "b", *REASON) == 1
+
+    assert [each["id"] for each in service.json("outbox")["messages"]] == ["b"]
+    assert service.audited()[-1][:2] == ("discard", "done")
+
+
+def test_nobody_who_was_not_asked_discards_a_message(service: Operating) -> None:
+    """Without --yes and a terminal, the message is where it was, and is not hidden."""
+    sqs, service.queue_url, dead = queue_with_dead_letters()
+    sqs.send_message(QueueUrl=dead, MessageBody="no message of ours")
+
+    (found,) = sqs.receive_message(QueueUrl=dead, VisibilityTimeout=0)["Messages"]
+    assert service.run("redrive", "--discard", found["MessageId"], "--reason", "r") == 2
+
+    assert service.json("redrive", "--dead-letters", "--dry-run")["found"] == 1
+    assert service.audited() == []
+
+
+def test_dead_letters_of_a_fifo_queue_go_back_in_their_order(service: Operating) -> None:
+    """Each keeps its group. Its deduplication id is new: the queue knows the first one for five
+    minutes, and would take the message and lose it.
+    """
+    sqs, service.queue_url, dead = queue_with_dead_letters(is_fifo=True)
+    for number in range(12):
+        sqs.send_message(
+            QueueUrl=dead,
+            MessageBody=sealed(message(f"m{number}")),
+            MessageGroupId=f"g{number % 2}",
+            MessageDeduplicationId=f"m{number}",
+        )
+
+    assert service.json("redrive", "--dead-letters", *REASON)["redriven"] == 12
+
+    arrived: dict[str, list[str]] = {"g0": [], "g1": []}
+    while found := sqs.receive_message(
+        QueueUrl=service.queue_url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
+    ).get("Messages"):
+        for each in found:
+            arrived[each["Attributes"]["MessageGroupId"]].append(json.loads(each["Body"])["id"])
+            sqs.delete_message(QueueUrl=service.queue_url, ReceiptHandle=each["ReceiptHandle"])
+    assert arrived == {
+        "g0": [f"m{number}" for number in range(0, 12, 2)],
+        "g1": [f"m{number}" for number in range(1, 12, 2)],
+    }
 
 
 def test_a_dead_letter_cannot_write_to_the_terminal(service: Operating) -> None:

@@ -27,6 +27,7 @@ def runtime(*, port: int, pid: int) -> LocalRuntime:
         store_url="http://127.0.0.1:1",
         region="us-east-1",
         audit_table="audit",
+        reconciler_every_s=60,
         variables={"ONCEKEY_TABLE": "records"},
     )
 

@@ -70,13 +70,13 @@ def operating(capsys: pytest.CaptureFixture[str]) -> Iterator[Operating]:
         yield Operating(client, capsys)
 
 
-def queue_with_dead_letters() -> tuple[SQSClient, str, str]:
+def queue_with_dead_letters(*, is_fifo: bool = False) -> tuple[SQSClient, str, str]:
     """A client, and the URLs of a queue and of its dead-letter queue."""
     sqs: SQSClient = boto3.client("sqs", region_name=REGION)
-    dead = sqs.create_queue(QueueName="dead")["QueueUrl"]
+    end, kind = (".fifo", {"FifoQueue": "true"}) if is_fifo else ("", {})
+    dead = sqs.create_queue(QueueName=f"dead{end}", Attributes=kind)["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])
     policy = {"deadLetterTargetArn": arn["Attributes"]["QueueArn"], "maxReceiveCount": 10}
-    work = sqs.create_queue(QueueName="work", Attributes={"RedrivePolicy": json.dumps(policy)})[
-        "QueueUrl"
-    ]
+    attributes = {**kind, "RedrivePolicy": json.dumps(policy)}
+    work = sqs.create_queue(QueueName=f"work{end}", Attributes=attributes)["QueueUrl"]
     return sqs, work, dead

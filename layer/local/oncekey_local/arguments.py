@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 
 _PORT_MAX = 65_535
@@ -47,6 +48,16 @@ def interval(text: str) -> float:
     raise argparse.ArgumentTypeError(
         f"{text!r} is no interval: use seconds, more than 0 and at most {_INTERVAL_S_MAX}"
     )
+
+
+def schedule(text: str) -> float:
+    """The time between two calls of a schedule, or `off`."""
+    if text == "off":
+        return math.inf
+    try:
+        return interval(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}; or off") from None
 
 
 def window(text: str) -> float:

@@ -159,9 +159,9 @@ def _add_pumps(dev: argparse.ArgumentParser) -> None:
         ),
         (
             "--schedule-s",
-            arguments.interval,
+            arguments.schedule,
             None,
-            "time between the calls of a function that runs every so many minutes (each its own)",
+            "time between the calls of periodic functions (each its own); off: no schedule calls",
         ),
         ("--poll-s", arguments.interval, 0.25, "how often streams are looked at (0.25)"),
         (

@@ -25,8 +25,8 @@ from oncekey_local.console.local_console import local_console
 from oncekey_local.console.mount import CONSOLE_PREFIX
 from oncekey_local.description import safe_visibility_timeout_s
 from oncekey_local.events.event_sources import EventSources
-from oncekey_local.events.pumps import PumpSettings
-from oncekey_local.first_steps import request_to_send
+from oncekey_local.events.pumps import NEVER, PumpSettings
+from oncekey_local.first_steps import oncekey_command, request_to_send
 from oncekey_local.front.control import CONTROL_PREFIX, Control
 from oncekey_local.front.front import OPENAPI_PATH, Front
 from oncekey_local.functions.environment import (
@@ -205,10 +205,22 @@ class LocalService:
             store_url=self._place.store_url,
             region=REGION,
             audit_table=audit_table_name(self._service),
+            reconciler_every_s=self._reconciler_every_s(),
             variables={
                 name: value for name, value in variables.items() if name in VARIABLES.values()
             },
         )
+
+    def _reconciler_every_s(self) -> float:
+        given_s = self._options.pumps.schedule_s
+        minutes = [
+            function.schedule.every_minutes
+            for function in self._service.functions
+            if function.reconciles is not None and function.schedule is not None
+        ]
+        if given_s == NEVER or not any(minutes):
+            return 0.0
+        return given_s or 60.0 * min(filter(None, minutes))
 
     def notes(self, url: str) -> str:
         """The notes for the developer after the start."""
@@ -218,6 +230,7 @@ class LocalService:
             lines += [f"  openapi    {url}{OPENAPI_PATH}"]
         if self._console:
             lines += [f"  console    {url}{CONSOLE_PREFIX}"]
+        lines += [f"  operations {oncekey_command()} list (and show, doctor)"]
         lines += [f"  processes  {url}{CONTROL_PREFIX}processes"]
         if self._service.queues:
             lines += [f"  queues     {url}{CONTROL_PREFIX}queues"]

@@ -20,7 +20,8 @@ class LocalRuntime:
     """A running `oncekey dev`.
 
     `variables` are the ONCEKEY_ variables of its functions, with the names of tables, queues and
-    bucket as they are in its store. `pid` is its process.
+    bucket as they are in its store. `pid` is its process. `reconciler_every_s` is how often the
+    reconciler is called; 0 if no schedule calls it.
     """
 
     port: int
@@ -29,6 +30,7 @@ class LocalRuntime:
     store_url: str
     region: str
     audit_table: str
+    reconciler_every_s: float
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def write(self, service: Path) -> Path:

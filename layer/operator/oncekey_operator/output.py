@@ -80,6 +80,11 @@ def duration(seconds: int) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things in words: `1 fault`, `2 faults`."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
     """Print names and values in two columns. Long values continue under themselves."""
     import textwrap

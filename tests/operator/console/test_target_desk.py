@@ -13,6 +13,7 @@ from oncekey.store.dynamodb.codec import attribute_values
 from oncekey.store.dynamodb.outbox import OutboxTable, message_item
 from oncekey_operator.console.console import Access, Console
 from oncekey_operator.console.target_desk import TargetDesk
+from oncekey_operator.messages import queues
 from oncekey_operator.targets import Target
 from tests.support.console_desk import TOKEN, get, post, unknown
 from tests.support.dynamodb import TABLE
@@ -106,6 +107,21 @@ def test_an_operation_is_settled_and_the_audit_table_says_by_whom(service: Opera
     assert by.startswith("arn:aws:")
 
 
+def test_a_failed_operation_is_ended_for_good(service: Operating) -> None:
+    """The console offers it, and the record has the answer."""
+    one = stored(service, status=Status.FAILED_RETRYABLE, escalated_at_ms=None)
+    about = {"reference": reference_to(one), "attempt": one.attempt}
+    assert said(service, f"api/operations/{reference_to(one)}")["may_end"] is True
+
+    answer = {"statusCode": 409, "body": {"why": "withdrawn"}}
+    assert done(service, "settle", **about, finding="end", answer=answer)[0] == 200
+
+    record = service.store.read(one.pk)
+    assert record is not None
+    assert (record.status, record.due) == (Status.COMPLETED, None)
+    assert service.audited()[-1][:2] == ("resolve: end", "settled")
+
+
 @pytest.mark.parametrize(
     ("given", "status"),
     [
@@ -180,14 +196,21 @@ def test_a_message_that_was_set_aside_is_requeued(service: Operating) -> None:
     assert done(service, "requeue", id=one.id)[0] == 409
 
 
-def test_dead_letters_are_delivered_again(service: Operating) -> None:
-    """The queue has them, and its dead-letter queue has none."""
+def test_dead_letters_are_delivered_again(
+    service: Operating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The queue has them all, and its dead-letter queue has none, whatever SQS counts."""
+    monkeypatch.setattr(queues, "_WAIT_S", 0)
     sqs, service.queue_url, dead = queue_with_dead_letters()
-    sqs.send_message(QueueUrl=dead, MessageBody="{}")
+    for _ in range(3):
+        sqs.send_message(QueueUrl=dead, MessageBody="{}")
     (queue,) = said(service, "api/messages")["queues"]
-    assert (queue["waiting"], queue["dead_letters"]) == (0, 1)
+    assert (queue["waiting"], queue["dead_letters"]) == (0, 3)
 
-    assert done(service, "redrive", queue="work")[0] == 200
+    # SQS gives an estimate, which may be too low.
+    with monkeypatch.context() as counted:
+        counted.setattr(queues.DeadLetterQueue, "count", lambda _: 1)
+        assert done(service, "redrive", queue="work") == (200, "Delivered again: 3 dead letters.")
     (queue,) = said(service, "api/messages")["queues"]
-    assert (queue["waiting"], queue["dead_letters"]) == (1, 0)
+    assert (queue["waiting"], queue["dead_letters"]) == (3, 0)
     assert done(service, "redrive", queue="elsewhere")[0] == 400

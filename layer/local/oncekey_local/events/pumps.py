@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from oncekey_local.functions.runtime_api import Outcome
+
+# The time between two calls of a schedule that is switched off.
+NEVER = math.inf
 
 Invoke = Callable[[bytes], Awaitable[Outcome]]
 
@@ -17,7 +21,8 @@ class PumpSettings:
     A window or a visibility timeout of None means that of the description. A stream is read every
     `poll_s`; Lambda reads four times a second. `retry_s` is the wait before a failed batch of a
     stream, a failed run of a schedule, or a call without an answer is repeated. `schedule_s`
-    replaces the description's `every_minutes`; a daily schedule keeps its hour.
+    replaces the description's `every_minutes`; a daily schedule keeps its hour. With `NEVER`, no
+    schedule calls anything.
     """
 
     poll_s: float = 0.25

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey_local.events.outages import until_answered
+from oncekey_local.events.pumps import NEVER
 from oncekey_local.events.schedule_event import event_bytes, failed_run
 from oncekey_local.functions.runtime_api import OutcomeKind
 from oncekey_local.identifiers import new_id, now_ms
@@ -26,8 +27,9 @@ _HOUR_MS = 3_600_000
 class ScheduleSource:
     """When a pump calls, and how it goes about it.
 
-    `every_s` takes the place of the description's minutes. So many runs go on at once as
-    `concurrency` says. `on_failure_url` is the queue that is told of runs that have failed.
+    `every_s` takes the place of the description's minutes; `NEVER` switches the schedule off. So
+    many runs go on at once as `concurrency` says. `on_failure_url` is the queue that is told of
+    runs that have failed.
     """
 
     rule_arn: str
@@ -54,6 +56,8 @@ class SchedulePump:
 
     async def run(self) -> None:
         """Goes on until it is cancelled, however its runs end."""
+        if self._source.every_s == NEVER:
+            await asyncio.Event().wait()
         async with asyncio.TaskGroup() as runs:
             while True:
                 await asyncio.sleep(next_call_in_s(self._source.trigger, self.every_s, now_ms()))
@@ -76,6 +80,8 @@ class SchedulePump:
 
     def told(self) -> str:
         """When it calls, in words."""
+        if self._source.every_s == NEVER:
+            return "off"
         if self.every_s is not None:
             return f"every {self.every_s:g} s"
         return f"daily at {self._source.trigger.daily_at_hour_utc}:00 UTC"

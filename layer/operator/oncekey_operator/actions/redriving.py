@@ -1,4 +1,4 @@
-"""Moving messages on: those that were set aside, and dead letters."""
+"""Moving messages on: those that were set aside, and dead letters; or discarding one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ if TYPE_CHECKING:
 
     from oncekey.store.dynamodb.outbox import OutboxTable
     from oncekey_operator.actions.acting import Acting
+    from oncekey_operator.actions.removal import Storage
     from oncekey_operator.messages.outbox import OutboxItem
-    from oncekey_operator.messages.queues import DeadLetterQueue
+    from oncekey_operator.messages.queues import DeadLetter, DeadLetterQueue
 
 
 def requeue(acting: Acting, outbox: OutboxTable, item: OutboxItem) -> bool:
@@ -62,3 +63,55 @@ def move_back(
     finally:
         intention.end(outcome, after=f"{done} moved")
     return done
+
+
+def discard_set_aside(acting: Acting, storage: Storage, outbox: str, item: OutboxItem) -> bool:
+    """Delete a message that is set aside. What it asks for is not done.
+
+    Returns False if it is no longer set aside.
+
+    Raises:
+        CommandError: the audit line was not written, and nothing was deleted.
+        ClientError: the table did not answer; the message may have been deleted.
+    """
+    intention = acting.audit.intend(
+        "discard",
+        pk=f"outbox#{item.id}",
+        operation_id=item.operation_id,
+        before=f"set aside: {item.reason}",
+    )
+    try:
+        found = storage.dynamodb.delete_item(
+            TableName=outbox,
+            Key={"id": {"S": item.id}},
+            ConditionExpression="attribute_exists(set_aside_at)",
+            ReturnValues="ALL_OLD",
+        )["Attributes"]
+    except storage.dynamodb.exceptions.ConditionalCheckFailedException:
+        intention.end("gone")
+        return False
+    if "payload_ref" in found and storage.s3 is not None:
+        storage.s3.delete_object(Bucket=storage.bucket, Key=found["payload_ref"]["M"]["name"]["S"])
+    intention.end("done", after="absent")
+    return True
+
+
+def discard_dead_letter(acting: Acting, queue: DeadLetterQueue, letter: DeadLetter) -> None:
+    """Delete one dead letter. What it asks for is not done by it any more.
+
+    Raises:
+        CommandError: the audit line was not written, and nothing was deleted.
+        ClientError: SQS did not delete it, or did not say so.
+    """
+    intention = acting.audit.intend(
+        "discard",
+        pk=f"queue#{queue.url.rpartition('/')[2]}",
+        operation_id=letter.operation_id,
+        before=f"dead letter {letter.message_id} ({letter.topic or 'no message of ours'})",
+    )
+    outcome = "failed"
+    try:
+        queue.discard(letter)
+        outcome = "done"
+    finally:
+        intention.end(outcome, after="absent" if outcome == "done" else "")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from oncekey_operator.exits import Exit
-from oncekey_operator.output import add_output, print_json, print_pairs
+from oncekey_operator.output import add_output, counted, print_json, print_pairs
 from oncekey_operator.targets import add_target, target_of
 
 if TYPE_CHECKING:
@@ -17,11 +18,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
     """The command line of `oncekey doctor`."""
     doctor: argparse.ArgumentParser = commands.add_parser(
         "doctor",
-        help="find what is wrong with the tables of a service",
+        help="find what is wrong with the tables and functions of a service",
         description="Looks at the tables' schema, TTL, index, stream, encryption and backups, at"
         " the permissions of these credentials, the clock, the functions' variables and timeouts,"
-        " the leases that were used, and some items. It changes nothing: a write that it tries has"
-        " a condition that no item can meet. Exit status 1 if there is a fault.",
+        " the leases that were used, some items, the reconciler, dead letters and escalations. It"
+        " changes nothing: a write that it tries has a condition that no item can meet. Exit status"
+        " 1 if there is a fault.",
     )
     doctor.add_argument(
         "--function",
@@ -39,6 +41,13 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
     doctor.add_argument(
         "--items", type=int, default=100, metavar="N", help="how many items to look at (100)"
     )
+    doctor.add_argument(
+        "--reconciler-every",
+        type=float,
+        default=60,
+        metavar="S",
+        help="the reconciler runs every S seconds (60); `oncekey dev` says it itself",
+    )
     add_output(doctor)
     add_target(doctor)
     return doctor
@@ -50,11 +59,13 @@ def run(options: argparse.Namespace) -> int:
     from oncekey_operator.diagnosis.facts import Asking, utc_now
 
     target = target_of(options)
+    print(f"Looking at {target}. Nothing is changed.", file=sys.stderr)
     facts = Asking(target, now=utc_now).facts(
         functions=options.function,
         stacks=options.stack,
         namespace=options.namespace,
         most_items=options.items,
+        reconciler_every_s=options.reconciler_every,
     )
     found = findings(facts)
     faults = sum(one.level == FAULT for one in found)
@@ -69,5 +80,5 @@ def run(options: argparse.Namespace) -> int:
         for one in found
     )
     warnings = sum(one.level == WARNING for one in found)
-    print(f"{target}: {faults} faults, {warnings} warnings")
+    print(f"{target}: {counted(faults, 'fault')}, {counted(warnings, 'warning')}")
     return Exit.REFUSED if faults else Exit.DONE

@@ -32,6 +32,7 @@ _PAGE = {
     "console.css": ("console.css", "text/css"),
     "console.js": ("console.js", "text/javascript"),
     "parts.js": ("parts.js", "text/javascript"),
+    "settling.js": ("settling.js", "text/javascript"),
     "workshop.js": ("workshop.js", "text/javascript"),
     "icon.svg": ("icon.svg", "image/svg+xml"),
 }

@@ -20,6 +20,7 @@ from oncekey_operator.console.life import Event, Source
 from oncekey_operator.exits import CommandError, UsageError
 from oncekey_operator.messages.outbox import outbox_items
 from oncekey_operator.messages.queues import dead_letters_of
+from oncekey_operator.output import counted
 from oncekey_operator.records import finding, listing
 from oncekey_operator.records.views import answer_of
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 _MOST_LISTED = 300
 # A scan that finds little would read on for ever, and the page asks again and again.
 _MOST_SCANNED = 50_000
+# A message that fails again at once comes back while others are moved.
+_MOST_MOVED = 1_000
 
 
 class TargetDesk:
@@ -129,7 +132,10 @@ class TargetDesk:
             raise CommandError("another attempt has begun since this was shown: look at it again")
         found, step = _finding(given), str(given.get("step") or "")
         try:
-            settled = settling.settle(self._acting(given), record, found, step=step)
+            if given.get("finding") == "end" and isinstance(found, Completed):
+                settled = settling.end(self._acting(given), record, found)
+            else:
+                settled = settling.settle(self._acting(given), record, found, step=step)
         except (TypeError, ValueError) as error:
             raise UsageError(str(error)) from error
         if not settled.is_done:
@@ -191,9 +197,11 @@ class TargetDesk:
         url = self._queue_urls().get(str(given.get("queue")))
         if url is None:
             raise UsageError(f"there is no queue {given.get('queue')!r}")
+        # All that are there. SQS knows their number only about, so it is not asked.
         letters = dead_letters_of(self._sqs, url)
-        moved = redriving.move_back(acting, letters, letters.count(), lambda _: None)
-        return f"{moved} dead letters are delivered again."
+        moved = redriving.move_back(acting, letters, _MOST_MOVED, lambda _: None)
+        more = " There may be more: redrive them again." if moved == _MOST_MOVED else ""
+        return f"Delivered again: {counted(moved, 'dead letter')}.{more}"
 
     def _acting(self, given: Mapping[str, Any]) -> Acting:
         with self._making:
@@ -246,12 +254,12 @@ def _event(line: Line) -> Event:
 
 def _finding(given: Mapping[str, Any]) -> Completed | NotExecuted:
     match given.get("finding"):
-        case "completed" if "answer" in given:
+        case "completed" | "end" if "answer" in given:
             return Completed(given["answer"])
         case "not-executed":
             return NotExecuted()
         case _:
-            raise UsageError("finding is completed, with an answer, or not-executed")
+            raise UsageError("finding is completed or end, with an answer, or not-executed")
 
 
 def _paused(given: Mapping[str, Any]) -> tuple[PauseScope, str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.record.record import SETTLED, Status
 from oncekey.settings import LEASE_MARGIN_MS, STORE_TIMEOUT_MS
 from oncekey.store.dynamodb.schema import DUE_INDEX, IDEMPOTENCY, OUTBOX
+from oncekey_operator.output import counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,8 +22,10 @@ _MARGIN_S = LEASE_MARGIN_MS / 1000
 # The Date header has whole seconds.
 _CLOCK_WARNS_S = 2.0
 _LEASE_WARNS_PERCENT = 80
-# The reconciler runs each minute. After this it does not run, or cannot keep up.
-_OVERDUE_S = 600
+# So many missed runs mean that the reconciler does not run, or cannot keep up; the alarm says so
+# after as many. Never less than this: a run takes time, too.
+_MISSED_RUNS = 3
+_LEAST_OVERDUE_S = 30
 _DIGEST = "[A-Za-z0-9_-]{43}"
 # Every form that `pk` has, as the page on what is stored lists them.
 _KEYS = re.compile(rf"v1#{_DIGEST}(#.+)?|op#.+|quota#.+|due#shards|pause#.+", re.DOTALL)
@@ -62,6 +65,7 @@ def _all(facts: Facts) -> Iterator[Finding]:
         return
     yield from _table(facts.records, IDEMPOTENCY, "table", facts)
     yield from _index(facts)
+    yield from _reconciler(facts)
     if facts.outbox is not None:
         yield from _outbox(facts)
     yield from _queues(facts)
@@ -181,14 +185,28 @@ def _index(facts: Facts) -> Iterator[Finding]:
         yield _warning("index", due["IndexStatus"], "wait until it is ACTIVE")
     else:
         yield _ok("index", DUE_INDEX)
-    if facts.overdue_s is not None and facts.overdue_s > _OVERDUE_S:
+
+
+def _reconciler(facts: Facts) -> Iterator[Finding]:
+    every_s, overdue_s = facts.reconciler_every_s, facts.overdue_s
+    if not every_s:
         yield _fault(
             "reconciler",
-            f"a record is due since {facts.overdue_s / 60:.0f} min",
+            "nothing calls it",
+            "give it a schedule: dead attempts are not ended, and nothing is settled",
+        )
+    elif overdue_s is not None and overdue_s > max(_MISSED_RUNS * every_s, _LEAST_OVERDUE_S):
+        yield _fault(
+            "reconciler",
+            f"a record is due since {duration(int(overdue_s))}, and it runs each"
+            f" {duration(int(every_s))}",
             "look at the reconciler's schedule and log: it does not run, or fails",
         )
-    elif facts.overdue_s is not None:
+    elif overdue_s is not None:
         yield _ok("reconciler", "no record is overdue")
+    for name, state in facts.rules.items():
+        if state == "DISABLED":
+            yield _fault(f"schedule {name}", "disabled", "enable this rule: it calls nothing")
 
 
 def _outbox(facts: Facts) -> Iterator[Finding]:
@@ -235,7 +253,7 @@ def _queues(facts: Facts) -> Iterator[Finding]:
     if facts.escalated:
         yield _fault(
             "escalations",
-            f"about {facts.escalated} messages wait for a person",
+            f"about {counted(facts.escalated, 'message')} for a person",
             "settle what `oncekey list --escalated` shows, and delete the messages",
         )
     elif facts.escalated == 0:
@@ -245,7 +263,13 @@ def _queues(facts: Facts) -> Iterator[Finding]:
 def _permissions(facts: Facts) -> Iterator[Finding]:
     for call in facts.denied:
         yield _fault("permissions", f"no {call}", "allow it, or use the role that may do it")
-    if not facts.denied:
+    if facts.may_only_read:
+        yield _warning(
+            "permissions",
+            "these credentials may only read",
+            "that is enough to look; use a role of `grant_act` to act",
+        )
+    elif not facts.denied:
         yield _ok("permissions", "reads and writes are allowed")
 
 
@@ -257,6 +281,12 @@ def _functions(facts: Facts) -> Iterator[Finding]:
                 check,
                 f"its ONCEKEY_TABLE is {named}",
                 f"set it to {facts.table}: a key in another table runs again",
+            )
+        if one.is_stopped:
+            yield _fault(
+                check,
+                "its reserved concurrency is 0",
+                "remove it (`aws lambda delete-function-concurrency`): nothing can call it",
             )
         timeout_ms = _number(one.variables, "ONCEKEY_STORE_TIMEOUT_MS", STORE_TIMEOUT_MS)
         # A call that gets no answer is sent twice more, and its end must still be recorded.
@@ -319,7 +349,7 @@ def _items(facts: Facts) -> Iterator[Finding]:
     if for_ever:
         yield _fault(
             "items",
-            f"{len(for_ever)} settled records have no expires_at",
+            f"{counted(len(for_ever), 'settled record')} without expires_at",
             "they are never deleted; find what has written them",
         )
     if not unknown and not for_ever:

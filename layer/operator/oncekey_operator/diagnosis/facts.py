@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from oncekey_operator.targets import Target
 
 _REFUSED = ("AccessDeniedException", "AccessDenied", "UnauthorizedOperation")
+_READS = ("dynamodb:GetItem", "dynamodb:Query")
 _NO_ITEM = "oncekey-doctor"
 _DAY = timedelta(days=1)
 
@@ -35,11 +36,12 @@ class TableFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionFacts:
-    """A deployed function."""
+    """A deployed function. One that `is_stopped` has a reserved concurrency of 0."""
 
     name: str
     timeout_s: int
     variables: Mapping[str, str]
+    is_stopped: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +55,13 @@ class Facts:
         denied: the calls that these credentials may not make.
         unasked: what could not be asked, with AWS's words.
         ahead_s: how far this machine's clock is ahead of AWS's.
+        may_only_read: these credentials may write nothing, like those of a person who looks.
         functions: the functions that were named, or that the stacks have.
+        rules: the state of each EventBridge rule of the stacks.
         lease_used: the 99th percentile of LeaseUsed in percent, by operation, of a day.
         items: some items of the table.
         overdue_s: how long the oldest due record has waited for the reconciler.
+        reconciler_every_s: how often the reconciler runs; 0 if nothing calls it.
         dead_letters: about how many there are.
         escalated: about how many messages wait for a person.
     """
@@ -67,11 +72,14 @@ class Facts:
     relays: Sequence[Mapping[str, Any]] | None = None
     denied: Sequence[str] = ()
     unasked: Mapping[str, str] = field(default_factory=dict[str, str])
+    may_only_read: bool = False
     ahead_s: float | None = None
     functions: Sequence[FunctionFacts] = ()
+    rules: Mapping[str, str] = field(default_factory=dict[str, str])
     lease_used: Mapping[str, float] = field(default_factory=dict[str, float])
     items: Sequence[Mapping[str, Any]] = ()
     overdue_s: float | None = None
+    reconciler_every_s: float = 60
     dead_letters: int | None = None
     escalated: int | None = None
     is_local: bool = False
@@ -84,11 +92,19 @@ class Asking:
         self._target = target
         self._now = now
         self._denied: list[str] = []
+        self._may_only_read = False
         self._unasked: dict[str, str] = {}
         self._ahead_s: float | None = None
+        self._stacks: dict[str, Sequence[Mapping[str, Any]]] = {}
 
     def facts(
-        self, *, functions: Sequence[str], stacks: Sequence[str], namespace: str, most_items: int
+        self,
+        *,
+        functions: Sequence[str],
+        stacks: Sequence[str],
+        namespace: str,
+        most_items: int,
+        reconciler_every_s: float = 60,
     ) -> Facts:
         """Everything. The records table is asked first; without it there is nothing more.
 
@@ -113,9 +129,14 @@ class Asking:
             relays=None if is_local else self._relays(outbox),
             ahead_s=self._ahead_s,
             functions=() if is_local else (*self._functions(functions, stacks),),
+            rules=dict(self._rules(stacks)),
+            may_only_read=self._may_only_read,
             lease_used={} if is_local or not namespace else self._lease_used(namespace),
             items=self._items(most_items) if most_items else (),
             overdue_s=self._overdue_s() if has_index else None,
+            reconciler_every_s=(
+                target.local.reconciler_every_s if target.local else reconciler_every_s
+            ),
             dead_letters=self._dead_letters(target.queue_url),
             escalated=self._waiting("escalations", target.escalation_queue_url),
             is_local=is_local,
@@ -189,6 +210,10 @@ class Asking:
             )
         for name, call in calls.items():
             self._try_call(name, call)
+        writes = [name for name in calls if not name.startswith(_READS)]
+        if self._denied == writes:
+            self._may_only_read = True
+            self._denied.clear()
 
     def _try_call(self, name: str, call: Callable[[], Any]) -> None:
         from botocore.exceptions import ClientError
@@ -262,23 +287,35 @@ class Asking:
         relays: Sequence[Mapping[str, Any]] | None = found and found["EventSourceMappings"]
         return relays
 
-    def _resources(self, stack: str) -> Sequence[Mapping[str, Any]]:
-        pages = self._target.client("cloudformation").get_paginator("list_stack_resources")
+    def _resources(self, stacks: Sequence[str], kind: str) -> list[str]:
+        """The names of the stacks' resources of this kind."""
         return [
-            one
-            for page in pages.paginate(StackName=stack)
-            for one in page["StackResourceSummaries"]
+            one["PhysicalResourceId"]
+            for stack in stacks
+            for one in self._ask(f"stack {stack}", partial(self._listed, stack)) or []
+            if one["ResourceType"] == kind
         ]
 
-    def _functions(self, names: Sequence[str], stacks: Sequence[str]) -> Iterator[FunctionFacts]:
-        found = [*names]
-        for stack in stacks:
-            resources = self._ask(f"stack {stack}", partial(self._resources, stack))
-            found += [
-                one["PhysicalResourceId"]
-                for one in resources or []
-                if one["ResourceType"] == "AWS::Lambda::Function"
+    def _listed(self, stack: str) -> Sequence[Mapping[str, Any]]:
+        if stack not in self._stacks:
+            pages = self._target.client("cloudformation").get_paginator("list_stack_resources")
+            self._stacks[stack] = [
+                one
+                for page in pages.paginate(StackName=stack)
+                for one in page["StackResourceSummaries"]
             ]
+        return self._stacks[stack]
+
+    def _rules(self, stacks: Sequence[str]) -> Iterator[tuple[str, str]]:
+        client = self._target.client("events") if stacks else None
+        for name in self._resources(stacks, "AWS::Events::Rule"):
+            assert client is not None
+            rule = self._ask(f"rule {name}", partial(client.describe_rule, Name=name))
+            if rule is not None:
+                yield name, rule["State"]
+
+    def _functions(self, names: Sequence[str], stacks: Sequence[str]) -> Iterator[FunctionFacts]:
+        found = [*names, *self._resources(stacks, "AWS::Lambda::Function")]
         client = self._target.client("lambda") if found else None
         for name in found:
             assert client is not None
@@ -286,9 +323,18 @@ class Asking:
                 f"function {name}",
                 partial(client.get_function_configuration, FunctionName=name),
             )
-            if one is not None:
-                variables = one.get("Environment", {}).get("Variables", {})
-                yield FunctionFacts(name=name, timeout_s=one["Timeout"], variables=variables)
+            if one is None:
+                continue
+            bound = self._ask(
+                f"concurrency of {name}",
+                partial(client.get_function_concurrency, FunctionName=name),
+            )
+            yield FunctionFacts(
+                name=name,
+                timeout_s=one["Timeout"],
+                variables=one.get("Environment", {}).get("Variables", {}),
+                is_stopped=(bound or {}).get("ReservedConcurrentExecutions") == 0,
+            )
 
     def _lease_used(self, namespace: str) -> Mapping[str, float]:
         client = self._target.client("cloudwatch")

@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 
 # SQS's limit for one call.
 _BATCH = 10
+# With a wait, SQS asks all of its servers, so that no message is overlooked.
+_WAIT_S = 1
 # A message that is looked at comes back after this time if the command is killed.
 _HIDDEN_S = 60
+# One that a person is asked about, meanwhile.
+_ASKED_ABOUT_S = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +58,7 @@ class DeadLetterQueue:
                 QueueUrl=self.url,
                 MaxNumberOfMessages=min(_BATCH, left),
                 VisibilityTimeout=_HIDDEN_S,
-                WaitTimeSeconds=1,
+                WaitTimeSeconds=_WAIT_S,
                 MessageSystemAttributeNames=["All"],
                 MessageAttributeNames=["All"],
             )
@@ -66,11 +70,39 @@ class DeadLetterQueue:
 
     def show_again(self, letters: list[DeadLetter]) -> None:
         """Hide these messages no longer."""
-        entries = [
-            {"Id": str(number), "ReceiptHandle": each.handle, "VisibilityTimeout": 0}
-            for number, each in enumerate(letters)
-        ]
-        self.client.change_message_visibility_batch(QueueUrl=self.url, Entries=entries)
+        self._hide(letters, 0)
+
+    def _hide(self, letters: list[DeadLetter], seconds: int) -> None:
+        for start in range(0, len(letters), _BATCH):
+            entries = [
+                {"Id": str(number), "ReceiptHandle": each.handle, "VisibilityTimeout": seconds}
+                for number, each in enumerate(letters[start : start + _BATCH])
+            ]
+            self.client.change_message_visibility_batch(QueueUrl=self.url, Entries=entries)
+
+    def find(self, message_id: str, most: int) -> DeadLetter | None:
+        """The dead letter with this SQS message id, or id of ours, among the first `most`.
+
+        It is hidden for ten minutes, while a person is asked; the others are hidden no longer.
+        """
+        found: DeadLetter | None = None
+        others: list[DeadLetter] = []
+        for letters in self.receive(most):
+            for each in letters:
+                if found is None and message_id in {each.message_id, each.id}:
+                    found = each
+                else:
+                    others.append(each)
+            if found is not None:
+                break
+        self.show_again(others)
+        if found is not None:
+            self._hide([found], _ASKED_ABOUT_S)
+        return found
+
+    def discard(self, letter: DeadLetter) -> None:
+        """Delete this message. SQS says nothing if somebody has moved or deleted it meanwhile."""
+        self.client.delete_message(QueueUrl=self.url, ReceiptHandle=letter.handle)
 
     def move_back(self, letters: list[DeadLetter]) -> int:
         """Send these messages, at most ten, to their queue again, and then delete them here.
@@ -104,12 +136,17 @@ class DeadLetterQueue:
 
 
 def _batches(letters: list[DeadLetter]) -> Iterator[list[DeadLetter]]:
-    """The messages in their order, no more together than SQS takes in one call."""
+    """The messages in their order, no more together than SQS takes in one call.
+
+    One of a group goes alone. SQS may refuse some of a batch, and the next of its group would then
+    be sent before it.
+    """
     batch: list[DeadLetter] = []
     size_bytes = 0
     for each in letters:
         added_bytes = len(each.body.encode()) + len(json.dumps(each.attributes, default=str))
-        if batch and size_bytes + added_bytes > MOST_BATCH_BYTES:
+        is_full = each.group is not None or size_bytes + added_bytes > MOST_BATCH_BYTES
+        if batch and is_full:
             yield batch
             batch, size_bytes = [], 0
         batch.append(each)

@@ -3,6 +3,7 @@
 import {
   api, ask, block, button, byId, clock, h, now, pill, refill, setNow, table, tick, time, useToken,
 } from "./parts.js";
+import { end, settle } from "./settling.js";
 import { showWorkshop } from "./workshop.js";
 
 const page = { session: null, view: "", reference: "", rows: [], shown: "", unknown: -1, busy: false };
@@ -167,8 +168,10 @@ const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
 function actions(one) {
   const buttons = [];
   if (page.session.changes && one.command) {
-    buttons.push(button("settle-completed", "Settle as completed…", () => settle(one, true)));
-    buttons.push(button("settle-not", "Settle as not executed…", () => settle(one, false)));
+    buttons.push(button("settle-completed", "Settle as completed…", () => settle(one, true, refresh)));
+    buttons.push(button("settle-not", "Settle as not executed…", () => settle(one, false, refresh)));
+  } else if (page.session.changes && one.may_end) {
+    buttons.push(button("end", "End for good…", () => end(one, refresh)));
   }
   if (page.session.workshop) {
     buttons.push(button("repeat", "Repeat the request", async () => {
@@ -187,41 +190,6 @@ async function act(call) {
     return;
   }
   refresh();
-}
-
-function settle(one, completed) {
-  const step = one.step_in_doubt;
-  const what = step ? `the step “${step}”` : "the operation";
-  const answer = one.answers_http && !step
-    ? { value: '{"statusCode": 201, "body": "{}"}', hint: "What the handler would have returned: a JSON object with statusCode and body." }
-    : { value: "null", hint: step ? "What the step would have returned, as JSON." : "What the function would have returned, as JSON." };
-  const fields = [{ name: "reason", label: "Reason", hint: "It is written to the audit table with your name." }];
-  if (completed) fields.unshift({ name: "answer", label: step ? "Result of the step" : "Answer", kind: "textarea", ...answer });
-  ask({
-    title: completed ? `Settle ${what} as completed` : `Settle ${what} as not executed`,
-    text: completed
-      ? (step ? "The next request of the client goes on after this step." : "Every retry of the client gets this answer.")
-      : "Only if it is certain that nothing happened and nothing can still arrive: the same key may run again at once.",
-    fields,
-    action: completed ? "Settle as completed" : "Settle as not executed",
-    danger: !completed,
-    act: async (given) => {
-      const finding = completed ? { answer: parsed(given.answer) } : {};
-      const said = await api("settle", {
-        reference: one.reference, attempt: one.attempt, finding: completed ? "completed" : "not-executed", step, reason: given.reason, ...finding,
-      });
-      refresh();
-      return said;
-    },
-  });
-}
-
-function parsed(text) {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new Error(`The answer is not JSON: ${error.message}`);
-  }
 }
 
 function story(one) {
@@ -279,8 +247,8 @@ async function showMessages() {
     block("Queues", "A dead letter is a message that the queue gave up delivering.",
       table(["Queue", "Waiting", "In flight", "Dead letters", ""], said.queues.map((one) => [
         one.name, one.waiting, one.in_flight,
-        one.dead_letters ? h("span", { class: "pill unknown" }, one.dead_letters) : 0,
-        one.dead_letters && changes ? button(`redrive-${one.name}`, "Redrive…", () => because("Redrive the dead letters", "Each is delivered again. Workers recognise repeats.", "redrive", { queue: one.name })) : "",
+        one.dead_letters ? h("span", { class: "pill unknown" }, `about ${one.dead_letters}`) : 0,
+        one.dead_letters && changes ? button(`redrive-${one.name}`, "Redrive…", () => because("Redrive the dead letters", "All of them are delivered again, not only those that are counted here: the number is SQS’s estimate. Workers recognise repeats.", "redrive", { queue: one.name })) : "",
       ]), "No queue is known here.")),
     block("Paused", "A new key of what is paused is answered 503. Existing keys get their answers.",
       table(["What", "Since", "Reason", ""], said.pauses.map((one) => [
