@@ -21,11 +21,15 @@ PAUSES_KEY = "pause#all"
 # The audit table's entries. The actions on all else are in `oncekey_local.description.actions`,
 # because the local store knows them too.
 APPEND_ACTIONS = ("dynamodb:PutItem",)
-# An operator's: the size of a table and its indexes, the outputs of a stack, an erased answer.
-DESCRIBE_ACTIONS = ("dynamodb:DescribeTable",)
-STACK_ACTIONS = ("cloudformation:DescribeStacks",)
+# An operator's: a table with its indexes, TTL and backups, what is in a stack, an erased answer.
+DESCRIBE_ACTIONS = (
+    "dynamodb:DescribeTable",
+    "dynamodb:DescribeTimeToLive",
+    "dynamodb:DescribeContinuousBackups",
+)
+STACK_ACTIONS = ("cloudformation:DescribeStacks", "cloudformation:ListStackResources")
 REMOVE_OBJECT_ACTIONS = ("s3:DeleteObject",)
-# Which queue has the dead letters, and where that one is.
+# How many messages wait, which queue has the dead letters, and where that one is.
 LOOK_ACTIONS = ("sqs:GetQueueAttributes",)
 FIND_QUEUE_ACTIONS = ("sqs:GetQueueUrl",)
 

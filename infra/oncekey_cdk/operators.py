@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from .audit_table import AuditTable
     from .idempotency_table import IdempotencyTable
+    from .reconciler import Reconciler
     from .response_bucket import ResponseBucket
 
 
@@ -56,6 +57,7 @@ class OncekeyOperators(Construct):
         audit: The audit table.
         outbox: The outbox, or its table.
         responses: The bucket of large answers.
+        reconciler: The reconciler, for its escalation queue.
 
     Raises:
         ValueError: An argument is wrong. The message lists all faults.
@@ -70,6 +72,7 @@ class OncekeyOperators(Construct):
         audit: AuditTable,
         outbox: Outbox | OutboxTable | None = None,
         responses: ResponseBucket | None = None,
+        reconciler: Reconciler | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         self._table = table
@@ -77,6 +80,7 @@ class OncekeyOperators(Construct):
         self._outbox = outbox.table if isinstance(outbox, Outbox) else outbox
         self._responses = responses
         self._queues = (outbox.queue, outbox.dead_letters) if isinstance(outbox, Outbox) else None
+        self._escalated = None if reconciler is None else reconciler.escalated
         outputs = {
             "OncekeyTable": table.table_name,
             "OncekeyAuditTable": audit.table_name,
@@ -85,13 +89,19 @@ class OncekeyOperators(Construct):
             outputs["OncekeyOutboxTable"] = self._outbox.table_name
         if isinstance(outbox, Outbox):
             outputs["OncekeyQueueUrl"] = outbox.queue.queue_url
+        if self._escalated is not None:
+            outputs["OncekeyEscalationQueueUrl"] = self._escalated.queue_url
         if responses is not None:
             outputs["OncekeyResponseBucket"] = responses.bucket_name
         for name, value in outputs.items():
             CfnOutput(self, name, value=value).override_logical_id(name)
 
     def grant_read(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` look: show, list and the audit lines. It sees tenants and answers."""
+        """Let `grantee` look: show, list, tail, outbox, doctor, a console that changes nothing.
+
+        It sees tenants and answers, and the audit lines. Not allowed is what `doctor` asks about
+        functions, rules and metrics: it tells of that, and goes on.
+        """
         self._table.allow(grantee, *READ_ACTIONS, *SCAN_ACTIONS)
         if self._table.has_due_index:
             self._table.grant_due(grantee)
@@ -100,6 +110,12 @@ class OncekeyOperators(Construct):
         self._audit.grant_read(grantee)
         if self._outbox is not None:
             self._outbox.allow(grantee, *SCAN_ACTIONS)
+            allow(grantee, DESCRIBE_ACTIONS, self._outbox.table_arn)
+        for queue in (*(self._queues or ()), self._escalated):
+            if queue is not None:
+                allow(grantee, LOOK_ACTIONS, queue.queue_arn)
+        if self._queues is not None:
+            allow(grantee, FIND_QUEUE_ACTIONS, self._queues[1].queue_arn)
         if self._responses is not None:
             bucket = self._responses.bucket
             allow(grantee, FETCH_ACTIONS, bucket.arn_for_objects("*"))
@@ -108,7 +124,7 @@ class OncekeyOperators(Construct):
             allow_key(grantee, FETCH_KEY_ACTIONS, key, service="s3")
 
     def grant_act(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` look and act: resolve, bust, erase, pause, redrive and the others."""
+        """Let `grantee` look and act: resolve, bust, erase, pause, redrive, move and the others."""
         self.grant_read(grantee)
         # Not `grant_reserve`: that forbids to pause.
         self._table.allow(grantee, *RESERVE_ACTIONS, *DELETE_ACTIONS)
@@ -118,9 +134,7 @@ class OncekeyOperators(Construct):
         if self._queues is not None:
             queue, dead_letters = self._queues
             grant_send(grantee, queue)
-            allow(grantee, LOOK_ACTIONS, queue.queue_arn)
             grant_receive(grantee, dead_letters)
-            allow(grantee, FIND_QUEUE_ACTIONS, dead_letters.queue_arn)
         if self._responses is not None:
             bucket = self._responses.bucket
             allow(grantee, (*KEEP_ACTIONS, *REMOVE_OBJECT_ACTIONS), bucket.arn_for_objects("*"))

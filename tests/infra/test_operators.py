@@ -13,9 +13,14 @@ from moto import mock_aws
 
 from infra import oncekey_cdk
 from oncekey import idempotent, single_tenant
+from oncekey.store.dynamodb.schema import IDEMPOTENCY
 from oncekey.store.dynamodb.tables import create_tables
 from oncekey_local import cli
-from oncekey_operator.targets import OUTPUTS
+from oncekey_operator.console.console import Access, Console
+from oncekey_operator.console.exchange import Request
+from oncekey_operator.console.target_desk import TargetDesk
+from oncekey_operator.messages import queues
+from oncekey_operator.targets import OUTPUTS, Target
 from tests.infra.test_granted_calls import REGION, Calls, Recorder, allowed
 from tests.support.events import load, with_header
 from tests.support.sample_constructs import let_be, new_role, new_stack
@@ -36,10 +41,12 @@ def template() -> Template:
     stack = new_stack()
     outbox = oncekey_cdk.Outbox(stack, "Outbox")
     let_be(outbox, "Outbox")
+    table = oncekey_cdk.IdempotencyTable(stack, RECORDS)
     operators = oncekey_cdk.OncekeyOperators(
         stack,
         "Operators",
-        table=oncekey_cdk.IdempotencyTable(stack, RECORDS),
+        table=table,
+        reconciler=oncekey_cdk.Reconciler(stack, "Reconciler", table=table),
         audit=oncekey_cdk.AuditTable(stack, AUDIT),
         outbox=outbox,
         responses=oncekey_cdk.ResponseBucket(stack, "Answers"),
@@ -66,16 +73,40 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Recorder]:
         arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]
         policy = json.dumps({"deadLetterTargetArn": arn["QueueArn"], "maxReceiveCount": 10})
         work = sqs.create_queue(QueueName="OutboxQueue", Attributes={"RedrivePolicy": policy})
-        body = json.dumps({"id": "1", "topic": "t", "payload": {}})
-        sqs.send_message(QueueUrl=dead, MessageBody=body)
+        about = {"topic": "t", "operation": "POST /x", "operation_id": "o", "payload": {}}
+        for number in "12":
+            sqs.send_message(QueueUrl=dead, MessageBody=json.dumps({"id": number, **about}))
         monkeypatch.setenv("QUEUE_OF_THE_TEST", work["QueueUrl"])
+        escalated = sqs.create_queue(QueueName="ReconcilerEscalated")["QueueUrl"]
+        monkeypatch.setenv("ESCALATED_OF_THE_TEST", escalated)
+        monkeypatch.setattr(queues, "_WAIT_S", 0)
         yield Recorder(monkeypatch)
 
 
 def oncekey(*arguments: str) -> int:
     """Run a command on the tables."""
     queue = ("--queue-url", os.environ["QUEUE_OF_THE_TEST"])
-    return cli.main([*arguments, *WHERE, "--bucket", BUCKET, *queue])
+    escalated = ("--escalation-queue-url", os.environ["ESCALATED_OF_THE_TEST"])
+    return cli.main([*arguments, *WHERE, "--bucket", BUCKET, *queue, *escalated])
+
+
+def target() -> Target:
+    """The same tables and queues, for a console."""
+    return Target(
+        table=RECORDS,
+        outbox_table=MESSAGES,
+        audit_table=AUDIT,
+        bucket=BUCKET,
+        queue_url=os.environ["QUEUE_OF_THE_TEST"],
+        escalation_queue_url=os.environ["ESCALATED_OF_THE_TEST"],
+        region=REGION,
+    )
+
+
+def console_request(path: str) -> Request:
+    """What the console's page asks for."""
+    headers = {"host": "127.0.0.1:1", "sec-fetch-site": "same-origin", "x-oncekey-console": "t"}
+    return Request(method="GET", path=f"api/{path}", headers=headers)
 
 
 def taken(recorder: Recorder) -> Calls:
@@ -129,7 +160,8 @@ def test_operators_may_do_what_the_commands_call(
     assert oncekey("bust", completed, "--even-if", "completed", *WHY) == 0
     assert oncekey("erase", unknown, "--even-if", "unsent", *WHY) == 0
     assert oncekey("pause", "POST /x", *WHY) == oncekey("resume", "POST /x", *WHY) == 0
-    assert oncekey("redrive", "--dead-letters", *WHY) == 0
+    assert oncekey("redrive", "--dead-letters", "--limit", "1", *WHY) == 0
+    assert oncekey("redrive", "--discard", "2", *WHY) == 0
     acted = taken(recorder)
 
     assert read <= allowed(template, "Reader")
@@ -145,10 +177,47 @@ def test_operators_may_do_what_the_commands_call(
     assert not {call for call in allowed(template, "Reader") if "Put" in call[0]}
 
 
+def test_a_reader_may_call_what_looks(
+    recorder: Recorder, template: Template, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each reading command, and the console without changes. `doctor` also tries what its role may
+    not do, changes nothing by it, and asks about functions, which this construct does not know.
+    """
+    may_read, may_act = allowed(template, "Reader"), allowed(template, "Actor")
+    assert oncekey("tail", "--looks", "1") == oncekey("outbox") == oncekey("pause") == 0
+    console = Console(TargetDesk(target()), Access(token="t"))
+    for path in ("operations", "messages"):
+        assert console.handle(console_request(path)).status == 200
+    assert taken(recorder) <= may_read
+
+    # The relay's event source is not there: moto has no stream's.
+    assert oncekey("doctor") in {0, 1}
+    tried = {call for call in taken(recorder) if call[0].startswith("dynamodb:")} - may_read
+    assert tried <= may_act
+    assert {action for action, _ in tried} == {
+        "dynamodb:PutItem",
+        "dynamodb:UpdateItem",
+        "dynamodb:DeleteItem",
+    }
+    assert "not known" not in capsys.readouterr().out.partition("permissions")[0]
+
+
+def test_an_actor_of_two_tables_may_move_records(recorder: Recorder, template: Template) -> None:
+    """With the grants of both tables' constructs, and no more of the new one than of the old."""
+    client = boto3.client("dynamodb", region_name=REGION)
+    client.create_table(**IDEMPOTENCY.create_request("Newer"))
+    large(with_header(load("apigw_http_v2_post"), "idempotency-key", "c-key-of-16-letters"), None)
+    recorder.taken()
+
+    assert oncekey("move", "--to", "Newer", *WHY) == 0
+
+    moved = {(action, on.replace("Newer", RECORDS)) for action, on in taken(recorder)}
+    assert moved <= allowed(template, "Actor")
+    assert ("dynamodb:PutItem", "Records.Arn") in moved
+
+
 def test_the_outputs_are_those_that_the_commands_read(template: Template) -> None:
     """`--stack` finds each resource by an output of its own name."""
     outputs = set(template.to_json()["Outputs"])
 
-    assert {each for each in outputs if each.startswith("Oncekey")} == set(OUTPUTS.values()) - {
-        "OncekeyEscalationQueueUrl"
-    }
+    assert {each for each in outputs if each.startswith("Oncekey")} == set(OUTPUTS.values())

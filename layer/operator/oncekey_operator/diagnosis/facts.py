@@ -202,8 +202,12 @@ class Asking:
         if has_outbox:
             outbox, message = self._target.outbox_table, {"id": {"S": _NO_ITEM}}
             never = impossible.replace("pk", "id")
-            calls[f"dynamodb:PutItem on {outbox}"] = lambda: client.put_item(
-                TableName=outbox, Item=message, ConditionExpression=never
+            # An operator requeues messages and deletes them. Only functions write new ones.
+            calls[f"dynamodb:UpdateItem on {outbox}"] = lambda: client.update_item(
+                TableName=outbox,
+                Key=message,
+                UpdateExpression="REMOVE doctor",
+                ConditionExpression=never,
             )
             calls[f"dynamodb:DeleteItem on {outbox}"] = lambda: client.delete_item(
                 TableName=outbox, Key=message, ConditionExpression=never
