@@ -13,15 +13,14 @@ from starlette.middleware.base import BaseHTTPMiddleware
 
 from oncekey import STRIPE, Final, NotExecuted, current_operation
 from oncekey.record.record import Status
-from tests.support.asgi_apps import Answer, Service
+from tests.support.asgi_apps import Service
 from tests.support.events import load, with_body, with_route
-from tests.support.protected import SHAPES, headers_of, problem_of
+from tests.support.protected import SHAPES, headers_of, problem_of, without_ours
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 POST = load("apigw_http_v2_post")
-OURS = {"idempotency-key", "idempotency-expires", "idempotent-replayed"}
 
 
 class Declined(Exception):
@@ -47,23 +46,6 @@ def answering(answer: Any, **options: Any) -> Service:
         return made
 
     return service
-
-
-def replays(service: Service, event: dict[str, Any] = POST) -> tuple[Answer, bool]:
-    """The first answer, and whether the second is its replay."""
-    first, second = service.send(event), service.send(event)
-    is_replay = headers_of(second).get("idempotent-replayed") == "true"
-    assert not is_replay or second["body"] == first["body"]
-    return first, is_replay
-
-
-def without_ours(answer: Answer) -> Answer:
-    """`answer` without the headers that the layer adds, and the order of the others."""
-    bare = dict(answer)
-    for member in ("headers", "multiValueHeaders"):
-        headers = bare.get(member) or {}
-        bare[member] = {name: value for name, value in headers.items() if name.lower() not in OURS}
-    return bare
 
 
 def cookies() -> Response:
@@ -99,7 +81,7 @@ def test_an_answer_is_the_apps_own_and_replayed_byte_for_byte(answer: Any, shape
     bare.app, bare.clock = FastAPI(openapi_url=None), service.clock
     route: Any = service.app.routes[-1]
     bare.app.post("/payments", response_model=None)(route.endpoint)
-    plain, (first, is_replay) = bare.send(event), replays(service, event)
+    plain, (first, is_replay) = bare.send(event), service.replays(event)
 
     expected = without_ours(plain)
     if "content-length" not in headers_of(plain) and plain["statusCode"] != 204:
@@ -128,8 +110,8 @@ def test_the_status_of_an_http_exception_decides(error: HTTPException, is_stored
     unrecorded = answering(lambda: error)
     repeatable = answering(lambda: error, effects="repeatable")
 
-    assert replays(unrecorded)[1] is is_stored
-    assert replays(repeatable)[1] is is_stored
+    assert unrecorded.replays(POST)[1] is is_stored
+    assert repeatable.replays(POST)[1] is is_stored
     assert unrecorded.runs == ["create"]
     assert len(repeatable.runs) == (1 if is_stored else 2)
     assert unrecorded.record.status is (Status.COMPLETED if is_stored else Status.UNKNOWN)
@@ -145,7 +127,7 @@ def test_what_an_exception_handler_answers_is_an_answer() -> None:
         handled.append(str(error))
         return JSONResponse({"declined": str(error)}, 402)
 
-    first, is_replay = replays(service)
+    first, is_replay = service.replays(POST)
 
     assert (first["statusCode"], first["body"]) == (402, '{"declined":"card"}')
     assert is_replay
@@ -186,7 +168,7 @@ def test_after_an_exception_nothing_collected_is_applied(raises: bool, writes: i
             raise HTTPException(402, "declined")
         return JSONResponse({"detail": "declined"}, 402)
 
-    first, is_replay = replays(service)
+    first, is_replay = service.replays(POST)
 
     assert (first["statusCode"], first["body"]) == (402, '{"detail":"declined"}')
     assert is_replay
@@ -196,7 +178,7 @@ def test_after_an_exception_nothing_collected_is_applied(raises: bool, writes: i
 def test_final_ends_the_operation() -> None:
     """`Final` is the stored answer, whatever its status, raised anywhere below the route."""
     service = answering(lambda: Final(503, {"final": 1}, {"X-One": "1"}))
-    first, is_replay = replays(service)
+    first, is_replay = service.replays(POST)
 
     assert (first["statusCode"], json.loads(first["body"])) == (503, {"final": 1})
     assert headers_of(first)["x-one"] == "1"
@@ -255,7 +237,7 @@ def test_background_tasks_belong_to_the_operation() -> None:
         tasks.add_task(lambda: service.runs.append(service.record.status))
         return {}
 
-    assert replays(service)[1]
+    assert service.replays(POST)[1]
     assert service.runs == [Status.IN_PROGRESS]
 
 

@@ -14,9 +14,9 @@ from starlette.routing import Host, Mount, Route, Router
 from oncekey import current_operation, single_tenant
 from oncekey.asgi import IdempotencyMiddleware
 from oncekey.errors import ConfigurationError
-from tests.support.asgi_apps import Answer, Service
+from tests.support.asgi_apps import Service
 from tests.support.events import load, with_header, with_key, with_route
-from tests.support.protected import headers_of, problem_of
+from tests.support.protected import Answer, headers_of, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

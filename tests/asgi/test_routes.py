@@ -18,9 +18,9 @@ from oncekey.asgi import IdempotencyMiddleware, middleware
 from oncekey.errors import ConfigurationError
 from oncekey.settings import LEASE_MARGIN_MS
 from oncekey.testing import assert_idempotent
-from tests.support.asgi_apps import Answer, Service, event_loop
+from tests.support.asgi_apps import Service, event_loop
 from tests.support.events import load, with_body, with_key, with_route, with_tenant
-from tests.support.protected import SHAPES, headers_of, problem_of
+from tests.support.protected import SHAPES, Answer, headers_of, problem_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request

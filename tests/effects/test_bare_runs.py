@@ -10,7 +10,7 @@ from oncekey import StoreError, idempotent, single_tenant
 from oncekey.record.commit import Commit, Inapplicable
 from oncekey.record.transitions import Complete
 from oncekey.store.dynamodb.transaction import cancellation
-from tests.support.dynamodb import TABLE, LossyTransport, dynamodb_table, store_on
+from tests.support.dynamodb import TABLE, LossyTransport, dynamodb_table, make_table, store_on
 from tests.support.events import load, with_header
 from tests.support.transition_rows import ENDING
 
@@ -40,12 +40,7 @@ def test_a_bare_transaction_is_not_sent_again_when_its_answer_is_lost() -> None:
     Red when a bare run sends its transaction again after any transient failure.
     """
     with dynamodb_table() as client:
-        client.create_table(
-            TableName="accounts",
-            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        make_table(client, "accounts")
 
         @idempotent(
             operation="POST /rides",

@@ -10,7 +10,7 @@ import pytest
 from oncekey import Completed, NotExecuted
 from oncekey.record.record import Status
 from oncekey.settlement.settlement import Settlement
-from tests.support.dynamodb import LossyTransport, dynamodb_table, make_response_bucket
+from tests.support.dynamodb import LossyTransport, dynamodb_table, make_response_bucket, make_table
 from tests.support.protected import is_replay, problem_of
 from tests.support.steps import (
     BESIDE,
@@ -118,12 +118,7 @@ def test_dynamodb_recognises_what_has_landed(name: str, fault: str) -> None:
     kept beside the record and fetched, a commit, and the completion.
     """
     with dynamodb_table() as client:
-        client.create_table(
-            TableName="rides",
-            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        make_table(client, "rides")
         service = TableSteps(client, make_response_bucket())
         transport = LossyTransport(client)
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from oncekey_local.description import Function, Queue, QueueTrigger, Service
 from oncekey_local.events.pumps import PumpSettings
 from oncekey_local.functions.runtime_api import OutcomeKind
-from tests.support.sample_event_store import FAST, FORGETFUL, Events, running
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+from tests.support.sample_event_store import FORGETFUL, Events, play
 
 
 def service(*, fifo: bool = False, max_receives: int = 5, **trigger: Any) -> Service:
@@ -33,22 +29,6 @@ def service(*, fifo: bool = False, max_receives: int = 5, **trigger: Any) -> Ser
         tables=(),
         queues=(Queue(name="work", fifo=fifo, max_receives=max_receives),),
     )
-
-
-def play(
-    story: Callable[[Events], Awaitable[None]],
-    described: Service,
-    settings: PumpSettings = FAST,
-    *,
-    sandboxes: int = 8,
-) -> None:
-    """Runs a story against a running service."""
-
-    async def tell() -> None:
-        async with running(described, settings, sandboxes=sandboxes) as events:
-            await story(events)
-
-    asyncio.run(tell())
 
 
 def ids(records: list[dict[str, Any]]) -> list[str]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from oncekey_local.description import Function, Queue, QueueTrigger, Service
 from oncekey_local.events.pumps import PumpSettings
 from oncekey_local.store.client import UNANSWERED
-from tests.support.sample_event_store import FAST, FORGETFUL, Events, running
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+from tests.support.sample_event_store import FORGETFUL, Events, play
 
 EMPTY = {"visible": 0, "in_flight": 0, "delayed": 0, "dead_letters": 0}
 
@@ -22,18 +18,6 @@ def service(*queues: Queue, triggers: tuple[QueueTrigger, ...] = ()) -> Service:
     """Queues, and a function that some of them trigger."""
     worker = Function(name="worker", handler="played.by.the_test", timeout_s=7, queues=triggers)
     return Service(name="counted", functions=(worker,), tables=(), queues=queues)
-
-
-def play(
-    story: Callable[[Events], Awaitable[None]], described: Service, settings: PumpSettings = FAST
-) -> None:
-    """Runs a story against a running service."""
-
-    async def tell() -> None:
-        async with running(described, settings) as events:
-            await story(events)
-
-    asyncio.run(tell())
 
 
 async def bury(events: Events, queue: str) -> None:

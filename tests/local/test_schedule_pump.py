@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,12 +12,7 @@ from oncekey_local import arguments
 from oncekey_local.description import Function, Queue, ScheduleTrigger, Service
 from oncekey_local.functions.runtime_api import OutcomeKind
 from tests.support.replacing import replace
-from tests.support.sample_event_store import FAST, Events, running
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from oncekey_local.events.pumps import PumpSettings
+from tests.support.sample_event_store import FAST, Events, play
 
 TICKING = replace(FAST, schedule_s=0.01)
 BAD_ENDS = (
@@ -33,22 +28,6 @@ def service(**schedule: Any) -> Service:
     trigger = ScheduleTrigger(**(schedule or {"every_minutes": 5}))
     function = Function(name="clock", handler="played.by.the_test", timeout_s=1, schedule=trigger)
     return Service(name="timed", functions=(function,), tables=(), queues=(Queue(name="lost"),))
-
-
-def play(
-    story: Callable[[Events], Awaitable[None]],
-    described: Service,
-    settings: PumpSettings = TICKING,
-    *,
-    sandboxes: int = 8,
-) -> None:
-    """Runs a story against a running service."""
-
-    async def tell() -> None:
-        async with running(described, settings, sandboxes=sandboxes) as events:
-            await story(events)
-
-    asyncio.run(tell())
 
 
 def test_calls_come_again_and_again() -> None:
@@ -67,7 +46,7 @@ def test_calls_come_again_and_again() -> None:
         )
         assert all(event["detail-type"] == "Scheduled Event" for event in seen)
 
-    play(story, service())
+    play(story, service(), TICKING)
 
 
 def test_runs_may_overlap(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,7 +65,7 @@ def test_runs_may_overlap(capsys: pytest.CaptureFixture[str]) -> None:
         assert events.function.waiting == 0
         assert len({one.event["id"] for one in (first, second, third)}) == 3
 
-    play(story, service(), sandboxes=2)
+    play(story, service(), TICKING, sandboxes=2)
 
 
 def test_a_failed_run_stops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,7 +84,7 @@ def test_a_failed_run_stops_nothing(capsys: pytest.CaptureFixture[str]) -> None:
         for kind in BAD_ENDS:
             assert f"[schedule -> clock] attempt 1 of 1 failed: {kind}\n" in said
 
-    play(story, service(), sandboxes=1)
+    play(story, service(), TICKING, sandboxes=1)
 
 
 def test_a_run_is_tried_as_often_as_described() -> None:
@@ -127,7 +106,7 @@ def test_a_run_is_tried_as_often_as_described() -> None:
         assert attempts[2].event == attempts[3].event != attempts[0].event
         await events.until("lost", visible=0, in_flight=1)
 
-    play(story, service(every_minutes=5, max_attempts=2, on_failure="lost"), sandboxes=1)
+    play(story, service(every_minutes=5, max_attempts=2, on_failure="lost"), TICKING, sandboxes=1)
 
 
 def test_the_queue_is_told_when_the_store_is_back(capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +122,7 @@ def test_the_queue_is_told_when_the_store_is_back(capsys: pytest.CaptureFixture[
         [message] = await events.receive("lost")
         assert json.loads(message["Body"])["requestPayload"] == failed.event
 
-    play(story, service(every_minutes=1, on_failure="lost"))
+    play(story, service(every_minutes=1, on_failure="lost"), TICKING)
 
 
 def test_a_function_is_called_by_hand() -> None:
@@ -162,7 +141,7 @@ def test_a_function_is_called_by_hand() -> None:
             await events.sources.call_now("nobody")
 
     # Not even a service that is told to hurry calls a daily function at another hour.
-    play(story, service(daily_at_hour_utc=3, max_attempts=3))
+    play(story, service(daily_at_hour_utc=3, max_attempts=3), TICKING)
 
 
 def test_a_schedule_ends_in_the_middle_of_a_run() -> None:
@@ -174,7 +153,7 @@ def test_a_schedule_ends_in_the_middle_of_a_run() -> None:
         assert all(pump.cancelled() for pump in events.sources.pumps)
         events.sources.pumps.clear()
 
-    play(story, service())
+    play(story, service(), TICKING)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,6 @@ import asyncio
 import gzip
 import http.client
 import json
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -21,8 +19,9 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError
 
 from oncekey_local.store.engines import Engines
-from oncekey_local.store.store import READY, Store
-from tests.support.dev_service import ROOT, send
+from oncekey_local.store.store import Store
+from tests.support.dev_service import send
+from tests.support.forked_processes import running_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,12 +37,7 @@ CALLERS = 32
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """A store of our own, with one table."""
-    command = [sys.executable, "-m", "oncekey_local.store.store", "--port", "0"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as store:
-        assert store.stdout is not None
-        line = store.stdout.readline()
-        assert line.startswith(READY)
-        address = line.removeprefix(READY).strip()
+    with running_store() as address:
         client_of(address).create_table(
             TableName=TABLE,
             BillingMode="PAY_PER_REQUEST",
@@ -51,7 +45,6 @@ def url() -> Iterator[str]:
             AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
         )
         yield address
-        store.kill()
 
 
 @pytest.fixture

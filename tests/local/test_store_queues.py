@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +13,8 @@ from botocore.config import Config
 from botocore.exceptions import ConnectionClosedError
 
 from oncekey_local.store.client import UNANSWERED, StoreClient
-from oncekey_local.store.store import READY
-from tests.support.dev_service import ROOT, send
+from tests.support.dev_service import send
+from tests.support.forked_processes import running_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,13 +23,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """A store of our own."""
-    command = [sys.executable, "-m", "oncekey_local.store.store", "--port", "0"]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as store:
-        assert store.stdout is not None
-        line = store.stdout.readline()
-        assert line.startswith(READY)
-        yield line.removeprefix(READY).strip()
-        store.kill()
+    with running_store() as address:
+        yield address
 
 
 def client_of(url: str, aws_service: str) -> Any:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,12 +17,7 @@ from oncekey_local.description import (
 )
 from oncekey_local.functions.runtime_api import OutcomeKind
 from oncekey_local.store.client import Refused
-from tests.support.sample_event_store import FAST, Events, running
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from oncekey_local.events.pumps import PumpSettings
+from tests.support.sample_event_store import Events, play
 
 
 def service(**trigger: Any) -> Service:
@@ -41,18 +35,6 @@ def service(**trigger: Any) -> Service:
         tables=(Table(name="outbox", partition_key=Attribute(name="pk"), stream=True),),
         queues=(Queue(name="escalated"),),
     )
-
-
-def play(
-    story: Callable[[Events], Awaitable[None]], described: Service, settings: PumpSettings = FAST
-) -> None:
-    """Runs a story against a running service."""
-
-    async def tell() -> None:
-        async with running(described, settings) as events:
-            await story(events)
-
-    asyncio.run(tell())
 
 
 def sequence_numbers(records: list[dict[str, Any]]) -> list[str]:

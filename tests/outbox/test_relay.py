@@ -18,7 +18,7 @@ from oncekey.record.message import Message
 from oncekey.record.stored_answer import Place, StoredRef
 from oncekey.store.dynamodb.outbox import OutboxTable, message_item
 from oncekey.store.sqs import SqsQueue
-from tests.support.dynamodb import BUCKET, dynamodb_table, make_response_bucket
+from tests.support.dynamodb import BUCKET, dynamodb_table, make_response_bucket, make_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,12 +36,7 @@ class Line:
         self.dynamodb = dynamodb
         self.sqs: SQSClient = boto3.client("sqs", region_name="eu-central-1")
         self.url = self.sqs.create_queue(QueueName="work")["QueueUrl"]
-        dynamodb.create_table(
-            TableName=OUTBOX,
-            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        make_table(dynamodb, OUTBOX)
         self.relay = OutboxRelay(
             table=OutboxTable(OUTBOX, client=dynamodb), queue=SqsQueue(self.url, client=self.sqs)
         )

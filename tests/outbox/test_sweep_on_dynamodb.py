@@ -16,7 +16,7 @@ from oncekey.record.message import Message
 from oncekey.store.dynamodb.outbox import OutboxTable, message_item
 from oncekey.store.sqs import Entry, Rejected, SqsQueue
 from oncekey.testing.memory import ManualClock, MemoryStore
-from tests.support.dynamodb import LossyTransport, dynamodb_table
+from tests.support.dynamodb import LossyTransport, dynamodb_table, make_table
 from tests.support.many_records import Reads, multiply
 from tests.support.reconciled import RUN_MS, Escalations, reconciler
 from tests.support.replacing import replace
@@ -107,12 +107,7 @@ def client() -> Iterator[DynamoDBClient]:
 @pytest.fixture
 def line(client: DynamoDBClient) -> Iterator[Line]:
     """A line of its own for each test."""
-    client.create_table(
-        TableName=OUTBOX,
-        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
-    )
+    make_table(client, OUTBOX)
     yield Line(client)
     client.delete_table(TableName=OUTBOX)
 

@@ -15,8 +15,8 @@ from aws_lambda_powertools.shared.cookies import Cookie, SameSite
 from oncekey import Final
 from oncekey.record.record import Status
 from tests.support.events import load, with_header, with_key
-from tests.support.protected import headers_of, problem_of
-from tests.support.routes import RESOLVERS, Answer, Service, without_ours
+from tests.support.protected import Answer, headers_of, problem_of, without_ours
+from tests.support.routes import RESOLVERS, Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,8 +20,8 @@ from pydantic import BaseModel
 from oncekey import STRIPE, Final, NotExecuted
 from oncekey.record.record import Status
 from tests.support.events import load, with_body, with_route
-from tests.support.protected import headers_of, problem_of
-from tests.support.routes import RESOLVERS, Answer, Service, without_ours
+from tests.support.protected import headers_of, problem_of, without_ours
+from tests.support.routes import RESOLVERS, Service
 
 POST = load("apigw_http_v2_post")
 
@@ -55,14 +55,6 @@ def raising(error: BaseException, shape: str = "apigw_http_v2_post", **options: 
     return service
 
 
-def replays(service: Service, event: dict[str, Any] = POST) -> tuple[Answer, bool]:
-    """The first answer, and whether the second is its replay."""
-    first, second = service.send(event), service.send(event)
-    is_replay = headers_of(second).get("idempotent-replayed") == "true"
-    assert not is_replay or second["body"] == first["body"]
-    return first, is_replay
-
-
 @pytest.mark.parametrize("shape", RESOLVERS)
 @pytest.mark.parametrize(
     "error", [BadRequestError("no"), NotFoundError("no"), ServiceError(422, {"a": 1})]
@@ -78,7 +70,7 @@ def test_an_exception_that_means_a_final_answer_is_one(shape: str, error: Servic
         raise error
 
     service = raising(error, shape)
-    first, is_replay = replays(service, load(shape))
+    first, is_replay = service.replays(load(shape))
 
     assert without_ours(first) == bare.send(load(shape))
     assert first["statusCode"] == error.status_code
@@ -120,7 +112,7 @@ def test_what_an_exception_handler_answers_is_an_answer(status: int, is_stored: 
         return Response(status, "application/json", {"declined": str(error)}, headers={"X": "1"})
 
     service.app.exception_handler(Declined)(declined)
-    first, is_replay = replays(service)
+    first, is_replay = service.replays(POST)
 
     assert (first["statusCode"], first["body"]) == (status, '{"declined":"card"}')
     assert headers_of(first)["x"] == "1"
@@ -136,7 +128,7 @@ def test_an_exception_handler_that_raises_a_service_error_answers_by_it() -> Non
         raise BadRequestError("declined") from error
 
     service.app.exception_handler(Declined)(declined)
-    first, is_replay = replays(service)
+    first, is_replay = service.replays(POST)
 
     assert (first["statusCode"], json.loads(first["body"])["message"]) == (400, "declined")
     assert is_replay
@@ -161,7 +153,7 @@ def test_final_ends_the_operation(is_handled: bool) -> None:
     if is_handled:
         service.app.exception_handler(Exception)(lambda _error: Response(400))
 
-    first, is_replay = replays(service)
+    first, is_replay = service.replays(POST)
 
     assert (first["statusCode"], first["body"], headers_of(first)["x"]) == (
         503,
@@ -257,8 +249,8 @@ def test_with_the_stripe_preset_any_answer_and_any_failure_is_stored() -> None:
         raising(error, preset=STRIPE) for error in (ServiceUnavailableError("x"), Declined())
     )
 
-    assert (replays(unavailable)[0]["statusCode"], unavailable.runs) == (503, ["create"])
-    assert (replays(failing)[0]["statusCode"], failing.runs) == (500, ["create"])
+    assert (unavailable.replays(POST)[0]["statusCode"], unavailable.runs) == (503, ["create"])
+    assert (failing.replays(POST)[0]["statusCode"], failing.runs) == (500, ["create"])
 
 
 def validated(**options: Any) -> Service:
@@ -282,7 +274,7 @@ def test_models_are_validated_and_their_answers_replayed() -> None:
     """With validation on, a route gets its model, and its model is the answer."""
     service = validated()
 
-    first, is_replay = replays(service, with_body(POST, '{"amount": 5}'))
+    first, is_replay = service.replays(with_body(POST, '{"amount": 5}'))
 
     assert first["body"] == '{"run":1,"amount":5}'
     assert is_replay

@@ -11,8 +11,8 @@ from oncekey import ConfigurationError, current_operation, idempotent, jwt_claim
 from oncekey.powertools.middleware import idempotent_route
 from oncekey.record.record import Status
 from tests.support.events import load, with_key, with_route
-from tests.support.protected import headers_of, problem_of
-from tests.support.routes import OTHER_KEY, Service, is_replay
+from tests.support.protected import headers_of, is_replay, problem_of
+from tests.support.routes import OTHER_KEY, Service
 
 POST = load("apigw_http_v2_post")
 

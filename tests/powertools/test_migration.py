@@ -30,7 +30,7 @@ from oncekey import (
 )
 from oncekey.powertools import handed_over, powertools_key, powertools_payload
 from oncekey.testing.memory import ManualClock, MemoryStore
-from tests.support.dynamodb import dynamodb_table
+from tests.support.dynamodb import dynamodb_table, make_table
 from tests.support.events import load, with_body, with_key
 from tests.support.protected import Context, headers_of, problem_of
 
@@ -92,14 +92,9 @@ class Releases:
 
 @pytest.fixture
 def releases() -> Iterator[Releases]:
-    """Releases on Powertools' table, which they create as its documentation says."""
+    """Releases on Powertools' table."""
     with dynamodb_table() as client:
-        client.create_table(
-            TableName=OLD_TABLE,
-            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        make_table(client, OLD_TABLE)
         yield Releases(client)
 
 

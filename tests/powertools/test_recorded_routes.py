@@ -15,8 +15,8 @@ from aws_lambda_powertools.event_handler.exceptions import (
 from oncekey import Final, NotExecuted, RunStopped, current_operation
 from oncekey.record.record import Status
 from tests.support.events import load, with_route
-from tests.support.protected import problem_of
-from tests.support.routes import RESOLVERS, Service, is_replay
+from tests.support.protected import is_replay, problem_of
+from tests.support.routes import RESOLVERS, Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from oncekey import Operation, current_operation, jwt_claim
 from oncekey.powertools import middleware as powertools
 from oncekey.settings import LEASE_MARGIN_MS
 from tests.support.events import load, with_body, with_key, with_route, with_tenant
-from tests.support.protected import headers_of, problem_of
-from tests.support.routes import RESOLVERS, Answer, Service, is_replay
+from tests.support.protected import Answer, headers_of, is_replay, problem_of
+from tests.support.routes import RESOLVERS, Service
 
 POST = load("apigw_http_v2_post")
 

@@ -19,7 +19,7 @@ from oncekey.outbox.envelope import sealed
 from oncekey.store.dynamodb.outbox import message_from_item
 from oncekey.testing import ManualClock
 from tests.released.service import OUTBOX, Service
-from tests.support.dynamodb import TABLE, dynamodb_table
+from tests.support.dynamodb import TABLE, dynamodb_table, make_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -158,12 +158,7 @@ def _fill(client: DynamoDBClient, sample: dict[str, Any]) -> None:
 def tables() -> Iterator[DynamoDBClient]:
     """A client of both tables."""
     with dynamodb_table() as client:
-        client.create_table(
-            TableName=OUTBOX,
-            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        make_table(client, OUTBOX)
         yield client
 
 

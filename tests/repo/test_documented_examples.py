@@ -16,7 +16,7 @@ from oncekey.record.message import Message
 from oncekey.settlement import resolvers
 from oncekey.store.dynamodb.outbox import message_from_item
 from tests.support.documents import run_example
-from tests.support.dynamodb import TABLE, dynamodb_table
+from tests.support.dynamodb import TABLE, dynamodb_table, make_table
 from tests.support.events import load, with_header, with_route, with_tenant
 from tests.support.protected import headers_of
 from tests.support.webhooks import SENDERS, event_with
@@ -115,16 +115,6 @@ def question(operation_id: str) -> Question:
         key="",
         attempt=1,
         started_at_ms=0,
-    )
-
-
-def make_table(client: Any, name: str) -> None:
-    """A table of the service's own, with the partition key `id`."""
-    client.create_table(
-        TableName=name,
-        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-        BillingMode="PAY_PER_REQUEST",
     )
 
 

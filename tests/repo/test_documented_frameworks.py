@@ -19,7 +19,7 @@ from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.asgi_apps import event_loop
 from tests.support.documents import run_example
 from tests.support.durable import Execution, Invoked
-from tests.support.dynamodb import TABLE, dynamodb_table
+from tests.support.dynamodb import TABLE, dynamodb_table, make_table
 from tests.support.events import load, with_body, with_key, with_route, with_tenant
 from tests.support.protected import Context, headers_of
 
@@ -225,12 +225,7 @@ def test_the_documented_hand_over_charges_once(monkeypatch: pytest.MonkeyPatch) 
     event = with_tenant(with_body(load("apigw_http_v2_post"), '{"amount": 5}'), "acme")
     other = with_key(event, "another-key-of-16-letters")
     with dynamodb_table() as client:
-        client.create_table(
-            TableName="powertools-idempotency",
-            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        make_table(client, "powertools-idempotency")
         namespace = run_example(
             "layer/docs/guides/migrating-from-powertools.md", "charge(", charge=charge
         )
@@ -262,12 +257,7 @@ def test_the_documented_hand_over_of_a_batch_ships_once(monkeypatch: pytest.Monk
     monkeypatch.setenv("ONCEKEY_TABLE", TABLE)
     batch = sqs(*((name, "", {"order_id": name}) for name in ("o-1", "o-2", "o-3")))
     with dynamodb_table() as client:
-        client.create_table(
-            TableName="powertools-idempotency",
-            KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        make_table(client, "powertools-idempotency")
         namespace = run_example(
             "layer/docs/guides/migrating-from-powertools.md",
             "powertools_idempotent_function(",

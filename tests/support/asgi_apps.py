@@ -14,12 +14,10 @@ from mangum import Mangum
 from oncekey import single_tenant
 from oncekey.asgi import IdempotencyMiddleware
 from oncekey.testing.memory import ManualClock, MemoryStore
-from tests.support.protected import Context, headers_of
+from tests.support.protected import Answer, Context, Sender, headers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, MutableMapping
-
-Answer = dict[str, Any]
 
 
 @contextmanager
@@ -30,7 +28,7 @@ def event_loop() -> Iterator[None]:
         yield
 
 
-class Service:
+class Service(Sender):
     """An app whose routes are protected; `send` is one invocation through Mangum."""
 
     def __init__(self, app: Any = None, **options: Any) -> None:
@@ -83,14 +81,3 @@ class Service:
             "headers": {name.decode(): value.decode() for name, value in sent[0]["headers"]},
             "body": b"".join(message["body"] for message in sent[1:]).decode(),
         }
-
-    @property
-    def operations(self) -> list[str]:
-        """The names of the operations that have records."""
-        return [record.operation for record in self.store.records.values()]
-
-    @property
-    def record(self) -> Any:
-        """The only record."""
-        (record,) = self.store.records.values()
-        return record

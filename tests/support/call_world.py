@@ -11,7 +11,14 @@ from oncekey import DynamoDBStore
 from oncekey.store.dynamodb.outbox import OutboxTable
 from oncekey.store.s3 import ResponseBucket
 from oncekey.store.sqs import SqsQueue
-from tests.support.dynamodb import BUCKET, TABLE, Recorder, dynamodb_table, make_response_bucket
+from tests.support.dynamodb import (
+    BUCKET,
+    TABLE,
+    Recorder,
+    dynamodb_table,
+    make_response_bucket,
+    make_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,12 +33,7 @@ class CallWorld:
 
     def __init__(self, client: Any) -> None:
         for table in (LEDGER, OUTBOX):
-            client.create_table(
-                TableName=table,
-                KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-                AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-                BillingMode="PAY_PER_REQUEST",
-            )
+            make_table(client, table)
         s3: Any = make_response_bucket()
         self.sqs: Any = boto3.client("sqs", region_name="eu-central-1")
         secrets: Any = boto3.client("secretsmanager", region_name="eu-central-1")

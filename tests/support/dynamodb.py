@@ -40,6 +40,16 @@ def dynamodb_table() -> Iterator[DynamoDBClient]:
         yield client
 
 
+def make_table(client: DynamoDBClient, name: str) -> None:
+    """An empty table whose items have the key `id`, as Powertools' idempotency utility has one."""
+    client.create_table(
+        TableName=name,
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+
 def make_response_bucket() -> S3Client:
     """A client of an empty response bucket, which lives as long as the table beside it."""
     client: S3Client = boto3.client("s3", region_name="eu-central-1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from oncekey.store.store import Store
 
 Answer = dict[str, Any]
+_OURS = frozenset({"idempotency-key", "idempotency-expires", "idempotent-replayed"})
 
 # One sample event of each shape, and one more with a body in base64.
 SHAPES = [
@@ -38,6 +40,34 @@ class Context:
     def get_remaining_time_in_millis(self) -> int:
         """As in Lambda."""
         return self.deadline_ms - self.clock.now_ms()
+
+
+class Sender(ABC):
+    """What tests ask of any protected service."""
+
+    store: Any
+
+    @abstractmethod
+    def send(self, event: Mapping[str, Any]) -> Answer:
+        """One invocation."""
+
+    @property
+    def operations(self) -> list[str]:
+        """The names of the operations that have records."""
+        return [record.operation for record in self.store.records.values()]
+
+    @property
+    def record(self) -> Any:
+        """The only record."""
+        (record,) = self.store.records.values()
+        return record
+
+    def replays(self, event: Mapping[str, Any]) -> tuple[Answer, bool]:
+        """The first answer to `event`, and whether the second is its replay."""
+        first, second = self.send(event), self.send(event)
+        is_repeated = is_replay(second)
+        assert not is_repeated or second["body"] == first["body"]
+        return first, is_repeated
 
 
 class Protected:
@@ -139,3 +169,14 @@ def fails(error: BaseException) -> Callable[[Mapping[str, Any], Operation], Answ
 def is_replay(answer: Answer) -> bool:
     """Whether the answer says that it is one."""
     return headers_of(answer).get("idempotent-replayed") == "true"
+
+
+def without_ours(answer: Answer) -> Answer:
+    """`answer` without the headers that the layer itself adds."""
+    bare = dict(answer)
+    for member in ("headers", "multiValueHeaders"):
+        if member in bare:
+            bare[member] = {
+                name: value for name, value in bare[member].items() if name.lower() not in _OURS
+            }
+    return bare

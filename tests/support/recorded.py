@@ -21,13 +21,7 @@ from oncekey.store.dynamodb.codec import record_from_item
 from oncekey.store.s3 import ResponseBucket
 from oncekey_local.store.tables import create_table_request
 from tests.support.aws_engine import mocked_aws
-from tests.support.dynamodb import (
-    BUCKET,
-    TABLE,
-    LossyTransport,
-    Recorder,
-    items,
-)
+from tests.support.dynamodb import BUCKET, TABLE, LossyTransport, Recorder, items, make_table
 from tests.support.steps import Action, Steps
 
 if TYPE_CHECKING:
@@ -56,12 +50,7 @@ class World:
         self.client = client
         self.bucket = bucket
         for table in (LEDGER, OUTBOX):
-            client.create_table(
-                TableName=table,
-                KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-                AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-                BillingMode="PAY_PER_REQUEST",
-            )
+            make_table(client, table)
         self.recorder = Recorder(client, bucket)
         self.transport = LossyTransport(client, bucket)
 

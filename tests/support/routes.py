@@ -15,14 +15,12 @@ from aws_lambda_powertools.event_handler import (
 from oncekey import single_tenant
 from oncekey.powertools.middleware import idempotent_route
 from oncekey.testing.memory import ManualClock, MemoryStore
-from tests.support.protected import Context, headers_of
+from tests.support.protected import Answer, Context, Sender
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aws_lambda_powertools.event_handler.api_gateway import ApiGatewayResolver
-
-Answer = dict[str, Any]
 
 # Sample event → the resolver of its shape.
 RESOLVERS: dict[str, type[ApiGatewayResolver]] = {
@@ -33,13 +31,11 @@ RESOLVERS: dict[str, type[ApiGatewayResolver]] = {
     "alb_multi_value_post": ALBResolver,
     "function_url_post": LambdaFunctionUrlResolver,
 }
-# What the layer itself adds to an answer.
-OURS = frozenset({"idempotency-key", "idempotency-expires", "idempotent-replayed"})
 # Another key than that of the sample events.
 OTHER_KEY = "another-key-of-this-client"
 
 
-class Service:
+class Service(Sender):
     """A resolver for the sample event `shape`; `protect` makes middlewares on its store."""
 
     def __init__(self, shape: str = "apigw_http_v2_post", **resolver_options: Any) -> None:
@@ -61,30 +57,3 @@ class Service:
     def context(self, timeout_ms: int = 10_000) -> Context:
         """The context of an invocation that begins now."""
         return Context(self.clock, self.clock.now_ms() + timeout_ms)
-
-    @property
-    def operations(self) -> list[str]:
-        """The names of the operations that have records."""
-        return [record.operation for record in self.store.records.values()]
-
-    @property
-    def record(self) -> Any:
-        """The only record."""
-        (record,) = self.store.records.values()
-        return record
-
-
-def without_ours(answer: Answer) -> Answer:
-    """`answer` without the headers that the layer adds."""
-    bare = dict(answer)
-    for member in ("headers", "multiValueHeaders"):
-        if member in bare:
-            bare[member] = {
-                name: value for name, value in bare[member].items() if name.lower() not in OURS
-            }
-    return bare
-
-
-def is_replay(answer: Answer) -> bool:
-    """Whether the answer says that it is one."""
-    return "idempotent-replayed" in headers_of(answer)

@@ -14,13 +14,10 @@ _PATIENCE_S = 60
 
 
 @dataclass(frozen=True)
-class Visit:
-    """An invocation that waits for its instruction."""
+class Batch:
+    """What an invocation was called with."""
 
-    pid: int
-    function: str
     event: dict[str, Any]
-    _connection: Connection
 
     @property
     def records(self) -> list[dict[str, Any]]:
@@ -37,6 +34,15 @@ class Visit:
     def keys(self) -> list[str]:
         """Which items have changed."""
         return [record["dynamodb"]["Keys"]["pk"]["S"] for record in self.records]
+
+
+@dataclass(frozen=True)
+class Visit(Batch):
+    """An invocation that waits for its instruction."""
+
+    pid: int
+    function: str
+    _connection: Connection
 
     def answer(self, value: object = None) -> None:
         """Lets it return this."""
@@ -87,7 +93,7 @@ class Desk:
         """The next invocation that comes."""
         connection = self._listener.accept()
         pid, function, event = connection.recv()
-        return Visit(pid, function.rpartition("-local-")[2], event, connection)
+        return Visit(event, pid, function.rpartition("-local-")[2], connection)
 
 
 def until(holds: Callable[[], bool]) -> None:

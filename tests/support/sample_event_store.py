@@ -22,9 +22,10 @@ from oncekey_local.store.engines import moto_engines
 from oncekey_local.store.queues import create_queues
 from oncekey_local.store.store import Store
 from oncekey_local.store.tables import create_tables
+from tests.support.sample_event_desk import Batch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     import pytest
 
@@ -38,27 +39,10 @@ FORGETFUL = PumpSettings(poll_s=0.01, retry_s=0.01, visibility_timeout_s=1)
 
 
 @dataclass(frozen=True)
-class Call:
+class Call(Batch):
     """An invocation that waits for its outcome."""
 
-    event: dict[str, Any]
     _outcome: asyncio.Future[Outcome]
-
-    @property
-    def records(self) -> list[dict[str, Any]]:
-        """The batch."""
-        records: list[dict[str, Any]] = self.event["Records"]
-        return records
-
-    @property
-    def bodies(self) -> list[str]:
-        """What the messages say."""
-        return [record["body"] for record in self.records]
-
-    @property
-    def keys(self) -> list[str]:
-        """Which items have changed."""
-        return [record["dynamodb"]["Keys"]["pk"]["S"] for record in self.records]
 
     def answer(self, value: object = None) -> None:
         """The function returns this."""
@@ -180,3 +164,19 @@ async def running(
             assert not [pump for pump in sources.pumps if pump.done()]
         finally:
             await sources.stop()
+
+
+def play(
+    story: Callable[[Events], Awaitable[None]],
+    service: Service,
+    settings: PumpSettings = FAST,
+    *,
+    sandboxes: int = 8,
+) -> None:
+    """Runs a story against a running service."""
+
+    async def tell() -> None:
+        async with running(service, settings, sandboxes=sandboxes) as events:
+            await story(events)
+
+    asyncio.run(tell())

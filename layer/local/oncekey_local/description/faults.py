@@ -16,7 +16,7 @@ from oncekey_local.description.resources import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from oncekey_local.description import Service
     from oncekey_local.description.functions import Function
@@ -30,8 +30,8 @@ def faults(service: Service) -> list[str]:
     """All faults, one sentence each."""
     return [
         *_duplicates(service),
-        *_unknown_tables(service),
-        *_unknown_buckets(service),
+        *_unknown(service, "table", service.tables, _tables_named_by),
+        *_unknown(service, "bucket", service.buckets, _buckets_named_by),
         *_impossible_buckets(service),
         *(fault for bucket in service.buckets for fault in _of_expirations(bucket)),
         *_without_due_index(service),
@@ -61,22 +61,17 @@ def _duplicates(service: Service) -> list[str]:
     ]
 
 
-def _unknown_tables(service: Service) -> list[str]:
-    known = {table.name for table in service.tables}
+def _unknown(
+    service: Service,
+    kind: str,
+    resources: Iterable[Table | Bucket],
+    named_by: Callable[[Function], list[str]],
+) -> list[str]:
+    known = {resource.name for resource in resources}
     return [
-        f"function {function.name!r} names table {name!r}, which the service does not have"
+        f"function {function.name!r} names {kind} {name!r}, which the service does not have"
         for function in service.functions
-        for name in _tables_named_by(function)
-        if name not in known
-    ]
-
-
-def _unknown_buckets(service: Service) -> list[str]:
-    known = {bucket.name for bucket in service.buckets}
-    return [
-        f"function {function.name!r} names bucket {name!r}, which the service does not have"
-        for function in service.functions
-        for name in _buckets_named_by(function)
+        for name in named_by(function)
         if name not in known
     ]
 
