@@ -47,7 +47,9 @@ def test_its_tests_pass(service: Path) -> None:
 
     Red when the template does not follow the library.
     """
-    assert " passed" in run(service, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert " passed" in run(
+        service, "-m", "pytest", "-q", "-W", "error::UserWarning", "-p", "no:cacheprovider"
+    )
 
 
 def test_it_has_the_name_of_its_folder(service: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,5 +120,12 @@ def test_a_message_ships_once_whatever_happens(
     store = use_store()
     place.handler(request(ORDER), None)
     (record,) = sqs_event(store.messages)["Records"]
+    message = delivered(record["body"])
 
-    assert_idempotent(worker.ship, delivered(record["body"]), effects=parcels, reset=parcels.clear)
+    assert_idempotent(
+        worker.ship,
+        message,
+        effects=parcels,
+        reset=parcels.clear,
+        other_tenant=replace(message, tenant="other"),
+    )
