@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine.engine import attempt
@@ -73,6 +74,12 @@ class ActorClock:
         return self._drawn
 
 
+@lru_cache(maxsize=1_000)
+def options_of(effects: Effects, settings: Settings) -> OperationOptions:
+    """The options of a handler, made once as in a sandbox."""
+    return OperationOptions(effects=effects, settings=settings)
+
+
 @dataclass(slots=True)
 class Actor:
     """A flow, and where it stands.
@@ -94,12 +101,18 @@ class Actor:
     outcome: object = None
     until_ms: int | None = None
     is_over: bool = False
+    is_frozen: bool = False
     trace: int = field(default=0)
 
     @property
     def fingerprint(self) -> str:
         """The fingerprint of a caller's request."""
         return f"f1:{self.caller.body}" if self.caller is not None else ""
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether its flow passes on a failure of the store: its next run begins anew."""
+        return self.caller is None
 
     def open(self, store: OpenRecords) -> None:
         """Make the flow. A caller's time begins now."""
@@ -110,7 +123,7 @@ class Actor:
         request = Request(
             identity=IDENTITY,
             fingerprint=self.fingerprint,
-            options=OperationOptions(effects=self.caller.effects, settings=self.settings),
+            options=options_of(self.caller.effects, self.settings),
             store_state=StoreState(call_timeout_ms=CALL_TIMEOUT_MS),
             deadline_ms=self.clock.now_ms() + self.caller.remaining_ms,
             stored_event="{}" if self.caller.keeps_request else None,

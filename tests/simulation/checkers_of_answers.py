@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 MOST_RETRIES = 3
 
 
-def _answers(history: History) -> Iterator[Told]:
-    return (event for event in history.events if isinstance(event, Told))
-
-
 def _first_stored(history: History) -> dict[str, tuple[Record, str]]:
     """The record of each operation as it was completed, and the text of its answer."""
     found: dict[str, tuple[Record, str]] = {}
@@ -41,7 +37,7 @@ def _first_stored(history: History) -> dict[str, tuple[Record, str]]:
 def replays_equal_the_first_answer(history: History) -> Iterator[Violation]:
     """Every replay is what was stored first, and who is promised a stored answer got that one."""
     stored = _first_stored(history)
-    for told in _answers(history):
+    for told in history.answers:
         match told.outcome:
             case Replayed(record):
                 first = stored.get(record.operation_id)
@@ -92,7 +88,7 @@ def nothing_ran_where_it_was_said(history: History) -> Iterator[Violation]:
             began[event.actor] = event
         elif isinstance(event, Affected):
             affected[event.actor] = event
-    for told in _answers(history):
+    for told in history.answers:
         outcome, run = told.outcome, began.get(told.actor)
         if isinstance(outcome, Ran | Failed) and run is None:
             yield Violation("a caller was given the end of no run", (told,))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.simulation.history import History
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, unsafe_hash=True)
 class Took(Event):
     """A worker took the message of the acceptance by this owner."""
 

@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.simulation.actors import IDENTITY
+from tests.simulation.asked import resolvers_of_the_world
 from tests.simulation.swarm import SEED_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from oncekey import Question
-    from oncekey.settlement.resolvers import Finding
-
-# The whole operation, and every step that a scenario has.
-STEPS = ("", "charge", "ship", "tax")
 
 
 @pytest.fixture(autouse=True)
@@ -34,17 +28,12 @@ def _silence() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def provider_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every operation of the simulated world, and each of its steps, has a resolver."""
-    resolvers = {(IDENTITY.operation, step): _asked_by_the_world for step in STEPS}
-    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", resolvers)
+    monkeypatch.setattr("oncekey.settlement.resolvers._resolvers", resolvers_of_the_world())
 
 
 @pytest.fixture
 def nobody_can_be_asked(provider_can_be_asked: None, no_resolvers: None) -> None:
     """No resolver is declared."""
-
-
-def _asked_by_the_world(_question: Question) -> Finding:
-    raise AssertionError("Bug: a resolver was called in the simulation")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -156,7 +156,7 @@ def heal(world: World) -> None:
         if record is None or record.status is Status.COMPLETED:
             return
         if record.due is not None:
-            late_ms = record.due.at_ms + world.scenario.most_skew_ms + 1
+            late_ms = record.due.at_ms + world.circumstances.most_skew_ms + 1
             world.advance(max(0, late_ms - world.time.now_ms()))
         run(world, world.add(f"reconciler-again{number}").name)
 
@@ -181,12 +181,10 @@ def wander(world: World, chance: random.Random) -> tuple[Move, ...]:
     """Make random moves, mostly steps, until all actors have come to their ends."""
     made: list[Move] = []
     steps_for_each_other = chance.randint(1, _MOST_STEPS_FOR_EACH_OTHER)
-    while options := world.moves():
-        # First the kind, or the many ways to fail would crowd out the few to arrive late.
-        kinds = sorted({move.kind for move in options})
-        is_step = chance.randint(0, steps_for_each_other) > 0
-        kind = Kind.STEP if is_step and Kind.STEP in kinds else chance.choice(kinds)
-        move = chance.choice([move for move in options if move.kind is kind])
+    while not world.is_over:
+        is_step = chance.random() * (steps_for_each_other + 1) >= 1
+        same = (world.steps() if is_step else []) or _of_a_kind(world.moves(), chance)
+        move = same[int(chance.random() * len(same))]
         world.take(move)
         made.append(move)
         if len(made) > _MOST_MOVES:
@@ -196,6 +194,13 @@ def wander(world: World, chance: random.Random) -> tuple[Move, ...]:
         world.take(move)
         made.append(move)
     return tuple(made)
+
+
+def _of_a_kind(options: list[Move], chance: random.Random) -> list[Move]:
+    # First the kind, or the many ways to fail would crowd out the few to arrive late.
+    kinds = list(dict.fromkeys(move.kind for move in options))
+    kind = kinds[int(chance.random() * len(kinds))]
+    return [move for move in options if move.kind is kind]
 
 
 def shortest(found: Found, make_world: Callable[[Scenario], World] = World) -> Found:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from oncekey.flow.commands import Fetch, Read, ReadPauses, Save, Transact, Write
+from oncekey.outbox.relay_commands import CountTry, Delete, MarkTold, PutAside, ReadPage, Send
 from oncekey.reconciler.escalation import TellPerson
 from oncekey.record.record import Status
 from oncekey.settlement.asking import AskResolver
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from oncekey.record.record import Record
     from tests.simulation.actors import Actor
+    from tests.simulation.scenario import Scenario
     from tests.simulation.world import World
 
 
@@ -23,61 +26,92 @@ def moves(world: World) -> list[Move]:
     """Every move that is possible now; none once all actors have come to their ends."""
     if world.is_over:
         return []
-    found = [Move(Kind.STEP, name) for name, actor in world.actors.items() if not actor.is_over]
+    found = world.steps()
     found += [
-        Move(Kind.LAND, sent.actor, str(number)) for number, sent in enumerate(world.under_way)
+        _move(Kind.LAND, sent.actor, str(number)) for number, sent in enumerate(world.under_way)
     ]
-    if world.faults_left:
-        found += _faults(world)
-    if world.passes_left:
+    for actor in world.actors.values():
+        if actor.is_frozen:
+            found.append(_move(Kind.THAW, actor.name))
+        elif world.faults_left and actor.command is not None and not actor.is_over:
+            found += _faults(world.scenario, actor)
+    records, now_ms = world.records, world.time.now_ms()
+    if world.passes_left and records:
         found += [
-            Move(Kind.ADVANCE, "", until)
+            _move(Kind.ADVANCE, "", until)
             for until in world.scenario.passes
-            if (target_ms := target_of(world, until)) and target_ms > world.time.now_ms()
+            if (target_of(world, until) or 0) > now_ms
         ]
-    record = world.record
-    if world.scenario.sweeps and record is not None and _is_sweepable(record, world.time.now_ms()):
-        found.append(Move(Kind.SWEEP))
+    if world.scenario.sweeps and any(is_sweepable(record, now_ms) for record in records):
+        found.append(_move(Kind.SWEEP))
     return found
 
 
-def _faults(world: World) -> Iterator[Move]:
-    for name, actor in world.actors.items():
-        if actor.is_over or actor.command is None:
-            continue
-        for kind in world.scenario.faults:
-            if kind is Kind.KILL or _fails(actor, kind):
-                yield Move(kind, name)
-        for offset in world.scenario.skew_choices:
-            if offset != actor.clock.skew_ms:
-                yield Move(Kind.SKEW, name, str(offset))
+def steps(world: World) -> list[Move]:
+    """The moves that are always possible: each actor's next command is carried out."""
+    return [
+        _move(Kind.STEP, actor.name)
+        for actor in world.actors.values()
+        if not (actor.is_over or actor.is_frozen)
+    ]
 
 
-def _fails(actor: Actor, kind: Kind) -> bool:
-    match actor.command:
-        case Write() | Transact() | Save():
-            return True
-        case AskResolver():
-            # Whoever is asked and does not say does not know, whatever the reason.
-            return kind is Kind.FAIL
-        case TellPerson():
-            return kind is not Kind.BREAK
-        case Read() | ReadPauses() | Fetch():
-            # A read that is late or lost is no more than one that failed.
-            return kind in {Kind.FAIL, Kind.BREAK}
-        case Call(is_awaited=True):
-            # A handler that gets no answer knows nothing of the reason.
-            return kind is not Kind.BREAK
-        case _:
-            return False
+# Of all the moves of a run there are few, and making one takes longer than finding it.
+_move = lru_cache(maxsize=10_000)(Move)
+
+
+def _faults(scenario: Scenario, actor: Actor) -> Iterator[Move]:
+    possible = _possible(actor.command)
+    for kind in scenario.faults:
+        if kind in possible:
+            yield _move(kind, actor.name)
+    for offset in scenario.skew_choices:
+        if offset != actor.clock.skew_ms:
+            yield _move(Kind.SKEW, actor.name, str(offset))
+
+
+_ALWAYS = frozenset({Kind.KILL, Kind.FREEZE})
+_READ = _ALWAYS | {Kind.FAIL, Kind.BREAK, Kind.THROTTLE, Kind.SLOW}
+_SENT = _READ | {Kind.LOSE, Kind.DELAY, Kind.DUPLICATE}
+# A handler that gets no answer knows nothing of the reason.
+_CALL = _SENT - {Kind.BREAK, Kind.THROTTLE}
+_POSSIBLE: dict[type, frozenset[Kind]] = {
+    **dict.fromkeys((Write, Transact, Save), _SENT),
+    # Whoever is asked and does not say does not know, whatever the reason.
+    AskResolver: _ALWAYS | {Kind.FAIL},
+    TellPerson: _SENT - {Kind.BREAK, Kind.THROTTLE},
+    # A read that is late or lost is no more than one that failed.
+    **dict.fromkeys((Read, ReadPauses, Fetch, ReadPage), _READ),
+    **dict.fromkeys((Send, Delete, CountTry, PutAside, MarkTold), _SENT),
+}
+
+
+def _possible(command: Any) -> frozenset[Kind]:
+    """What may go wrong with a command. All else is carried out, or its actor dies or freezes."""
+    if isinstance(command, Call):
+        if not command.is_awaited:
+            return _ALWAYS
+        # Only a provider that knows the key of a call can tell that it has come twice.
+        return _CALL if command.effect.key else _CALL - {Kind.DUPLICATE}
+    return _POSSIBLE.get(type(command), _ALWAYS)
 
 
 def target_of(world: World, until: Until) -> int | None:
-    """The true time that such a passing of time leads to; None where nothing stored has one."""
-    record = world.record
-    if record is None:
-        return None
-    slack_ms = world.scenario.most_skew_ms + 1
+    """The true time that such a passing of time leads to; None where nothing stored has one.
+
+    Of several records it is the next.
+    """
+    found = [
+        target_ms
+        for record in world.records
+        if (target_ms := _target(world, record, until)) is not None
+    ]
+    now_ms = world.time.now_ms()
+    return min((each for each in found if each > now_ms), default=max(found, default=None))
+
+
+def _target(world: World, record: Record, until: Until) -> int | None:
+    slack_ms = world.circumstances.most_skew_ms + 1
     match until:
         case Until.LEASE | Until.LEASE_EDGE:
             if record.lease_until_ms is None or record.status is not Status.IN_PROGRESS:
@@ -97,6 +131,7 @@ def target_of(world: World, until: Until) -> int | None:
             return record.created_at_ms + world.scenario.settings.retention_ms + slack_ms
 
 
-def _is_sweepable(record: Record, now_ms: int) -> bool:
+def is_sweepable(record: Record, now_ms: int) -> bool:
+    """Whether DynamoDB may delete it."""
     # The broom knows nothing of states: it goes by the attribute alone.
     return record.expires_at_s is not None and record.expires_at_s <= now_ms // 1000

@@ -6,12 +6,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from oncekey.reconciler.settings import ReconcilerSettings
 from oncekey.record.record import Effects
 from oncekey.settings import Settings
 
 CALL_TIMEOUT_MS = 100
+# A slow answer comes just before its caller gives up.
+SLOW_MS = CALL_TIMEOUT_MS - 1
 REMAINING_MS = 10_000
 DEFAULTS = Settings()
+TURNS = ReconcilerSettings()
+# How often a reconciler runs.
+SCHEDULE_MS = 60_000
 
 
 class Kind(StrEnum):
@@ -27,12 +33,21 @@ class Kind(StrEnum):
     ADVANCE = "advance"  # time passes
     SWEEP = "sweep"  # DynamoDB deletes what has expired
     SKEW = "skew"  # the actor's clock jumps to an offset from the true time
+    THROTTLE = "throttle"  # not carried out; the store says that it has too much to do
+    SLOW = "slow"  # carried out, and time passes before the answer comes
+    DUPLICATE = "duplicate"  # carried out and answered, and it may land once more, later
+    FREEZE = "freeze"  # the sandbox stands still: nobody goes on, and nobody kills it
+    THAW = "thaw"  # a frozen sandbox goes on where it stood
+    REDELIVER = "redeliver"  # a queue shows a message again that somebody works on
+    ROLL = "roll"  # the other release is deployed, and what begins from now on runs it
 
 
 # A lost answer is a write that lands at once after its sender gave it up; a failed write is one
 # that never lands. So these two reach every state that all five reach.
 ESSENTIAL = (Kind.DELAY, Kind.KILL)
 ALL_FAULTS = (Kind.LOSE, Kind.FAIL, Kind.BREAK, Kind.DELAY, Kind.KILL)
+# They reach no other state than the above of one write; of several, and of time, they do.
+MORE_FAULTS = (Kind.THROTTLE, Kind.SLOW, Kind.DUPLICATE)
 
 
 class Until(StrEnum):
@@ -148,6 +163,11 @@ class Scenario:
     skew_choices: tuple[int, ...] = ()
 
     @property
+    def dies_in_time(self) -> bool:
+        """Whether every invocation is killed at its deadline: a frozen one is not."""
+        return self.killed_in_time and Kind.FREEZE not in self.faults
+
+    @property
     def records_effects(self) -> bool:
         """Whether the effects are recorded."""
         return any(caller.effects is Effects.RECORDED for caller in self.callers)
@@ -163,3 +183,19 @@ class Scenario:
         """Whether any two clocks differ by less than the margin."""
         offsets = [0, *(offset for _, offset in self.skews), *self.skew_choices]
         return max(offsets) - min(offsets) < self.settings.lease_margin_ms
+
+
+def progress_ms(scenario: Scenario) -> int:
+    """Within which time after the last fault everybody has an answer, and nothing waits any more.
+
+    It is the sum of what can come one after the other: the lease of an attempt that has just begun,
+    the grace in which its calls may still arrive, the longest delay that the reconcilers' turns so
+    far lead to, the time for which a message is hidden from other workers, and one run of the
+    reconciler or try of the client at the end of each. Clocks may be apart by the skew each time.
+    """
+    settings = scenario.settings
+    lease_ms = max(caller.remaining_ms for caller in scenario.callers) + settings.lease_margin_ms
+    turns = sum(name.startswith("reconciler") for name in scenario.settlers) + 1
+    delay_ms = TURNS.delay_ms(turns, 1.0)
+    waits = (lease_ms, settings.reconcile_grace_ms, delay_ms, lease_ms + 1_000)
+    return sum(waits) + len(waits) * (SCHEDULE_MS + scenario.most_skew_ms)

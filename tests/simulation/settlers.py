@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from oncekey.errors import NotExecuted, StoreError
 from oncekey.flow.commands import Asked, Outside, ReadPauses
 from oncekey.reconciler.report import Report
-from oncekey.reconciler.settings import ReconcilerSettings
 from oncekey.reconciler.timed_out import TimedOut
 from oncekey.reconciler.visits import Visits
 from oncekey.record.pause import EVERYTHING, Pause, PauseScope
@@ -21,6 +20,7 @@ from oncekey.settlement.resolvers import Completed
 from oncekey.settlement.settlement import Settler
 from oncekey.store.sqs import SqsQueue
 from oncekey.value import field
+from tests.simulation.scenario import TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from oncekey.store.due_index import OpenRecords
     from tests.simulation.provider import Known
 
-_RUN_MS = 50_000
+RUN_MS = 50_000
 _PAUSE = Pause(scope=PauseScope.ALL, name=EVERYTHING, reason="why", by="operator", since_ms=0)
-_TURNS = ReconcilerSettings()
-_TIMED_OUT = TimedOut(()).ending
+TIMED_OUT = TimedOut(()).ending
 # The world answers instead of it.
-_QUEUE = SqsQueue("https://sqs.example/escalations")
+QUEUE = SqsQueue("https://sqs.example/escalations")
 
 
 class Operate(Outside[None]):
@@ -54,6 +53,8 @@ class Operate(Outside[None]):
 class Hear(Asked["Known | None"]):
     """Hear from the provider what it knows of the operation; None where nothing is on record."""
 
+    pk: str
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settling:
@@ -66,23 +67,23 @@ class Settling:
 
     async def reconcile(self) -> Report:
         """A run of the reconciler in which this record is due."""
-        until_ms = self.clock.now_ms() + _RUN_MS
+        until_ms = self.clock.now_ms() + RUN_MS
         pauses = await ReadPauses() if self.settings.pause_check_s else ()
         visits = Visits(
             store=self.store,
             clock=self.clock,
             settings=self.settings,
-            turns=_TURNS,
-            escalations=_QUEUE,
-            timed_out=_TIMED_OUT,
+            turns=TURNS,
+            escalations=QUEUE,
+            timed_out=TIMED_OUT,
             report=Report(),
-            run_ms=_RUN_MS,
+            run_ms=RUN_MS,
             pauses=pauses,
         )
         await visits.look(self.pk)
-        await visits.work(until_ms, _always)
-        await visits.end(_always)
-        await visits.work(until_ms, _always)
+        await visits.work(until_ms, always)
+        await visits.end(always)
+        await visits.work(until_ms, always)
         return visits.report
 
     async def pause_and_resume(self) -> None:
@@ -93,14 +94,14 @@ class Settling:
 
     async def tell_of_effects(self) -> Settlement | None:
         """A webhook that tells of what has happened."""
-        known = await Hear()
+        known = await Hear(self.pk)
         if known is None or isinstance(known.finding, NotExecuted):
             return None
         return await self._settle(known, known.finding)
 
     async def tell_of_nothing(self) -> Settlement | None:
         """A webhook that tells that nothing has happened, once no call can arrive any more."""
-        known = await Hear()
+        known = await Hear(self.pk)
         if known is None or isinstance(known.finding, Completed):
             return None
         if self.clock.now_ms() <= known.calls_until_ms + self.settings.reconcile_grace_ms:
@@ -124,7 +125,8 @@ class Settling:
             return None
 
 
-def _always() -> bool:
+def always() -> bool:
+    """There is always time left."""
     return True
 
 

@@ -78,11 +78,9 @@ def is_half_done(record: Record) -> bool:
     return record.status is Status.FAILED_RETRYABLE and bool(record.steps.finished)
 
 
-def applied_writes(history: History) -> Iterator[Wrote]:
+def applied_writes(history: History) -> tuple[Wrote, ...]:
     """The writes that were permitted."""
-    for event in history.events:
-        if isinstance(event, Wrote) and event.permitted:
-            yield event
+    return history.applied
 
 
 def is_grant(write: Wrote) -> bool:
@@ -98,10 +96,7 @@ def unrecorded_operations(history: History) -> set[str]:
 
 def operations_with(history: History, effects: Effects) -> set[str]:
     """The operations all of whose attempts said that their effects are of this kind."""
-    kinds: dict[str, set[Effects]] = {}
-    for write in applied_writes(history):
-        if write.after is not None:
-            kinds.setdefault(write.after.operation_id, set()).add(write.after.effects)
+    kinds = history.kinds_of_effects
     return {name for name, found in kinds.items() if found == {effects}}
 
 
@@ -110,8 +105,8 @@ def false_settlements(history: History) -> Iterator[tuple[Wrote, Affected]]:
 
     An attempt that ended by itself is not meant: its own word is its author's affair.
     """
-    effects = [event for event in history.events if isinstance(event, Affected)]
-    for write in applied_writes(history):
+    effects = history.effects
+    for write in applied_writes(history) if effects else ():
         record, step = write.after, _denied(write)
         if record is None or step is None:
             continue

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from oncekey.errors import NotExecuted, StoreError
 from oncekey.flow.commands import Answered, Invoke, Raised, Save, Transact, Write
+from oncekey.outbox.relay_commands import CountTry, Delete, MarkTold, PutAside, Send
 from oncekey.reconciler.escalation import TellPerson
 from oncekey.settlement.resolvers import Completed
 from tests.simulation.actors import AFFECTING
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
     from tests.simulation.actors import Actor
     from tests.simulation.watched_store import Stored
 
-    Sendable = Stored | Affected | TellPerson
+    Sendable = Stored | Affected | TellPerson | Send | Delete | CountTry | PutAside | MarkTold
+
+
+# A relay's calls that change something.
+RELAY_CALLS = (Send, Delete, CountTry, PutAside, MarkTold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ def sent_by(actor: Actor) -> Sendable | None:
     match actor.command:
         case TellPerson() as message:
             return message
+        case Send() | Delete() | CountTry() | PutAside() | MarkTold() as call:
+            return call
         case Write(what) | Transact(what) | Save(what) | Call(what):
             return what
         case Invoke(_, None) as invoke if actor.result is None:
@@ -66,6 +73,6 @@ def digest(reply: object) -> int:
         return hash((type(reply).__name__, str(reply)))
     if isinstance(reply, Answered | Raised):
         return hash(type(reply).__name__)
-    if isinstance(reply, Completed | NotExecuted | Known):
+    if isinstance(reply, Completed | NotExecuted | Known | list | set):
         return hash(repr(reply))
     return hash(reply)

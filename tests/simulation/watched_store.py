@@ -21,10 +21,9 @@ Stored = Transition | Commit | Blob
 
 @dataclass(frozen=True, slots=True)
 class WatchedStore:
-    """A store, and the one key that everything here is about."""
+    """A store that tells what is done to it."""
 
     store: MemoryStore
-    pk: str
 
     def carry_out(
         self, what: Stored, *, at_ms: int, actor: str, late: bool
@@ -34,14 +33,15 @@ class WatchedStore:
             self.store.save(what)
             return None, Kept(at_ms=at_ms, actor=actor, name=what.at.name)
         store = self.store
-        before = store.read(self.pk)
+        transition = what.transition if isinstance(what, Commit) else what
+        assert transition is not None
+        before = store.read(transition.pk)
         writes, messages = len(store.writes), len(store.messages)
         if isinstance(what, Commit):
-            assert what.transition is not None
-            reply, transition = store.commit(what), what.transition
+            reply: object = store.commit(what)
         else:
-            reply, transition = store.write(what), what
-        after = store.read(self.pk)
+            reply = store.write(what)
+        after = store.read(transition.pk)
         event = Wrote(
             at_ms=at_ms,
             actor=actor,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from oncekey.errors import StoreError
-from oncekey.flow.commands import Fetch, Invoke, Pause, Read, ReadPauses
+from oncekey.flow.commands import Fetch, Invoke, Pause, Read, ReadPauses, Transact, Write
+from oncekey.outbox.relay_commands import ReadPage
 from oncekey.reconciler.escalation import NotSent, TellPerson
 from oncekey.reconciler.writes import PutOff
 from oncekey.settlement.asking import AskResolver
@@ -34,12 +35,21 @@ from tests.simulation.history import (
     Told,
     Wrote,
 )
-from tests.simulation.moves import moves, target_of
+from tests.simulation.moves import is_sweepable, moves, steps, target_of
 from tests.simulation.provider import Call, Provider
 from tests.simulation.recorded_handler import TAKEN, Ended, Entered
-from tests.simulation.scenario import CALL_TIMEOUT_MS, Caller, Kind, Move, Plan, Scenario, Until
+from tests.simulation.scenario import (
+    CALL_TIMEOUT_MS,
+    SLOW_MS,
+    Caller,
+    Kind,
+    Move,
+    Plan,
+    Scenario,
+    Until,
+)
 from tests.simulation.settlers import Hear, Operate
-from tests.simulation.under_way import Sent, digest, effect_of, sent_by
+from tests.simulation.under_way import RELAY_CALLS, Sent, digest, effect_of, sent_by
 from tests.simulation.watched_store import WatchedStore
 from tests.support.replacing import replace
 
@@ -50,6 +60,16 @@ if TYPE_CHECKING:
     from oncekey.record.record import Record
     from tests.simulation.recorded_handler import Telling
     from tests.simulation.under_way import Sendable
+
+
+def circumstances_of(scenario: Scenario) -> Circumstances:
+    """What may be counted on in every run of the scenario."""
+    return Circumstances(
+        killed_in_time=scenario.dies_in_time,
+        clocks_agree=scenario.clocks_agree,
+        most_skew_ms=scenario.most_skew_ms,
+        records_effects=scenario.records_effects,
+    )
 
 
 def holds(write: BusinessWrite) -> bool:
@@ -64,6 +84,7 @@ class World:
         scenario: who takes part, and what may go wrong.
         store: what holds the records, by default a faithful one.
         make_clock: makes an actor's clock from the true one, its name, number and offset.
+        digests: whether `state` is asked for; what it needs takes a fifth of a run's time.
     """
 
     actor_type: type[Actor] = Actor
@@ -73,6 +94,8 @@ class World:
         scenario: Scenario,
         store: MemoryStore | None = None,
         make_clock: Callable[[ManualClock, str, int, int], ActorClock] = ActorClock,
+        *,
+        digests: bool = True,
     ) -> None:
         self.scenario = scenario
         self.time = ManualClock()
@@ -84,7 +107,9 @@ class World:
         self.events: list[Event] = []
         self.faults_left = scenario.most_faults
         self.passes_left = scenario.most_passes
-        self._watched = WatchedStore(self.store, PK)
+        self.circumstances = circumstances_of(scenario)
+        self._digests = digests
+        self._watched = WatchedStore(self.store)
         self._make_clock = make_clock
         self._skews = dict(scenario.skews)
         self._order = 0
@@ -113,19 +138,18 @@ class World:
         return self.store.read(PK)
 
     @property
+    def records(self) -> list[Record]:
+        """Everything that is stored now, expired or not."""
+        return list(self.store.records.values())
+
+    @property
     def is_over(self) -> bool:
         """Whether every actor has come to its end."""
         return all(actor.is_over for actor in self.actors.values())
 
     def history(self) -> History:
         """All that has happened so far."""
-        circumstances = Circumstances(
-            killed_in_time=self.scenario.killed_in_time,
-            clocks_agree=self.scenario.clocks_agree,
-            most_skew_ms=self.scenario.most_skew_ms,
-            records_effects=self.scenario.records_effects,
-        )
-        return History(events=tuple(self.events), circumstances=circumstances)
+        return History(events=tuple(self.events), circumstances=self.circumstances)
 
     def state(self) -> int:
         """A digest: from equal states, equal moves lead to equal histories.
@@ -134,7 +158,8 @@ class World:
         rest.
         """
         traces = tuple(
-            (actor.trace, actor.clock.skew_ms, actor.is_over) for actor in self.actors.values()
+            (actor.trace, actor.clock.skew_ms, actor.is_over, actor.is_frozen)
+            for actor in self.actors.values()
         )
         budgets = (self.faults_left, self.passes_left)
         under_way = tuple(sorted(map(hash, self.under_way)))
@@ -143,6 +168,10 @@ class World:
     def moves(self) -> list[Move]:
         """Every move that is possible now."""
         return moves(self)
+
+    def steps(self) -> list[Move]:
+        """Those of them that let an actor go on undisturbed."""
+        return steps(self)
 
     def take(self, move: Move) -> None:
         """Make one move."""
@@ -156,12 +185,19 @@ class World:
                 self.passes_left -= 1
                 self.advance(target_ms - self.time.now_ms())
             case Kind.SWEEP:
-                self._say(Swept(at_ms=self._now, actor="", record=self.store.records.pop(PK)))
+                for record in [each for each in self.records if is_sweepable(each, self._now)]:
+                    del self.store.records[record.pk]
+                    self._say(Swept(at_ms=self._now, actor="", record=record))
             case Kind.SKEW:
                 self.faults_left -= 1
                 self.actors[move.actor].clock.skew_ms = int(move.detail)
             case Kind.STEP:
                 self._step(self.actors[move.actor])
+            case Kind.THAW:
+                self.actors[move.actor].is_frozen = False
+            case Kind.FREEZE:
+                self.faults_left -= 1
+                self.actors[move.actor].is_frozen = True
             case _:
                 self.faults_left -= 1
                 self._fail(self.actors[move.actor], move.kind)
@@ -172,7 +208,8 @@ class World:
         self.under_way = [sent for sent in self.under_way if self._now < sent.until_ms]
         if self.scenario.killed_in_time:
             for actor in self.actors.values():
-                if actor.until_ms is not None and actor.until_ms <= self._now:
+                is_late = actor.until_ms is not None and actor.until_ms <= self._now
+                if is_late and not actor.is_frozen:
                     self._kill(actor)
 
     def heal(self) -> None:
@@ -188,6 +225,8 @@ class World:
 
     def _say(self, event: Event) -> None:
         self.events.append(event)
+        if not self._digests:
+            return
         if isinstance(event, Wrote):
             if not (event.permitted or event.writes) and event.after is event.before:
                 # Nobody but its sender knows of it, whose trace holds what it met.
@@ -199,30 +238,28 @@ class World:
         self._order = hash((self._order, event.at_ms, event.actor, what))
 
     def _step(self, actor: Actor) -> None:
-        match actor.command:
+        command = actor.command
+        if isinstance(command, Write | Transact):
+            self._go_on(actor, self._carry_out(actor.name, sent_by(actor)))
+            return
+        match command:
             case None:
+                actor.open(self.store)
                 self.events.append(
                     Asked(at_ms=self._now, actor=actor.name, fingerprint=actor.fingerprint)
                 )
-                actor.open(self.store)
                 self._go_on(actor, None)
-            case Read(pk):
-                self._go_on(actor, self.store.read(pk))
+            case Read() | Fetch():
+                self._go_on(actor, self._reply(actor))
             case ReadPauses():
-                pauses = self.store.pauses()
-                looked = Looked(at_ms=self._now, actor=actor.name, is_paused=bool(pauses))
-                # It is in no order with what others do: the actor's trace holds what it read.
-                self.events.append(looked)
-                self._go_on(actor, pauses)
-            case Fetch(at):
-                self._go_on(actor, self.store.fetch(at))
+                self._go_on(actor, self._reply(actor))
             case AskResolver(question=question):
                 finding = self.provider.finding(question.operation_id, question.step)
                 self._go_on(actor, finding)
-            case Hear():
-                record = self.record
+            case Hear(pk=pk):
+                record = self.store.read(pk)
                 self._go_on(actor, None if record is None else self.provider.known_of(record))
-            case PutOff() | Operate() as call:
+            case PutOff() | Operate() | ReadPage() as call:
                 self._order = hash((self._order, self._now, actor.name, call))
                 self._go_on(actor, call.carry_out())
             case Invoke(_, None) as invoke:
@@ -235,6 +272,23 @@ class World:
                 self._go_on(actor, None)
             case _:
                 self._go_on(actor, self._carry_out(actor.name, sent_by(actor)))
+
+    def _reply(self, actor: Actor) -> object:
+        """What a call of the store or the provider comes to when it is carried out now."""
+        match actor.command:
+            case Read(pk=pk):
+                return self.store.read(pk)
+            case ReadPauses():
+                pauses = self.store.pauses()
+                looked = Looked(at_ms=self._now, actor=actor.name, is_paused=bool(pauses))
+                # It is in no order with what others do: the actor's trace holds what it read.
+                self.events.append(looked)
+                return pauses
+            case Fetch(at=at):
+                return self.store.fetch(at)
+            case ReadPage() as page:
+                return page.carry_out()
+        return self._carry_out(actor.name, sent_by(actor))
 
     def _work(self, actor: Actor, invoke: Invoke) -> None:
         # In two moves, so that a kill can fall between the effect and the handler's end.
@@ -265,6 +319,15 @@ class World:
 
     def _fail(self, actor: Actor, kind: Kind) -> None:
         what = sent_by(actor)
+        if kind in {Kind.SLOW, Kind.DUPLICATE}:
+            if kind is Kind.DUPLICATE and what is not None:
+                self._send(actor, what)
+            reply = self._reply(actor)
+            if kind is Kind.SLOW:
+                self.advance(SLOW_MS)
+            if not actor.is_over:
+                self._go_on(actor, reply)
+            return
         if what is not None and kind is Kind.LOSE:
             self._carry_out(actor.name, what)
         elif what is not None and kind in {Kind.DELAY, Kind.KILL}:
@@ -278,7 +341,13 @@ class World:
         elif isinstance(actor.command, Call):
             self._go_on(actor, TimeoutError(f"simulated: {kind}"))
         else:
-            self._go_on(actor, StoreError(f"simulated: {kind}", transient=kind is not Kind.BREAK))
+            is_throttled = kind is Kind.THROTTLE
+            error = StoreError(
+                f"simulated: {kind}",
+                transient=kind is not Kind.BREAK,
+                contention="throttled" if is_throttled else None,
+            )
+            self._go_on(actor, error)
 
     def _send(self, actor: Actor, what: Sendable) -> None:
         # The two assumptions about messages: an outside call arrives within the grace, a write
@@ -298,6 +367,8 @@ class World:
             effect = replace(what, at_ms=self._now)
             self._say(self.provider.carry_out(effect))
             return self.provider.answer_to(effect)
+        if isinstance(what, RELAY_CALLS):
+            return what.carry_out()
         if isinstance(what, TellPerson):
             self._say(Escalated(at_ms=self._now, actor=name, body=what.body))
             return None
@@ -307,7 +378,7 @@ class World:
 
     def _kill(self, actor: Actor) -> None:
         if not actor.is_over:
-            actor.is_over = True
+            actor.is_over, actor.is_frozen = True, False
             self.events.append(Died(at_ms=self._now, actor=actor.name))
 
     def _go_on(self, actor: Actor, reply: object) -> None:
@@ -315,7 +386,8 @@ class World:
         flow = actor.flow
         if flow is None:
             raise AssertionError(f"Bug: {actor.name} was answered before it began")
-        actor.trace = hash((actor.trace, self._now, digest(reply)))
+        if self._digests:
+            actor.trace = hash((actor.trace, self._now, digest(reply)))
         try:
             command = (
                 flow.throw(reply)
@@ -333,6 +405,12 @@ class World:
         except StopIteration as end:
             actor.is_over = True
             self._end(actor, end.value)
+            return
+        except StoreError as error:
+            if not actor.may_fail:
+                raise
+            actor.is_over = True
+            self._end(actor, error)
             return
         actor.command = command
         if isinstance(command, Invoke):
