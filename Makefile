@@ -7,12 +7,14 @@ PYTHON_VERSION ?= 3.13
 # So many processes share the tests; `MARKED=` runs those of `make proof`, too.
 WORKERS ?= 2
 MARKED ?= not proof
+# How many random schedules `make simulate` runs, from the seed FIRST on; LOG=FILE adds up several runs.
+SEEDS ?= 10000
 BIN := .venv/bin
 READY := .venv/.ready
 PYTHON_SOURCES := layer functions infra tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test chromium proof chaos bench check fix layer synth deploy-local lock clean
+.PHONY: help demo dev test chromium proof simulate chaos bench check fix layer synth deploy-local lock clean
 
 help:  ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +47,9 @@ chromium:
 
 proof: $(READY)  ## run the largest worlds, the kill matrices and the deployments
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m proof
+
+simulate: $(READY)  ## run SEEDS=10000 random schedules of simulated services; a failing seed says how to replay it
+	$(BIN)/python -m tests.simulation.simulate --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)) $(if $(LOG),--log $(LOG))
 
 chaos: $(READY)  ## the running service under every fault at once, for forty seconds
 	CHAOS_S=40 $(BIN)/python -m pytest -s tests/e2e/test_everything_at_once.py

@@ -145,6 +145,23 @@ def answers_come_at_last(history: History) -> Iterator[Violation]:
         yield Violation("no final answer came", tuple(asked))
 
 
+def answers_come_in_time(history: History) -> Iterator[Violation]:
+    """After the faults, each request is answered finally within the stated time."""
+    limit_ms = history.circumstances.progress_ms
+    healed: Healed | None = None
+    for event in history.events:
+        if isinstance(event, Healed):
+            healed = event
+        elif healed is None or limit_ms is None or event.at_ms - healed.at_ms <= limit_ms:
+            continue
+        elif isinstance(event, Told) and _is_final(event.outcome):
+            rule = f"a final answer came later than {limit_ms} ms after the last fault"
+            yield Violation(rule, (healed, event))
+
+
+PROGRESS = (answers_come_at_last, answers_come_in_time)
+
+
 def _is_final(outcome: Any) -> bool:
     match outcome:
         case Replayed():

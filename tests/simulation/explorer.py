@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -11,7 +12,7 @@ from tests.simulation.checkers import SAFETY
 from tests.simulation.checkers_of_answers import (
     ANSWERS,
     MOST_RETRIES,
-    answers_come_at_last,
+    PROGRESS,
 )
 from tests.simulation.checkers_of_effects import RECORDED
 from tests.simulation.scenario import Caller, Kind, Move
@@ -19,7 +20,7 @@ from tests.simulation.world import World
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tests.simulation.history import History
     from tests.simulation.scenario import Scenario
@@ -66,12 +67,15 @@ class Report:
     """What an exploration covered, and the first violation if there is one.
 
     `runs` are the schedules carried out to their end; `states` the distinct states met. Every
-    schedule of the scenario leads through these states alone.
+    schedule of the scenario leads through these states alone: `interleavings` is how many schedules
+    that are. `faults` counts the faults by their kind, each once in each state that it was made in.
     """
 
     runs: int
     states: int
     found: Found | None
+    interleavings: int = 0
+    faults: Mapping[Kind, int] = field(default_factory=dict)
 
 
 def verdict(history: History) -> Violation | None:
@@ -87,7 +91,8 @@ def judge(world: World) -> Violation | None:
     """The verdict on a run that is over: it is healed, so that its progress is seen, too."""
     heal(world)
     history = world.history()
-    return verdict(history) or next(answers_come_at_last(history), None)
+    late = (violation for check in PROGRESS for violation in check(history))
+    return verdict(history) or next(late, None)
 
 
 def explore(
@@ -110,35 +115,63 @@ def explore_all(
 ) -> Report:
     """Carry out all schedules of a world, depth first, by replaying sequences of choices.
 
-    A state that has been met is not followed again: all that can come after it is known. Every
-    run is judged at its end. `scenario` is what a report of a violation shows.
+    A state that has been met is not followed again: all that can come after it is known. That
+    assumes that equal digests are equal states (64 bits: with a million states, one chance in tens
+    of millions that any two fall together), and that a digest holds all that later moves and the
+    verdict depend on, which tests compare with runs that follow everything. No move can be undone,
+    so that no run meets a state twice. Every run is judged at its end. `scenario` is what a report
+    of a violation shows.
     """
-    path: list[tuple[list[Move], int]] = []
-    met: set[int] = set()
+    path: list[_Fork] = []
+    # How many schedules lead on from each state; 0 while that is not known.
+    schedules: dict[int, int] = {}
     runs = 0
+    faults: Counter[Kind] = Counter()
     while True:
         world = make_world()
-        for options, choice in path:
-            world.take(options[choice])
-        while is_new := (state := world.state()) not in met or not prunes:
-            met.add(state)
+        for fork in path:
+            world.take(fork.options[fork.choice])
+        while is_new := (state := world.state()) not in schedules or not prunes:
+            schedules[state] = 0
             options = world.moves()
             if not options:
                 break
-            path.append((options, 0))
+            path.append(_Fork(state, options))
+            faults[options[0].kind] += 1
             world.take(options[0])
         if is_new:
             runs += 1
+            schedules[state] = 1
             violation = at_end(world)
             if violation is not None:
-                schedule = tuple(options[choice] for options, choice in path)
-                return Report(runs, len(met), Found(scenario, schedule, violation))
-        while path and path[-1][1] + 1 == len(path[-1][0]):
+                schedule = tuple(fork.options[fork.choice] for fork in path)
+                return Report(runs, len(schedules), Found(scenario, schedule, violation))
+        many = schedules[state]
+        while path:
+            fork = path[-1]
+            fork.schedules += many
+            if fork.choice + 1 < len(fork.options):
+                fork.choice += 1
+                faults[fork.options[fork.choice].kind] += 1
+                break
+            many = schedules[fork.state] = fork.schedules
             path.pop()
-        if not path:
-            return Report(runs, len(met), None)
-        options, choice = path.pop()
-        path.append((options, choice + 1))
+        else:
+            made = {kind: faults[kind] for kind in sorted(faults) if kind not in _HARMLESS}
+            return Report(runs, len(schedules), None, many, made)
+
+
+_HARMLESS = frozenset({Kind.STEP, Kind.LAND, Kind.ADVANCE, Kind.SWEEP, Kind.THAW})
+
+
+@dataclass(slots=True)
+class _Fork:
+    """A state on the way, its moves, which of them is being followed, and what they came to."""
+
+    state: int
+    options: list[Move]
+    choice: int = 0
+    schedules: int = 0
 
 
 def heal(world: World) -> None:
@@ -203,7 +236,11 @@ def _of_a_kind(options: list[Move], chance: random.Random) -> list[Move]:
     return [move for move in options if move.kind is kind]
 
 
-def shortest(found: Found, make_world: Callable[[Scenario], World] = World) -> Found:
+def shortest(
+    found: Found,
+    make_world: Callable[[Any], World] = World,
+    at_end: Callable[[Any], Violation | None] = judge,
+) -> Found:
     """Leave out every move that the violation of the same rule does not need."""
     best = found
     is_shorter = True
@@ -213,7 +250,7 @@ def shortest(found: Found, make_world: Callable[[Scenario], World] = World) -> F
             schedule = best.schedule[:index] + best.schedule[index + 1 :]
             world = make_world(best.scenario)
             play(world, schedule)
-            violation = judge(world)
+            violation = at_end(world)
             if violation is not None and violation.rule == best.violation.rule:
                 best = Found(best.scenario, schedule, violation)
                 is_shorter = True

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from oncekey.record.record import Effects
 from oncekey.settings import Settings
@@ -29,6 +30,9 @@ from tests.simulation.world import World
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tests.simulation.scenario import Move
+    from tests.simulation.story import Violation
+
 T = TypeVar("T")
 _EFFECTS = (
     Effects.UNRECORDED,
@@ -38,10 +42,10 @@ _EFFECTS = (
     Effects.RECORDED,
     Effects.RECORDED,
 )
-_MOST_SETTLERS_OF_A_KIND = 4
+_SETTLERS_OF_A_KIND = (1, 1, 1, 2, 4)
 _FAULTS = (*ALL_FAULTS, *MORE_FAULTS, Kind.FREEZE)
 SEED_VARIABLE = "ONCEKEY_SIMULATION_SEED"
-_MOST_CALLERS = 5
+_CALLERS = (2, 2, 3, 3, 4, 5)
 
 
 def drawn(chance: random.Random) -> Scenario:
@@ -50,11 +54,11 @@ def drawn(chance: random.Random) -> Scenario:
     plans = _some(chance, list(Plan if effects is Effects.RECORDED else ON_ITS_OWN))
     bodies = chance.choice(["a", "a", "ab"])
     settings = _settings(chance, effects)
-    names = [f"caller-{number}" for number in range(chance.randint(2, _MOST_CALLERS))]
+    names = [f"caller-{number}" for number in range(chance.choice(_CALLERS))]
     settlers = tuple(
         f"{name}-{number}"
         for name in _some(chance, list(SETTLERS))
-        for number in range(chance.randint(1, _MOST_SETTLERS_OF_A_KIND))
+        for number in range(chance.choice(_SETTLERS_OF_A_KIND))
     )
     # Half the margin each way is within it; more is beyond.
     reach_ms = chance.choice(
@@ -116,18 +120,36 @@ def _some(chance: random.Random, choices: list[T]) -> list[T]:
     return chance.sample(choices, chance.randint(1, len(choices)))
 
 
-_make_world = partial(World, digests=False)
+@dataclass(frozen=True, slots=True)
+class Swarm:
+    """How scenarios of a kind are drawn, played and judged."""
+
+    draw: Callable[[random.Random], Any]
+    make_world: Callable[[Any], Any]
+    judge: Callable[[Any], Violation | None]
+
+    def run(self, seed: int) -> tuple[World, tuple[Move, ...], Violation | None]:
+        """One run of the scenario that this seed draws, its schedule and the verdict."""
+        chance = random.Random(seed)  # noqa: S311 -- schedules need no secrecy
+        world = self.make_world(self.draw(chance))
+        schedule = wander(world, chance)
+        return world, schedule, self.judge(world)
+
+    def search(self, seeds: Sequence[int]) -> tuple[int, Found] | None:
+        """The first of these seeds whose run breaks a rule, with the shortest story found."""
+        for seed in seeds:
+            world, schedule, violation = self.run(seed)
+            if violation is not None:
+                found = Found(world.scenario, schedule, violation)
+                return seed, shortest(found, self.make_world, self.judge)
+        return None
+
+
+RECORDS = Swarm(drawn, partial(World, digests=False), judge)
 
 
 def search(
-    seeds: Sequence[int], make_world: Callable[[Scenario], World] = _make_world
+    seeds: Sequence[int], make_world: Callable[[Scenario], World] = RECORDS.make_world
 ) -> tuple[int, Found] | None:
-    """The first of these seeds whose run breaks a rule, with the shortest story found."""
-    for seed in seeds:
-        chance = random.Random(seed)  # noqa: S311 -- schedules need no secrecy
-        world = make_world(drawn(chance))
-        schedule = wander(world, chance)
-        violation = judge(world)
-        if violation is not None:
-            return seed, shortest(Found(world.scenario, schedule, violation), make_world)
-    return None
+    """`Swarm.search` in worlds of one record."""
+    return replace(RECORDS, make_world=make_world).search(seeds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from oncekey.record.record import Effects
@@ -20,6 +20,7 @@ from tests.simulation.scenario import (
     Until,
     Work,
 )
+from tests.simulation.swarm import Swarm
 from tests.simulation.system import Service, ServiceScenario
 from tests.simulation.system_actors import Client, Sender, Worker
 from tests.simulation.system_progress import recover
@@ -112,3 +113,6 @@ def judge_service(service: Service) -> Violation | None:
     history = service.history()
     broken = (violation for check in SERVICE for violation in check(history))
     return next(broken, None) or stuck
+
+
+SERVICES = Swarm(drawn_service, partial(Service, digests=False), judge_service)

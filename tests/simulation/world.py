@@ -47,6 +47,7 @@ from tests.simulation.scenario import (
     Plan,
     Scenario,
     Until,
+    progress_ms,
 )
 from tests.simulation.settlers import Hear, Operate
 from tests.simulation.under_way import RELAY_CALLS, Sent, digest, effect_of, sent_by
@@ -69,6 +70,7 @@ def circumstances_of(scenario: Scenario) -> Circumstances:
         clocks_agree=scenario.clocks_agree,
         most_skew_ms=scenario.most_skew_ms,
         records_effects=scenario.records_effects,
+        progress_ms=progress_ms(scenario) if scenario.callers else None,
     )
 
 
