@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oncekey.record.record import Effects
@@ -115,4 +115,4 @@ def judge_service(service: Service) -> Violation | None:
     return next(broken, None) or stuck
 
 
-SERVICES = Swarm(drawn_service, partial(Service, digests=False), judge_service)
+SERVICES = Swarm(drawn_service, Service, judge_service)

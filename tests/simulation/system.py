@@ -126,8 +126,9 @@ class Service(World):
 
     actor_type = ServiceActor
 
-    def __init__(self, scenario: ServiceScenario, **options: Any) -> None:
-        super().__init__(scenario, **options)
+    def __init__(self, scenario: ServiceScenario) -> None:
+        # Nobody explores all of a service: there is no digest of its queue and its sandboxes.
+        super().__init__(scenario, digests=False)
         settings = scenario.settings
         hides_for_ms = max(each.remaining_ms for each in scenario.callers)
         self.queue = Queue(self.time, hides_for_ms + settings.lease_margin_ms + _AFTER_LEASE_MS)

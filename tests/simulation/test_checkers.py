@@ -10,7 +10,12 @@ from oncekey.record.outcome import Reason
 from oncekey.record.record import Effects
 from tests.simulation import checkers, checkers_of_answers
 from tests.simulation.checkers import SAFETY
-from tests.simulation.checkers_of_answers import ANSWERS, MOST_RETRIES, answers_come_at_last
+from tests.simulation.checkers_of_answers import (
+    ANSWERS,
+    MOST_RETRIES,
+    answers_come_at_last,
+    answers_come_in_time,
+)
 from tests.simulation.histories import (
     AT_MS,
     COMPLETE,
@@ -225,6 +230,17 @@ def test_every_checker_is_shown_to_fail() -> None:
     shown = {check for check, _ in BAD}
 
     assert {*SAFETY, *ANSWERS, answers_come_at_last} == shown
+
+
+def test_an_answer_that_comes_after_the_stated_time_is_found() -> None:
+    """What is final in time is fine, and what comes later is told with the end of the faults."""
+    late = replace(replayed("B"), at_ms=AT_MS + 1_001)
+
+    (found,) = answers_come_in_time(history(HEALED, late, progress_ms=1_000))
+
+    assert found.story == (HEALED, late)
+    assert list(answers_come_in_time(history(HEALED, late, progress_ms=1_001))) == []
+    assert list(answers_come_in_time(history(HEALED, replace(REFUSAL, at_ms=late.at_ms)))) == []
 
 
 def test_a_false_settlement_excuses_the_second_effect() -> None:
