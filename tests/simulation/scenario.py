@@ -9,6 +9,7 @@ from typing import NamedTuple
 from oncekey.reconciler.settings import ReconcilerSettings
 from oncekey.record.record import Effects
 from oncekey.settings import Settings
+from tests.simulation.history import Circumstances
 
 CALL_TIMEOUT_MS = 100
 # A slow answer comes just before its caller gives up.
@@ -183,6 +184,17 @@ class Scenario:
         """Whether any two clocks differ by less than the margin."""
         offsets = [0, *(offset for _, offset in self.skews), *self.skew_choices]
         return max(offsets) - min(offsets) < self.settings.lease_margin_ms
+
+    @property
+    def circumstances(self) -> Circumstances:
+        """What may be counted on in every run."""
+        return Circumstances(
+            killed_in_time=self.dies_in_time,
+            clocks_agree=self.clocks_agree,
+            most_skew_ms=self.most_skew_ms,
+            records_effects=self.records_effects,
+            progress_ms=progress_ms(self) if self.callers else None,
+        )
 
 
 def progress_ms(scenario: Scenario) -> int:

@@ -11,24 +11,22 @@ from typing import TYPE_CHECKING
 from oncekey.errors import StoreError
 from oncekey.flow.commands import Fetch, Invoke, Pause, Read, ReadPauses, Transact, Write
 from oncekey.outbox.relay_commands import ReadPage
-from oncekey.reconciler.escalation import NotSent, TellPerson
+from oncekey.reconciler.escalation import TellPerson
 from oncekey.reconciler.writes import PutOff
 from oncekey.settlement.asking import AskResolver
-from oncekey.settlement.resolvers import StillUnknown
 from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.simulation.actors import AFFECTING, PK, Actor, ActorClock
+from tests.simulation.calls import fail, reply_to
 from tests.simulation.history import (
     Affected,
     Asked,
     Began,
-    Circumstances,
     Died,
     Escalated,
     Event,
     Healed,
     Held,
     History,
-    Looked,
     Returned,
     StepBegan,
     Swept,
@@ -40,14 +38,12 @@ from tests.simulation.provider import Call, Provider
 from tests.simulation.recorded_handler import TAKEN, Ended, Entered
 from tests.simulation.scenario import (
     CALL_TIMEOUT_MS,
-    SLOW_MS,
     Caller,
     Kind,
     Move,
     Plan,
     Scenario,
     Until,
-    progress_ms,
 )
 from tests.simulation.settlers import Hear, Operate
 from tests.simulation.under_way import RELAY_CALLS, Sent, digest, effect_of, sent_by
@@ -61,17 +57,6 @@ if TYPE_CHECKING:
     from oncekey.record.record import Record
     from tests.simulation.recorded_handler import Telling
     from tests.simulation.under_way import Sendable
-
-
-def circumstances_of(scenario: Scenario) -> Circumstances:
-    """What may be counted on in every run of the scenario."""
-    return Circumstances(
-        killed_in_time=scenario.dies_in_time,
-        clocks_agree=scenario.clocks_agree,
-        most_skew_ms=scenario.most_skew_ms,
-        records_effects=scenario.records_effects,
-        progress_ms=progress_ms(scenario) if scenario.callers else None,
-    )
 
 
 def holds(write: BusinessWrite) -> bool:
@@ -109,7 +94,7 @@ class World:
         self.events: list[Event] = []
         self.faults_left = scenario.most_faults
         self.passes_left = scenario.most_passes
-        self.circumstances = circumstances_of(scenario)
+        self.circumstances = scenario.circumstances
         self._digests = digests
         self._watched = WatchedStore(self.store)
         self._make_clock = make_clock
@@ -202,7 +187,7 @@ class World:
                 self.actors[move.actor].is_frozen = True
             case _:
                 self.faults_left -= 1
-                self._fail(self.actors[move.actor], move.kind)
+                fail(self, self.actors[move.actor], move.kind)
 
     def advance(self, duration_ms: int) -> None:
         """Let time pass for everybody. The platform kills what is past its deadline."""
@@ -252,9 +237,9 @@ class World:
                 )
                 self._go_on(actor, None)
             case Read() | Fetch():
-                self._go_on(actor, self._reply(actor))
+                self._go_on(actor, reply_to(self, actor))
             case ReadPauses():
-                self._go_on(actor, self._reply(actor))
+                self._go_on(actor, reply_to(self, actor))
             case AskResolver(question=question):
                 finding = self.provider.finding(question.operation_id, question.step)
                 self._go_on(actor, finding)
@@ -274,23 +259,6 @@ class World:
                 self._go_on(actor, None)
             case _:
                 self._go_on(actor, self._carry_out(actor.name, sent_by(actor)))
-
-    def _reply(self, actor: Actor) -> object:
-        """What a call of the store or the provider comes to when it is carried out now."""
-        match actor.command:
-            case Read(pk=pk):
-                return self.store.read(pk)
-            case ReadPauses():
-                pauses = self.store.pauses()
-                looked = Looked(at_ms=self._now, actor=actor.name, is_paused=bool(pauses))
-                # It is in no order with what others do: the actor's trace holds what it read.
-                self.events.append(looked)
-                return pauses
-            case Fetch(at=at):
-                return self.store.fetch(at)
-            case ReadPage() as page:
-                return page.carry_out()
-        return self._carry_out(actor.name, sent_by(actor))
 
     def _work(self, actor: Actor, invoke: Invoke) -> None:
         # In two moves, so that a kill can fall between the effect and the handler's end.
@@ -318,38 +286,6 @@ class World:
                 attempt=operation.attempt,
             )
         )
-
-    def _fail(self, actor: Actor, kind: Kind) -> None:
-        what = sent_by(actor)
-        if kind in {Kind.SLOW, Kind.DUPLICATE}:
-            if kind is Kind.DUPLICATE and what is not None:
-                self._send(actor, what)
-            reply = self._reply(actor)
-            if kind is Kind.SLOW:
-                self.advance(SLOW_MS)
-            if not actor.is_over:
-                self._go_on(actor, reply)
-            return
-        if what is not None and kind is Kind.LOSE:
-            self._carry_out(actor.name, what)
-        elif what is not None and kind in {Kind.DELAY, Kind.KILL}:
-            self._send(actor, what)
-        if kind is Kind.KILL:
-            self._kill(actor)
-        elif isinstance(actor.command, AskResolver):
-            self._go_on(actor, StillUnknown())
-        elif isinstance(actor.command, TellPerson) and kind is Kind.FAIL:
-            self._go_on(actor, NotSent("simulated: not sent", transient=True))
-        elif isinstance(actor.command, Call):
-            self._go_on(actor, TimeoutError(f"simulated: {kind}"))
-        else:
-            is_throttled = kind is Kind.THROTTLE
-            error = StoreError(
-                f"simulated: {kind}",
-                transient=kind is not Kind.BREAK,
-                contention="throttled" if is_throttled else None,
-            )
-            self._go_on(actor, error)
 
     def _send(self, actor: Actor, what: Sendable) -> None:
         # The two assumptions about messages: an outside call arrives within the grace, a write
