@@ -84,7 +84,7 @@ def test_no_request_is_led_to_a_protected_route_without_its_key(
     path that is no route, for a safe method, and for a route that is left unprotected.
     """
     apps = Apps()
-    app = kind(apps, changing(method="POST", path="/payments", raw_path="/payments"))
+    app = kind(apps, changing(method="POST", path="/payments"))
     service = Service(app, routes={"POST /login": None})
     answer = service.send(with_route(POST, method, path))
 
