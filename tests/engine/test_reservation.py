@@ -63,7 +63,12 @@ def reserved(replies: Iterator[Any], request: Request = REQUEST) -> Reserved:
 def changing(times: int) -> Iterator[Refused]:
     """A record that is released by another owner each time just before it is written."""
     released = record(
-        pk=REQUEST.pk, status=Status.FAILED_RETRYABLE, expires_at_s=NOW_S + 3_600, due=None
+        pk=REQUEST.pk,
+        principal="",
+        key="k" * 16,
+        status=Status.FAILED_RETRYABLE,
+        expires_at_s=NOW_S + 3_600,
+        due=None,
     )
     for number in range(times):
         yield Refused(replace(released, owner=f"another-{number}", rev=released.rev + 2 * number))

@@ -71,6 +71,7 @@ def _decide(
         or record.is_expired(clock.now_ms())
     ):
         return Refusal(reason=Reason.SUPERSEDED)
+    request.refuse_foreign(record)
     decision = _next(record, message, request, owner, clock)
     if isinstance(decision, Replayed | Refusal) or message.is_of(record):
         return decision

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine.store_state import StoreState
-from oncekey.errors import ConfigurationError
+from oncekey.errors import ConfigurationError, StoreError
 from oncekey.record.record import Due, Effects, Record, Status
 from oncekey.telemetry import watching
 from oncekey.value import Value, field
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 # The first sending of a request arrives within this time, however slow the network is.
 _A_MOMENT_MS = 60_000
+
+_OPERATION_ID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Request(Value, kw_only=True):
@@ -102,6 +105,30 @@ class Request(Value, kw_only=True):
     def failure_expires_at_s(self, now_ms: int) -> int:
         """When a record that fails now, and may run again, expires."""
         return self.options.policy.failure_expires_at_s(now_ms)
+
+    def refuse_foreign(self, record: Record) -> None:
+        """Refuse a record under this request's key that was not written for it.
+
+        Only a mistake puts one there, such as a script that copies items. Its answer may be another
+        tenant's.
+
+        Raises:
+            StoreError: it names another tenant, operation, principal or key, or its operation id is
+                damaged. Nothing may be replayed or run.
+        """
+        own = self.identity
+        is_own = (
+            record.tenant == own.tenant
+            and record.operation == own.operation
+            # These are empty if the operation does not store them.
+            and record.principal in {"", own.principal}
+            and record.key in {"", own.key}
+        )
+        if not is_own:
+            raise StoreError("the stored record belongs to another key", transient=False)
+        if _OPERATION_ID.fullmatch(record.operation_id) is None:
+            # Every id that a retry derives from it would differ from the first attempt's.
+            raise StoreError("the stored record has no operation id", transient=False)
 
     def new_record(self, *, operation_id: str, owner: str, now_ms: int) -> Record:
         """The record of a first attempt, which begins now or waits for a worker."""

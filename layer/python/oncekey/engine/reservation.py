@@ -185,10 +185,16 @@ def _clamped(duration_ms: int, longest_ms: int) -> int:
 
 
 def decide(record: Record | None, request: Request, owner: str, clock: Clock) -> Decision | Write:
-    """What `record` means for `request`: the final decision, or the next write to try."""
+    """What `record` means for `request`: the final decision, or the next write to try.
+
+    Raises:
+        StoreError: the record is damaged, or is not the one of this request.
+    """
     now_ms = clock.now_ms()
     if record is None:
         return _fresh(request, owner, clock)
+    if not record.is_expired(now_ms):
+        request.refuse_foreign(record)
     verdict = judge(
         record,
         owner=owner,

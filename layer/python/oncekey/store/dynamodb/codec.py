@@ -39,6 +39,7 @@ _ENCODING_VALUES: dict[Encoding, dict[str, Any]] = {each: {"S": each.value} for 
 _STATUSES = {each.value: each for each in Status}
 _EFFECTS = {each.value: each for each in Effects}
 _ENCODINGS = {each.value: each for each in Encoding}
+_RECORDED = Effects.RECORDED.value
 
 
 def attribute_values(record: Record) -> Item:
@@ -122,7 +123,10 @@ def record_from_item(item: Mapping[str, Mapping[str, Any]]) -> Record:
             completed_at_ms=int(item["completed_at"]["N"]) if "completed_at" in item else None,
             expires_at_s=int(item["expires_at"]["N"]) if "expires_at" in item else None,
             due=_due(item) if "due_at" in item else None,
-            steps=_steps(item["steps"]["M"]) if "steps" in item else NO_STEPS,
+            # A recorded record always has its steps. Without them, a finished one would run again.
+            steps=(
+                _steps(item["steps"]["M"]) if "steps" in item or effects == _RECORDED else NO_STEPS
+            ),
             response=_answer(item["response"]) if "response" in item else None,
             response_version=(
                 int(item["response_version"]["N"]) if "response_version" in item else None
@@ -255,9 +259,9 @@ def _steps(fields: Mapping[str, Any]) -> Steps:
             is_final="final" in found,
         )
         steps = steps.finishing(step)
-    started = fields.get("started", {}).get("M")
-    if started is None:
+    if "started" not in fields:
         return steps
+    started = fields["started"]["M"]
     return steps.starting(
         StartedStep(
             name=started["name"]["S"],
