@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 
 GRACE_MS = 60_000
 REQUEST = Request(
-    identity=Identity(tenant="tenant-1", operation="POST /payments", key="k" * 16),
+    identity=Identity(
+        tenant="tenant-1",
+        operation="POST /payments",
+        key="secret-key-0123456789",
+        principal="user-1",
+    ),
     fingerprint="f1:asked",
     options=OperationOptions(
         effects=Effects.UNRECORDED, settings=Settings(reconcile_grace_ms=GRACE_MS)
@@ -63,12 +68,7 @@ def reserved(replies: Iterator[Any], request: Request = REQUEST) -> Reserved:
 def changing(times: int) -> Iterator[Refused]:
     """A record that is released by another owner each time just before it is written."""
     released = record(
-        pk=REQUEST.pk,
-        principal="",
-        key="k" * 16,
-        status=Status.FAILED_RETRYABLE,
-        expires_at_s=NOW_S + 3_600,
-        due=None,
+        pk=REQUEST.pk, status=Status.FAILED_RETRYABLE, expires_at_s=NOW_S + 3_600, due=None
     )
     for number in range(times):
         yield Refused(replace(released, owner=f"another-{number}", rev=released.rev + 2 * number))

@@ -215,10 +215,18 @@ def read_request(event: Mapping[str, Any]) -> HttpRequest:
     shape = shape_of(event)
     if shape is None:
         raise TypeError(_no_request(event))
+    try:
+        return _read(event, shape)
+    except (AttributeError, KeyError, TypeError) as error:
+        # A member has another type than in any event of a gateway.
+        raise TypeError(_no_request(event)) from error
+
+
+def _read(event: Mapping[str, Any], shape: Shape) -> HttpRequest:
     context: Mapping[str, Any] = event["requestContext"]
     if shape is Shape.PAYLOAD_2:
         method, path = context["http"]["method"], event["rawPath"]
-        raw_query = event.get("rawQueryString") or ""
+        raw_query = str(event.get("rawQueryString") or "")
     else:
         method, path, raw_query = event["httpMethod"], event["path"], _raw_query(event, shape)
     return HttpRequest(
