@@ -14,7 +14,7 @@ READY := .venv/.ready
 PYTHON_SOURCES := layer functions infra tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test chromium proof simulate chaos bench check fix layer synth deploy-local lock clean
+.PHONY: help demo dev test chromium proof simulate mutants chaos bench check fix layer synth deploy-local lock clean
 
 help:  ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ proof: $(READY)  ## run the largest worlds, the kill matrices and the deployment
 
 simulate: $(READY)  ## run SEEDS=10000 random schedules of simulated services; a failing seed says how to replay it
 	$(BIN)/python -m tests.simulation.simulate --seeds $(SEEDS) $(if $(FIRST),--first $(FIRST)) $(if $(LOG),--log $(LOG))
+
+# `ROOM=record` takes one room alone, `SAMPLE=` and `SEED=` say which faults.
+mutants: $(READY)  ## weaken the layer in hundreds of places, and see a test fail for each; hours
+	$(BIN)/python -m tests.mutants $(if $(ROOM),--room $(ROOM)) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
 chaos: $(READY)  ## the running service under every fault at once, for forty seconds
 	CHAOS_S=40 $(BIN)/python -m pytest -s tests/e2e/test_everything_at_once.py

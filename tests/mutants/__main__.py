@@ -3,6 +3,8 @@
     --room NAME   only the tool, in one room
     --only TEXT   only modules whose path has this text
     --area NAME   only the registry, in one area
+    --new         only the weakenings that no test has caught yet
+    --quick       show them their narrowest tests only, and no whole folder
     --sample N    so many faults of each room (200)
     --seed N      drawn by this seed (1)
     --page        only write the page
@@ -35,13 +37,13 @@ def main() -> int:
     os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = tempfile.mkdtemp(prefix="oncekey-mutants-")
     left = 0
     if not options.room:
-        left += _registry(options.area)
-    if not options.area:
+        left += _registry(options.area, is_new=options.new, is_quick=options.quick)
+    if not options.area and not options.new:
         for room in [options.room] if options.room else tool.TESTS_OF:
             # A room has a process of its own: it cannot fork from one that has imported the layer.
             left += _apart(room, options) if not options.room else _room(room, options)
     page.write()
-    print(f"{left} survivors" if left else "every mutant was caught")
+    _say(f"{left} survivors" if left else "every mutant was caught")
     return 1 if left else 0
 
 
@@ -49,6 +51,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants")
     parser.add_argument("--room", default="", choices=["", *tool.TESTS_OF])
     parser.add_argument("--area", default="")
+    parser.add_argument("--new", action="store_true")
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--sample", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
@@ -57,11 +61,19 @@ def _options() -> argparse.Namespace:
 
 
 def _say(text: str) -> None:
-    print(text, flush=True)
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
-def _registry(area: str) -> int:
-    weakenings = [each for each in registry.everything() if area in {"", each.area}]
+def _registry(area: str, *, is_new: bool, is_quick: bool) -> int:
+    known = hand.caught() if is_new else {}
+    weakenings = [
+        each
+        for each in registry.everything()
+        if area in {"", each.area} and each.name not in known.get(each.area, {})
+    ]
+    if is_quick:
+        weakenings = [each.narrowed() for each in weakenings]
     _say(f"{len(weakenings)} weakenings")
     survivors: list[registry.Weakening] = []
     import_what_is_heavy()
@@ -69,7 +81,6 @@ def _registry(area: str) -> int:
     def work(process: Warm) -> None:
         survivors.extend(hand.show(weakenings, process, _say))
 
-    # In a fork, so that this process stays without the layer.
     warm(hand.tests_of(weakenings), work, marked="")
     return len(survivors)
 

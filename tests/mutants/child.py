@@ -12,10 +12,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    import pytest
 
 # A mutant may allocate without end. The machine must survive it.
 _MORE_MEMORY_BYTES = 3 << 30

@@ -89,7 +89,11 @@ def in_turn(each: Weakening, items: Iterable[pytest.Item], first: Sequence[str])
         params = getattr(getattr(item, "callspec", None), "params", {})
         written = type(params.get("transition")).__name__.lower()
         is_its_own = constant.startswith(written)
-        return item.nodeid not in first, not is_its_own, item.get_closest_marker("proof") is not None
+        return (
+            item.nodeid not in first,
+            not is_its_own,
+            item.get_closest_marker("proof") is not None,
+        )
 
     return [item.nodeid for item in sorted(items, key=rank)]
 

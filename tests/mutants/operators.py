@@ -68,7 +68,11 @@ class Fault:
 
 def faults_of(path: str) -> list[Fault]:
     """Every fault that can be made in the module at `path`, in the order of its lines."""
-    tree = parsed(path)
+    return faults_in(path, parsed(path))
+
+
+def faults_in(path: str, tree: ast.Module) -> list[Fault]:
+    """The same for `tree` as the module's code."""
     found = list(_Finder(path, tree).faults())
     # Two equal faults in one function are told apart by their place.
     counted: dict[str, int] = {}
@@ -76,9 +80,7 @@ def faults_of(path: str) -> list[Fault]:
     for each in sorted(found, key=lambda fault: fault.line):
         number = counted[each.name] = counted.get(each.name, 0) + 1
         where = each.where if number == 1 else f"{each.where} #{number}"
-        named.append(
-            Fault(path, where, each.kind, each.before, each.after, each.line, each.tree)
-        )
+        named.append(Fault(path, where, each.kind, each.before, each.after, each.line, each.tree))
     return named
 
 
@@ -163,7 +165,10 @@ def _changes(node: ast.AST) -> Iterator[Change]:
             if value:
                 yield "constant", ast.Constant(value - 1)
         case ast.Call(func=ast.Name(id=name), args=[_, _, *_]) if name in _EXCHANGED:
-            yield "bound", ast.Call(ast.Name(_EXCHANGED[name], ast.Load()), node.args, node.keywords)
+            yield (
+                "bound",
+                ast.Call(ast.Name(_EXCHANGED[name], ast.Load()), node.args, node.keywords),
+            )
         case _:
             yield from _changes_of_parts(node)
 
@@ -176,7 +181,12 @@ def _changes_of_parts(node: ast.AST) -> Iterator[Change]:
                     rest = [each for each in keywords if each is not left_out]
                     called = _text(node.func)
                     said = f"{called}({left_out.arg}={_text(left_out.value)})"
-                    yield "keyword dropped", ast.Call(node.func, node.args, rest), said, f"{called}()"
+                    yield (
+                        "keyword dropped",
+                        ast.Call(node.func, node.args, rest),
+                        said,
+                        f"{called}()",
+                    )
         case ast.Dict(keys=keys, values=values):
             for number in range(len(keys)):
                 rest = ast.Dict(

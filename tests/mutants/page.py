@@ -16,38 +16,28 @@ if TYPE_CHECKING:
 PAGE = ROOT / "layer/docs/design/mutants.md"
 _NOT_SHOWN = "not shown yet"
 
-_HEAD = """# Mutants
-
-This page is written by `make mutants`. It answers: is each protection tested?
-
-A mutant is a deliberate fault in the layer. Its tests must fail; a mutant that no test catches shows a protection that nobody would miss. There are three kinds:
-
-- The registry, `tests/mutants/weakenings/`: protections that were removed by hand, one at a time. A test of each landing checks that the text of each still occurs once in its module.
-- The conditions: each comparison of each transition's condition is ignored for every record that exists.
-- The tool, `tests/mutants/operators.py`: comparisons, clauses, bounds, constants, keywords, entries and statements are changed by a program. It is shown a sample, drawn by a seed.
-
-The protocol in `tests/simulation/mutations.py` is a proof of another kind: there, the exploration finds a schedule that breaks a rule, and no unit test is asked.
-
-`make mutants` runs all of it and takes hours; `make mutants ROOM=record SAMPLE=200 SEED=7` takes another sample of one room. No landing runs it. [A release does](releasing.md).
-"""
+BEGIN, END = "<!-- mutants: drawn by tests/mutants/page.py -->", "<!-- /mutants -->"
 
 
-def drawn() -> str:
-    """The whole page, from what is on record."""
-    parts = [_HEAD, *_registry(), *_conditions(), *_tool()]
-    return "\n".join(parts) + "\n"
+def drawn(page: str) -> str:
+    """`page` with the tables of what is on record between its marks."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    tables = "\n".join([*_registry(), *_conditions(), *_tool()])
+    return f"{before}{BEGIN}\n{tables}\n{END}{after}"
 
 
 def write() -> None:
-    """Write the page anew."""
-    PAGE.write_text(drawn(), "utf-8")
+    """Draw its tables anew."""
+    PAGE.write_text(drawn(PAGE.read_text("utf-8")), "utf-8")
 
 
 def _registry() -> Iterator[str]:
     caught = hand.caught()
     everything = registry.by_hand()
     shown = sum(bool(caught.get(each.area, {}).get(each.name)) for each in everything)
-    yield f"## The registry\n\n{len(everything)} weakenings, of which {shown} are caught. The kinds:\n"
+    yield "## The registry\n"
+    yield f"{len(everything)} weakenings, of which {shown} are caught. The kinds:\n"
     for kind, meaning in registry.KINDS.items():
         number = sum(each.kind == kind for each in everything)
         yield f"- `{kind}` ({number}): {meaning}."

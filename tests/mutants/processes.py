@@ -1,9 +1,9 @@
 """The two kinds of processes in which the tests meet a mutant.
 
 A warm one has imported the layer and collected the tests. It forks for each mutant, and changes
-the code of the functions concerned: a mutant costs little more than its tests. A cold one is a fork
-that forgets the layer and the tests and imports them anew, for mutants of what runs when a module is
-imported.
+the code of the functions concerned: a mutant costs little more than its tests. A cold one is a
+fork that forgets the layer and the tests and imports them anew, for mutants of what runs when a
+module is imported.
 """
 
 from __future__ import annotations
@@ -109,9 +109,7 @@ def _begins(nodeid: str, test: str) -> bool:
     return nodeid.startswith(test) and nodeid[len(test) : len(test) + 1] in {"/", ":", "["}
 
 
-def warm(
-    tests: Sequence[str], work: Callable[[Warm], None], *, marked: str = "not proof"
-) -> None:
+def warm(tests: Sequence[str], work: Callable[[Warm], None], *, marked: str = "not proof") -> None:
     """Collect `tests` in this process and call `work`."""
     status = pytest.main([*options(marked=marked), *tests], plugins=[Warm(work)])
     if status is not pytest.ExitCode.OK:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 import tomllib
 from dataclasses import dataclass
@@ -64,6 +65,11 @@ class Weakening:
                 f" {self.path}"
             )
         return text.replace(self.was, self.now)
+
+    def narrowed(self) -> Weakening:
+        """The same, shown to single files of tests only, if it has any."""
+        files = tuple(each for each in self.tests if each.endswith(".py"))
+        return dataclasses.replace(self, tests=files or self.tests)
 
     def mutant(self, *first: str) -> Mutant:
         """The mutant, which is shown to the tests `first` and then to its own."""

@@ -1,4 +1,4 @@
-"""The mutation tool's run: it takes faults of a room, chooses their tests, and lists the survivors."""
+"""The mutation tool's run: it shows faults of a room to their tests, and lists the survivors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ def drawn(faults: list[Fault], sample: int, seed: int) -> list[Fault]:
     """`sample` of the faults, all if there are fewer, by `seed`; in the order of the modules."""
     if sample >= len(faults):
         return faults
-    chosen = set(random.Random(seed).sample(range(len(faults)), sample))
+    drawing = random.Random(seed)  # noqa: S311 -- a sample is no secret
+    chosen = set(drawing.sample(range(len(faults)), sample))
     return [fault for place, fault in enumerate(faults) if place in chosen]
 
 
@@ -127,7 +128,9 @@ class Run:
         They are taken from one file after the other, so that no file uses up the time.
         """
         known = self._catchers.get(fault.path, Counter())
-        covering = [test for test in self._coverage.of(fault.path, fault.line) if test in process.items]
+        covering = [
+            test for test in self._coverage.of(fault.path, fault.line) if test in process.items
+        ]
         if fault.where == "module" or not covering:
             covering = [*covering, *self._of_module(fault.path, process)]
         return _within_time(self._in_turn(covering, known), self._coverage.seconds)
@@ -182,7 +185,7 @@ def traced(folder: str) -> Path:
             hasher.update(path.read_bytes())
     file = ROOT / ".mutants" / f"{folder.rpartition('/')[2]}-{hasher.hexdigest()[:16]}.jsonl"
     if not file.exists():
-        print(f"tracing {folder}", flush=True)
+        sys.stdout.write(f"tracing {folder}\n")
         code = "import sys; from pathlib import Path; from tests.mutants.covering import trace"
         code += "; trace([sys.argv[1]], Path(sys.argv[2]))"
         unfinished = file.with_suffix(".part")
