@@ -140,10 +140,10 @@ def test_every_interleaving_is_safe_and_answered_at_last(
 
 
 def test_leaving_out_known_states_leaves_out_no_end() -> None:
-    """The exploration ends in the same states as one that follows every schedule to its end, and
-    counts as many schedules as that one carries out.
+    """The exploration ends in the same states, after the same writes in the same order, as one that
+    follows every schedule to its end, and counts as many schedules as that one carries out.
 
-    Red when the digest of a state leaves out what later moves depend on, such as a clock.
+    Red when the digest of a state leaves out how many faults are left, or the order of the writes.
     """
     scenario = Scenario(callers=(A, B), faults=(Kind.KILL,), most_faults=1, most_passes=1)
     ends: dict[bool, set[str]] = {True: set(), False: set()}
@@ -153,7 +153,8 @@ def test_leaving_out_known_states_leaves_out_no_end() -> None:
 
         def at_end(world: World, found: set[str] = found) -> None:
             told = sorted(str(event) for event in world.events if isinstance(event, Told))
-            found.add(f"{world.record!r} {told}")
+            order = [f"{each.actor} {each.transition!r}" for each in world.history().applied]
+            found.add(f"{world.record!r} {told} {order}")
 
         report = explore(scenario, at_end=at_end, prunes=prunes)
         schedules[prunes] = report.interleavings if prunes else report.runs
