@@ -143,7 +143,7 @@ def test_leaving_out_known_states_leaves_out_no_end() -> None:
     """The exploration ends in the same states, after the same writes in the same order, as one that
     follows every schedule to its end, and counts as many schedules as that one carries out.
 
-    Red when the digest of a state leaves out how many faults are left, or the order of the writes.
+    Red when the digest of a state leaves out how many faults are left.
     """
     scenario = Scenario(callers=(A, B), faults=(Kind.KILL,), most_faults=1, most_passes=1)
     ends: dict[bool, set[str]] = {True: set(), False: set()}
