@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from oncekey_local.description import Service
 
+CDK_JSON = Path(__file__).resolve().parent.parent / "cdk.json"
+
 
 class CheckedApp(App):
     """An app whose failed synthesis gives the reasons in one error."""
@@ -43,6 +45,12 @@ class CheckedApp(App):
             if not faults:
                 raise
         raise ValueError(f"the templates are wrong: {faults}")
+
+
+def _feature_flags() -> dict[str, object]:
+    """The CDK's flags in cdk.json. Its command line passes them on; a direct call has the same."""
+    flags: dict[str, object] = json.loads(CDK_JSON.read_text("utf-8"))["context"]
+    return flags
 
 
 def _unacknowledged(folder: Path) -> set[str]:
@@ -70,7 +78,9 @@ def compose(
             the known ones.
     """
     # Without the version report, every machine makes the same templates.
-    app = CheckedApp(context=context, outdir=outdir, analytics_reporting=False)
+    app = CheckedApp(
+        context={**_feature_flags(), **(context or {})}, outdir=outdir, analytics_reporting=False
+    )
     faults = unknown_names(app.node.get_all_context())
     if faults:
         raise ValueError("the context is wrong: " + "; ".join(faults))

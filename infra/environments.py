@@ -26,6 +26,9 @@ class Stage(StrEnum):
 # up when it creates the authorizer, so a deployment without a real one fails and is never open.
 EXAMPLE_ISSUER = "https://issuer.example.com/"
 EXAMPLE_AUDIENCE = "payments"
+# A place for templates that are not deployed.
+EXAMPLE_ACCOUNT = "123456789012"
+EXAMPLE_REGION = "us-east-1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,7 @@ class Environment:
     webhook_secret: str
     # The functions' Python and processor, for which the layer is made.
     runtime: LayerTarget
-    # Where it may be deployed; None is wherever the credentials lead.
+    # Where it may be deployed. None is wherever the credentials lead, in dev only.
     account: str | None = None
     region: str | None = None
 
@@ -151,7 +154,7 @@ def environment_from(context: Mapping[str, object]) -> Environment:
     ]
     faults += target_faults(**runtime)
     place = {name: str(context[name]) for name in _PLACE if context.get(name)}
-    faults += _place_faults(place)
+    faults += _place_faults(stage, place)
     if faults:
         raise ValueError("the context is wrong: " + "; ".join(faults))
     return Environment(
@@ -190,8 +193,12 @@ def _stage(value: object) -> Stage:
         raise ValueError(f"stage {value!r} is unknown: pass {known}") from None
 
 
-def _place_faults(place: Mapping[str, str]) -> Iterator[str]:
-    if len(place) == 1:
+def _place_faults(stage: Stage, place: Mapping[str, str]) -> Iterator[str]:
+    if stage is Stage.PRODUCTION:
+        # The credentials at hand may be those of another account.
+        for name in sorted(_PLACE.keys() - place.keys()):
+            yield f"{name} is missing: stage {stage} names its only place, pass -c {name}=..."
+    elif len(place) == 1:
         yield "account and region belong together: pass both, or neither"
     for name, value in place.items():
         if not _PLACE[name].fullmatch(value):

@@ -12,7 +12,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infra.environments import EXAMPLE_AUDIENCE, EXAMPLE_ISSUER, Stage
+from infra.environments import (
+    EXAMPLE_ACCOUNT,
+    EXAMPLE_AUDIENCE,
+    EXAMPLE_ISSUER,
+    EXAMPLE_REGION,
+    Stage,
+)
 from infra.node import use_packaged_node
 
 if TYPE_CHECKING:
@@ -35,6 +41,8 @@ _PRODUCTION = {
     "stage": Stage.PRODUCTION.value,
     "jwt_issuer": EXAMPLE_ISSUER,
     "jwt_audience": EXAMPLE_AUDIENCE,
+    "account": EXAMPLE_ACCOUNT,
+    "region": EXAMPLE_REGION,
 }
 
 Template = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import Environment as Place
 
-from infra.oncekey_cdk import ServiceResources
+from infra.oncekey_cdk import AuditTable, OncekeyOperators, ServiceResources
 from infra.oncekey_cdk.described.names import pascal
 
 if TYPE_CHECKING:
@@ -44,3 +44,11 @@ class StatefulStack(Stack):
             CfnOutput(self, f"{pascal(name)}BucketName", value=bucket.bucket_name)
         for name, queue in self.resources.queues.items():
             CfnOutput(self, f"{pascal(name)}QueueUrl", value=queue.queue_url)
+        if any("ONCEKEY_TABLE" in function.environment for function in service.functions):
+            OncekeyOperators.described(
+                self,
+                "Operators",
+                service,
+                resources=self.resources,
+                audit=AuditTable(self, "AuditTable", keeps_data=environment.keeps_data),
+            )

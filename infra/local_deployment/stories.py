@@ -16,11 +16,11 @@ from infra.local_deployment.api import EventApi, HttpApi
 from infra.local_deployment.deployed_functions import DeployedFunctions
 from infra.local_deployment.issuer import AUDIENCE, Issuer
 from infra.local_deployment.ministack import ministack_cloud
-from infra.local_deployment.moto import moto_cloud
+from infra.local_deployment.moto import ACCOUNT, moto_cloud
 from infra.local_deployment.provider_process import ProviderProcess, provider_process
 from infra.local_deployment.toolkit import Deployed, Toolkit, synthesise
 from infra.service import SERVICE
-from oncekey_local.functions.environment import PROVIDER_API_KEY, WEBHOOK_SECRET
+from oncekey_local.functions.environment import PROVIDER_API_KEY, REGION, WEBHOOK_SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,6 +38,8 @@ _PRODUCTION = {
     "stage": "production",
     "jwt_issuer": "https://login.example.com/",
     "jwt_audience": "payments",
+    "account": ACCOUNT,
+    "region": REGION,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from infra.environments import EXAMPLE_ACCOUNT, EXAMPLE_REGION
 from tests.support.sample_templates import synthesise_events
 from tests.support.templates import Synthesised, synthesise
 
@@ -11,6 +12,8 @@ PRODUCTION = {
     "stage": "production",
     "jwt_issuer": "https://login.example.com/",
     "jwt_audience": "payments-api",
+    "account": EXAMPLE_ACCOUNT,
+    "region": EXAMPLE_REGION,
 }
 
 

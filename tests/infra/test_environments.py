@@ -77,6 +77,23 @@ def test_a_stage_can_be_pinned_to_an_account_and_a_region() -> None:
         environment_from({"account": "12", "region": "frankfurt"})
 
 
+def test_production_names_its_only_place() -> None:
+    """Stage production is deployed to an account and a Region that were said. Stage dev may go
+    wherever the credentials lead.
+    """
+    production = {
+        "stage": "production",
+        "jwt_issuer": "https://login.example.com/",
+        "jwt_audience": "payments",
+    }
+
+    with pytest.raises(ValueError, match=r"account is missing.*; region is missing"):
+        environment_from(production)
+    with pytest.raises(ValueError, match=r"wrong: region is missing"):
+        environment_from({**production, "account": "123456789012"})
+    assert environment_from({"stage": "dev"}).account is None
+
+
 def test_all_faults_are_reported_at_once() -> None:
     """One message holds every fault of the context."""
     with pytest.raises(ValueError, match=r"jwt_audience is missing.*provider_url must be"):

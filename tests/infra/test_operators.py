@@ -16,6 +16,7 @@ from oncekey import idempotent, single_tenant
 from oncekey.store.dynamodb.schema import IDEMPOTENCY
 from oncekey.store.dynamodb.tables import create_tables
 from oncekey_local import cli
+from oncekey_local.description import Function, Service, TableName, records_table
 from oncekey_operator.console.console import Access, Console
 from oncekey_operator.console.exchange import Request
 from oncekey_operator.console.target_desk import TargetDesk
@@ -29,6 +30,8 @@ from tests.support.steps import IN_THE_BUCKET
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.support.templates import Synthesised
 
 RECORDS, MESSAGES, AUDIT, BUCKET = "Records", "OutboxTable", "Audit", "answers"
 WHERE = ("--table", RECORDS, "--outbox-table", MESSAGES, "--audit-table", AUDIT)
@@ -221,3 +224,57 @@ def test_the_outputs_are_those_that_the_commands_read(template: Template) -> Non
     outputs = set(template.to_json()["Outputs"])
 
     assert {each for each in outputs if each.startswith("Oncekey")} == set(OUTPUTS.values())
+
+
+def test_a_described_service_is_found_by_its_stack(app: Synthesised) -> None:
+    """`--stack payments-<stage>-stateful` names each resource of the reference service."""
+    outputs = app.stateful.to_json()["Outputs"]
+
+    found = {
+        name: value["Value"]["Ref"][:-8]
+        for name, value in outputs.items()
+        if name in OUTPUTS.values()
+    }
+    assert found == {
+        "OncekeyTable": "IdempotencyTable",
+        "OncekeyAuditTable": "AuditTable",
+        "OncekeyOutboxTable": "OutboxTable",
+        "OncekeyResponseBucket": "ResponsesBucket",
+        "OncekeyQueueUrl": "PaymentsQueue",
+        "OncekeyEscalationQueueUrl": "EscalatedQueue",
+    }
+
+
+@pytest.mark.parametrize(
+    ("tables", "fault"),
+    [
+        ((), "no function of the description names a table of records in ONCEKEY_TABLE"),
+        (("a", "b"), "name a, b in ONCEKEY_TABLE: operators work on one"),
+    ],
+)
+def test_a_description_without_one_table_of_records_is_refused(
+    tables: tuple[str, ...], fault: str
+) -> None:
+    """Operators work on one table of records: a description that names none or two is refused."""
+    stack = new_stack()
+    functions = tuple(
+        Function(
+            name=f"function-{table}",
+            handler="functions.none.handler",
+            timeout_s=10,
+            environment={"ONCEKEY_TABLE": TableName(table)},
+        )
+        for table in tables
+    )
+    service = Service(
+        name="two", functions=functions, tables=tuple(records_table(table) for table in tables)
+    )
+
+    with pytest.raises(ValueError, match=fault):
+        oncekey_cdk.OncekeyOperators.described(
+            stack,
+            "Operators",
+            service,
+            resources=oncekey_cdk.ServiceResources(stack, "Resources", service),
+            audit=oncekey_cdk.AuditTable(stack, AUDIT),
+        )

@@ -61,8 +61,8 @@ def test_every_table_is_on_demand_and_recoverable(app: Synthesised, table: Table
 
 
 def test_the_tables_are_those_of_the_description(app: Synthesised) -> None:
-    """One plain table stands for each described one, and no global table."""
-    app.stateful.resource_count_is(KIND, len(SERVICE.tables))
+    """One plain table stands for each described one, beside the audit table; no global table."""
+    app.stateful.resource_count_is(KIND, len(SERVICE.tables) + 1)
     app.stateful.resource_count_is("AWS::DynamoDB::GlobalTable", 0)
     app.service.resource_count_is(KIND, 0)
 

@@ -14,6 +14,7 @@ import pytest
 from infra.node import use_packaged_node
 from oncekey_local import cli
 from oncekey_local.dev_process import DevProcess
+from oncekey_operator.targets import OUTPUTS
 from tests.support.dev_service import ROOT, send
 
 if TYPE_CHECKING:
@@ -131,7 +132,9 @@ def test_it_runs_on_this_machine(service: Path) -> None:
 
 @pytest.mark.proof
 def test_it_is_synthesised(service: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its CDK app passes every check of the templates, and has its routes and its alarms."""
+    """Its CDK app passes every check of the templates, and has its routes, its alarms and what the
+    operator's commands look for.
+    """
     use_packaged_node()
     # Where the wheel has it.
     # As the CDK's command line passes it on.
@@ -149,3 +152,5 @@ def test_it_is_synthesised(service: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert kinds.count("AWS::ApiGatewayV2::Route") == 2
     assert kinds.count("AWS::Lambda::Function") == 5
     assert "AWS::CloudWatch::Alarm" in kinds
+    # `oncekey list --stack shop` finds what it needs.
+    assert {*OUTPUTS.values()} - {*template["Outputs"]} == {"OncekeyResponseBucket"}

@@ -1,7 +1,7 @@
 """The CDK app: deploys the description. `npx aws-cdk synth` runs it (cdk.json)."""
 
 from aws_cdk import App, CfnOutput, Stack
-from oncekey_cdk import IdempotentHttpApi, IdempotentService
+from oncekey_cdk import AuditTable, IdempotentHttpApi, IdempotentService, OncekeyOperators
 
 from service import SERVICE
 
@@ -14,6 +14,14 @@ api = IdempotentHttpApi(
     jwt_audience=[SERVICE.name],
     cors=SERVICE.cors,
 )
-IdempotentService(stack, "Service", SERVICE, api=api)
+created = IdempotentService(stack, "Service", SERVICE, api=api)
+# `oncekey list --stack NAME` and the others find the resources by it.
+OncekeyOperators.described(
+    stack,
+    "Operators",
+    SERVICE,
+    resources=created.resources,
+    audit=AuditTable(stack, "Audit"),
+)
 CfnOutput(stack, "ApiUrl", value=api.api.api_endpoint)
 app.synth()
