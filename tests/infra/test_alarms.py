@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from infra.environments import EXAMPLE_ACCOUNT
 from infra.oncekey_cdk.described.alarms import unattended
 from infra.oncekey_cdk.described.names import pascal
 from infra.service import SERVICE
@@ -72,7 +73,8 @@ def test_alarms_tell_a_topic_that_is_an_output(app: Synthesised) -> None:
     assert statements["Allow"]["Action"] == "sns:Publish"
     # Another account's alarms have nothing to say here.
     (here,) = statements["Allow"]["Condition"]["StringEquals"].items()
-    assert here == ("aws:SourceAccount", {"Ref": "AWS::AccountId"})
+    account = EXAMPLE_ACCOUNT if app.stage == "production" else {"Ref": "AWS::AccountId"}
+    assert here == ("aws:SourceAccount", account)
     assert statements["Deny"]["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
 
 
