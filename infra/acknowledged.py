@@ -36,7 +36,10 @@ ACKNOWLEDGED = (
         tool="cdk-nag",
         rule=r"AwsSolutions-IAM5\[Resource::\*\]",
         resource=r".*/Role/DefaultPolicy/Resource",
-        reason="Tracing: xray:PutTraceSegments and PutTelemetryRecords have no resource to name.",
+        reason=(
+            "Tracing (xray:PutTraceSegments, PutTelemetryRecords) and CodeDeploy's question which"
+            " alarms are on (cloudwatch:DescribeAlarms) name no resource."
+        ),
     ),
     Acknowledged(
         tool="cdk-nag",

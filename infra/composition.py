@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from aws_cdk import App, Tags
 
+from infra.canary import with_canary
 from infra.environments import CONTEXT_NAMES, environment_from, unknown_names
 from infra.oncekey_cdk import OncekeyChecks
 from infra.service import SERVICE
@@ -86,9 +87,11 @@ def compose(
         raise ValueError("the context is wrong: " + "; ".join(faults))
     given = {name: app.node.try_get_context(name) for name in CONTEXT_NAMES}
     environment = environment_from(
-        {name: value for name, value in given.items() if value is not None}
+        {"name": service.name} | {name: value for name, value in given.items() if value is not None}
     )
-    prefix = f"{service.name}-{environment.stage}"
+    if environment.canary_customer:
+        service = with_canary(service)
+    prefix = environment.prefix
     stateful = StatefulStack(app, f"{prefix}-stateful", service=service, environment=environment)
     ServiceStack(
         app,
@@ -97,6 +100,6 @@ def compose(
         environment=environment,
         resources=stateful.resources,
     )
-    Tags.of(app).add("service", service.name)
+    Tags.of(app).add("service", environment.name)
     Tags.of(app).add("stage", environment.stage)
     return app

@@ -6,13 +6,16 @@ import difflib
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from infra.layer_requirements import LayerTarget, target_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+
+T = TypeVar("T", bound=StrEnum)
 
 
 class Stage(StrEnum):
@@ -22,10 +25,22 @@ class Stage(StrEnum):
     PRODUCTION = "production"
 
 
+class Rollout(StrEnum):
+    """How a deployment moves the traffic to new versions of the functions."""
+
+    # Without an alias: the functions themselves are called.
+    NONE = "none"
+    AT_ONCE = "at-once"
+    CANARY = "canary"
+    LINEAR = "linear"
+
+
 # Used in a dev template until `-c jwt_issuer=...` names the real one. API Gateway looks the issuer
 # up when it creates the authorizer, so a deployment without a real one fails and is never open.
 EXAMPLE_ISSUER = "https://issuer.example.com/"
 EXAMPLE_AUDIENCE = "payments"
+# The reference service's, unless `-c name=...` is given.
+EXAMPLE_NAME = "payments"
 # A place for templates that are not deployed.
 EXAMPLE_ACCOUNT = "123456789012"
 EXAMPLE_REGION = "us-east-1"
@@ -33,8 +48,12 @@ EXAMPLE_REGION = "us-east-1"
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """Everything that differs between deployments."""
+    """Everything that differs between deployments.
 
+    Its name and stage, together, tell it from the others in one account and Region.
+    """
+
+    name: str
     stage: Stage
     # Tables are kept when their stack is deleted, and are protected against deletion.
     keeps_data: bool
@@ -51,9 +70,19 @@ class Environment:
     webhook_secret: str
     # The functions' Python and processor, for which the layer is made.
     runtime: LayerTarget
+    rollout: Rollout
+    # The provider's customer that the canary charges. Empty: there is no canary.
+    canary_customer: str
+    # The secret with the canary's client at the issuer.
+    canary_client_secret: str
     # Where it may be deployed. None is wherever the credentials lead, in dev only.
     account: str | None = None
     region: str | None = None
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its stacks begin with."""
+        return f"{self.name}-{self.stage}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +91,7 @@ class _Profile:
     log_retention_days: int
     requests_per_second: int
     burst_requests: int
+    rollout: Rollout
     defaults: Mapping[str, str]
 
 
@@ -71,12 +101,12 @@ _PROFILES = {
         log_retention_days=7,
         requests_per_second=20,
         burst_requests=40,
+        # A deployment is to take seconds.
+        rollout=Rollout.NONE,
         defaults={
             "jwt_issuer": EXAMPLE_ISSUER,
             "jwt_audience": EXAMPLE_AUDIENCE,
             "provider_url": "https://api.stripe.com",
-            "provider_api_key_secret": "oncekey/dev/provider-api-key",
-            "webhook_secret": "oncekey/dev/webhook-secret",
         },
     ),
     Stage.PRODUCTION: _Profile(
@@ -86,17 +116,21 @@ _PROFILES = {
         # The account's default limit is 10,000 a second. One service must not use all of it.
         requests_per_second=500,
         burst_requests=1000,
-        defaults={
-            "provider_url": "https://api.stripe.com",
-            "provider_api_key_secret": "oncekey/production/provider-api-key",
-            "webhook_secret": "oncekey/production/webhook-secret",
-        },
+        rollout=Rollout.CANARY,
+        defaults={"provider_url": "https://api.stripe.com"},
     ),
 }
 
+# The default of each secret's name ends so.
+_SECRETS = {
+    "provider_api_key_secret": "provider-api-key",
+    "webhook_secret": "webhook-secret",
+    "canary_client_secret": "canary-client",
+}
 # The names that `-c name=value` accepts.
 CONTEXT_NAMES = (
     "stage",
+    "name",
     "jwt_issuer",
     "jwt_audience",
     "provider_url",
@@ -104,6 +138,9 @@ CONTEXT_NAMES = (
     "webhook_secret",
     "python_version",
     "architecture",
+    "rollout",
+    "canary_customer",
+    "canary_client_secret",
     "account",
     "region",
 )
@@ -116,7 +153,10 @@ _RUNTIME = {
     "python_version": LayerTarget.python_version,
     "architecture": LayerTarget.architecture,
 }
+_NEEDED = ("jwt_issuer", "jwt_audience", "provider_url", *_SECRETS)
 _URLS = ("jwt_issuer", "provider_url")
+# CloudFormation's rule for the names of stacks, which end with more.
+_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{0,63}")
 _PLACE = {
     "account": re.compile(r"\d{12}"),
     "region": re.compile(r"[a-z]{2}(-[a-z]+)+-\d"),
@@ -132,13 +172,13 @@ def environment_from(context: Mapping[str, object]) -> Environment:
     Raises:
         ValueError: The stage is unknown, or values are missing or malformed; all are named.
     """
-    stage = _stage(context.get("stage", Stage.DEV))
+    stage = _chosen(Stage, "stage", context.get("stage", Stage.DEV))
     profile = _PROFILES[stage]
-    values = {
-        name: str(context.get(name) or profile.defaults.get(name) or "")
-        for name in CONTEXT_NAMES
-        if name != "stage" and name not in _RUNTIME and name not in _PLACE
-    }
+    rollout = _chosen(Rollout, "rollout", context.get("rollout") or profile.rollout)
+    name = str(context.get("name") or EXAMPLE_NAME)
+    secrets = {each: f"oncekey/{name}-{stage}/{end}" for each, end in _SECRETS.items()}
+    defaults = {**profile.defaults, **secrets}
+    values = {each: str(context.get(each) or defaults.get(each) or "") for each in _NEEDED}
     runtime = {name: str(context.get(name) or default) for name, default in _RUNTIME.items()}
     faults = [
         f"{name} is missing: stage {stage} has no default, pass -c {name}=..."
@@ -153,17 +193,22 @@ def environment_from(context: Mapping[str, object]) -> Environment:
         and not (stage is Stage.DEV and _is_loopback(values[name]))
     ]
     faults += target_faults(**runtime)
+    if not _NAME.fullmatch(name):
+        faults.append(f"name {name!r}: use up to 64 letters, digits and hyphens, a letter first")
     place = {name: str(context[name]) for name in _PLACE if context.get(name)}
     faults += _place_faults(stage, place)
     if faults:
         raise ValueError("the context is wrong: " + "; ".join(faults))
     return Environment(
+        name=name,
         stage=stage,
         keeps_data=profile.keeps_data,
         log_retention_days=profile.log_retention_days,
         requests_per_second=profile.requests_per_second,
         burst_requests=profile.burst_requests,
         runtime=LayerTarget(**runtime),
+        rollout=rollout,
+        canary_customer=str(context.get("canary_customer") or ""),
         **place,
         **values,
     )
@@ -185,12 +230,12 @@ def unknown_names(context: Iterable[str]) -> list[str]:
     return faults
 
 
-def _stage(value: object) -> Stage:
+def _chosen(kind: type[T], name: str, value: object) -> T:
     try:
-        return Stage(str(value))
+        return kind(str(value))
     except ValueError:
-        known = " or ".join(f"-c stage={stage}" for stage in Stage)
-        raise ValueError(f"stage {value!r} is unknown: pass {known}") from None
+        known = " or ".join(f"-c {name}={each}" for each in kind)
+        raise ValueError(f"{name} {value!r} is unknown: pass {known}") from None
 
 
 def _place_faults(stage: Stage, place: Mapping[str, str]) -> Iterator[str]:

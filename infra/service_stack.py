@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import Environment as Place
+from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 
+from infra.canary import CANARY_API_URL, CANARY_CLIENT, CANARY_CUSTOMER
+from infra.environments import Rollout
 from infra.layer_bundle import bundle_layer
 from infra.log_groups import log_retention
 from infra.oncekey_cdk import IdempotentHttpApi, IdempotentService, OncekeyLayer, handlers_code
@@ -23,6 +26,13 @@ if TYPE_CHECKING:
     from infra.oncekey_cdk import ServiceResources
     from oncekey_local.description import Service
 
+# An alarm on a function goes off within three minutes.
+_ROLLOUTS = {
+    Rollout.NONE: None,
+    Rollout.AT_ONCE: codedeploy.LambdaDeploymentConfig.ALL_AT_ONCE,
+    Rollout.CANARY: codedeploy.LambdaDeploymentConfig.CANARY_10_PERCENT_5_MINUTES,
+    Rollout.LINEAR: codedeploy.LambdaDeploymentConfig.LINEAR_10_PERCENT_EVERY_1_MINUTE,
+}
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -54,7 +64,7 @@ class ServiceStack(Stack):
             burst_requests=environment.burst_requests,
             log_retention=log_retention(environment),
             keeps_data=environment.keeps_data,
-            api_props={"api_name": f"{service.name}-{environment.stage}"},
+            api_props={"api_name": environment.prefix},
         )
         # With the id `Default` everything has the logical id that was released.
         created = IdempotentService(
@@ -64,25 +74,35 @@ class ServiceStack(Stack):
             api=api,
             resources=resources,
             code=handlers_code(service, ROOT),
-            settings=self._settings(environment),
+            settings=self._settings(environment, api),
             layers=[layer],
             runtime=lambda_runtime(environment.runtime),
             architecture=lambda_architecture(environment.runtime),
             log_retention=log_retention(environment),
             keeps_data=environment.keeps_data,
+            rollout=_ROLLOUTS[environment.rollout],
         )
         CfnOutput(self, "AlarmTopicArn", value=created.alarms.topic.topic_arn)
         CfnOutput(self, "ApiUrl", value=api.api.api_endpoint)
 
-    def _settings(self, environment: Environment) -> dict[str, str | secretsmanager.ISecret]:
+    def _settings(
+        self, environment: Environment, api: IdempotentHttpApi
+    ) -> dict[str, str | secretsmanager.ISecret]:
         named = secretsmanager.Secret.from_secret_name_v2
-        return {
+        settings: dict[str, str | secretsmanager.ISecret] = {
             PROVIDER_URL.name: environment.provider_url,
             PROVIDER_API_KEY.name: named(
                 self, "ProviderApiKey", environment.provider_api_key_secret
             ),
             WEBHOOK_SECRET.name: named(self, "WebhookSecret", environment.webhook_secret),
         }
+        if environment.canary_customer:
+            settings |= {
+                CANARY_API_URL.name: api.api.api_endpoint,
+                CANARY_CUSTOMER.name: environment.canary_customer,
+                CANARY_CLIENT.name: named(self, "CanaryClient", environment.canary_client_secret),
+            }
+        return settings
 
 
 def layer_version(scope: Construct, construct_id: str, *, target: LayerTarget) -> OncekeyLayer:

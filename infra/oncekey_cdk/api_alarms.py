@@ -38,9 +38,9 @@ class ApiMetrics:
 
 
 def add_api_alarms(alarms: AlarmSet, api: IdempotentHttpApi | IdempotentRestApi) -> ApiMetrics:
-    """Add the alarms for 5xx, many 4xx, and 429."""
+    """Add the alarms for 5xx, many 4xx, and 429. That for 5xx stops gradual deployments."""
     name, metrics = api.node.id, _metrics(api)
-    alarms.add(
+    failures = alarms.add(
         api,
         name,
         "Failures",
@@ -50,6 +50,9 @@ def add_api_alarms(alarms: AlarmSet, api: IdempotentHttpApi | IdempotentRestApi)
             " not answer; 500 and 502 come from the handler."
         ),
     )
+    for function in api.functions:
+        if function.rollout:
+            function.rollout.stop_on(failures)
     alarms.add(
         api,
         name,

@@ -113,7 +113,7 @@ def connect_stream(
     mapping = lambda_.CfnEventSourceMapping(
         target,
         construct_id,
-        function_name=target.function.function_name,
+        function_name=_called(target),
         event_source_arn=stream_arn,
         # The table may be older than the function.
         starting_position="TRIM_HORIZON",
@@ -160,7 +160,7 @@ def connect_queue(
     mapping = lambda_.CfnEventSourceMapping(
         target,
         construct_id,
-        function_name=target.function.function_name,
+        function_name=_called(target),
         event_source_arn=queue.queue_arn,
         batch_size=batch_size,
         maximum_batching_window_in_seconds=_seconds(window) or None,
@@ -182,6 +182,11 @@ def queue_source_faults(
         is_fifo=queue.fifo,
     )
     return [*faults]
+
+
+def _called(target: IdempotentFunction) -> str:
+    # An alias goes by its ARN. Lambda takes either.
+    return target.rollout.alias.function_arn if target.rollout else target.function.function_name
 
 
 def _stream_faults(event_names: Sequence[str], max_attempts: int) -> Iterator[str]:

@@ -36,6 +36,15 @@ FIND_QUEUE_ACTIONS = ("sqs:GetQueueUrl",)
 # A secret that is read at run time.
 SECRET_ACTIONS = ("secretsmanager:GetSecretValue",)
 
+# CodeDeploy's, to move a function's alias, and to ask whether an alarm is on.
+# https://docs.aws.amazon.com/codedeploy/latest/userguide/getting-started-create-service-role.html
+MOVE_ACTIONS = (
+    "lambda:GetAlias",
+    "lambda:UpdateAlias",
+    "lambda:GetProvisionedConcurrencyConfig",
+)
+ALARM_ACTIONS = ("cloudwatch:DescribeAlarms",)
+
 # What Lambda calls under a function's role to join a VPC. The resources do not exist before.
 # https://docs.aws.amazon.com/lambda/latest/dg/configuration-vpc.html
 VPC_ACTIONS = (

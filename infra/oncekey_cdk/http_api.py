@@ -62,6 +62,7 @@ class IdempotentHttpApi(Construct):
         stage: Its only stage, `$default`, with throttle and access log.
         access_log: The log group of the access log.
         cors: The pages that may call the API.
+        functions: The protected functions behind its routes.
 
     Args:
         jwt_issuer: Who signs the callers' tokens, as an https URL.
@@ -106,6 +107,7 @@ class IdempotentHttpApi(Construct):
         super().__init__(scope, construct_id)
         OncekeyChecks.of(self)
         self.cors = cors
+        self.functions: list[IdempotentFunction] = []
         api: Props = {
             "default_authorizer": authorizers.HttpJwtAuthorizer(
                 "Jwt", jwt_issuer, jwt_audience=jwt_audience
@@ -160,7 +162,11 @@ class IdempotentHttpApi(Construct):
             ValueError: There is no such method or path.
         """
         refuse_route(self, method, path, takes_preflights=self.cors is not None and authorized)
-        target = function if isinstance(function, lambda_.Function) else function.function
+        if isinstance(function, lambda_.Function):
+            target: lambda_.Function | lambda_.Alias = function
+        else:
+            target = function.called
+            self.functions.append(function)
         self.api.add_routes(
             path=path,
             methods=[apigateway.HttpMethod[method]],

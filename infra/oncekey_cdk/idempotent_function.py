@@ -27,12 +27,14 @@ from .layer import ARCHITECTURE, RUNTIME, OncekeyLayer
 from .log_groups import RETENTION, create_log_group
 from .metrics import LayerMetrics, metrics_variables
 from .resources import function_resource
+from .rollout import Rollout
 from .synth_checks import OncekeyChecks
 from .wiring_checks import PROTECTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from aws_cdk import aws_codedeploy as codedeploy
     from aws_cdk import aws_logs as logs
     from aws_cdk import aws_secretsmanager as secretsmanager
 
@@ -80,6 +82,7 @@ class IdempotentFunction(Construct):
         function: The Lambda function.
         role: Its role.
         logs: Its log group, ours or the one of `function_props`.
+        rollout: The alias and the deployment group of a gradual deployment, if there is one.
         works_for: The outbox whose queue calls it, if any.
         metrics: Where the layer's metrics of its calls are; None if ONCEKEY_METRICS_NAMESPACE is
             empty.
@@ -101,6 +104,9 @@ class IdempotentFunction(Construct):
         architecture: The function's processor.
         log_retention: How long its log is kept.
         keeps_data: Whether its log is kept when the stack is deleted.
+        rollout: How a deployment moves the traffic to a new version, such as
+            `LambdaDeploymentConfig.CANARY_10_PERCENT_5_MINUTES`; by default at once, without an
+            alias. The alarms of `Observability` on the function roll it back.
         function_props: Overrides of any property of `aws_lambda.Function`, by the CDK's names.
             None keeps a default.
 
@@ -126,6 +132,7 @@ class IdempotentFunction(Construct):
         architecture: lambda_.Architecture = ARCHITECTURE,
         log_retention: logs.RetentionDays = RETENTION,
         keeps_data: bool = True,
+        rollout: codedeploy.ILambdaDeploymentConfig | None = None,
         function_props: Mapping[str, Any] | None = None,
     ) -> None:
         given = without_none(function_props)
@@ -166,8 +173,16 @@ class IdempotentFunction(Construct):
         self.function = lambda_.Function(self, "Function", **named, **overridden(defaults, given))
         # For the check in the finished templates that it has a table.
         function_resource(self.function).add_metadata(PROTECTED, value=True)
+        self.rollout = (
+            Rollout(self, "Rollout", function=self.function, config=rollout) if rollout else None
+        )
         self._grant(table, outbox, responses)
         self._grant_overrides(given)
+
+    @property
+    def called(self) -> lambda_.Function | lambda_.Alias:
+        """What calls it: the alias of a gradual deployment, or the function itself."""
+        return self.rollout.alias if self.rollout else self.function
 
     @property
     def grant_principal(self) -> iam.IPrincipal:

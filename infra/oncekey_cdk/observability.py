@@ -184,6 +184,22 @@ class Observability(Construct):
             name = name or reconciler.node.id
             add_layer_alarms(self._set, reconciler, name, OF_SWEEPS, reconciler.metrics)
 
+    def watch_canary(self, function: IdempotentFunction, *, name: str | None = None) -> None:
+        """Alarms for a function that checks the service as a client would, and that raises."""
+        name = name or function.node.id
+        self._set.add(
+            function,
+            name,
+            "Errors",
+            _errors(function),
+            section="Canary",
+            advice=(
+                f"{name}, which checks the service as a client would, failed. Its log says what it"
+                " saw: no answer, a wrong one, or a repeat that is not the first answer."
+            ),
+        )
+        self.watch_function(function, name=name)
+
     def watch_ledger(self, name: str, *, ledger: str, service: str) -> None:
         """Alarms for a comparison with a provider that found differences or did not end.
 
@@ -224,26 +240,30 @@ class Observability(Construct):
         """
         name, inner = name or function.node.id, function.function
         told = f"Function {name}"
-        errors = inner.metric_errors(period=FAILURE_PERIOD, statistic="Sum")
+        errors = _errors(function)
         throttled = inner.metric_throttles(period=MINUTE, statistic="Sum")
-        self._set.add(
-            function,
-            name,
-            "Errors",
-            errors,
-            advice=f"{told} raises. Fix the cause shown in its log; operations may be in doubt.",
-        )
-        self._set.add(
-            function,
-            name,
-            "Throttles",
-            throttled,
-            periods=PERIODS,
-            advice=f"{told} lacks concurrency. Raise the account's limit or its own.",
-        )
+        alarms = [
+            self._set.add(
+                function,
+                name,
+                "Errors",
+                errors,
+                advice=(
+                    f"{told} raises. Fix the cause shown in its log; operations may be in doubt."
+                ),
+            ),
+            self._set.add(
+                function,
+                name,
+                "Throttles",
+                throttled,
+                periods=PERIODS,
+                advice=f"{told} lacks concurrency. Raise the account's limit or its own.",
+            ),
+        ]
         timeout_s = function_timeout_s(inner)
         if timeout_s is not None:
-            self._set.add(
+            near = self._set.add(
                 function,
                 name,
                 "Duration",
@@ -252,6 +272,9 @@ class Observability(Construct):
                 periods=PERIODS,
                 advice=f"{told} ends near its timeout of {timeout_s} s. Find out what is slow.",
             )
+            alarms.append(near)
+        if function.rollout:
+            function.rollout.stop_on(*alarms)
         if function.metrics is not None:
             self._watch_service(function.metrics)
         self._plot("Function errors", errors)
@@ -325,6 +348,8 @@ class Observability(Construct):
     def watch_api(self, api: IdempotentHttpApi | IdempotentRestApi) -> None:
         """Alarms for 5xx answers, many 4xx answers, and 429 answers.
 
+        That for 5xx stops the gradual deployments of the functions that have routes by now.
+
         Raises:
             ValueError: Another watched REST API has the same name.
         """
@@ -358,6 +383,10 @@ class Observability(Construct):
                     for name in names
                 ),
             )
+
+
+def _errors(function: IdempotentFunction) -> cloudwatch.IMetric:
+    return function.function.metric_errors(period=FAILURE_PERIOD, statistic="Sum")
 
 
 def _period(every: Duration) -> Duration:

@@ -19,6 +19,7 @@ from .schedule import connect_schedule, let_events_send
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from aws_cdk import aws_codedeploy as codedeploy
     from aws_cdk import aws_kms as kms
 
     from .idempotency_table import IdempotencyTable
@@ -62,6 +63,7 @@ class Reconciler(Construct):
         environment: Further variables.
         layers: By default the library alone.
         keeps_data: Whether its queue and log are kept when the stack is deleted.
+        rollout: How a deployment moves its runs to a new version; by default at once.
         encryption_key: A customer's key for the queue; without one, SQS's own.
         function_props: Overrides of any property of `aws_lambda.Function`, by the CDK's names.
 
@@ -84,6 +86,7 @@ class Reconciler(Construct):
         environment: Mapping[str, str] | None = None,
         layers: Sequence[lambda_.ILayerVersion] | None = None,
         keeps_data: bool = True,
+        rollout: codedeploy.ILambdaDeploymentConfig | None = None,
         encryption_key: kms.IKey | None = None,
         function_props: Mapping[str, Any] | None = None,
     ) -> None:
@@ -120,6 +123,7 @@ class Reconciler(Construct):
             layers=layers,
             memory_mb=_MEMORY_MB,
             keeps_data=keeps_data,
+            rollout=rollout,
             function_props=function_props,
         )
         self.every = every

@@ -74,6 +74,7 @@ class IdempotentRestApi(Construct):
         access_log: The log group of its stage. The account needs a role for it, once:
             https://docs.aws.amazon.com/apigateway/latest/developerguide/set-up-logging.html
         cors: The pages that may call the API.
+        functions: The protected functions behind its routes.
         plans: The usage plans, by the names that they were given.
         keys: The API keys, one for each plan.
 
@@ -122,6 +123,7 @@ class IdempotentRestApi(Construct):
         ]
         refuse(faults, scope=scope, construct_id=construct_id, kind="IdempotentRestApi")
         super().__init__(scope, construct_id)
+        self.functions: list[IdempotentFunction] = []
         self.cors, self._timeout = cors, timeout or Duration.seconds(API_TIMEOUT_S)
         OncekeyChecks.of(self)
         self.access_log = create_log_group(
@@ -182,7 +184,11 @@ class IdempotentRestApi(Construct):
             ValueError: There is no such method or path.
         """
         refuse_route(self, method, path, takes_preflights=self.cors is not None)
-        target = function if isinstance(function, lambda_.Function) else function.function
+        if isinstance(function, lambda_.Function):
+            target: lambda_.Function | lambda_.Alias = function
+        else:
+            target = function.called
+            self.functions.append(function)
         none: Props = {
             "authorization_type": apigateway.AuthorizationType.NONE,
             "api_key_required": False,

@@ -67,7 +67,7 @@ def connect_schedule(
         targets=[
             events.CfnRule.TargetProperty(
                 id="Function",
-                arn=target.function.function_arn,
+                arn=target.called.function_arn,
                 retry_policy=events.CfnRule.RetryPolicyProperty(
                     maximum_event_age_in_seconds=max_age_s,
                     maximum_retry_attempts=_DELIVERY_ATTEMPTS,
@@ -78,7 +78,7 @@ def connect_schedule(
             )
         ],
     )
-    target.function.add_permission(
+    target.called.add_permission(
         "Scheduled",
         principal=iam.ServicePrincipal("events.amazonaws.com"),
         source_arn=rule.attr_arn,
@@ -91,15 +91,19 @@ def connect_schedule(
                 destination=on_failure.queue_arn
             )
         )
-    lambda_.CfnEventInvokeConfig(
+    alias = target.rollout.alias if target.rollout else None
+    runs = lambda_.CfnEventInvokeConfig(
         target,
         "ScheduledRuns",
         function_name=target.function.function_name,
-        qualifier="$LATEST",
+        qualifier=alias.alias_name if alias else "$LATEST",
         maximum_event_age_in_seconds=max_age_s,
         maximum_retry_attempts=max_attempts - 1,
         destination_config=destination,
     )
+    if alias:
+        # The name alone does not make CloudFormation wait for the alias.
+        runs.node.add_dependency(alias)
     return rule
 
 

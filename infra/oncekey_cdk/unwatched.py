@@ -24,13 +24,18 @@ def watched_faults(scope: Construct) -> list[str]:
     return [] if given in _VALUES else [f"-c {WATCHED}={given} is unknown: true or false"]
 
 
+def is_watched(scope: Construct) -> bool:
+    """Whether the alarms, dashboards and queries of this deployment are deployed."""
+    return _VALUES[scope.node.try_get_context(WATCHED)]
+
+
 def leave_out_if_unwatched(scope: Construct) -> None:
     """With `-c oncekey:watched=false`, no alarm, dashboard or query below `scope` is deployed.
 
     The constructs are there until the templates are written, so the app's code can still ask for
     them and change them.
     """
-    if not _VALUES[scope.node.try_get_context(WATCHED)]:
+    if not is_watched(scope):
         Aspects.of(scope).add(cast("IAspect", _LeaveOut()))
 
 

@@ -1,4 +1,4 @@
-"""A killed refund, found and ended with the operator's commands alone, as processes."""
+"""Operating the running service: the operator's commands as processes, and the canary."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from functions.canary.handler import handler as canary
+from functions.canary.logic import AMOUNT, CanaryFailed
+from functions.shared.settings import NotConfigured
 from tests.support.dev_service import ROOT, running
 from tests.support.payments_client import Client, new_key
 from tests.support.settling import killed_in_vain, unknown
+from tests.support.token_endpoint import CLIENT, issuing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 SERVICE = "infra.service:SERVICE"
@@ -87,3 +91,67 @@ def test_a_killed_refund_is_listed_shown_resolved_and_replayed(
         "intended",
         "settled",
     ]
+
+
+def run_canary(
+    payments: Client, event_id: str, settings: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Run the canary on the service, with its settings unless told otherwise."""
+    with issuing(payments.dev.token("canary")) as address, pytest.MonkeyPatch.context() as patch:
+        given = {
+            "CANARY_API_URL": payments.dev.url,
+            "CANARY_CUSTOMER": "cus_canary",
+            "CANARY_CLIENT": json.dumps({"token_url": address, **CLIENT}),
+            **(settings or {}),
+        }
+        for name, value in given.items():
+            patch.setenv(name, value)
+        return canary({"id": event_id}, None)
+
+
+def test_the_canary_makes_one_payment_of_its_own_tenant(refunds: Client) -> None:
+    """A run pays once, in its own tenant, gets the same answer again, and says which payment it
+    was. An event that is delivered twice is the same payment.
+
+    Red when a run makes two payments, or a second delivery of its event makes another.
+    """
+    paid = [run_canary(refunds, "event-number-1") for _ in range(2)]
+
+    rows = [row for row in refunds.rows("payments") if row["tenant"]["S"] == "canary"]
+    assert [row["amount"]["N"] for row in rows] == [str(AMOUNT)]
+    found = {"payment_id": rows[0]["payment_id"]["S"], "idempotency_key": "canary-event-number-1"}
+    assert paid == [found, found]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "error", "says"),
+    [
+        ("CANARY_CUSTOMER", "no customer", CanaryFailed, "answered with 400, not 202"),
+        ("CANARY_CLIENT", '{"client_id": "s3cret"}', NotConfigured, "must be a JSON object with"),
+        ("CANARY_API_URL", "", NotConfigured, "CANARY_API_URL is not set"),
+    ],
+)
+def test_the_canary_says_what_is_wrong(
+    refunds: Client, variable: str, value: str, error: type[Exception], says: str
+) -> None:
+    """A refused payment, and a missing or malformed setting, end the run, which is an alarm. The
+    message names the fault and no secret.
+    """
+    with pytest.raises(error, match=says) as raised:
+        run_canary(refunds, "event-number-2", {variable: value})
+
+    assert "s3cret" not in str(raised.value)
+
+
+@pytest.mark.proof
+def test_the_canary_notices_a_service_without_protection() -> None:
+    """Where the layer is switched off, the second request is a second payment, and the run fails.
+
+    Red when the canary takes any two good answers for one payment.
+    """
+    told = r"canary-event-number-3: .* is no replay; .* is not the first one"
+    with (
+        running(SERVICE, env={"ONCEKEY_DISABLED": "1"}, schedule_s=300) as dev,
+        pytest.raises(CanaryFailed, match=told),
+    ):
+        run_canary(Client(dev), "event-number-3")

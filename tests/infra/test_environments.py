@@ -159,8 +159,8 @@ def test_a_missing_node_says_what_to_install(monkeypatch: pytest.MonkeyPatch) ->
         ("Stage", "did you mean stage"),
         ("jwt-issuer", "did you mean jwt_issuer"),
         ("webhook_secrets", "did you mean webhook_secret"),
-        ("", "one of stage, jwt_issuer"),
-        ("colour", "one of stage, jwt_issuer"),
+        ("", "one of stage, name"),
+        ("flavour", "one of stage, name"),
     ],
 )
 def test_an_unknown_context_name_is_refused(name: str, hint: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from infra import app
 from oncekey_local.description.actions import RECEIVE_ACTIONS, SEND_ACTIONS, STREAM_ACTIONS
-from tests.support.sample_templates import EVENTS, below_the_arn, compose_events, named
+from tests.support.sample_templates import EVENTS, below_the_arn, called, compose_events, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ def test_a_stream_calls_its_function(events: Synthesised) -> None:
         "LostQueue"
         in mapping.pop("DestinationConfig")["OnFailure"]["Destination"]["Fn::ImportValue"]
     )
-    assert mapping.pop("FunctionName")["Ref"].startswith("OutboxRelayFunction")
+    assert called(mapping.pop("FunctionName")) == "OutboxRelayFunction"
     (pattern,) = mapping.pop("FilterCriteria")["Filters"]
     assert json.loads(pattern["Pattern"]) == {"eventName": ["INSERT"]}
     del mapping["Tags"]
@@ -79,7 +79,7 @@ def test_a_queue_calls_its_function(events: Synthesised) -> None:
     mapping = named(events.service, KIND, "OrderedOrderedQueue")
 
     assert "OrderedQueue" in mapping.pop("EventSourceArn")["Fn::ImportValue"]
-    assert mapping.pop("FunctionName")["Ref"].startswith("OrderedFunction")
+    assert called(mapping.pop("FunctionName")) == "OrderedFunction"
     del mapping["Tags"]
     assert mapping == {
         "BatchSize": 7,
@@ -161,13 +161,16 @@ def test_a_worker_may_do_exactly_this(events: Synthesised) -> None:
 
 
 def test_no_grant_has_a_wildcard(events: Synthesised) -> None:
-    """Streams and queues are granted by their names, each; only X-Ray has no resources to name."""
+    """Streams and queues are granted by their names, each; X-Ray and the question whether an
+    alarm is on have no resources to name.
+    """
     wide = [
         one for one in events.statements() if "*" in json.dumps([one["Action"], one["Resource"]])
     ]
 
     assert {json.dumps(one["Action"]) for one in wide} == {
-        json.dumps(["xray:PutTraceSegments", "xray:PutTelemetryRecords"])
+        json.dumps(["xray:PutTraceSegments", "xray:PutTelemetryRecords"]),
+        *(['"cloudwatch:DescribeAlarms"'] if events.stage == "production" else []),
     }
 
 

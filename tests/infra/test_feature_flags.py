@@ -27,6 +27,7 @@ TEMPLATE = Path(__file__).parents[2] / "layer/local/oncekey_local/new/template/c
 USED = (
     "apigateway",
     "cloudwatch-actions",
+    "codedeploy",
     "core",
     "dynamodb",
     "events",

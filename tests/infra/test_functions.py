@@ -12,7 +12,7 @@ from infra.layer_requirements import LayerTarget
 from infra.oncekey_cdk.described.names import pascal
 from infra.service import SERVICE
 from oncekey_local.description import BucketName, QueueUrl, Setting, TableName
-from tests.support.sample_templates import named
+from tests.support.sample_templates import called, named
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,7 +122,9 @@ def test_secrets_are_only_references(stage: str, request: pytest.FixtureRequest)
             if f":secret:{name}-??????" in json.dumps(_policy(app, described))
         }
 
-    key, secret = f"oncekey/{stage}/provider-api-key", f"oncekey/{stage}/webhook-secret"
+    key, secret = (
+        f"oncekey/payments-{stage}/{name}" for name in ("provider-api-key", "webhook-secret")
+    )
     asking = ("refunds", "outbox-worker", "reconciler", "ledger")
     assert holders("PROVIDER_API_KEY_ARN") == dict.fromkeys(asking, key)
     assert holders("ONCEKEY_WEBHOOK_SECRET_ARN") == {"webhooks": secret}
@@ -211,7 +213,7 @@ def test_stream_and_queue_call_relay_and_worker(app: Synthesised) -> None:
     answered, and what the relay gives up goes to a queue of its own.
     """
     mappings = {
-        mapping["FunctionName"]["Ref"]: mapping
+        called(mapping["FunctionName"]): mapping
         for mapping in app.properties("AWS::Lambda::EventSourceMapping")
     }
 
@@ -220,10 +222,7 @@ def test_stream_and_queue_call_relay_and_worker(app: Synthesised) -> None:
         mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
         for mapping in mappings.values()
     )
-    relay, worker = (
-        next(mapping for name, mapping in mappings.items() if name.startswith(function))
-        for function in ("OutboxRelayFunction", "OutboxWorkerFunction")
-    )
+    relay, worker = (mappings[name] for name in ("OutboxRelayFunction", "OutboxWorkerFunction"))
     assert "OutboxTable" in json.dumps(relay["EventSourceArn"])
     assert "EscalatedQueue" in json.dumps(relay["DestinationConfig"])
     assert "PaymentsQueue" in json.dumps(worker["EventSourceArn"])

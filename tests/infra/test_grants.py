@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from infra.oncekey_cdk.described.names import pascal
-from infra.oncekey_cdk.grants import SECRET_ACTIONS
+from infra.oncekey_cdk.grants import ALARM_ACTIONS, SECRET_ACTIONS
 from infra.service import SERVICE
 from oncekey.store.dynamodb.pauses import PAUSES_KEY
 from oncekey_local.description.actions import (
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 # Logical ids end with a hash.
 EXPORTED_ARN = re.compile(r"FnGetAtt(?P<resource>\w+?)[0-9A-F]{8}(?P<arn>StreamArn|Arn)")
-# A stage has its own secrets; six characters that nobody knows follow their names.
-SECRET = re.compile(r":secret:oncekey/(?:dev|production)/(?P<name>[a-z-]+)-\?{6}")
+# A deployment has its own secrets; six characters that nobody knows follow their names.
+SECRET = re.compile(r":secret:oncekey/payments-(?:dev|production)/(?P<name>[a-z-]+)-\?{6}")
 Grants = set[tuple[tuple[str, ...], str]]
 
 BUCKET_GRANTS: Grants = {
@@ -172,16 +172,17 @@ def test_every_role_logs_and_traces_and_no_more(app: Synthesised) -> None:
 
 
 def test_no_managed_policy_widens_a_role(app: Synthesised) -> None:
-    """Each role has its own policy and no managed one."""
-    app.service.resource_count_is("AWS::IAM::Role", len(SERVICE.functions))
+    """Each function and CodeDeploy has a role with its own policy and no managed one."""
+    others = 1 if app.stage == "production" else 0
+    app.service.resource_count_is("AWS::IAM::Role", len(SERVICE.functions) + others)
     for role in app.properties("AWS::IAM::Role"):
         assert "ManagedPolicyArns" not in role
         assert "Policies" not in role
 
 
 def test_no_grant_has_a_wildcard(app: Synthesised) -> None:
-    """Nothing is granted on a wildcard, but the objects of one bucket or folder, and X-Ray, which
-    knows no resources to name.
+    """Nothing is granted on a wildcard, but the objects of one bucket or folder, X-Ray, which knows
+    no resources to name, and the question to CloudWatch whether an alarm is on.
     """
     wide = [
         one
@@ -194,6 +195,7 @@ def test_no_grant_has_a_wildcard(app: Synthesised) -> None:
         ("s3:GetObject",),
         ("s3:PutObject",),
         ("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
+        *((ALARM_ACTIONS,) if app.stage == "production" else ()),
     }
     for one in wide:
         if "s3:GetObject" in actions_of(one):

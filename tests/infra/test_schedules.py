@@ -16,7 +16,7 @@ from oncekey_local.events.event_sources import EventSources
 from oncekey_local.events.pumps import PumpSettings
 from oncekey_local.functions.runtime_api import Outcome, OutcomeKind
 from oncekey_local.store.client import StoreClient
-from tests.support.sample_templates import EVENTS, named
+from tests.support.sample_templates import EVENTS, called, named
 
 if TYPE_CHECKING:
     from oncekey_local.description import Service
@@ -41,7 +41,7 @@ def test_the_rules_are_those_of_the_description(events: Synthesised, app: Synthe
         synthesised.stateful.resource_count_is(KIND, 0)
         for name in scheduled:
             (target,) = rule(synthesised, pascal(name))["Targets"]
-            assert target["Arn"]["Fn::GetAtt"][0].startswith(f"{pascal(name)}Function")
+            assert called(target["Arn"]) == f"{pascal(name)}Function"
 
 
 def test_a_rule_says_when_in_eventbridges_words(events: Synthesised) -> None:
@@ -107,7 +107,7 @@ def test_a_call_is_given_up_when_the_next_is_due(events: Synthesised) -> None:
         }
         limits = named(events.service, LIMITS, f"{function}ScheduledRuns")
         assert limits["MaximumEventAgeInSeconds"] == age_s
-        assert limits["Qualifier"] == "$LATEST"
+        assert limits["Qualifier"] == ("live" if events.stage == "production" else "$LATEST")
         assert limits["FunctionName"]["Ref"].startswith(f"{function}Function")
 
 
@@ -129,11 +129,10 @@ def test_only_its_rule_may_call_a_function(events: Synthesised) -> None:
         if one["Principal"] == "events.amazonaws.com"
     ]
 
-    called = {
-        one["FunctionName"]["Fn::GetAtt"][0][:-8]: one["SourceArn"]["Fn::GetAtt"][0][:-8]
-        for one in permissions
+    let_in = {
+        called(one["FunctionName"]): one["SourceArn"]["Fn::GetAtt"][0][:-8] for one in permissions
     }
-    assert called == {f"{one}Function": f"{one}Schedule" for one in SCHEDULED}
+    assert let_in == {f"{one}Function": f"{one}Schedule" for one in SCHEDULED}
     assert all(one["Action"] == "lambda:InvokeFunction" for one in permissions)
 
 

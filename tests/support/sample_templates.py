@@ -169,3 +169,9 @@ def below_the_arn(resource: Any) -> str:
     """What a grant adds to an ARN: an index of the table, or the objects of the bucket."""
     parts = resource.get("Fn::Join", ("", ()))[1]
     return next((part for part in parts if isinstance(part, str) and part.startswith("/")), "")
+
+
+def called(reference: dict[str, Any]) -> str:
+    """The function that a template calls, by its logical id without the hash, through its alias."""
+    name: str = reference["Ref"] if "Ref" in reference else reference["Fn::GetAtt"][0]
+    return name[:-8].replace("RolloutAlias", "Function")

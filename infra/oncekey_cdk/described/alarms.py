@@ -55,13 +55,17 @@ def create_alarms(
     alarms = Observability(
         scope,
         "Alarms",
-        functions=[*functions.values()],
+        functions=[
+            functions[function.name] for function in service.functions if not function.is_canary
+        ],
         tables=[*resources.tables.values()],
         apis=[api] if api else [],
         topic=topic,
     )
     for function in service.functions:
         created = functions[function.name]
+        if function.is_canary:
+            alarms.watch_canary(created)
         if function.schedule and function.reconciles:
             alarms.watch_reconciling(created, every=_period(function.schedule))
         elif function.schedule:

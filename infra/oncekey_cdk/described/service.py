@@ -25,6 +25,7 @@ from .variables import secrets, setting_faults, variables
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from aws_cdk import aws_codedeploy as codedeploy
     from aws_cdk import aws_lambda as lambda_
     from aws_cdk import aws_logs as logs
     from aws_cdk import aws_secretsmanager as secretsmanager
@@ -63,6 +64,9 @@ class IdempotentService(Construct):
         architecture: The functions' processor.
         log_retention: How long the functions' logs are kept.
         keeps_data: Whether tables, buckets, queues and logs are kept when the stack is deleted.
+        rollout: How a deployment moves the traffic to the functions' new versions, such as
+            `LambdaDeploymentConfig.CANARY_10_PERCENT_5_MINUTES`; by default at once. An alarm on a
+            function, or on the API in front of it, rolls the deployment back.
         alarm_topic: A topic of yours for the alarms; by default a new one.
         function_props: Overrides of any property of `aws_lambda.Function`, for all functions.
 
@@ -85,6 +89,7 @@ class IdempotentService(Construct):
         architecture: lambda_.Architecture = ARCHITECTURE,
         log_retention: logs.RetentionDays = RETENTION,
         keeps_data: bool = True,
+        rollout: codedeploy.ILambdaDeploymentConfig | None = None,
         alarm_topic: sns.ITopic | None = None,
         function_props: Mapping[str, Any] | None = None,
     ) -> None:
@@ -116,6 +121,7 @@ class IdempotentService(Construct):
                 architecture=architecture,
                 log_retention=log_retention,
                 keeps_data=keeps_data,
+                rollout=rollout,
                 function_props=function_props,
             )
             for variable, secret in secrets(function, settings).items():

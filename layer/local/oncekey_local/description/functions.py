@@ -150,6 +150,8 @@ class Function:
     allows: tuple[Allow, ...] = ()
     # The ledgers that it compares: the values of the dimension `ledger` in its metrics.
     compares: tuple[str, ...] = ()
+    # It checks the service as a client would, and raises if something is wrong.
+    is_canary: bool = False
 
 
 def safe_visibility_timeout_s(*, timeout_s: int, window_s: int) -> int:

@@ -1,0 +1,99 @@
+"""Gradual deployment: a new version of a function gets its traffic step by step, by CodeDeploy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from aws_cdk import Stack
+from aws_cdk import aws_codedeploy as codedeploy
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from .grants import ALARM_ACTIONS, MOVE_ACTIONS, allow
+from .unwatched import is_watched
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_cloudwatch as cloudwatch
+
+_ID = "OncekeyRollouts"
+_ALIAS = "live"
+
+
+class Rollout(Construct):
+    """The alias of a function that APIs, queues, streams and schedules call, and who moves it.
+
+    At a deployment, CodeDeploy moves the alias to the new version as the configuration says. If one
+    of the alarms goes off meanwhile, it moves the alias back, and CloudFormation rolls the stack
+    back. If one is on at the beginning, the deployment fails before anything is moved. With
+    `ALL_AT_ONCE` no alarm is asked, so that a correction can be deployed while an alarm is on.
+
+    Attributes:
+        alias: The alias.
+        group: The deployment group.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        function: lambda_.Function,
+        config: codedeploy.ILambdaDeploymentConfig,
+    ) -> None:
+        super().__init__(scope, construct_id)
+        self._stopping: set[str] = set()
+        self.alias = lambda_.Alias(
+            self, "Alias", alias_name=_ALIAS, version=function.current_version
+        )
+        shared = _Shared.of(self)
+        # Not the alias's own ARN: the alias waits for the group, and the group for the role.
+        arn = function.function_arn
+        allow(shared.role, MOVE_ACTIONS, arn, f"{arn}:{_ALIAS}")
+        at_once = codedeploy.LambdaDeploymentConfig.ALL_AT_ONCE
+        self.group = codedeploy.LambdaDeploymentGroup(
+            self,
+            "Group",
+            alias=self.alias,
+            application=shared.application,
+            role=shared.role,
+            deployment_config=config,
+            ignore_alarm_configuration=(
+                config.deployment_config_name == at_once.deployment_config_name
+            ),
+        )
+        # Its permissions, too, are there before it moves anything.
+        self.group.node.add_dependency(shared.role.node.find_child("DefaultPolicy"))
+
+    def stop_on(self, *alarms: cloudwatch.Alarm) -> None:
+        """Let these alarms stop a deployment and roll it back.
+
+        Each must be able to go off while the traffic moves.
+        """
+        for alarm in alarms:
+            # The alarms of an unwatched deployment are left out of the template.
+            if alarm.node.path not in self._stopping and is_watched(self):
+                self._stopping.add(alarm.node.path)
+                self.group.add_alarm(alarm)
+
+
+class _Shared(Construct):
+    """What all rollouts of a stack share: CodeDeploy's application and role."""
+
+    def __init__(self, scope: Construct) -> None:
+        super().__init__(scope, _ID)
+        self.application = codedeploy.LambdaApplication(self, "Application")
+        self.role = iam.Role(
+            self, "Role", assumed_by=iam.ServicePrincipal("codedeploy.amazonaws.com")
+        )
+        # It names no resources: which alarms there are is CodeDeploy's own setting.
+        allow(self.role, ALARM_ACTIONS, "*")
+        # The CDK adds a managed policy to it, which may move the aliases of the whole account.
+        resource = cast("iam.CfnRole", self.role.node.default_child)
+        resource.managed_policy_arns = None
+
+    @staticmethod
+    def of(scope: Construct) -> _Shared:
+        stack = Stack.of(scope)
+        found = stack.node.try_find_child(_ID)
+        return cast("_Shared", found) if found else _Shared(stack)

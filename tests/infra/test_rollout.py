@@ -1,0 +1,216 @@
+"""Gradual deployment: what the alias stands in front of, and what moves it back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aws_cdk import aws_codedeploy as codedeploy
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.assertions import Template
+
+from infra.oncekey_cdk import (
+    IdempotencyTable,
+    IdempotentFunction,
+    IdempotentRestApi,
+    Observability,
+    OncekeyLayer,
+    Reconciler,
+)
+from infra.oncekey_cdk.described.names import pascal
+from infra.service import SERVICE
+from oncekey_operator.template_reading import Templates
+from tests.support.sample_constructs import let_be, new_stack
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from constructs import Construct
+
+    from tests.support.templates import Synthesised
+
+CANARY = codedeploy.LambdaDeploymentConfig.CANARY_10_PERCENT_5_MINUTES
+# CodeDeploy decides when this time is over.
+CANARY_S = 300
+ALIAS, GROUP = "AWS::Lambda::Alias", "AWS::CodeDeploy::DeploymentGroup"
+# Where a template names the function that is called.
+CALLED = {
+    "AWS::ApiGatewayV2::Integration": lambda one: [one["IntegrationUri"]],
+    "AWS::Events::Rule": lambda one: [target["Arn"] for target in one["Targets"]],
+    "AWS::Lambda::EventSourceMapping": lambda one: [one["FunctionName"]],
+    "AWS::Lambda::Permission": lambda one: [one["FunctionName"]],
+}
+
+
+def groups(template: dict[str, Any]) -> dict[str, tuple[dict[str, Any], list[str]]]:
+    """Each function's deployment group and its alarms, by the function's logical id."""
+    resources = template["Resources"]
+    found = {}
+    for one in resources.values():
+        if one["Type"] == ALIAS:
+            move = one["UpdatePolicy"]["CodeDeployLambdaAliasUpdate"]
+            group = resources[move["DeploymentGroupName"]["Ref"]]["Properties"]
+            assert group["ApplicationName"] == move["ApplicationName"]
+            alarms = group.get("AlarmConfiguration", {}).get("Alarms", [])
+            found[one["Properties"]["FunctionName"]["Ref"]] = (
+                group,
+                [each["Name"]["Ref"] for each in alarms],
+            )
+    return found
+
+
+def test_production_deploys_gradually_and_an_alarm_rolls_it_back(production: Synthesised) -> None:
+    """Each function of stage production has an alias that CodeDeploy moves: a tenth of the traffic
+    for five minutes. An alarm on the function, or on the API in front of it, moves it back, and can
+    go off within these minutes.
+
+    Red when a function is left out, no alarm watches it, or an alarm comes too late.
+    """
+    template = production.service.to_json()
+    found = groups(template)
+
+    assert len(found) == len(SERVICE.functions)
+    for described in SERVICE.functions:
+        name = pascal(described.name)
+        ((group, alarms),) = [each for key, each in found.items() if key[:-8] == f"{name}Function"]
+        assert group["DeploymentConfigName"] == "CodeDeployDefault.LambdaCanary10Percent5Minutes"
+        assert group["AlarmConfiguration"]["Enabled"]
+        rollback = group["AutoRollbackConfiguration"]
+        assert rollback["Enabled"]
+        assert {*rollback["Events"]} == {"DEPLOYMENT_FAILURE", "DEPLOYMENT_STOP_ON_ALARM"}
+        watching = {f"Alarms{name}{about}" for about in ("Errors", "Throttles", "Duration")}
+        expected = watching | ({"AlarmsHttpApiFailures"} if described.routes else set())
+        assert {alarm[:-8] for alarm in alarms} == expected
+        for alarm in alarms:
+            properties = template["Resources"][alarm]["Properties"]
+            assert properties["Period"] * properties["EvaluationPeriods"] <= CANARY_S, alarm
+
+
+def test_everything_calls_the_alias(production: Synthesised) -> None:
+    """API, stream, queue and schedules of stage production call the alias, and may call nothing
+    else. A call around it would get the new version at once.
+    """
+    template = production.service.to_json()
+    app = Templates({"service": template})
+
+    called = [
+        template["Resources"][next(iter(_named(reference)))]["Type"]
+        for kind, references in CALLED.items()
+        for one in app.of_kind(kind)
+        for reference in references(one.properties)
+    ]
+    runs = production.properties("AWS::Lambda::EventInvokeConfig")
+
+    assert len(called) > len(SERVICE.functions)
+    assert {*called} == {ALIAS}
+    assert {one["Qualifier"] for one in runs} == {"live"}
+    for one in app.of_kind("AWS::Lambda::EventInvokeConfig"):
+        waits_for = template["Resources"][one.name]["DependsOn"]
+        assert any("Alias" in each for each in waits_for)
+
+
+def _named(reference: dict[str, Any]) -> list[str]:
+    return [reference["Ref"]] if "Ref" in reference else [reference["Fn::GetAtt"][0]]
+
+
+def test_dev_deploys_at_once(dev: Synthesised) -> None:
+    """Stage dev has no alias and no CodeDeploy, so that a deployment takes seconds."""
+    kinds = {one["Type"] for one in dev.service.to_json()["Resources"].values()}
+
+    assert not kinds & {ALIAS, GROUP, "AWS::Lambda::Version"}
+
+
+def _function(scope: Construct, table: IdempotencyTable, **options: Any) -> IdempotentFunction:
+    given = {"code": lambda_.Code.from_inline("def handler(event, context): ..."), **options}
+    return IdempotentFunction(scope, "Payments", handler="index.handler", table=table, **given)
+
+
+def _built(
+    rollout: codedeploy.ILambdaDeploymentConfig, context: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    stack = new_stack(context)
+    records = IdempotencyTable(stack, "Records")
+    function = _function(stack, records, rollout=rollout)
+    api = IdempotentRestApi(stack, "Api")
+    for method in ("GET", "POST"):
+        api.add_route(function, method, "/payments")
+    reconciler = Reconciler(stack, "Reconciler", table=records, rollout=rollout)
+    Observability(
+        stack, "Alarms", functions=[function, function], reconcilers=[reconciler], apis=[api]
+    )
+    template: dict[str, Any] = Template.from_stack(stack).to_json()
+    return template
+
+
+def test_functions_that_are_built_by_hand_deploy_gradually_too() -> None:
+    """`rollout=` of a function and of a reconciler gives each an alias and a group, one application
+    and one role for the stack, and each alarm once. A REST API calls the alias.
+    """
+    template = _built(CANARY)
+
+    stopping = {
+        name[:-8]: sorted(alarm[:-8] for alarm in alarms)
+        for name, (_, alarms) in groups(template).items()
+    }
+    kinds = [one["Type"] for one in template["Resources"].values()]
+    assert stopping == {
+        "PaymentsFunction": [
+            "AlarmsApiFailures",
+            "AlarmsPaymentsDuration",
+            "AlarmsPaymentsErrors",
+            "AlarmsPaymentsThrottles",
+        ],
+        "ReconcilerFunction": [
+            "AlarmsReconcilerDuration",
+            "AlarmsReconcilerErrors",
+            "AlarmsReconcilerThrottles",
+        ],
+    }
+    assert kinds.count("AWS::CodeDeploy::Application") == 1
+    app = Templates({"stack": template})
+    for method in app.of_kind("AWS::ApiGateway::Method"):
+        assert "PaymentsRolloutAlias" in str(method.properties["Integration"]["Uri"])
+
+
+def test_all_at_once_asks_no_alarm() -> None:
+    """`ALL_AT_ONCE` keeps the alias and the group, and deploys a correction while an alarm is on.
+
+    Red when the alarm that a correction is for keeps it out.
+    """
+    found = groups(_built(codedeploy.LambdaDeploymentConfig.ALL_AT_ONCE))
+
+    assert {len(alarms) > 0 for _, alarms in found.values()} == {True}
+    assert {group["AlarmConfiguration"]["Enabled"] for group, _ in found.values()} == {False}
+
+
+def test_an_unwatched_deployment_has_no_alarm_to_ask() -> None:
+    """With `-c oncekey:watched=false` no group names an alarm that is left out."""
+    found = groups(_built(CANARY, {"oncekey:watched": "false"}))
+
+    assert [alarms for _, alarms in found.values()] == [[], []]
+
+
+def test_new_code_and_a_new_layer_make_a_new_version(tmp_path: Path) -> None:
+    """Other code or another layer is another version, so that no release passes by the canary.
+
+    Red when an app lacks the CDK's flag `recognizeLayerVersion` and a new library is not a new
+    version.
+    """
+    versions = set()
+    for code, layer in (("1", "1"), ("1", "1"), ("2", "1"), ("2", "2")):
+        stack = new_stack({"@aws-cdk/aws-lambda:recognizeLayerVersion": True})
+        records = IdempotencyTable(stack, "Records")
+        let_be(records, "Reconciler")
+        folder = tmp_path / layer
+        folder.mkdir(exist_ok=True)
+        (folder / "module.py").write_text(layer)
+        library = OncekeyLayer(stack, "Layer", code=lambda_.Code.from_asset(str(folder)))
+        _function(
+            stack,
+            records,
+            code=lambda_.Code.from_inline(f"handler = {code}"),
+            layers=[library],
+            rollout=CANARY,
+        )
+        versions |= {*Template.from_stack(stack).find_resources("AWS::Lambda::Version")}
+
+    assert len(versions) == 3
