@@ -115,9 +115,8 @@ class DeployedFunctions:
     def _source(self, function: Function) -> str:
         """The ARN of the stream or queue that calls a function, as it is deployed."""
         arn = self._deployed[function.handler]["FunctionArn"]
-        called = {arn, f"{arn}:live"}
         mappings = self._cloud.client("lambda").list_event_source_mappings()["EventSourceMappings"]
-        (source,) = [one["EventSourceArn"] for one in mappings if one["FunctionArn"] in called]
+        (source,) = [one["EventSourceArn"] for one in mappings if one["FunctionArn"] == arn]
         return str(source)
 
     def _log(self, name: str) -> Path:

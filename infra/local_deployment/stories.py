@@ -40,6 +40,8 @@ _PRODUCTION = {
     "jwt_audience": "payments",
     "account": ACCOUNT,
     "region": REGION,
+    # moto's CloudFormation makes no aliases, and nothing of CodeDeploy.
+    "rollout": "none",
 }
 
 

@@ -114,6 +114,8 @@ class IdempotentFunction(Construct):
         ValueError: An argument is wrong. The message lists all faults.
     """
 
+    works_for: Outbox | None = None
+
     def __init__(
         self,
         scope: Construct,
@@ -140,11 +142,10 @@ class IdempotentFunction(Construct):
             timeout = given["timeout"]
         own = _own_variables(table, outbox, responses)
         variables = {**_defaults(scope, timeout, table), **own, **(environment or {})}
-        answers_days = responses.expire_after_days.get(ANSWERS) if responses else None
         faults = [
             *_twice_faults(own, environment),
             *_index_faults(table, outbox),
-            *_time_faults(timeout.to_seconds(integral=False), variables, answers_days),
+            *_time_faults(timeout.to_seconds(integral=False), variables, responses),
             *override_faults(
                 function_props, name="function_props", of=lambda_.Function, fixed=FIXED_PROPS
             ),
@@ -152,7 +153,6 @@ class IdempotentFunction(Construct):
         refuse(faults, scope=scope, construct_id=construct_id, kind="IdempotentFunction")
         super().__init__(scope, construct_id)
         OncekeyChecks.of(self)
-        self.works_for: Outbox | None = None
         self.metrics = LayerMetrics.of(variables)
         self.logs: logs.ILogGroup = given.get("log_group") or create_log_group(
             self, "Logs", retention=log_retention, keeps_data=keeps_data
@@ -169,13 +169,11 @@ class IdempotentFunction(Construct):
             **_OBSERVED,
         }
         defaults["layers"] = self._library({**defaults, **given}) if layers is None else [*layers]
-        named: Props = {"role": self.role, "environment": variables}
-        self.function = lambda_.Function(self, "Function", **named, **overridden(defaults, given))
+        props: Props = {**overridden(defaults, given), "role": self.role, "environment": variables}
+        self.function = lambda_.Function(self, "Function", **props)
         # For the check in the finished templates that it has a table.
         function_resource(self.function).add_metadata(PROTECTED, value=True)
-        self.rollout = (
-            Rollout(self, "Rollout", function=self.function, config=rollout) if rollout else None
-        )
+        self.rollout = Rollout.of(self, self.function, rollout)
         self._grant(table, outbox, responses)
         self._grant_overrides(given)
 
@@ -281,8 +279,9 @@ def _default_lease(timeout: Duration, table: IdempotencyTable | None) -> dict[st
 
 
 def _time_faults(
-    timeout_s: float, variables: Mapping[str, str], answers_days: int | None
+    timeout_s: float, variables: Mapping[str, str], responses: ResponseBucket | None
 ) -> Iterator[str]:
+    answers_days = responses.expire_after_days.get(ANSWERS) if responses else None
     if "ONCEKEY_TABLE" in variables:
         variables = {
             name: "" if Token.is_unresolved(value) else value for name, value in variables.items()

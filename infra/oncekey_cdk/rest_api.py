@@ -96,6 +96,7 @@ class IdempotentRestApi(Construct):
         ValueError: An argument is wrong. The message lists all faults.
     """
 
+    functions: list[IdempotentFunction]
     plans: dict[str, apigateway.UsagePlan]
     keys: dict[str, apigateway.IApiKey]
 
@@ -123,7 +124,6 @@ class IdempotentRestApi(Construct):
         ]
         refuse(faults, scope=scope, construct_id=construct_id, kind="IdempotentRestApi")
         super().__init__(scope, construct_id)
-        self.functions: list[IdempotentFunction] = []
         self.cors, self._timeout = cors, timeout or Duration.seconds(API_TIMEOUT_S)
         OncekeyChecks.of(self)
         self.access_log = create_log_group(
@@ -157,7 +157,7 @@ class IdempotentRestApi(Construct):
         )
         if cors:
             self._add_headers_to_own_answers(cors)
-        self.plans, self.keys = {}, {}
+        self.functions, self.plans, self.keys = [], {}, {}
         for name, plan in (usage_plans or {}).items():
             self._add_plan(name, plan)
 

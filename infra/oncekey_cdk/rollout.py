@@ -47,9 +47,11 @@ class Rollout(Construct):
             self, "Alias", alias_name=_ALIAS, version=function.current_version
         )
         shared = _Shared.of(self)
-        # Not the alias's own ARN: the alias waits for the group, and the group for the role.
+        # Not the alias's own ARN: the alias waits for the group, and the group for this. A policy
+        # for each function, because a function may itself wait for the alias of another.
         arn = function.function_arn
-        allow(shared.role, MOVE_ACTIONS, arn, f"{arn}:{_ALIAS}")
+        moves = iam.PolicyStatement(actions=[*MOVE_ACTIONS], resources=[arn, f"{arn}:{_ALIAS}"])
+        policy = iam.Policy(self, "Policy", roles=[shared.role], statements=[moves])
         at_once = codedeploy.LambdaDeploymentConfig.ALL_AT_ONCE
         self.group = codedeploy.LambdaDeploymentGroup(
             self,
@@ -62,8 +64,17 @@ class Rollout(Construct):
                 config.deployment_config_name == at_once.deployment_config_name
             ),
         )
-        # Its permissions, too, are there before it moves anything.
-        self.group.node.add_dependency(shared.role.node.find_child("DefaultPolicy"))
+        # The permissions are there before anything is moved.
+        self.group.node.add_dependency(policy, shared.role.node.find_child("DefaultPolicy"))
+
+    @staticmethod
+    def of(
+        scope: Construct,
+        function: lambda_.Function,
+        config: codedeploy.ILambdaDeploymentConfig | None,
+    ) -> Rollout | None:
+        """The rollout of a function with this configuration, if it has one."""
+        return Rollout(scope, "Rollout", function=function, config=config) if config else None
 
     def stop_on(self, *alarms: cloudwatch.Alarm) -> None:
         """Let these alarms stop a deployment and roll it back.

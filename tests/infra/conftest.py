@@ -29,6 +29,13 @@ def production(tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
     return synthesise(PRODUCTION, tmp_path_factory.mktemp("production"))
 
 
+@pytest.fixture(scope="session")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
+    """Stage production beside the first one, in the same account and Region, with a canary."""
+    context = {**PRODUCTION, "name": "subscriptions", "canary_customer": "cus_canary"}
+    return synthesise(context, tmp_path_factory.mktemp("second"))
+
+
 @pytest.fixture(scope="session", params=["dev", "production"])
 def app(request: pytest.FixtureRequest) -> Synthesised:
     """The app of each stage in turn, for what must hold in every one."""

@@ -202,6 +202,7 @@ OF_THE_LAYER: dict[str, Callable[[], int]] = {
 # the periods, and when they are not. With several metrics, their names are given.
 OF_AWS: dict[str, tuple[int, list[Any], list[Any]]] = {
     "AlarmsPaymentsErrors": (FIVE_MINUTES_S, [1], [0]),
+    "AlarmsCanaryErrors": (FIVE_MINUTES_S, [1], [0]),
     "AlarmsPaymentsThrottles": (MINUTE_S, [1, 1, 1], [1, 0, 1]),
     "AlarmsPaymentsDuration": (MINUTE_S, [19_000, 18_000, 17_000], [19_000, 19_000, 900]),
     "AlarmsLedgerAbsent": (DAY_S, [0, 0, 0], [1, 1, 1]),
@@ -233,16 +234,16 @@ LEDGER = {
 
 
 @pytest.fixture(scope="module")
-def alarms(dev: Synthesised) -> dict[str, dict[str, Any]]:
+def alarms(second: Synthesised) -> dict[str, dict[str, Any]]:
     """The alarms of the reference service, by logical id without its hash."""
-    found = dev.service.find_resources(KIND)
+    found = second.service.find_resources(KIND)
     return {key[:-8]: dict(resource)["Properties"] for key, resource in found.items()}
 
 
 @pytest.fixture
-def deployed(dev: Synthesised, monkeypatch: pytest.MonkeyPatch) -> None:
+def deployed(second: Synthesised, monkeypatch: pytest.MonkeyPatch) -> None:
     """The metrics of this process go where the deployed functions send theirs."""
-    function = next(iter(dev.service.find_resources(FUNCTION).values()))
+    function = next(iter(second.service.find_resources(FUNCTION).values()))
     for name, value in dict(function)["Properties"]["Environment"]["Variables"].items():
         if name.startswith("ONCEKEY_METRICS_"):
             monkeypatch.setenv(name, value)

@@ -171,6 +171,30 @@ def test_functions_that_are_built_by_hand_deploy_gradually_too() -> None:
         assert "PaymentsRolloutAlias" in str(method.properties["Integration"]["Uri"])
 
 
+def test_a_function_may_call_the_alias_of_another() -> None:
+    """A function that is told another's alias is deployed after it, and no circle comes of it.
+
+    Red when the permission to move one alias waits for every function of the stack.
+    """
+    stack = new_stack()
+    records = IdempotencyTable(stack, "Records")
+    let_be(records, "Reconciler")
+    payments = _function(stack, records, rollout=CANARY)
+    other = IdempotentFunction(
+        stack,
+        "Other",
+        code=lambda_.Code.from_inline("def handler(event, context): ..."),
+        handler="index.handler",
+        table=records,
+        environment={"PAYMENTS": payments.called.function_arn},
+        rollout=CANARY,
+    )
+    payments.called.grant_invoke(other)
+
+    # The CDK looks for circles.
+    assert len(groups(Template.from_stack(stack).to_json())) == 2
+
+
 def test_all_at_once_asks_no_alarm() -> None:
     """`ALL_AT_ONCE` keeps the alias and the group, and deploys a correction while an alarm is on.
 

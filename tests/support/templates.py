@@ -62,7 +62,7 @@ def synthesise(context: dict[str, str], folder: Path) -> Synthesised:
     """Synthesise the reference service as `python -m infra.app` does."""
     app = compose(context=context, outdir=str(folder))
     stage = context.get("stage", "dev")
-    prefix = f"payments-{stage}"
+    prefix = f"{context.get('name', 'payments')}-{stage}"
     stateful, service = (
         cast("Stack", app.node.find_child(f"{prefix}-{name}")) for name in ("stateful", "service")
     )

@@ -124,10 +124,8 @@ class IdempotentService(Construct):
                 rollout=rollout,
                 function_props=function_props,
             )
-            for variable, secret in secrets(function, settings).items():
-                created.read_secret(variable, secret)
             self.functions[function.name] = created
-            self._connect(created, function, service, api)
+            self._connect(created, function, service, api, settings)
         self.alarms = create_alarms(
             self,
             service=service,
@@ -143,7 +141,10 @@ class IdempotentService(Construct):
         function: Function,
         service: Service,
         api: IdempotentHttpApi | IdempotentRestApi | None,
+        settings: Mapping[str, str | secretsmanager.ISecret],
     ) -> None:
+        for variable, secret in secrets(function, settings).items():
+            created.read_secret(variable, secret)
         if "ONCEKEY_TABLE" not in function.environment:
             acknowledge(
                 created,
