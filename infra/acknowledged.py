@@ -37,8 +37,9 @@ ACKNOWLEDGED = (
         rule=r"AwsSolutions-IAM5\[Resource::\*\]",
         resource=r".*/Role/DefaultPolicy/Resource",
         reason=(
-            "Tracing (xray:PutTraceSegments, PutTelemetryRecords) and CodeDeploy's question which"
-            " alarms are on (cloudwatch:DescribeAlarms) name no resource."
+            "Tracing: xray:PutTraceSegments and PutTelemetryRecords have no resource to name."
+            " CodeDeploy asks which alarms are on (cloudwatch:DescribeAlarms) as AWS's own policy"
+            " lets it."
         ),
     ),
     Acknowledged(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from oncekey_local.description import Service
 
 # An alarm on a function goes off within three minutes.
-_ROLLOUTS = {
+_ROLLOUTS: dict[Rollout, codedeploy.ILambdaDeploymentConfig | None] = {
     Rollout.NONE: None,
     Rollout.AT_ONCE: codedeploy.LambdaDeploymentConfig.ALL_AT_ONCE,
     Rollout.CANARY: codedeploy.LambdaDeploymentConfig.CANARY_10_PERCENT_5_MINUTES,

@@ -97,7 +97,7 @@ class _Shared(Construct):
         self.role = iam.Role(
             self, "Role", assumed_by=iam.ServicePrincipal("codedeploy.amazonaws.com")
         )
-        # It names no resources: which alarms there are is CodeDeploy's own setting.
+        # As in AWS's own policy for CodeDeploy, AWSCodeDeployRoleForLambdaLimited.
         allow(self.role, ALARM_ACTIONS, "*")
         # The CDK adds a managed policy to it, which may move the aliases of the whole account.
         resource = cast("iam.CfnRole", self.role.node.default_child)

@@ -22,6 +22,7 @@ from oncekey_operator.template_reading import Templates
 from tests.support.sample_constructs import let_be, new_stack
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from constructs import Construct
@@ -33,7 +34,7 @@ CANARY = codedeploy.LambdaDeploymentConfig.CANARY_10_PERCENT_5_MINUTES
 CANARY_S = 300
 ALIAS, GROUP = "AWS::Lambda::Alias", "AWS::CodeDeploy::DeploymentGroup"
 # Where a template names the function that is called.
-CALLED = {
+CALLED: dict[str, Callable[[dict[str, Any]], list[Any]]] = {
     "AWS::ApiGatewayV2::Integration": lambda one: [one["IntegrationUri"]],
     "AWS::Events::Rule": lambda one: [target["Arn"] for target in one["Targets"]],
     "AWS::Lambda::EventSourceMapping": lambda one: [one["FunctionName"]],
