@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 NO_CONTROL: Any = None
 
 
-def test_integration_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A function that takes longer than the gateway waits costs the client a 503."""
+def test_integration_timeout(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A function that takes longer than the gateway waits is a 503, and the log says why."""
     monkeypatch.setattr(front, "INTEGRATION_TIMEOUT_S", 0.01)
     cancelled: list[bytes] = []
 
@@ -45,6 +47,7 @@ def test_integration_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert asyncio.run(call()) == (503, b'{"message":"Service Unavailable"}')
     assert len(cancelled) == 1
+    assert "[fail] no answer within 0.01 s" in capsys.readouterr().err
 
 
 def test_a_route_that_is_open_asks_for_no_token() -> None:

@@ -41,6 +41,18 @@ def test_operations_that_failed_and_wait_for_nobody_are_found(service: Operating
     assert "Scanning" in service.err
 
 
+def test_an_operation_that_waits_for_nobody_is_found_by_its_id(service: Operating) -> None:
+    """No index has it. The command says so, and scans the table if it is told to."""
+    keep(service, status=Status.FAILED_RETRYABLE, due=None, pk=f"v1#{'B' * 43}")
+    operation_id = record().operation_id
+
+    assert service.run("show", operation_id) == 1
+    assert "with --scan" in service.err
+    assert service.json("show", operation_id, "--scan")["status"] == "failed_retryable"
+    assert "Scanning" in service.err
+    assert service.run("show", "another", "--scan") == 1
+
+
 def test_a_dead_attempt_is_told_from_a_running_one(service: Operating) -> None:
     """Until somebody ends it, its line says that its lease is over."""
     keep(service, lease_until_ms=1, last_error=None)

@@ -134,6 +134,8 @@ class Front:
             async with asyncio.timeout(INTEGRATION_TIMEOUT_S):
                 outcome = await self._invoke[function](event)
         except TimeoutError:
+            # As API Gateway. The function goes on, or waits for a sandbox, and its end is not seen.
+            log(f"[{function}] no answer within {INTEGRATION_TIMEOUT_S:g} s: its client got 503")
             return http_api_response.SERVICE_UNAVAILABLE
         if outcome.kind is not OutcomeKind.RESULT:
             return _OUTCOMES[outcome.kind]

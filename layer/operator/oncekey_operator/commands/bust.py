@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     from oncekey_operator.actions.removal import DANGERS, bust
 
     target = target_of(options)
-    record = operation_of(options, target.store)
+    record = operation_of(options, target)
     danger = f" {DANGERS[options.even_if].capitalize()}." if options.even_if else ""
     question = f"{record.operation} of {record.tenant}, {record.operation_id}.{danger}"
     if not confirm(question, expected="bust", assumed=options.yes):

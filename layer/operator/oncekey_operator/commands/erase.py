@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     target = target_of(options)
     is_one = any(each is not None for each in (options.id, options.key, options.request))
     if is_one:
-        records = [operation_of(options, target.store)]
+        records = [operation_of(options, target)]
     elif not options.tenant:
         raise UsageError("name one operation, or --tenant for all of a tenant")
     else:

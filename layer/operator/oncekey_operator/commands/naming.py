@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from oncekey.record.record import Record
-    from oncekey.store.due_index import OpenRecords
+    from oncekey_operator.targets import Target
 
 
 def add_operation(parser: argparse.ArgumentParser) -> None:
@@ -25,6 +25,11 @@ def add_operation(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         metavar="ID",
         help="the operation's id (of an open operation, or of a job), or its reference",
+    )
+    which.add_argument(
+        "--scan",
+        action="store_true",
+        help="find the id of any operation by a scan of the whole table; implied by `oncekey dev`",
     )
     which.add_argument("--key", help="the client's Idempotency-Key")
     which.add_argument(
@@ -40,7 +45,7 @@ def add_operation(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def operation_of(options: argparse.Namespace, store: OpenRecords) -> Record:
+def operation_of(options: argparse.Namespace, target: Target) -> Record:
     """The record of the operation that the options name.
 
     Raises:
@@ -48,8 +53,11 @@ def operation_of(options: argparse.Namespace, store: OpenRecords) -> Record:
         CommandError: there is no such record.
         StoreError: the store did not answer.
     """
+    from oncekey_operator.commands.list import scanned
     from oncekey_operator.records import finding
+    from oncekey_operator.records.listing import Wanted
 
+    store = target.store
     given = [options.id, options.key, options.request]
     if sum(each is not None for each in given) != 1:
         raise UsageError("name one operation: its ID, or --key or --request with --tenant")
@@ -69,10 +77,13 @@ def operation_of(options: argparse.Namespace, store: OpenRecords) -> Record:
         return finding.found(record, f"this key of {options.tenant} for {operation}")
     if "." not in options.id:
         record = finding.by_operation_id(store, options.id)
+        if record is None and (options.scan or target.local):
+            wanted = Wanted(operation_id=options.id)
+            return finding.found(next(scanned(target, wanted), None), f"operation {options.id}")
         return finding.found(
             record,
-            f"an open operation {options.id}; a settled one is found by its key, or by the"
-            " reference in the function's log lines",
+            f"an open operation {options.id}; one that is settled, or failed and waits for nobody,"
+            " is found by its key, by the reference in the function's log lines, or with --scan",
         )
     try:
         return finding.found(finding.by_reference(store, options.id), "this reference")

@@ -186,8 +186,8 @@ def _discarded(message: OutboxItem | DeadLetter, options: argparse.Namespace) ->
     print("discarded")
     if message.operation_id:
         print(
-            f"Its operation is as it was: `oncekey show {message.operation_id}` says what happens"
-            " next with it, and how to end it."
+            f"The operation that sent it is as it was: `oncekey show {message.operation_id}` says"
+            " what happens next with it, and how to end it."
         )
     return Exit.DONE
 

@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
             "say --attempt N, the attempt of which you know that it did nothing: `oncekey show`"
             " prints it"
         )
-    record = operation_of(options, target.store)
+    record = operation_of(options, target)
     if options.attempt not in {None, record.attempt}:
         raise CommandError(
             f"its attempt is {record.attempt}, and not {options.attempt}: look at it again"

@@ -42,8 +42,8 @@ def run(options: argparse.Namespace) -> int:
     from oncekey_operator.records.outlook import outlook
     from oncekey_operator.records.views import answer_of, view
 
-    store = target_of(options).store
-    record = operation_of(options, store)
+    target = target_of(options)
+    store, record = target.store, operation_of(options, target)
     now_ms = SystemClock().now_ms()
     words, answer = answer_of(record, store)
     next_, where = outlook(record, now_ms), said_again(options)

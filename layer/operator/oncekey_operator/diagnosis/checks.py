@@ -193,7 +193,8 @@ def _reconciler(facts: Facts) -> Iterator[Finding]:
         yield _fault(
             "reconciler",
             "nothing calls it",
-            "give it a schedule: dead attempts are not ended, and nothing is settled",
+            "give it a schedule (`oncekey dev` without --schedule-s off): dead attempts are not"
+            " ended, and nothing is settled",
         )
     elif overdue_s is not None and overdue_s > max(_MISSED_RUNS * every_s, _LEAST_OVERDUE_S):
         yield _fault(
@@ -245,8 +246,8 @@ def _queues(facts: Facts) -> Iterator[Finding]:
         yield _fault(
             "dead letters",
             f"about {facts.dead_letters}",
-            "correct what failed, then send them again: `oncekey redrive --dead-letters --dry-run`"
-            " shows them",
+            "`oncekey redrive --dead-letters --dry-run` shows them: correct what failed, and send"
+            " them again, or --discard what can never succeed",
         )
     elif facts.dead_letters == 0:
         yield _ok("dead letters", "none")
