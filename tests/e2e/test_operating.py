@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import pytest
 from functions.canary.handler import handler as canary
 from functions.canary.logic import AMOUNT, CanaryFailed
 from functions.shared.settings import NotConfigured
+from oncekey_local.cli import main
 from tests.support.dev_service import ROOT, running
 from tests.support.payments_client import Client, new_key
 from tests.support.settling import killed_in_vain, unknown
@@ -39,7 +42,7 @@ def refunds() -> Iterator[Client]:
 
 
 def oncekey(client: Client, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a command on the running service."""
+    """Run a command on the running service, as a process."""
     port = str(urlsplit(client.dev.url).port)
     return subprocess.run(
         [sys.executable, "-m", "oncekey_local.cli", *arguments, "--local", port],
@@ -52,10 +55,11 @@ def oncekey(client: Client, *arguments: str) -> subprocess.CompletedProcess[str]
 
 
 def said(client: Client, *arguments: str) -> list[dict[str, Any]]:
-    """The lines of JSON that a command prints."""
-    run = oncekey(client, *arguments, "--json")
-    assert run.returncode == 0, run.stderr
-    return [json.loads(line) for line in run.stdout.splitlines()]
+    """The lines of JSON that a command prints, run in this process."""
+    port, told = str(urlsplit(client.dev.url).port), io.StringIO()
+    with contextlib.chdir(ROOT), contextlib.redirect_stdout(told):
+        assert main([*arguments, "--json", "--local", port]) == 0
+    return [json.loads(line) for line in told.getvalue().splitlines()]
 
 
 def test_a_killed_refund_is_listed_shown_resolved_and_replayed(
