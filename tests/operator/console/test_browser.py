@@ -27,8 +27,9 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def charges() -> Iterator[Client]:
-    """A client of a service whose dead attempts are found dead after five seconds."""
-    with running("tests.support.effect_service:SERVICE", sandboxes=2, warm=2, timeout_s=4) as dev:
+    """A client of a service whose dead attempts are found dead soon after their timeout."""
+    service, env = "tests.support.effect_service:SERVICE", {"ONCEKEY_LEASE_MARGIN_MS": "300"}
+    with running(service, env=env, sandboxes=2, timeout_s=4) as dev:
         yield Client(dev, path="/unrecorded")
 
 
