@@ -143,10 +143,10 @@ def wanted_by(options: argparse.Namespace) -> Wanted:
 
 def listed(target: Target, options: argparse.Namespace) -> Iterator[Record]:
     """The records that the options ask for, by the index if it has them all, else by a scan."""
-    from oncekey_operator.records.listing import RecordsTable, open_records
+    from oncekey_operator.records.listing import open_records, table_of
 
     wanted = wanted_by(options)
-    has_index, _ = RecordsTable(target.dynamodb, target.table).described()
+    has_index, _ = table_of(target).described()
     if has_index and not options.all and not _NOT_IN_INDEX & wanted.states:
         return open_records(target.store, wanted)
     return scanned(target, wanted)
@@ -154,9 +154,9 @@ def listed(target: Target, options: argparse.Namespace) -> Iterator[Record]:
 
 def scanned(target: Target, wanted: Wanted) -> Iterator[Record]:
     """The records that are wanted, by a scan whose cost is said first."""
-    from oncekey_operator.records.listing import RecordsTable
+    from oncekey_operator.records.listing import table_of
 
-    table = RecordsTable(target.dynamodb, target.table)
+    table = table_of(target)
     _, cost = table.described()
     print(
         f"Scanning {target}: about {cost.items} items, {cost.read_units} read units.",

@@ -221,7 +221,7 @@ class TargetDesk:
     @cached_property
     def _has_index(self) -> bool:
         target = self._connected()
-        has_index, _ = listing.RecordsTable(target.dynamodb, target.table).described()
+        has_index, _ = listing.table_of(target).described()
         return has_index
 
     def _records(self, wanted: Wanted) -> Iterator[Record]:
@@ -230,8 +230,7 @@ class TargetDesk:
         of_states = listing.Wanted(states=states)
         if not wanted.settled and self._has_index:
             return listing.open_records(target.store, of_states)
-        table = listing.RecordsTable(target.dynamodb, target.table)
-        return table.scanned(of_states, _stop_late)
+        return listing.table_of(target).scanned(of_states, _stop_late)
 
 
 class _ScannedEnoughError(Exception):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from oncekey.record.record import Record
     from oncekey.store.due_index import OpenRecords
+    from oncekey_operator.targets import Target
 
 # Far beyond every due time: all records of the index are wanted, not those that are due now.
 _EVER_MS = 10**15
@@ -84,10 +85,11 @@ class ScanCost:
 
 @dataclass(frozen=True, slots=True)
 class RecordsTable:
-    """The whole table of records."""
+    """The whole table of records. It is scanned in so many `segments` at once."""
 
     client: Any
     table: str
+    segments: int = _SEGMENTS
 
     def described(self) -> tuple[bool, ScanCost]:
         """Whether the table has the index `due`, and what a scan costs."""
@@ -99,8 +101,8 @@ class RecordsTable:
     def scanned(self, wanted: Wanted, progress: Callable[[int], None]) -> Iterator[Record]:
         """The records that are wanted, by a parallel scan. `progress` is told the items read."""
         read = 0
-        with ThreadPoolExecutor(_SEGMENTS) as pool:
-            after: dict[int, Any] = dict.fromkeys(range(_SEGMENTS))
+        with ThreadPoolExecutor(self.segments) as pool:
+            after: dict[int, Any] = dict.fromkeys(range(self.segments))
             while after:
                 pages = pool.map(self._page, after.keys(), after.values())
                 for segment, page in zip(list(after), list(pages), strict=True):
@@ -117,12 +119,19 @@ class RecordsTable:
         return self.client.scan(
             TableName=self.table,
             Segment=segment,
-            TotalSegments=_SEGMENTS,
+            TotalSegments=self.segments,
             FilterExpression="begins_with(pk, :version) AND attribute_exists(#status)",
             ExpressionAttributeNames={"#status": "status"},
             ExpressionAttributeValues={":version": {"S": _VERSION}},
             **start,
         )
+
+
+def table_of(target: Target) -> RecordsTable:
+    """The table of records of a target. That of the local runtime is small, and scanned in one."""
+    if target.local is not None:
+        return RecordsTable(target.dynamodb, target.table, segments=1)
+    return RecordsTable(target.dynamodb, target.table)
 
 
 def _records(items: Iterable[Any]) -> Iterator[Record]:
