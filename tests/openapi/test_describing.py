@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,13 @@ from pydantic import BaseModel
 
 from oncekey import STRIPE, ConfigurationError, NotExecuted, Quota, idempotent, single_tenant
 from oncekey.asgi import IdempotencyMiddleware
-from oncekey.errors import StoreError
+from oncekey.errors import RequestRefused, StoreError
+from oncekey.http.key import idempotency_key
 from oncekey.openapi import describe
 from oncekey.powertools import idempotent_route
 from oncekey.queued import OperationStatus
+from oncekey.webhooks import Delivery, StripeSignature, webhook
+from tests.http.test_key import ACCEPTED, REFUSED
 from tests.support.events import Event, load, with_body, with_header, with_key
 from tests.support.openapi import check_documented, codes
 from tests.support.protected import Protected, answers, fails, while_running
@@ -87,13 +91,48 @@ def test_the_key_the_replay_and_the_retention_are_documented() -> None:
 
     key, first_sent = operation["parameters"]
     assert (key["name"], key["in"], key["required"]) == ("Idempotency-Key", "header", True)
-    assert key["schema"] == {"type": "string", "minLength": 20, "maxLength": 257}
     assert (first_sent["name"], first_sent["required"]) == ("Repeatability-First-Sent", False)
     assert {*operation["responses"]["201"]["headers"]} == {
         *("Idempotency-Key", "Idempotency-Expires", "Idempotent-Replayed"),
     }
     assert "kept for 7 days" in operation["description"]
     assert operation["x-idempotency"] == {"required": True, "retention_s": 604_800}
+
+
+def test_the_documented_pattern_of_a_key_is_the_rule() -> None:
+    """The pattern takes exactly what the layer takes: both forms, their lengths and characters.
+
+    Red when it takes a bare key of 256 characters, which the layer refuses.
+    """
+    key, _ = described()["paths"]["/payments"]["post"]["parameters"]
+    pattern = re.compile(key["schema"]["pattern"])
+    lengths = [*("k" * size for size in (15, 16, 255, 256)), *(f'"{"k" * 15}"', f'"{"k" * 256}"')]
+    quotes = [*(f'"{" " * size}"' for size in (16, 255)), '"' + "\\\\" * 255 + '"']
+
+    for line in [*ACCEPTED, *REFUSED.values(), *lengths, *quotes]:
+        try:
+            idempotency_key([line])
+        except RequestRefused:
+            assert pattern.fullmatch(line) is None, line
+        else:
+            assert pattern.fullmatch(line.strip()), line
+
+
+def test_the_refusals_of_a_webhook_are_documented() -> None:
+    """The route of a webhook lists what the layer answers for it."""
+
+    @webhook(operation="POST /webhooks/stripe", scheme=StripeSignature(), tenant=single_tenant())
+    def hook(delivery: Delivery) -> None:
+        del delivery
+
+    document = describe(
+        bare("POST /webhooks/stripe"), {"POST /webhooks/stripe": hook}, variables={}
+    )
+
+    assert codes(document, "POST /webhooks/stripe") == {
+        *("signature-invalid", "event-invalid", "tenant-missing"),
+        *("not-executed", "store-unavailable"),
+    }
 
 
 @pytest.mark.parametrize("options", [{"mode": "queued"}, {"in_progress": "accepted"}])

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 OPENAPI_PATH = "/openapi.json"
 # API Gateway stops waiting for a function after this, even if the function is still running.
 INTEGRATION_TIMEOUT_S = 30
+# A client that sends its body more slowly than this holds a connection for nothing.
+BODY_TIMEOUT_S = 30
 # Headers that the gateway always sets itself.
 _GATEWAY_HEADERS = frozenset(
     {"x-amzn-trace-id", "x-forwarded-for", "x-forwarded-port", "x-forwarded-proto"}
@@ -109,13 +111,16 @@ class Front:
         try:
             token = request.headers.get("Authorization")
             claims = tokens.verify(token) if match.route.authorized else None
-            body = await read_body(request, limit_bytes=MAX_PAYLOAD_BYTES)
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                body = await read_body(request, limit_bytes=MAX_PAYLOAD_BYTES)
         except tokens.Unauthorized:
             return http_api_response.UNAUTHORIZED
         except TooLarge:
             return http_api_response.TOO_LARGE
         except Unreadable:
             return http_api_response.BAD_REQUEST
+        except TimeoutError:
+            return http_api_response.REQUEST_TIMEOUT
         reception = Reception(
             route_key=match.route.key,
             path_parameters=match.parameters,

@@ -62,6 +62,7 @@ def remark_on(headers: Iterable[tuple[str, Any]], body: str | bytes) -> str:
 NOT_FOUND = gateway_response(404, "Not Found")
 UNAUTHORIZED = gateway_response(401, "Unauthorized")
 BAD_REQUEST = gateway_response(400, "Bad Request")
+REQUEST_TIMEOUT = gateway_response(408, "Request Timeout")
 TOO_LARGE = gateway_response(413, "Request Entity Too Large")
 INTERNAL_SERVER_ERROR = gateway_response(500, "Internal Server Error")
 SERVICE_UNAVAILABLE = gateway_response(503, "Service Unavailable")

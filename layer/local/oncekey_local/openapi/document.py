@@ -21,6 +21,7 @@ from oncekey.openapi import describe
 from oncekey.openapi.contract import other_problem
 from oncekey.queued import OperationStatus
 from oncekey.settings import Settings
+from oncekey.webhooks.operation import webhook_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,6 +102,8 @@ def _protections(function: Function) -> Mapping[str, object]:
         for value in vars(module).values()
         if (bound := protection_of(value)) is not None
     }
+    if webhook_of(handler) is not None:
+        return {route.key: handler for route in function.routes}
     # A handler with one route may have any name.
     if (bound := protection_of(handler)) is not None:
         found |= {route.key: handler for route in function.routes if _needs_key(bound, route)}

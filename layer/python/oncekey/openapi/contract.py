@@ -60,6 +60,14 @@ def codes_of(policy: HttpPolicy, settings: Settings) -> Iterator[str]:
         yield "attempt-unfinished"
 
 
+def codes_of_webhook(settings: Settings) -> Iterator[str]:
+    """The codes of the refusals that a webhook may send."""
+    yield from ("signature-invalid", "event-invalid", "tenant-missing")
+    if settings.pause_check_s:
+        yield "paused"
+    yield from ("not-executed", "store-unavailable")
+
+
 def refusals(
     codes: Iterator[str], preset: Preset, base: str
 ) -> Iterator[tuple[int, str, str, str, Schema, dict[str, Any]]]:
@@ -105,14 +113,17 @@ def key_parameter(policy: HttpPolicy) -> dict[str, Any]:
             " sends the same one. In quotes, it may have spaces; without, no quote, comma or"
             " semicolon."
         ),
-        # A quoted key is two characters longer.
-        "schema": {
-            "type": "string",
-            "minLength": policy.min_key_length,
-            "maxLength": MAX_KEY_LENGTH + 2,
-        },
+        "schema": {"type": "string", "pattern": _key_pattern(policy.min_key_length)},
         "example": "5c4b1f0e-6a0e-4d7a-9a58-1f1c7f0f3f7a",
     }
+
+
+def _key_pattern(least: int) -> str:
+    # Bare, or in quotes with its own quotes and backslashes escaped. It is not blank.
+    length = f"{{{max(least, 1)},{MAX_KEY_LENGTH}}}"
+    bare = rf"[!#-+\--:<-~]{length}"
+    quoted = rf'"(?! *"$)(?:[ !#-\[\]-~]|\\["\\]){length}"'
+    return f"^(?:{bare}|{quoted})$"
 
 
 FIRST_SENT_PARAMETER: Mapping[str, Any] = {

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from oncekey.http.policy import HttpPolicy
     from oncekey.http.preset import Preset
     from oncekey.settings import Settings
+    from oncekey.webhooks.operation import WebhookOperation
 
 Document = dict[str, Any]
 
@@ -47,7 +48,8 @@ def describe(
         operations: the app of Powertools, FastAPI or Starlette whose middleware protects them. Or
             what protects each, by its method and path in the document: `{"POST /payments":
             create_payment}`. That is a handler under `@idempotent`, an `idempotent_route(...)`, or
-            for `GET /operations/{operation_id}` the `OperationStatus`.
+            for `GET /operations/{operation_id}` the `OperationStatus`, or a handler under
+            `@webhook`.
         variables: the environment that the settings are read from, by default this process's.
 
     Raises:
@@ -72,6 +74,9 @@ def describe(
         elif bound is not None:
             settings = settings_from(read_from, bound.policy.given_settings)
             _Describing(described, found).protected(bound.policy, settings)
+        elif (hook := _webhook(protection)) is not None:
+            settings = settings_from(read_from, hook.given_settings)
+            _Describing(described, found).webhook(settings)
         elif _is_status(protection):
             settings = settings_from(read_from, {})
             _Describing(described, found).status(settings)
@@ -90,6 +95,12 @@ def _is_status(protection: object) -> bool:
     from oncekey.queued.status import OperationStatus
 
     return isinstance(protection, OperationStatus)
+
+
+def _webhook(protection: object) -> WebhookOperation | None:
+    from oncekey.webhooks.operation import webhook_of
+
+    return webhook_of(protection)
 
 
 class _Describing:
@@ -127,6 +138,10 @@ class _Describing:
         self._refusals(_STATUS_CODES, IETF, settings.problem_base)
         for response in self._responses.values():
             self._add_headers(response, contract.headers(["Cache-Control"]))
+
+    def webhook(self, settings: Settings) -> None:
+        """Describe a route that accepts a provider's events."""
+        self._refusals(contract.codes_of_webhook(settings), IETF, settings.problem_base)
 
     def _accepted(self) -> None:
         answer = self._response(202, "Accepted, and not done yet.")

@@ -16,7 +16,7 @@ from oncekey.effects.handlers import is_coroutine_function
 from oncekey.errors import ConfigurationError
 from oncekey.misuse import explained, function_faults
 from oncekey.value import Value, field
-from oncekey.webhooks.operation import WebhookOperation
+from oncekey.webhooks.operation import WebhookOperation, mark_webhook
 from oncekey.webhooks.signatures import secrets_faults
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ class webhook(Value, kw_only=True):  # noqa: N801 -- written as a decorator
         faults = second_operation(self.operation, function, handler, self.store)
         if faults:
             raise ConfigurationError(self._where, faults)
+        mark_webhook(handler, bound)
         return handler
 
     @property

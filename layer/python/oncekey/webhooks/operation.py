@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from oncekey.store.store import Store
     from oncekey.webhooks.signatures import Scheme, SecretsSource
 
+# An attribute of the webhook's handler.
+_ATTRIBUTE = "__oncekey_webhook__"
+
 # Shopify has the shortest timeout of the senders: 5 s.
 # https://shopify.dev/docs/apps/build/webhooks/subscribe/https
 ANSWER_WITHIN_MS = 4_000
@@ -255,3 +258,14 @@ async def _bare(messages: Collected, record: Record, budget: Budget, clock: Cloc
     )
     await run.apply()
     return Receipt.ACCEPTED
+
+
+def mark_webhook(handler: Any, operation: WebhookOperation) -> None:
+    """Attach `operation` to the handler that it answers for, for `webhook_of`."""
+    setattr(handler, _ATTRIBUTE, operation)
+
+
+def webhook_of(handler: object) -> WebhookOperation | None:
+    """The operation of a handler under `@webhook`; None if it is none."""
+    operation = getattr(handler, _ATTRIBUTE, None)
+    return operation if isinstance(operation, WebhookOperation) else None
