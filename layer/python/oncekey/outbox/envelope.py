@@ -44,8 +44,8 @@ def unsealed(body: str) -> Message:
         fields["created_at_ms"] = _typed(said["created_at_ms"], int)
         fields["traceparent"] = _typed(said.get("traceparent", ""), str)
         if "payload_ref" in said:
-            at = said["payload_ref"]
-            payload_ref = StoredRef(place=Place.OBJECT, name=at["name"], digest=at["digest"])
+            at = {name: _typed(said["payload_ref"][name], str) for name in ("name", "digest")}
+            payload_ref = StoredRef(place=Place.OBJECT, **at)
             return Message(**fields, payload="", payload_ref=payload_ref)
         return Message(**fields, payload=_dumps(said["payload"]))
     except (ValueError, KeyError, TypeError, RecursionError) as error:

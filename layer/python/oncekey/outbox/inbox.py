@@ -64,7 +64,10 @@ def delivered(body: str, *, bucket: ResponseBucket | None = None) -> Delivered:
         data = _payload(message.payload_ref, bucket)
         if data is None or hashlib.sha256(data).hexdigest() != message.payload_ref.digest:
             raise EnvelopeUnreadable("the payload in the bucket is gone or damaged")
-        text = data.decode("utf-8")
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError:
+            raise EnvelopeUnreadable("the payload in the bucket is no text") from None
     return with_payload(message, text)
 
 
