@@ -46,6 +46,7 @@ def test_the_options_of_the_handlers_are_in_the_document(document: dict[str, Any
     assert "not-started-in-time" in codes(document, "POST /reports")
     assert "attempt-unfinished" not in codes(document, "POST /refunds")
     assert codes(document, "GET /operations/{operation_id}")
+    assert "signature-invalid" in codes(document, "POST /webhooks/stripe")
     for name in ("PaymentRequest", "PaymentAccepted", "RefundRequest", "Refund", "ReportRequest"):
         assert schemas[name]["type"] == "object"
     body = document["paths"]["/payments"]["post"]["requestBody"]["content"]["application/json"]

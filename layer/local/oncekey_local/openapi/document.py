@@ -97,16 +97,17 @@ def _protections(function: Function) -> Mapping[str, object]:
         raise ValueError(f"{function.handler} fails on import, see above") from error
     if isinstance(handler, OperationStatus):
         return {route.key: handler for route in function.routes if route.method == "GET"}
-    found = {
-        bound.policy.name: value
-        for value in vars(module).values()
-        if (bound := protection_of(value)) is not None
-    }
-    if webhook_of(handler) is not None:
-        return {route.key: handler for route in function.routes}
+    found: dict[str, object] = {}
+    for value in vars(module).values():
+        if (bound := protection_of(value)) is not None:
+            found[bound.policy.name] = value
+        elif (hook := webhook_of(value)) is not None:
+            found[hook.name] = value
     # A handler with one route may have any name.
     if (bound := protection_of(handler)) is not None:
         found |= {route.key: handler for route in function.routes if _needs_key(bound, route)}
+    elif webhook_of(handler) is not None:
+        found |= {route.key: handler for route in function.routes}
     return found
 
 

@@ -134,7 +134,8 @@ FIRST_SENT_PARAMETER: Mapping[str, Any] = {
         "When the request was first sent, as an HTTP date. If its answer may be forgotten by now,"
         " it is refused (412) instead of carried out as a new one."
     ),
-    "schema": {"type": "string"},
+    # No format of JSON Schema, but a name of the date of RFC 9110, section 5.6.7.
+    "schema": {"type": "string", "format": "http-date"},
     "example": "Fri, 27 Nov 2026 10:00:00 GMT",
 }
 
