@@ -53,6 +53,19 @@ def test_an_operation_that_waits_for_nobody_is_found_by_its_id(service: Operatin
     assert service.run("show", "another", "--scan") == 1
 
 
+def test_what_dynamodb_reports_as_hot_is_shown(service: Operating) -> None:
+    """Its report has the key of an item, a record or a companion. That is enough to look, and not
+    to act: it names whatever operation has the key now.
+    """
+    pk = f"v1#{'B' * 43}"
+    keep(service, pk=pk)
+
+    for key in (pk, f"{pk}#owner-1"):
+        assert service.json("show", key)["reference"].startswith(pk)
+    assert service.run("bust", pk, "--reason", "a test", "--yes") == 1
+    assert service.store.read(pk) is not None
+
+
 def test_a_dead_attempt_is_told_from_a_running_one(service: Operating) -> None:
     """Until somebody ends it, its line says that its lease is over."""
     keep(service, lease_until_ms=1, last_error=None)

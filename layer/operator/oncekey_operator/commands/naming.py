@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from oncekey_operator.targets import Target
 
 
+# The keys of records begin so.
+_ITEM = "v1#"
+
+
 def add_operation(parser: argparse.ArgumentParser) -> None:
     """Add the options that name one operation."""
     which = parser.add_argument_group("which operation", "by its id or reference, or by its key")
@@ -45,8 +49,11 @@ def add_operation(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def operation_of(options: argparse.Namespace, target: Target) -> Record:
+def operation_of(options: argparse.Namespace, target: Target, *, by_item: bool = False) -> Record:
     """The record of the operation that the options name.
+
+    With `by_item`, the ID may also be the key of an item in the table, as DynamoDB's own reports
+    name it. That names whatever operation is there now, so it is enough to look, and not to act.
 
     Raises:
         UsageError: they name none, or name it twice.
@@ -75,6 +82,10 @@ def operation_of(options: argparse.Namespace, target: Target) -> Record:
             principal=options.principal,
         )
         return finding.found(record, f"this key of {options.tenant} for {operation}")
+    if by_item and options.id.startswith(_ITEM) and "." not in options.id:
+        # A companion's key begins with the key of its record.
+        pk = "#".join(options.id.split("#")[:2])
+        return finding.found(store.read(pk), f"the item {pk}")
     if "." not in options.id:
         record = finding.by_operation_id(store, options.id)
         if record is None and (options.scan or target.local):

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     from oncekey_operator.records.views import answer_of, view
 
     target = target_of(options)
-    store, record = target.store, operation_of(options, target)
+    store, record = target.store, operation_of(options, target, by_item=True)
     now_ms = SystemClock().now_ms()
     words, answer = answer_of(record, store)
     next_, where = outlook(record, now_ms), said_again(options)
