@@ -2,6 +2,7 @@
 
     --room NAME   only the tool, in one room
     --only TEXT   only modules whose path has this text
+    --folders A,B show them the tests of these folders, in place of all that belong to the room
     --area NAME   only the registry, in one area
     --new         only the weakenings that no test has caught yet
     --quick       show them their narrowest tests only, and no whole folder
@@ -54,6 +55,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--new", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--folders", default="")
     parser.add_argument("--sample", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--page", action="store_true")
@@ -92,7 +94,8 @@ def _apart(room: str, options: argparse.Namespace) -> int:
 
 
 def _room(room: str, options: argparse.Namespace) -> int:
-    folders = tool.folders_of(room)
+    named = options.folders.split(",") if options.folders else tool.TESTS_OF[room]
+    folders = [f"tests/{each}" for each in named]
     coverage = Coverage(*(tool.traced(folder) for folder in folders))
     possible = tool.possible_faults(room, options.only)
     faults = tool.drawn(possible, options.sample, options.seed)
@@ -101,7 +104,13 @@ def _room(room: str, options: argparse.Namespace) -> int:
     run.result.possible = len(possible)
     import_what_is_heavy()
     warm(folders, lambda process: run.show(faults, process))
-    rooms.keep(run.result, sample=options.sample, seed=options.seed, only=options.only)
+    rooms.keep(
+        run.result,
+        sample=options.sample,
+        seed=options.seed,
+        only=options.only,
+        folders=folders,
+    )
     return len(run.result.survivors) + len(run.result.untested)
 
 

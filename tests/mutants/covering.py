@@ -17,7 +17,7 @@ from tests.mutants.child import options
 from tests.mutants.mutant import PACKAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
     from pathlib import Path
     from types import CodeType, FrameType
 
@@ -93,7 +93,7 @@ class _Recorder:
         self._passed &= report.passed
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Traces one test."""
         self._passed = True
         began = time.process_time()

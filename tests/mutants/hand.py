@@ -48,11 +48,12 @@ def show(
     weakenings: Sequence[Weakening], process: Warm, say: Callable[[str], None]
 ) -> list[Weakening]:
     """Show them all. Returns those that no test has caught."""
-    known = caught()
     survivors: list[Weakening] = []
     for each in weakenings:
-        before = known.get(each.area, {}).get(each.name, "")
+        before = caught().get(each.area, {}).get(each.name, "")
         verdict = _met(each, before, process)
+        # Another process may show another area meanwhile.
+        known = caught()
         if verdict.is_caught:
             known.setdefault(each.area, {})[each.name] = verdict.by
             say(f"caught   {verdict.seconds:5.1f} s  {each.area}/{each.name}  by {verdict.by}")

@@ -68,8 +68,8 @@ def _condition(each: Weakening) -> str:
 def _tool() -> Iterator[str]:
     equal = tool.equivalents()
     yield "\n## The tool\n"
-    yield "| room | possible | shown | seed | caught | equivalent | survivors |"
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    yield "| room | shown to | possible | shown | seed | caught | equivalent | survivors |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     survivors: list[str] = []
     for room, row in rooms.found().items():
         names = row["survivors"]
@@ -78,8 +78,8 @@ def _tool() -> Iterator[str]:
         survivors += left
         same = len(names) - len(left) + int(str(row["equivalent"]))
         yield (
-            f"| `{room}` | {row['possible']} | {row['drawn']} | {row['seed']} | {row['caught']} |"
-            f" {same} | {len(left)} |"
+            f"| `{room}` | `{row['tests']}` | {row['possible']} | {row['drawn']} | {row['seed']} |"
+            f" {row['caught']} | {same} | {len(left)} |"
         )
     yield from _listed("Survivors, which a test should catch", survivors)
     reasons = sorted(f"{_cell(name)}: {reason}" for name, reason in equal.items())

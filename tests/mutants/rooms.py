@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.mutants.tool import Result
 
 FOUND = Path(__file__).parent / "rooms.toml"
@@ -18,7 +20,7 @@ def found() -> dict[str, dict[str, object]]:
     return tomllib.loads(FOUND.read_text("utf-8")) if FOUND.exists() else {}
 
 
-def keep(result: Result, *, sample: int, seed: int, only: str) -> None:
+def keep(result: Result, *, sample: int, seed: int, only: str, folders: Sequence[str]) -> None:
     """Keep the result of a run in place of the room's last one."""
     name = f"{result.room}/{only}" if only else result.room
     kept = found()
@@ -26,6 +28,7 @@ def keep(result: Result, *, sample: int, seed: int, only: str) -> None:
         "possible": result.possible,
         "drawn": min(sample, result.possible),
         "seed": seed,
+        "tests": ", ".join(folders),
         "equivalent": result.equivalent,
         "caught": result.caught,
         "survivors": sorted(result.survivors + result.untested),

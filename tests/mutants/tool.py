@@ -74,7 +74,8 @@ def drawn(faults: list[Fault], sample: int, seed: int) -> list[Fault]:
 
 def equivalents() -> dict[str, str]:
     """The faults that change nothing anybody can see, each with the reason."""
-    return tomllib.loads(EQUIVALENTS.read_text("utf-8"))["equivalent"]
+    listed: dict[str, str] = tomllib.loads(EQUIVALENTS.read_text("utf-8"))["equivalent"]
+    return listed
 
 
 class Run:
@@ -167,11 +168,6 @@ def _within_time(tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
             chosen.append(test)
             left_s -= seconds[test]
     return chosen
-
-
-def folders_of(room: str) -> list[str]:
-    """The folders of the tests for a room's faults."""
-    return [f"tests/{each}" for each in TESTS_OF[room] if (ROOT / "tests" / each).is_dir()]
 
 
 def traced(folder: str) -> Path:

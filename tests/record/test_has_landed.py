@@ -154,3 +154,16 @@ def test_what_a_resolver_settled_is_not_ours() -> None:
 
     assert settled.steps.named(CHARGED.name) == CHARGED
     assert not has_landed(STEP_WRITES["finish"], settled)
+
+
+def test_a_finished_step_was_not_cleared() -> None:
+    """A clearing that met the step as finished was not applied: the step has a result on record.
+
+    Red when `has_landed` of a clearing asks only whether no step is started.
+    """
+    write = STEP_WRITES["clear"]
+    cleared = recorded("finished")
+    finished = replace(cleared, steps=cleared.steps.finishing(CHARGED))
+
+    assert has_landed(write, cleared)
+    assert not has_landed(write, finished)

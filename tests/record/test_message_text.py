@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oncekey.encoding.canonical import MAX_DEPTH
 from oncekey.outbox.envelope import sealed, unsealed
-from oncekey.record.message_text import is_too_deep, queue_name, queue_text
+from oncekey.record.message_text import (
+    is_too_deep,
+    is_value_too_deep,
+    queue_name,
+    queue_text,
+)
 from tests.support.memory_outbox import waiting
 from tests.support.strict_sqs import NAME, TEXT
 
@@ -118,3 +124,28 @@ def test_a_group_that_sqs_does_not_take_is_replaced_by_its_hash(name: str) -> No
 def test_a_group_that_sqs_takes_is_left_as_it_is(name: str) -> None:
     """The whole set of what SQS takes stays readable."""
     assert queue_name(name) == name
+
+
+def nested(depth: int, *, in_lists: bool) -> object:
+    """A value of so many levels."""
+    value: object = "a text, with [[[ and {{{"
+    for _ in range(depth):
+        value = [value, 1] if in_lists else {"a": value, "b": 1}
+    return value
+
+
+@pytest.mark.parametrize("in_lists", [True, False], ids=["lists", "dictionaries"])
+def test_depth_is_counted_exactly(in_lists: bool) -> None:
+    """A value, and its JSON, may be nested as deep as the limit and no deeper. Brackets in a text
+    do not count, and neither do values side by side.
+    """
+    deepest = nested(MAX_DEPTH, in_lists=in_lists)
+    beyond = nested(MAX_DEPTH + 1, in_lists=in_lists)
+    wide = [[] for _ in range(MAX_DEPTH + 1)]
+
+    verdicts = [
+        (is_value_too_deep(value), is_too_deep(json.dumps(value)))
+        for value in (deepest, beyond, wide, "text")
+    ]
+
+    assert verdicts == [(False, False), (True, True), (False, False), (False, False)]

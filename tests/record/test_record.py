@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncekey.record.record import SETTLED, Effects, Status
+from oncekey.record.record import SETTLED, Due, Effects, Status
 from tests.support.records import NOW_MS, NOW_S, STEPS, record
 
 
@@ -89,6 +89,21 @@ def test_a_dead_run_is_followed_where_that_is_declared_or_exact(
     Red when `may_run_again` does not ask for the step in doubt, or for the kind of effects.
     """
     assert record(effects=effects, steps=STEPS[steps]).may_run_again is may
+
+
+@pytest.mark.parametrize("status", Status)
+def test_only_a_waiting_job_is_overdue(status: Status) -> None:
+    """A job is overdue from its due time on, and stays so once a reconciler has moved that time.
+
+    What runs, or has ended, waits for no worker.
+    """
+    is_waiting = status is Status.PENDING
+    at_its_time = record(status=status, due=Due(shard="1", at_ms=NOW_MS), reconcile_attempts=0)
+    moved = record(status=status, due=Due(shard="1", at_ms=NOW_MS + 9), reconcile_attempts=1)
+
+    assert at_its_time.is_overdue(NOW_MS) is is_waiting
+    assert not at_its_time.is_overdue(NOW_MS - 1)
+    assert moved.is_overdue(NOW_MS) is is_waiting
 
 
 def test_a_record_shows_no_key_answer_or_fingerprint() -> None:
