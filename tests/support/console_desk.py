@@ -30,6 +30,7 @@ class GivenDesk:
     """Shows the given records. `trouble` is raised by every call."""
 
     place = "table payments, eu-west-1"
+    where = " --table payments"
 
     def __init__(self, *records: Record, trouble: Exception | None = None) -> None:
         self.records = records

@@ -25,7 +25,17 @@ ORDER = (
 # The folders of tests/ beside one for each room.
 OTHER_TESTS = frozenset(
     {
-        *("benchmarks", "e2e", "infra", "local", "mutants", "operator", "released", "repo", "service"),
+        *(
+            "benchmarks",
+            "e2e",
+            "infra",
+            "local",
+            "mutants",
+            "operator",
+            "released",
+            "repo",
+            "service",
+        ),
         *("simulation", "support", "typing"),
     }
 )

@@ -76,6 +76,13 @@ def test_no_key_payload_or_answer_is_shown(path: str) -> None:
         assert secret not in body
 
 
+def test_the_command_that_is_shown_works_on_the_same_service() -> None:
+    """Whoever copies it need not know how the console was started."""
+    said = shown(unknown(status=Status.UNKNOWN))
+
+    assert said["command"].endswith(" --attempt 3 --table payments")
+
+
 def test_the_key_is_shown_where_the_command_reveals_it() -> None:
     """A switch of the command, and no request, reveals the key and the answer."""
     assert shown(unknown(), reveals=True)["revealed"]["key"] == "secret-key-0123456789"

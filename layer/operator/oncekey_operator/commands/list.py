@@ -95,7 +95,8 @@ def run(options: argparse.Namespace) -> int:
         print_table(HEADERS, (row(each, now_ms) for each in shown), omitted=OMITTED)
     else:
         what = "such" if wanted_by(options) != Wanted() or options.all else "open"
-        print(f"No {what} operations in {target}.", file=sys.stderr)
+        hint = " Say --all for settled ones." if what == "open" else ""
+        print(f"No {what} operations in {target}.{hint}", file=sys.stderr)
     if is_more:
         print(f"There are more than {len(shown)}: say --limit 0 for all.", file=sys.stderr)
     return 0

@@ -145,7 +145,8 @@ class Console:
             return problem(404, "this operation has expired, or was never there")
         now_ms = self._clock.now_ms()
         local = self._workshop is not None
-        said = views.detail(record, now_ms, self._desk.history(record), local=local)
+        history, where = self._desk.history(record), self._desk.where
+        said = views.detail(record, now_ms, history, local=local, where=where)
         if self._access.reveals:
             said["revealed"] = self._desk.revealed(record)
         return json_response({"now": now_ms, **said})

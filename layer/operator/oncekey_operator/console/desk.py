@@ -47,6 +47,11 @@ class Desk(Protocol):
         """Where it operates, in words: the table, the Region or the local runtime."""
         ...
 
+    @property
+    def where(self) -> str:
+        """The options that name the same place to a command, with a space before; or empty."""
+        ...
+
     def operations(self, wanted: Wanted) -> Listing:
         """The operations that are wanted."""
         ...

@@ -44,8 +44,9 @@ _MOST_MOVED = 1_000
 class TargetDesk:
     """Reads and acts on a target. See `Desk`."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, where: str = "") -> None:
         self._target = target
+        self.where = where
         self._making = threading.RLock()
 
     @property

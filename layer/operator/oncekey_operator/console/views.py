@@ -33,7 +33,9 @@ def row(record: Record, now_ms: int) -> dict[str, Any]:
     }
 
 
-def detail(record: Record, now_ms: int, others: Sequence[Event], *, local: bool) -> dict[str, Any]:
+def detail(
+    record: Record, now_ms: int, others: Sequence[Event], *, local: bool, where: str
+) -> dict[str, Any]:
     """Everything about one operation, without what a client or a handler sent."""
     policy, to_come = record.policy, outlook(record, now_ms)
     is_http = policy is None or policy.encoding is None or policy.encoding.value == "http"
@@ -48,7 +50,7 @@ def detail(record: Record, now_ms: int, others: Sequence[Event], *, local: bool)
         "step_in_doubt": record.step_in_doubt,
         "answers_http": is_http,
         "next": {"client": to_come.client, "reconciler": to_come.reconciler},
-        "command": to_come.command,
+        "command": to_come.command and to_come.command + where,
         "may_end": bool(to_come.ending),
         "timeline": [asdict(event) for event in timeline(record, now_ms, others)],
         "not_known": not_known(record, has_runtime=local),
