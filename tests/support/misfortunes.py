@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.support.dev_service import Answer
+    from tests.support.releases import Releases
 
 # The service answers "not now" by these, whoever of it says so.
 _NOT_NOW = {"request-in-progress", "outcome-unknown", "store-unavailable", "not-executed"}
@@ -30,30 +31,35 @@ _QUIET_QUEUE = ("visible", "in_flight", "delayed", "dead_letters")
 class Misfortunes:
     """Faults of the service.
 
-    Processes of all functions are killed, idle or not; the store is away for up to a second; its
-    answers and the provider's are lost; the provider is slow, and fails.
+    Processes of all functions are killed, idle or not; store and queues are away for up to a
+    second, or slow; their answers and the provider's are lost; the provider is slow, and fails.
+    With `releases`, another release is rolled out from time to time: a process that starts, after a
+    kill for example, is of that.
     """
 
-    def __init__(self, client: Client, seed: int) -> None:
+    def __init__(self, client: Client, seed: int, releases: Releases | None = None) -> None:
         self.happened: Counter[str] = Counter()
         self._client = client
+        self._releases = releases
         self._random = random.Random(seed)  # noqa: S311 -- no secret
         self._over = threading.Event()
 
     def befall(self, duration_s: float) -> None:
         """Go on for so long; when it returns nothing is wrong any more."""
         end = time.monotonic() + duration_s
+        strikes = [
+            ("kill", self._kill),
+            ("kill", self._kill),
+            ("kill", self._kill),
+            ("outage", self._outage),
+            ("store is slow", self._slow_store),
+            ("store loses answers", self._lose_answers),
+            ("provider", self._provider),
+        ]
+        if self._releases is not None:
+            strikes.append(("other release", self._releases.roll))
         while time.monotonic() < end:
-            name, strike = self._random.choice(
-                [
-                    ("kill", self._kill),
-                    ("kill", self._kill),
-                    ("kill", self._kill),
-                    ("outage", self._outage),
-                    ("store loses answers", self._lose_answers),
-                    ("provider", self._provider),
-                ]
-            )
+            name, strike = self._random.choice(strikes)
             strike()
             self.happened[name] += 1
             self._wait(self._random.uniform(0.05, 0.5))
@@ -70,6 +76,11 @@ class Misfortunes:
         self._client.set_store_faults(down=True)
         self._wait(self._random.uniform(0.1, _LONGEST_OUTAGE_S))
         self._client.set_store_faults(down=False)
+
+    def _slow_store(self) -> None:
+        self._client.set_store_faults(delay_ms=self._random.randint(50, 500))
+        self._wait(self._random.uniform(0.1, _LONGEST_OUTAGE_S))
+        self._client.set_store_faults(delay_ms=0)
 
     def _lose_answers(self) -> None:
         self._client.set_store_faults(lose_answers=self._random.randint(1, 3))
@@ -175,7 +186,7 @@ class Customers:
     def _until_answered(self, client: Client, key: str, chance: random.Random) -> Answer:
         while True:
             answer = self._asked(client, key)
-            if answer is not None and not _is_not_now(answer):
+            if answer is not None and not is_not_now(answer):
                 with self.told.lock:
                     self.told.answers[key].append((answer.status, answer.body))
                 return answer
@@ -199,7 +210,8 @@ class Customers:
             threading.Event().wait(chance.uniform(0.1, 0.5))
 
 
-def _is_not_now(answer: Answer) -> bool:
+def is_not_now(answer: Answer) -> bool:
+    """Whether a client sends the request again later, with the same key."""
     if answer.status >= 500 or answer.status == 429:
         return True
     is_problem = answer.headers.get("content-type") == "application/problem+json"

@@ -100,9 +100,16 @@ class Client:
         """The payment that was accepted, once it is pending no more."""
         assert accepted.status == 202, accepted
         location = accepted.headers["location"]
-        until(lambda: self.show(location).json()["status"] != "pending", "the payment is not ended")
-        payment: dict[str, Any] = self.show(location).json()
-        return payment
+        shown: list[dict[str, Any]] = []
+
+        def is_ended() -> bool:
+            # A process that is killed answers 5xx, and so does one that cannot reach the store.
+            answer = self.show(location)
+            shown[:] = [answer.json()] if answer.status == 200 else []
+            return bool(shown) and shown[0]["status"] != "pending"
+
+        until(is_ended, "the payment is not ended")
+        return shown[0]
 
     def quiet(self) -> None:
         """Return when no message is on its way: every other is done, or a dead letter."""
