@@ -44,6 +44,10 @@ class Misfortunes:
         self._random = random.Random(seed)  # noqa: S311 -- no secret
         self._over = threading.Event()
 
+    def stay_away(self, duration_s: float) -> None:
+        """Nothing happens for so long."""
+        self._wait(duration_s)
+
     def befall(self, duration_s: float) -> None:
         """Go on for so long; when it returns nothing is wrong any more."""
         end = time.monotonic() + duration_s

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.released.packages import BEFORE_PAUSES, ROOT, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 EARLIER, PRESENT = "earlier", "present"
 # Python runs this before all else, so each process says which release it is of.

@@ -1,7 +1,7 @@
 """Earlier releases of the layer and of the reference service's functions, as they were deployed.
 
-A rolling deployment has two releases at work on one table. `python -m tests.released.packages` keeps
-the present code as the package of the release in `pyproject.toml`.
+A rolling deployment has two releases at work on one table. `python -m tests.released.packages`
+keeps the present code as the package of the release in `pyproject.toml`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from tests.released.stories import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +36,3 @@ def _modules() -> Iterator[tuple[str, Path]]:
     for base, room in ((ROOT / "layer" / "python", "oncekey"), (ROOT, "functions")):
         for source in (base / room).rglob("*.py"):
             yield source.relative_to(base).as_posix(), source
-
-
-if __name__ == "__main__":
-    pack(FOLDER / f"{VERSION}.zip")
