@@ -285,7 +285,7 @@ def test_the_rules_and_functions_of_a_stack_are_asked(client: DynamoDBClient) ->
         },
     }
     template = json.dumps({"Resources": {"Rule": rule}})
-    cloudformation = boto3.client("cloudformation", region_name=REGION)
+    cloudformation = Target(table=RECORDS, region=REGION).client("cloudformation")
     cloudformation.create_stack(StackName="reconciler", TemplateBody=template)
 
     facts = asked(client, stacks=("reconciler",))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pytest
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
+    from mypy_boto3_sqs.literals import QueueAttributeNameType
 
 REGION = "eu-central-1"
 AUDIT, MESSAGES = "audit-under-test", "outbox-under-test"
@@ -73,10 +74,11 @@ def operating(capsys: pytest.CaptureFixture[str]) -> Iterator[Operating]:
 def queue_with_dead_letters(*, is_fifo: bool = False) -> tuple[SQSClient, str, str]:
     """A client, and the URLs of a queue and of its dead-letter queue."""
     sqs: SQSClient = boto3.client("sqs", region_name=REGION)
-    end, kind = (".fifo", {"FifoQueue": "true"}) if is_fifo else ("", {})
+    end = ".fifo" if is_fifo else ""
+    kind: dict[QueueAttributeNameType, str] = {"FifoQueue": "true"} if is_fifo else {}
     dead = sqs.create_queue(QueueName=f"dead{end}", Attributes=kind)["QueueUrl"]
     arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])
     policy = {"deadLetterTargetArn": arn["Attributes"]["QueueArn"], "maxReceiveCount": 10}
-    attributes = {**kind, "RedrivePolicy": json.dumps(policy)}
-    work = sqs.create_queue(QueueName=f"work{end}", Attributes=attributes)["QueueUrl"]
+    kind["RedrivePolicy"] = json.dumps(policy)
+    work = sqs.create_queue(QueueName=f"work{end}", Attributes=kind)["QueueUrl"]
     return sqs, work, dead
