@@ -267,7 +267,9 @@ class Service(World):
             events=tuple(self.events),
             circumstances=replace(self.circumstances, remembers=self.caches),
             keys={each.name: each.identity.pk for each in served},
-            tenants={each.name: each.identity.tenant for each in served},
+            tenants={
+                each.name: getattr(each.caller, "tenant", each.identity.tenant) for each in served
+            },
             consumed={
                 message.id: consumer_of(message).pk
                 for message in self.store.messages

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 
 from oncekey.engine.job import TOPIC
+from oncekey.engine.request import Request
 from oncekey.outbox.relay import OutboxRelay
 from oncekey.reconciler.visits import Visits
+from oncekey.record import identity
 from oncekey.record.record import Effects
+from tests.simulation import system
 from tests.simulation.history import Began, Looked, Swept
-from tests.simulation.scenario import Kind, Until, progress_ms
+from tests.simulation.scenario import Caller, Kind, Plan, Until, progress_ms
 from tests.simulation.swarm_of_services import SERVICES, judge_service
 from tests.simulation.system import Service, ServiceScenario, of_the_release_before
 from tests.simulation.system_actors import Client, Sender, Worker
 from tests.simulation.traces import finish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.simulation.story import Violation
 
 FRESH = 100
 FIXED = range(1_500)
@@ -100,6 +110,63 @@ def test_a_relay_that_sends_nothing_is_found(monkeypatch: pytest.MonkeyPatch) ->
 
     assert violation is not None
     assert violation.rule == "a message was never consumed"
+
+
+def everything_is_done(patch: pytest.MonkeyPatch) -> None:
+    """A worker lets the queue forget whatever it took."""
+    patch.setattr(system, "is_done", lambda _outcome: True)
+
+
+def tenants_share_keys(patch: pytest.MonkeyPatch) -> None:
+    """The tenant is no part of a record's key, and nobody looks whose record it is."""
+    original = identity.digest
+    patch.setattr(identity, "digest", lambda _tenant, *parts: original(*parts))
+    patch.setattr(Request, "refuse_foreign", lambda _self, _record: None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """A protection that is missing, a scenario that needs it, and the rule that it breaks.
+
+    `order`: who comes to its end, one after the other.
+    """
+
+    breaks: Callable[[pytest.MonkeyPatch], None]
+    callers: tuple[Caller, ...]
+    order: tuple[str, ...]
+    rule: str
+
+
+EVENT = Sender(name="S")
+ACME, ZETA = Client(name="A", tenant="acme"), Client(name="Z", tenant="zeta")
+DECLINES = Worker(name="W", plan=Plan.NOT_EXECUTED)
+LOST, SHOWN = "a message was never consumed", "a tenant was shown another's operation"
+MISSING = [
+    Missing(
+        breaks=everything_is_done, callers=(EVENT, DECLINES), order=("S", "relay", "W"), rule=LOST
+    ),
+    Missing(breaks=tenants_share_keys, callers=(ACME, ZETA), order=("A", "Z"), rule=SHOWN),
+]
+
+
+def _played(missing: Missing) -> Violation | None:
+    service = Service(ServiceScenario(callers=missing.callers, settlers=("relay",)))
+    finish(service, *missing.order)
+    return judge_service(service)
+
+
+@pytest.mark.parametrize("missing", MISSING, ids=lambda missing: missing.breaks.__name__)
+def test_a_service_without_a_protection_is_found(
+    missing: Missing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same run breaks a rule once the protection is gone, and none while it is there."""
+    assert _played(missing) is None
+    missing.breaks(monkeypatch)
+
+    violation = _played(missing)
+
+    assert violation is not None
+    assert violation.rule == missing.rule
 
 
 def test_a_frozen_sandbox_is_not_killed_and_goes_on_where_it_stood() -> None:
