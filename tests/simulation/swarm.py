@@ -42,10 +42,10 @@ _EFFECTS = (
     Effects.RECORDED,
     Effects.RECORDED,
 )
-_SETTLERS_OF_A_KIND = (1, 1, 1, 2, 4)
+_SETTLERS_OF_A_KIND = (1, 2, 3, 4)
 _FAULTS = (*ALL_FAULTS, *MORE_FAULTS, Kind.FREEZE)
 SEED_VARIABLE = "ONCEKEY_SIMULATION_SEED"
-_CALLERS = (2, 2, 3, 3, 4, 5)
+_CALLERS = (2, 3, 4, 5)
 
 
 def drawn(chance: random.Random) -> Scenario:
