@@ -97,6 +97,7 @@ def test_the_fixed_seeds_reach_everything() -> None:
     # The other refusals are of policies and damages that no caller here has.
     elsewhere = {
         Reason.KEY_EXPIRED,
+        Reason.KEY_MISSING,
         Reason.QUOTA_EXCEEDED,
         Reason.PAUSED,
         Reason.TOO_OLD,
