@@ -7,7 +7,7 @@ PYTHON_VERSION ?= 3.13
 # So many processes share the tests; `MARKED=` runs those of `make proof`, too.
 WORKERS ?= 2
 MARKED ?= not proof
-# How long `make soak` lasts.
+# How long `make soak` and `make fuzz` last.
 MINUTES ?= 10
 # How many random schedules `make simulate` runs, from the seed FIRST on; LOG=FILE adds up several runs.
 SEEDS ?= 10000
@@ -16,7 +16,7 @@ READY := .venv/.ready
 PYTHON_SOURCES := layer functions infra tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test chromium proof simulate mutants soak bench check fix layer synth deploy-local lock clean
+.PHONY: help demo dev test chromium proof simulate mutants fuzz soak bench check fix layer synth deploy-local lock clean
 
 help:  ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ simulate: $(READY)  ## run SEEDS=10000 random schedules of simulated services; a
 # `ROOM=record` takes one room alone, `SAMPLE=` and `SEED=` say which faults.
 mutants: $(READY)  ## weaken the layer in hundreds of places, and see a test fail for each; hours
 	$(BIN)/python -m tests.mutants $(if $(ROOM),--room $(ROOM)) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
+
+fuzz: $(READY)  ## give the parsers inputs that reach new lines in them; MINUTES=10, SEED=...
+	@$(BIN)/python -m tests.support.guided --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 soak: $(READY)  ## the running service under every fault at once; MINUTES=10
 	SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -q -s tests/e2e/test_everything_at_once.py

@@ -89,6 +89,19 @@ def test_any_text_is_a_message_or_is_unreadable(body: str) -> None:
     assert read(body, Bucket({})) is None
 
 
+@pytest.mark.parametrize("member", ["name", "digest"])
+@pytest.mark.parametrize("value", [None, 5, ["outbox/1"], {}])
+def test_a_place_that_is_no_text_is_unreadable(member: str, value: Any) -> None:
+    """The bucket is asked for texts alone.
+
+    Red when the members of `payload_ref` may have any type.
+    """
+    body = json.dumps({**IN_BUCKET, "payload_ref": {**AT, member: value}})
+
+    with pytest.raises(EnvelopeUnreadable, match="none of an outbox's"):
+        delivered(body, bucket=Bucket({AT["name"]: OBJECT}))  # type: ignore[arg-type]
+
+
 def test_an_object_that_is_no_text_is_unreadable() -> None:
     """An object whose digest is right and which is no UTF-8 is no payload.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oncekey.errors import StoreUnavailable
 from oncekey.record.record import Status
 from tests.support.accepted import Accepted
 from tests.support.damaged_items import ItemStore, damages
@@ -182,11 +183,24 @@ def test_a_damaged_record_of_one_key_does_not_stop_the_others() -> None:
     assert life.service.sends()["statusCode"] == 201
 
 
-def test_a_worker_does_not_run_a_damaged_job() -> None:
-    """Whatever attribute of a waiting record is damaged: its message fails, or is done as ever.
+@pytest.mark.parametrize("attribute", ["tenant", "operation", "key", "principal"])
+def test_a_worker_does_not_run_a_job_of_another_key(attribute: str) -> None:
+    """A waiting record that names another tenant, operation, principal or key is not begun.
 
     Red when a worker begins without a look at whose record it is.
     """
+    service = Accepted(store=ItemStore(), effects="unrecorded")
+    service.sends()
+    service.store.put(service.store.item() | {attribute: {"S": "another-0123456789"}})
+    before = service.record
+
+    with pytest.raises(StoreUnavailable):
+        service.works()
+    assert (service.runs, service.record) == ([], before)
+
+
+def test_a_worker_does_not_run_a_damaged_job() -> None:
+    """Whatever attribute of a waiting record is damaged: its message fails, or is done as ever."""
     service = Accepted(store=ItemStore(), effects="unrecorded")
     service.sends()
     store: ItemStore = service.store
