@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of the parsers: `make fuzz MINUTES=5`.
+"""Coverage-guided fuzzing of the parsers: `make fuzz MINUTES=10`.
 
 An input that reaches a new pair of lines in the parsers is kept, and later inputs are made of those
 kept. hypothesis, whose strategies draw from forms that somebody thought of, does not do that.
