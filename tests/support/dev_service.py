@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 ROOT = Path(__file__).parents[2]
+REFERENCE_SERVICE = "infra.service:SERVICE"
 SAMPLE_SERVICE = "tests.support.sample_service:SERVICE"
 _PATIENCE_S = 60
 
@@ -38,10 +39,13 @@ def running(
 
     `env` are variables for the functions, `environment` variables for `oncekey dev` itself; any
     other option is the command's own, such as `timeout_s=1`. The provider holds its events unless
-    told otherwise: what a test shows would come about through them as well.
+    told otherwise: what a test shows would come about through them as well. A function of the
+    reference service is started at its first call: most tests need few of them.
     """
     arguments = ["--service", service]
     options = {"webhooks": "hold", **options}
+    if service == REFERENCE_SERVICE:
+        options = {"warm": 0, **options}
     for name, value in (env or {}).items():
         arguments += ["--env", f"{name}={value}"]
     for name, option in options.items():

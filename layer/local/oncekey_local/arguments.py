@@ -30,6 +30,13 @@ def count(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is no number of processes: use 1 or more")
 
 
+def count_or_none(text: str) -> int:
+    """A number of processes that may be none."""
+    if text.isdecimal():
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of processes: use 0 or more")
+
+
 def seconds(text: str) -> float:
     """A function's timeout."""
     timeout_s = _number(text)

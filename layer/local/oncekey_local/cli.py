@@ -117,10 +117,10 @@ def _add_functions(dev: argparse.ArgumentParser) -> None:
     )
     dev.add_argument(
         "--warm",
-        type=arguments.count,
+        type=arguments.count_or_none,
         default=1,
         metavar="N",
-        help="processes of each function with a route that are started before a request comes (1)",
+        help="processes of each function that are started before a call comes (1)",
     )
     dev.add_argument(
         "--timeout-s",

@@ -85,7 +85,7 @@ class Options:
     port: int = 0
     store_port: int = 0
     provider_port: int = 0
-    # Of each function: so many at the most, and of one with a route so many before a request comes.
+    # The processes of each function: at the most, and before a call comes.
     sandboxes: int = 8
     warm: int = 1
     timeout_s: float | None = None
@@ -299,9 +299,9 @@ class LocalService:
         # A function that is not called soon is started at its first call.
         often = function.schedule is not None and function.schedule.every_minutes is not None
         triggered = function.streams or function.queues or often
-        warm = 1 if triggered else 0
-        if function.routes:
-            warm = min(self._options.warm, self._options.sandboxes)
+        warm = min(self._options.warm, self._options.sandboxes)
+        if not function.routes:
+            warm = min(warm, 1 if triggered else 0)
         return FunctionPool(settings, self._api, warm=warm, most=self._options.sandboxes)
 
     def _start_event_sources(self, place: Place) -> EventSources:
