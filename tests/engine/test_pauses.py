@@ -267,6 +267,16 @@ def test_a_webhook_that_is_paused_is_sent_again_by_its_sender() -> None:
     assert status_of(hook.send("evt_2")) == "accepted"
 
 
+def test_an_expired_event_is_new_during_a_pause() -> None:
+    """A 2xx would lose it: its record is over, and its message was not written again."""
+    hook = Hook()
+    hook.send("evt_1")
+    hook.clock.advance(32 * 24 * 3_600_000)
+    pause(hook, "POST /webhooks")
+
+    assert problem_of(hook.send("evt_1")) == PAUSED
+
+
 def test_the_reconciler_hands_paused_work_to_nobody_and_counts_no_turn() -> None:
     """Half-done work waits for the end of the pause, however long that is, and is then done."""
     service = Abandoned()

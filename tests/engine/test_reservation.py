@@ -49,9 +49,11 @@ class Reserved:
     written: list[Any]
 
 
-def reserved(replies: Iterator[Any], request: Request = REQUEST) -> Reserved:
+def reserved(
+    replies: Iterator[Any], request: Request = REQUEST, clock: ManualClock | None = None
+) -> Reserved:
     """Reserve for `me`, against a store that gives these answers."""
-    clock = ManualClock(NOW_MS)
+    clock = clock or ManualClock(NOW_MS)
     budget = Budget(until_ms=request.deadline_ms, call_timeout_ms=0, max_failures=3)
     flow = reserve(request, "me", budget, clock)
     written: list[Any] = []
@@ -93,6 +95,24 @@ def test_a_record_that_changes_seven_times_is_still_reserved() -> None:
     resumes = result.written[1:]
     assert all(isinstance(write, Resume) for write in resumes)
     assert [write.seen.rev for write in resumes] == [7, 9, 11, 13, 15, 17, 19]
+
+
+def test_a_lease_that_ended_while_it_was_reserved_lets_nothing_run() -> None:
+    """Our own write is judged like any record: another process may have acted on it since.
+
+    Red when a reserve that was written is taken for a lease that is held.
+    """
+    clock = ManualClock(NOW_MS)
+
+    def replies() -> Iterator[Any]:
+        clock.advance(REQUEST.lease_until_ms(NOW_MS) - NOW_MS + 1)
+        yield Written()
+        yield Written()
+
+    result = reserved(replies(), clock=clock)
+
+    assert [type(write) for write in result.written] == [Reserve, ExpireLease]
+    assert result.decision.reason is Reason.OUTCOME_UNKNOWN
 
 
 def test_a_record_that_never_stops_changing_is_left_to_the_others() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,7 +42,10 @@ def write_caught(found: dict[str, dict[str, str]]) -> None:
             areas[each.area].append(f"{each.name} = {json.dumps(by)}")
     head = "# Written by `make mutants`: the test that caught each weakening of the registry.\n"
     tables = (f"\n[{area}]\n" + "\n".join(lines) + "\n" for area, lines in areas.items())
-    CAUGHT.write_text(head + "".join(tables), "utf-8")
+    # In one step, since another process may read it now.
+    written = CAUGHT.with_suffix(f".{os.getpid()}")
+    written.write_text(head + "".join(tables), "utf-8")
+    written.replace(CAUGHT)
 
 
 def show(
