@@ -96,13 +96,13 @@ class OncekeyOperators(Construct):
         if reconciler is not None:
             escalated = escalated or reconciler.escalated
         self._queue, self._dead_letters, self._escalated = queue, dead_letters, escalated
-        outputs = {
+        outputs: dict[str, str | None] = {
             "OncekeyTable": table.table_name,
             "OncekeyAuditTable": audit.table_name,
-            "OncekeyOutboxTable": self._outbox and self._outbox.table_name,
-            "OncekeyResponseBucket": responses and responses.bucket_name,
-            "OncekeyQueueUrl": queue and queue.queue_url,
-            "OncekeyEscalationQueueUrl": escalated and escalated.queue_url,
+            "OncekeyOutboxTable": self._outbox.table_name if self._outbox else None,
+            "OncekeyResponseBucket": responses.bucket_name if responses else None,
+            "OncekeyQueueUrl": queue.queue_url if queue else None,
+            "OncekeyEscalationQueueUrl": escalated.queue_url if escalated else None,
         }
         for name, value in outputs.items():
             if value is not None:

@@ -67,7 +67,7 @@ def test_production_deploys_gradually_and_an_alarm_rolls_it_back(production: Syn
 
     Red when a function is left out, no alarm watches it, or an alarm comes too late.
     """
-    template = production.service.to_json()
+    template = dict(production.service.to_json())
     found = groups(template)
 
     assert len(found) == len(SERVICE.functions)
@@ -91,7 +91,7 @@ def test_everything_calls_the_alias(production: Synthesised) -> None:
     """API, stream, queue and schedules of stage production call the alias, and may call nothing
     else. A call around it would get the new version at once.
     """
-    template = production.service.to_json()
+    template = dict(production.service.to_json())
     app = Templates({"service": template})
 
     called = [
@@ -162,8 +162,7 @@ def _built(
     Observability(
         stack, "Alarms", functions=[function, function], reconcilers=[reconciler], apis=[api]
     )
-    template: dict[str, Any] = Template.from_stack(stack).to_json()
-    return template
+    return dict(Template.from_stack(stack).to_json())
 
 
 def test_functions_that_are_built_by_hand_deploy_gradually_too() -> None:

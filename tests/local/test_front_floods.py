@@ -21,6 +21,8 @@ from tests.support.protected import Protected
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
+    from aiohttp.test_utils import BaseTestServer
+
 NO_CONTROL: Any = None
 _ROUTE = Route(method="POST", path="/payments", authorized=False)
 SERVICE = Service(
@@ -35,7 +37,9 @@ MANY = 100
 class Flooded:
     """The front before a protected handler, which this process plays."""
 
-    def __init__(self, server: Server, session: aiohttp.ClientSession, service: Protected) -> None:
+    def __init__(
+        self, server: BaseTestServer, session: aiohttp.ClientSession, service: Protected
+    ) -> None:
         self.service = service
         self._server = server
         self._session = session

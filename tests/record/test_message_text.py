@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -141,7 +142,7 @@ def test_depth_is_counted_exactly(in_lists: bool) -> None:
     """
     deepest = nested(MAX_DEPTH, in_lists=in_lists)
     beyond = nested(MAX_DEPTH + 1, in_lists=in_lists)
-    wide = [[] for _ in range(MAX_DEPTH + 1)]
+    wide: list[list[Any]] = [[] for _ in range(MAX_DEPTH + 1)]
 
     verdicts = [
         (is_value_too_deep(value), is_too_deep(json.dumps(value)))

@@ -36,9 +36,9 @@ def recover(service: Service) -> Violation | None:
         for name, client in list(requests.items()):
             if _is_answered(service, _again(service, client, number)):
                 del requests[name]
-        for name, sender in list(events.items()):
+        for event, sender in list(events.items()):
             if service.actors[_again(service, sender, number)].outcome in _TAKEN:
-                del events[name]
+                del events[event]
         _pump(service, number)
         run(service, service.add(f"reconciler-again{number}").name)
         if not (requests or events or _waits(service)):

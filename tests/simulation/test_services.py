@@ -51,7 +51,7 @@ def test_the_fixed_seeds_inject_every_fault_and_reach_every_actor() -> None:
         faults.update(move.kind for move in schedule)
         met.update(type(event).__name__ for event in service.events)
         met.update(message.topic for message in service.store.messages)
-        met.update("old" for actor in service.actors.values() if actor.is_old)
+        met.update("old" for actor in service.actors.values() if getattr(actor, "is_old", False))
 
     assert set(Kind) - set(faults) == set()
     for name in (Swept.__name__, Began.__name__, Looked.__name__, TOPIC, "provider.event", "old"):

@@ -53,8 +53,8 @@ def _attributes(item: Mapping[str, Any], above: Path = ()) -> Iterator[tuple[Pat
 
 
 def _changed(item: Item, path: Path, value: dict[str, Any] | None) -> Item:
-    changed: Any = copy.deepcopy(item)
-    inner = changed
+    changed = copy.deepcopy(item)
+    inner: Any = changed
     for name in path[:-1]:
         inner = inner[name]["M"]
     if value is None:
