@@ -69,7 +69,7 @@ class _Tracer:
     def end(self) -> dict[str, list[int]]:
         """The lines since `begin`, by file."""
         sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]  # None ends it
+        threading.settrace(None)  # None ends it
         found: dict[str, set[int]] = {}
         for code, lines in self.lines.items():
             found.setdefault(code.co_filename.removeprefix(f"{PACKAGES}/"), set()).update(lines)

@@ -189,16 +189,16 @@ def _changes_of_parts(node: ast.AST) -> Iterator[Change]:
                     )
         case ast.Dict(keys=keys, values=values):
             for number in range(len(keys)):
-                rest = ast.Dict(
+                without = ast.Dict(
                     [each for place, each in enumerate(keys) if place != number],
                     [each for place, each in enumerate(values) if place != number],
                 )
                 key = keys[number]
                 said = "**" if key is None else f"{_text(key)}: "
-                yield "entry dropped", rest, f"{{{said}{_text(values[number])}}}", "{}"
+                yield "entry dropped", without, f"{{{said}{_text(values[number])}}}", "{}"
         case ast.Set(elts=elements) if len(elements) > 1:
-            for left_out in elements:
-                yield "entry dropped", ast.Set([each for each in elements if each is not left_out])
+            for element in elements:
+                yield "entry dropped", ast.Set([each for each in elements if each is not element])
         case ast.IfExp(test=test):
             if not _is_turned(test):
                 negated = ast.UnaryOp(ast.Not(), test)
@@ -207,8 +207,8 @@ def _changes_of_parts(node: ast.AST) -> Iterator[Change]:
         case ast.If(test=test):
             if not _is_turned(test):
                 negated = ast.UnaryOp(ast.Not(), test)
-                turned = ast.If(negated, node.body, node.orelse)
-                yield "condition turned", turned, f"if {_text(test)}", f"if not ({_text(test)})"
+                other = ast.If(negated, node.body, node.orelse)
+                yield "condition turned", other, f"if {_text(test)}", f"if not ({_text(test)})"
         case ast.Return(value=ast.expr() as value) if not _is_none(value):
             yield "nothing returned", ast.Return(ast.Constant(None))
         case ast.Expr(value=ast.Call() | ast.Await() | ast.Yield()) | ast.AugAssign() | ast.Raise():

@@ -8,7 +8,7 @@ import pytest
 
 from oncekey.record.record import Status
 from tests.mutants import operators, tool
-from tests.mutants.mutant import Mutant, changed_functions, patch_loaded
+from tests.mutants.mutant import PACKAGES, Mutant, changed_functions, patch_loaded
 from tests.support.records import NOW_S, record
 
 RECORD = "oncekey/record/record.py"
@@ -110,7 +110,7 @@ def test_a_loaded_method_gets_the_mutants_code() -> None:
 
 def test_a_changed_constant_needs_a_new_import() -> None:
     """A loaded module keeps its constants, so the mutant is refused and not taken for harmless."""
-    text = (tool.PACKAGES / RECORD).read_text("utf-8")
+    text = (PACKAGES / RECORD).read_text("utf-8")
     weaker = ast.parse(text.replace("Status.UNKNOWN, Status.FAILED_RETRYABLE", "Status.UNKNOWN"))
 
     assert not patch_loaded(Mutant("a constant", RECORD, weaker))

@@ -40,7 +40,7 @@ def test_each_comparison_of_each_condition_is_weakened() -> None:
     for each in registry.of_conditions():
         name = each.weakens.partition(" ")[0]
         weakened[name] = weakened.get(name, 0) + 1
-    known: dict[str, str] = {}
+    known: dict[str, object] = {}
     exec(text.partition("\n\ndef guard(")[0], known)  # noqa: S102 -- our own module's constants
 
     expected = {
