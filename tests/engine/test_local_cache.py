@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from oncekey import ConfigurationError, Quota, idempotent, idempotent_function, single_tenant
+from oncekey.engine.local_cache import LocalCache
 from oncekey.errors import StoreError
 from oncekey.testing.memory import MemoryStore
 from tests.support.events import load, with_body, with_key
 from tests.support.function_calls import Calls
 from tests.support.protected import Protected, headers_of, problem_of, while_running
+from tests.support.replacing import replace
 
 POST = load("apigw_http_v2_post")
 MINUTES_MS = 60_000
@@ -144,6 +146,20 @@ def test_what_is_not_completed_is_never_remembered() -> None:
 
     assert problem_of(service.send(event)) == (409, "outcome-unknown", True)
     assert service.send(POST)["statusCode"] == 201
+
+
+def test_what_is_remembered_for_another_caller_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is answered with 503, as if it stood in the store, and raises nothing.
+
+    Red when the memory is asked where nobody expects a failure.
+    """
+    service = remembering()
+    service.send(POST)
+    (record,) = service.store.records.values()
+    foreign = replace(record, tenant="another")
+    monkeypatch.setattr(LocalCache, "find", lambda _self, _pk, _now_ms: foreign)
+
+    assert problem_of(service.send(POST))[:2] == (503, "store-unavailable")
 
 
 def test_a_repeat_from_memory_counts_as_a_look_up() -> None:

@@ -22,7 +22,7 @@ from oncekey_operator.exits import CommandError
 from oncekey_operator.records.finding import by_operation_id
 from oncekey_operator.records.listing import RecordsTable, Wanted, open_records
 from tests.support.noted_lines import Noted, operator
-from tests.support.protected import Protected, fails
+from tests.support.protected import Protected, fails, problem_of
 from tests.support.records import LEASES, NOW_MS, STEPS, record
 from tests.support.replacing import replace
 from tests.support.steps import POST
@@ -138,7 +138,10 @@ def test_an_erased_key_does_not_run_again(tables: Tables) -> None:
     assert before.key
     assert before.key not in json.dumps(item, default=str)
     assert (item["tenant"], "key" in item) == ({"S": "erased"}, False)
-    assert (answer["statusCode"], len(service.runs)) == (500, 1)
+    assert (problem_of(answer), len(service.runs)) == (
+        (500, "answer-unavailable", False),
+        1,
+    )
 
 
 def test_an_open_operation_is_not_erased(tables: Tables) -> None:

@@ -24,6 +24,7 @@ from oncekey import (
     KeyMissing,
     KeyReused,
     Operation,
+    current_operation,
     idempotent,
     idempotent_function,
     single_tenant,
@@ -212,6 +213,37 @@ def test_a_request_in_which_powertools_finds_no_key_is_refused_as_one_without_a_
     assert refused == [(400, "key-missing", False)] * 2
     assert right["statusCode"] == 201
     assert releases.runs == ['{"order": 7}']
+
+
+def test_a_refusal_below_forgets_no_attempt_that_may_have_acted(releases: Releases) -> None:
+    """Repeatable effects are harmless to repeat under one operation id, so the right request still
+    has it after one in which Powertools finds no key.
+    """
+    layer = DynamoDBPersistenceLayer(table_name=OLD_TABLE, boto3_client=releases.client)
+    config = IdempotencyConfig(
+        event_key_jmespath='headers."x-order"', raise_on_no_idempotency_key=True
+    )
+
+    def pay(event: dict[str, Any], context: object) -> dict[str, Any]:
+        releases.runs.append(current_operation().operation_id)
+        if len(releases.runs) == 1:
+            raise TimeoutError
+        return {"statusCode": 201}
+
+    old = powertools_idempotent(persistence_store=layer, config=config)
+    handler = releases.new_way(effects="repeatable")(handed_over(old)(pay))
+    right = {**POST, "headers": {**POST["headers"], "x-order": "7"}}
+    context = Context(releases.clock, releases.clock.now_ms() + 10_000)
+
+    with pytest.raises(TimeoutError):
+        handler(right, context)
+    refused = handler(POST, context)
+    releases.clock.advance(1_000)
+    handler(right, context)
+
+    assert problem_of(refused) == (400, "key-missing", False)
+    first, second = releases.runs
+    assert first == second
 
 
 def test_a_failure_of_powertools_after_the_work_is_no_proof(releases: Releases) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.engine.operation_pointer import pointer_place
 from oncekey.record.record import Effects, Status
 from oncekey.record.steps import NO_STEPS
-from oncekey.record.stored_answer import NotKept, Place, StoredRef
+from oncekey.record.stored_answer import ERASED, Place, StoredRef
 from oncekey.store.dynamodb.codec import attribute_values
 from oncekey.value import replace
 from oncekey_operator.exits import CommandError
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from oncekey.record.record import Record
     from oncekey_operator.actions.acting import Acting
 
-# What an erased record has in the place of its tenant, and as the reason why it has no answer.
-ERASED = "erased"
 # What a person may take upon themselves, and what it means.
 DANGERS = {
     "completed": (
@@ -207,13 +205,13 @@ def tombstone(record: Record) -> Record:
     return replace(
         record,
         rev=record.rev + 1,
-        tenant=ERASED,
+        tenant=ERASED.reason,
         principal="",
         key="",
         request=None,
         request_digest=None,
         steps=NO_STEPS,
-        response=NotKept(ERASED),
+        response=ERASED,
     )
 
 

@@ -19,8 +19,8 @@ _EXITS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 class RefusedBelow(NotExecuted):
     """Raised below a handler: another store's protection refuses this request, and always will.
 
-    The caller is refused for `reason`. The record is not kept, so that the right request may still
-    use the key.
+    The caller is refused for `reason`. The record is not kept unless an attempt before may have
+    acted, so that the right request may still use the key.
     """
 
     def __init__(self, reason: Reason, detail: str | None = None) -> None:

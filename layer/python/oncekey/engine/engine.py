@@ -93,7 +93,10 @@ async def _attempt(
         call_timeout_ms=request.store_state.call_timeout_ms,
         max_failures=_MOST_RESERVE_FAILURES,
     )
-    known = remembered(request, clock) if reserving is reserve else None
+    try:
+        known = remembered(request, clock) if reserving is reserve else None
+    except StoreError as error:
+        return unreserved(error, request.identity.operation)
     if known is not None:
         # It says nothing about the store, so the breaker is not asked and not told.
         return await _answered(known, request, "", budget, clock)

@@ -13,7 +13,7 @@ from oncekey.flow import retry
 from oncekey.flow.commands import Answered, Raised, Unserialisable
 from oncekey.flow.retry import Budget
 from oncekey.record.outcome import RETRY_SOON_MS, Failed, Outcome, Ran, Reason, Refusal, Replayed
-from oncekey.record.record import Status
+from oncekey.record.record import Effects, Status
 from oncekey.record.rules import applied
 from oncekey.record.stored_answer import (
     OBJECT_CALL_TIMEOUT_MS,
@@ -198,13 +198,19 @@ class Recorder(Value, kw_only=True):
         return outcome_unknown(met, now_ms)
 
     async def _forget(self, refused: RefusedBelow) -> Refusal:
-        """End an attempt that the protection below it refused. Its record expires at once."""
+        """End an attempt that the protection below it refused.
+
+        Its record expires at once, unless an attempt before it may have acted: what that one did is
+        harmless to repeat only under the same operation id.
+        """
         now_ms = self.clock.now_ms()
         telemetry.refused(refused.reason, self.record, now_ms)
         if refused.reason is Reason.KEY_REUSED:
             tell(self.request.options.on_event, "key-reused", self.record)
-        retry_now = Retry(reason=refused.reason, expires_at_s=now_ms // 1000)
-        release = Release(pk=self.record.pk, owner=self.record.owner, retry=retry_now)
+        has_acted = self.record.attempt > 1 and self.record.effects is not Effects.UNRECORDED
+        expires_at_s = self.request.failure_expires_at_s(now_ms) if has_acted else now_ms // 1000
+        retry_later = Retry(reason=refused.reason, expires_at_s=expires_at_s)
+        release = Release(pk=self.record.pk, owner=self.record.owner, retry=retry_later)
         await self._write_if_possible(release, self._until_the_deadline())
         return Refusal(reason=refused.reason, detail=refused.detail)
 

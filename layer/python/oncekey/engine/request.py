@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from oncekey.engine.store_state import StoreState
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.record.record import Due, Effects, Record, Status
+from oncekey.record.stored_answer import ERASED
 from oncekey.telemetry import watching
 from oncekey.value import Value, field
 
@@ -118,7 +119,8 @@ class Request(Value, kw_only=True):
         """
         own = self.identity
         is_own = (
-            record.tenant == own.tenant
+            # An erased record names no tenant, and has no answer to show.
+            (record.tenant == own.tenant or record.response == ERASED)
             and record.operation == own.operation
             # These are empty if the operation does not store them.
             and record.principal in {"", own.principal}

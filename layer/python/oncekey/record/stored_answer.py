@@ -61,6 +61,10 @@ class NotKept(Value):
     reason: str
 
 
+# What an erased record has in the place of its answer, and by its reason in the place of its
+# tenant.
+ERASED = NotKept("erased")
+
 # In the record itself, an answer is text, or bytes if it is compressed.
 StoredAnswer = str | bytes | StoredRef | NotKept
 
