@@ -152,6 +152,7 @@ def test_one_dead_letter_is_discarded(service: Operating) -> None:
     assert service.run("redrive", "--discard", "m4", "--dry-run") == 0
     assert "op-m4" in service.out
     assert "card" not in service.out
+    assert service.json("redrive", "--discard", "m4", "--dry-run")["discarded"] is False
     assert service.run("redrive", "--discard", ids[7], "--reveal", *REASON) == 0
     assert "card" in service.out
     assert "`oncekey show op-m7`" in service.out
@@ -175,6 +176,17 @@ def test_a_message_that_was_set_aside_is_discarded(service: Operating) -> None:
 
     assert [each["id"] for each in service.json("outbox")["messages"]] == ["b"]
     assert service.audited()[-1][:2] == ("discard", "done")
+
+
+def test_an_empty_id_discards_nothing(service: Operating) -> None:
+    """A script whose variable is unset names no message: not even one that has no id of ours."""
+    sqs, service.queue_url, dead = queue_with_dead_letters()
+    sqs.send_message(QueueUrl=dead, MessageBody="no message of ours")
+
+    assert service.run("redrive", "--discard", "", *REASON) == 2
+
+    assert service.json("redrive", "--dead-letters", "--dry-run")["found"] == 1
+    assert service.audited() == []
 
 
 def test_nobody_who_was_not_asked_discards_a_message(service: Operating) -> None:

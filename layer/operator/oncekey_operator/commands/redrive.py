@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncekey_operator.exits import CommandError, Exit, UsageError
 from oncekey_operator.output import (
@@ -68,6 +68,9 @@ def run(options: argparse.Namespace) -> int:
     """Send the messages again."""
     if not options.dry_run and not options.reason:
         raise UsageError("say --reason TEXT, which the audit table keeps, or --dry-run")
+    if options.discard == "":
+        # Each dead letter that is no message of ours has an empty id.
+        raise UsageError("--discard takes the id of one message, and it is empty")
     target = target_of(options)
     if options.discard is not None:
         return _discard(target, options)
@@ -168,8 +171,10 @@ def _set_aside_item(target: Target, message_id: str) -> OutboxItem | None:
 
 def _may_discard(message: OutboxItem | DeadLetter, options: argparse.Namespace) -> bool:
     """Show the message, and ask. False after a dry run."""
-    if not options.json:
-        shown = {name: getattr(message, name, "") for name in _SHOWN}
+    if options.json and options.dry_run:
+        print_json(_shown(message) | {"discarded": False})
+    elif not options.json:
+        shown = _shown(message)
         if options.reveal:
             shown["body"] = getattr(message, "body", "(in the outbox table)")
         print_pairs((name.replace("_", " "), text or "-") for name, text in shown.items())
@@ -179,9 +184,13 @@ def _may_discard(message: OutboxItem | DeadLetter, options: argparse.Namespace) 
     return not options.dry_run
 
 
+def _shown(message: OutboxItem | DeadLetter) -> dict[str, Any]:
+    return {name: getattr(message, name, "") for name in _SHOWN}
+
+
 def _discarded(message: OutboxItem | DeadLetter, options: argparse.Namespace) -> int:
     if options.json:
-        print_json({name: getattr(message, name, "") for name in _SHOWN} | {"discarded": True})
+        print_json(_shown(message) | {"discarded": True})
         return Exit.DONE
     print("discarded")
     if message.operation_id:
