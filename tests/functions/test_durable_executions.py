@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,7 +24,7 @@ from oncekey import (
     single_tenant,
 )
 from oncekey.record.record import Status
-from oncekey.settings import LEASE_MARGIN_MS
+from oncekey.settings import LEASE_MARGIN_MS, Settings
 from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.durable import Execution, Invoked
 from tests.support.events import load
@@ -248,6 +249,32 @@ def test_the_reconciler_leaves_a_suspended_operation_alone_until_its_wait_is_ove
     assert found == [1] * 11
     assert [each["status"] for each in escalations.bodies] == ["FAILED_RETRYABLE"]
     assert world.charges == ["o-1", "lost"]
+
+
+class Planned(Exception):
+    """An error of an author's that tells a time, such as one that its client has asked for."""
+
+    def __init__(self, at_s: float) -> None:
+        super().__init__()
+        self.scheduled_timestamp = at_s
+
+
+@pytest.mark.parametrize("error", [Planned, partial(TimedSuspendExecution, "a wait")])
+def test_no_other_time_keeps_the_reconciler_away(error: Callable[[float], BaseException]) -> None:
+    """A half-done operation is due after the grace if its error is no suspension, or tells a time
+    that no durable execution can wait for.
+    """
+    world = World()
+
+    @world.protect("recorded")
+    def charge(order: dict[str, str], op: Operation) -> None:
+        op.step("charge", lambda: world.charges.append(order["id"]))
+        raise error(world.clock.now_ms() / 1000 + 70 * 365 * 86_400)
+
+    with pytest.raises((Planned, TimedSuspendExecution)):
+        charge({"id": "o-1"})
+
+    assert world.record.due.at_ms == world.clock.now_ms() + Settings().reconcile_grace_ms
 
 
 def test_unrecorded_work_may_not_be_suspended() -> None:

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 # Companions and objects outlive their record, so that a valid record never refers to a missing one.
 KEPT_LONGER_S = 24 * 3600
-_YEAR_9999_S = 253_370_764_800
+# The longest time that a durable execution lasts, and so waits.
+_LONGEST_WAIT_MS = 366 * 86_400_000
 
 
 class Recorder(Value, kw_only=True):
@@ -77,7 +78,7 @@ class Recorder(Value, kw_only=True):
                 return Failed(result.error)
             return refusal
         if disposition is Disposition.RETRYABLE:
-            resumes_at_ms = _resumes_at_ms(result)
+            resumes_at_ms = _resumes_at_ms(result, self.clock.now_ms())
             await self._release(reason(result), resumes_at_ms)
             self._warn_of_long_wait(resumes_at_ms)
         else:
@@ -263,10 +264,12 @@ class Recorder(Value, kw_only=True):
         )
 
 
-def _resumes_at_ms(result: Result) -> int:
+def _resumes_at_ms(result: Result, now_ms: int) -> int:
     """When a durable execution of AWS resumes that `result` suspended; 0 if it does not say."""
-    if not isinstance(result, Raised):
+    if not isinstance(result, Raised) or isinstance(result.error, Exception):
         return 0
-    # An attribute of `TimedSuspendExecution`. The layer does not import AWS's SDK.
+    # An attribute of `TimedSuspendExecution`, which is no `Exception`. The layer does not import
+    # AWS's SDK.
     at_s = vars(result.error).get("scheduled_timestamp")
-    return int(at_s * 1000) if isinstance(at_s, int | float) and 0 < at_s < _YEAR_9999_S else 0
+    is_time = isinstance(at_s, int | float) and 0 < at_s <= (now_ms + _LONGEST_WAIT_MS) / 1000
+    return int(at_s * 1000) if is_time else 0
