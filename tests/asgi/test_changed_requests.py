@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.responses import JSONResponse
-from starlette.routing import Mount, Route
+from starlette.routing import Host, Mount, Route, Router
 
 from tests.support.asgi_apps import Service
 from tests.support.events import load, with_route
@@ -90,6 +90,30 @@ def test_no_request_is_led_to_a_protected_route_without_its_key(
 
     assert (answer["statusCode"], apps.runs, service.operations) == (500, [], [])
     assert f"{method} {path} would run POST /payments unprotected" in caplog.text
+
+
+def test_no_header_that_is_changed_in_its_place_leads_to_a_protected_route() -> None:
+    """The routes of another host are not run, although the list of headers is the same one."""
+    apps = Apps()
+
+    async def dispatch(request: Any, call_next: Any) -> Any:
+        headers = request.scope["headers"]
+        headers[:] = [each for each in headers if each[0] != b"host"]
+        headers.append((b"host", b"inside.example.com"))
+        return await call_next(request)
+
+    app = Starlette(
+        routes=[
+            Host("inside.example.com", Router(apps.routes())),
+            Route("/login", apps.run, methods=["POST"]),
+        ],
+        middleware=[Middleware(BaseHTTPMiddleware, dispatch=dispatch)],
+    )
+    service = Service(app, routes={"POST /login": None})
+
+    answer = service.send(with_route(POST, "POST", "/login"))
+
+    assert (answer["statusCode"], apps.runs) == (500, [])
 
 
 @pytest.mark.parametrize("kind", [Apps.starlette, Apps.mounted, Apps.fastapi])

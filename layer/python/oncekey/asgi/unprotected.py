@@ -37,4 +37,5 @@ class UnprotectedScope(dict[str, Any]):
         super().update(members)
 
     def _request(self) -> tuple[object, ...]:
-        return tuple(self.get(name) for name in ("method", "path", "headers"))
+        # The headers as they are now: an app may change the list itself.
+        return self["method"], self["path"], tuple(self.get("headers", ()))
