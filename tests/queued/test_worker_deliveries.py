@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from oncekey import InProgress, NotExecuted, OutcomeUnknown
+from oncekey import InProgress, KeyMissing, NotExecuted, OutcomeUnknown
+from oncekey.effects.raised import RefusedBelow
 from oncekey.errors import CallNotAnswered, EnvelopeUnreadable, JobUnfinished
 from oncekey.queued.jobs import Jobs
+from oncekey.record.outcome import Reason
 from oncekey.record.record import Status
 from tests.support.accepted import Accepted, Meanwhile
 from tests.support.events import with_key
@@ -104,6 +106,21 @@ def test_not_executed_is_delivered_again_and_then_runs(effects: str) -> None:
 
     assert [operation.attempt for operation in service.runs] == [1, 2]
     assert service.send(POST)["statusCode"] == 201
+
+
+@pytest.mark.parametrize("reason", [Reason.KEY_MISSING, Reason.KEY_REUSED])
+def test_accepted_work_that_is_refused_below_is_not_dropped(reason: Reason) -> None:
+    """Each delivery fails, so its message becomes a dead letter, and its record is still there."""
+    service = Accepted()
+    service.sends(ends=RefusedBelow(reason))
+
+    for _ in range(2):
+        with pytest.raises((KeyMissing, ValueError)):
+            service.works()
+
+    assert [operation.attempt for operation in service.runs] == [1, 2]
+    assert service.record.status is Status.FAILED_RETRYABLE
+    assert not service.record.is_expired(service.clock.now_ms())
 
 
 @EFFECTS

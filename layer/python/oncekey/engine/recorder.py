@@ -201,15 +201,17 @@ class Recorder(Value, kw_only=True):
     async def _forget(self, refused: RefusedBelow) -> Refusal:
         """End an attempt that the protection below it refused.
 
-        Its record expires at once, unless an attempt before it may have acted: what that one did is
-        harmless to repeat only under the same operation id.
+        Its record expires at once, with two exceptions. What an attempt before it may have done is
+        harmless to repeat only under the same operation id. And an accepted request was promised an
+        end: its message stays, for a person.
         """
         now_ms = self.clock.now_ms()
         telemetry.refused(refused.reason, self.record, now_ms)
         if refused.reason is Reason.KEY_REUSED:
             tell(self.request.options.on_event, "key-reused", self.record)
         has_acted = self.record.attempt > 1 and self.record.effects is not Effects.UNRECORDED
-        expires_at_s = self.request.failure_expires_at_s(now_ms) if has_acted else now_ms // 1000
+        is_kept = has_acted or self.record.request_digest is not None
+        expires_at_s = self.request.failure_expires_at_s(now_ms) if is_kept else now_ms // 1000
         retry_later = Retry(reason=refused.reason, expires_at_s=expires_at_s)
         release = Release(pk=self.record.pk, owner=self.record.owner, retry=retry_later)
         await self._write_if_possible(release, self._until_the_deadline())
