@@ -53,6 +53,19 @@ def test_an_operation_that_waits_for_nobody_is_found_by_its_id(service: Operatin
     assert service.run("show", "another", "--scan") == 1
 
 
+@pytest.mark.parametrize("more", [(), ("--scan",)])
+def test_an_empty_id_names_no_operation(service: Operating, more: tuple[str, ...]) -> None:
+    """A script whose variable is unset acts on nothing, and not on the first operation there is."""
+    keep(service, status=Status.PENDING, due=Due(shard="0", at_ms=NOW_MS), lease_until_ms=None)
+
+    for command in ("bust", "erase"):
+        assert service.run(command, "", *more, "--reason", "r", "--yes") == 2
+    assert service.run("show", "", *more) == 2
+
+    assert service.json("list")["status"] == "pending"
+    assert service.audited() == []
+
+
 def test_what_dynamodb_reports_as_hot_is_shown(service: Operating) -> None:
     """Its report has the key of an item, a record or a companion. That is enough to look, and not
     to act: it names whatever operation has the key now.

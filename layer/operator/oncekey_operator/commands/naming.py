@@ -68,6 +68,9 @@ def operation_of(options: argparse.Namespace, target: Target, *, by_item: bool =
     given = [options.id, options.key, options.request]
     if sum(each is not None for each in given) != 1:
         raise UsageError("name one operation: its ID, or --key or --request with --tenant")
+    if "" in given:
+        # An empty filter fits every operation. A script whose variable is unset names none.
+        raise UsageError("name one operation: what names it is empty")
     if options.id is None:
         operation, key = options.operation, options.key
         if options.request is not None:
