@@ -179,7 +179,7 @@ class IdempotentFunction(Construct):
 
     @property
     def called(self) -> lambda_.Function | lambda_.Alias:
-        """What calls it: the alias of a gradual deployment, or the function itself."""
+        """What others invoke: the alias of a gradual deployment, or the function itself."""
         return self.rollout.alias if self.rollout else self.function
 
     @property

@@ -44,10 +44,8 @@ class Result:
 
     room: str
     possible: int = 0
-    tried: int = 0
     caught: int = 0
     equivalent: int = 0
-    kinds: Counter[str] = field(default_factory=Counter)
     survivors: list[str] = field(default_factory=list)
     untested: list[str] = field(default_factory=list)
 
@@ -95,7 +93,6 @@ class Run:
             if fault.name in self._equal:
                 self.result.equivalent += 1
                 continue
-            self.result.tried += 1
             tests = self._tests_for(fault, process)
             if not tests:
                 self.result.untested.append(fault.name)
@@ -104,7 +101,6 @@ class Run:
             verdict = self._met(fault, tests, process)
             if verdict.is_caught:
                 self.result.caught += 1
-                self.result.kinds[fault.kind] += 1
                 self._catchers.setdefault(fault.path, Counter())[verdict.by] += 1
                 self._say(f"caught {verdict.seconds:.1f}s {fault.name} BY {verdict.by}")
             else:

@@ -112,7 +112,7 @@ def test_what_nobody_was_told_of_is_not_listed_as_escalated(service: Operating) 
     reference = reference_to(record(**marked))
     assert service.json("show", reference)["escalated_at"] is None
     assert service.run("show", reference) == 0
-    assert "not yet: the reconciler tells a person" in service.out
+    assert "not yet: the reconciler escalates it" in service.out
 
     keep(service, **marked, due=Due(shard="0", at_ms=NOW_MS + day_ms))
     assert service.json("list", "--escalated")["escalated_at"] is not None

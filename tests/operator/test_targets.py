@@ -10,7 +10,7 @@ import pytest
 
 from oncekey_local import cli
 from oncekey_operator.local_runtime import LocalRuntime, running_in
-from oncekey_operator.targets import said_again
+from oncekey_operator.targets import target_arguments
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,4 +97,4 @@ def test_a_command_that_is_shown_works_on_the_same_service(where: str) -> None:
     """It has the options that name the service, as a shell reads them."""
     options = cli._parser().parse_args(["list", *shlex.split(where)])
 
-    assert said_again(options) == where
+    assert target_arguments(options) == where

@@ -33,7 +33,6 @@ from tests.simulation.history import (
 from tests.simulation.story import (
     IN_DOUBT,
     Violation,
-    applied_writes,
     false_settlements,
     is_grant,
     is_half_done,
@@ -127,7 +126,7 @@ def handlers_run_under_a_lease(history: History) -> Iterator[Violation]:
 def only_its_owner_ends_an_attempt(history: History) -> Iterator[Violation]:
     """An attempt, or a step of it, is ended by the actor to whom it was granted, or a settler."""
     granted: Wrote | None = None
-    for write in applied_writes(history):
+    for write in history.applied:
         if is_grant(write):
             granted = write
         elif isinstance(write.transition, Settle | SettleStep):
@@ -148,7 +147,7 @@ def refused_writes_change_nothing(history: History) -> Iterator[Violation]:
 
 def revisions_grow_by_one(history: History) -> Iterator[Violation]:
     """Each write to a record counts once; a new life of the record begins at one."""
-    for write in applied_writes(history):
+    for write in history.applied:
         begins = isinstance(write.transition, Reserve) or write.before is None
         expected = 1 if begins or write.before is None else write.before.rev + 1
         if write.after is None or write.after.rev != expected:
@@ -178,7 +177,7 @@ def everything_in_doubt_is_due(history: History) -> Iterator[Violation]:
 
     What may run again says so exactly if it has no expiry.
     """
-    for write in applied_writes(history):
+    for write in history.applied:
         after = write.after
         if after is None:
             continue
@@ -189,7 +188,7 @@ def everything_in_doubt_is_due(history: History) -> Iterator[Violation]:
 
 def stored_answers_stay(history: History) -> Iterator[Violation]:
     """A stored answer is never changed, but for a new life after its expiry."""
-    for write in applied_writes(history):
+    for write in history.applied:
         before = write.before
         if before is None or before.status is not Status.COMPLETED:
             continue

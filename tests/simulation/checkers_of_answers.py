@@ -9,7 +9,6 @@ from oncekey.record.record import Effects, Status
 from tests.simulation.history import Affected, Answer, Began, Event, Healed, Told, Wrote
 from tests.simulation.story import (
     Violation,
-    applied_writes,
     false_settlements,
     operations_with,
     unrecorded_operations,
@@ -28,7 +27,7 @@ MOST_RETRIES = 3
 def _first_stored(history: History) -> dict[str, tuple[Record, str]]:
     """The record of each operation as it was completed, and the text of its answer."""
     found: dict[str, tuple[Record, str]] = {}
-    for write in applied_writes(history):
+    for write in history.applied:
         if write.after is not None and write.after.status is Status.COMPLETED:
             found.setdefault(write.after.operation_id, (write.after, write.answer))
     return found

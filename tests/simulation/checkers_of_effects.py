@@ -19,7 +19,6 @@ from oncekey.record.transitions import (
 from tests.simulation.history import Affected, Answer, StepBegan, Told, Wrote, claims_of
 from tests.simulation.story import (
     Violation,
-    applied_writes,
     false_settlements,
     is_grant,
     operations_with,
@@ -199,7 +198,7 @@ def finished_steps_never_run_again(history: History) -> Iterator[Violation]:
 
 def nothing_in_doubt_goes_on(history: History) -> Iterator[Violation]:
     """With a step in doubt nothing is taken over, completed, or free to run again."""
-    for write in applied_writes(history):
+    for write in history.applied:
         before, after = write.before, write.after
         if before is not None and before.is_in_doubt and is_grant(write):
             yield Violation("a step in doubt was taken over", (write,))
@@ -213,7 +212,7 @@ def nothing_in_doubt_goes_on(history: History) -> Iterator[Violation]:
 
 def settlements_write_a_fresh_owner(history: History) -> Iterator[Violation]:
     """What was settled is no longer the late owner's."""
-    for write in applied_writes(history):
+    for write in history.applied:
         before, after = write.before, write.after
         settles = isinstance(write.transition, Settle | SettleStep | LateEffect)
         if settles and before is not None and after is not None and before.owner == after.owner:

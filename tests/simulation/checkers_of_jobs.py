@@ -11,7 +11,7 @@ from oncekey.record.outcome import Ran, Reason, Refusal, Replayed
 from oncekey.record.record import Effects, Status
 from oncekey.record.transitions import Begin, Release, TimeOut
 from tests.simulation.history import Affected, Began, Event, Told, Wrote
-from tests.simulation.story import Violation, applied_writes
+from tests.simulation.story import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ def what_is_too_late_never_ran(history: History) -> Iterator[Violation]:
     """Nothing that is answered with a 408 has had an effect, or has one afterwards."""
     late = {
         write.after.operation_id: write
-        for write in applied_writes(history)
+        for write in history.applied
         if isinstance(write.transition, TimeOut) and write.after is not None
     }
     for event in history.events:

@@ -45,7 +45,7 @@ class Call:
     empties: bool = False
 
     def applied(self, register: Register) -> tuple[Register, ...]:
-        """What the register may be after the call; nothing if none answers so in this state."""
+        """What the register may be after the call; empty if no call is told this then."""
         if self.empties:
             return (Register(),)
         is_mine = register.fingerprint in {"", self.fingerprint}
@@ -115,7 +115,7 @@ def a_key_is_linearizable(history: History) -> Iterator[Violation]:
 
 
 def _unexplained(calls: list[Call]) -> set[int]:
-    """Empty if the calls are linearizable; else the calls that no order can place last."""
+    """Empty if the calls are linearizable; else the calls that the longest order leaves out."""
     whole = (1 << len(calls)) - 1
     stack: list[tuple[int, Register]] = [(0, Register())]
     tried = {stack[0]}
@@ -128,7 +128,7 @@ def _unexplained(calls: list[Call]) -> set[int]:
             furthest = done
         left = [number for number in range(len(calls)) if not done >> number & 1]
         # Whatever comes next must have begun before any of the others has ended.
-        first_end = min((calls[number].ends for number in left), default=_FOREVER)
+        first_end = min(calls[number].ends for number in left)
         for number in left:
             call = calls[number]
             for after in call.applied(register) if call.begins <= first_end else ():
@@ -136,4 +136,4 @@ def _unexplained(calls: list[Call]) -> set[int]:
                 if state not in tried:
                     tried.add(state)
                     stack.append(state)
-    return {number for number in range(len(calls)) if not furthest >> number & 1} or {0}
+    return {number for number in range(len(calls)) if not furthest >> number & 1}

@@ -13,7 +13,7 @@ from tests.simulation.checkers_of_effects import RECORDED
 from tests.simulation.checkers_of_order import a_key_is_linearizable
 from tests.simulation.checkers_of_statements import STATEMENTS, pauses_are_true
 from tests.simulation.history import Affected, Began, Event, History, Swept, Told, Wrote
-from tests.simulation.story import Violation, applied_writes
+from tests.simulation.story import Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -63,7 +63,7 @@ def each_key_keeps_its_rules(history: ServiceHistory) -> Iterator[Violation]:
 def no_tenant_sees_anothers(history: ServiceHistory) -> Iterator[Violation]:
     """What a tenant's caller is told, and what is done for it, is of a record of that tenant."""
     owners: dict[str, str] = {}
-    for write in applied_writes(history):
+    for write in history.applied:
         if write.after is not None:
             owners.setdefault(write.after.operation_id, write.after.tenant)
     for event in history.events:
@@ -85,11 +85,11 @@ def _operations_of(event: Event) -> list[str]:
 
 
 def every_message_has_its_effect(history: ServiceHistory) -> Iterator[Violation]:
-    """What was committed with a message is done by its consumer, once in each life of its key."""
+    """Each message of an applied commit is consumed. The rules of its key hold the rest."""
     done: dict[str, list[Affected]] = {}
     for effect in history.effects:
         done.setdefault(history.keys.get(effect.actor, ""), []).append(effect)
-    for write in applied_writes(history):
+    for write in history.applied:
         for message in write.messages:
             pk = history.consumed.get(message.id)
             if pk is not None and not done.get(pk):

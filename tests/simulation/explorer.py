@@ -15,7 +15,7 @@ from tests.simulation.checkers_of_answers import (
     PROGRESS,
 )
 from tests.simulation.checkers_of_effects import RECORDED
-from tests.simulation.scenario import Caller, Kind, Move
+from tests.simulation.scenario import FAULTS, Caller, Kind, Move
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
@@ -157,11 +157,8 @@ def explore_all(
             many = schedules[fork.state] = fork.schedules
             path.pop()
         else:
-            made = {kind: faults[kind] for kind in sorted(faults) if kind not in _HARMLESS}
+            made = {kind: faults[kind] for kind in FAULTS if faults[kind]}
             return Report(runs, len(schedules), None, many, made)
-
-
-_HARMLESS = frozenset({Kind.STEP, Kind.LAND, Kind.ADVANCE, Kind.SWEEP, Kind.THAW})
 
 
 @dataclass(slots=True)

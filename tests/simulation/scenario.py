@@ -17,6 +17,8 @@ SLOW_MS = CALL_TIMEOUT_MS - 1
 REMAINING_MS = 10_000
 DEFAULTS = Settings()
 TURNS = ReconcilerSettings()
+# How long after the end of its worker's invocation a message is shown again.
+AFTER_LEASE_MS = 1_000
 # How often a reconciler runs.
 SCHEDULE_MS = 60_000
 
@@ -42,6 +44,9 @@ class Kind(StrEnum):
     REDELIVER = "redeliver"  # a queue shows a message again that somebody works on
     ROLL = "roll"  # the other release is deployed, and what begins from now on runs it
 
+
+HARMLESS = frozenset({Kind.STEP, Kind.LAND, Kind.ADVANCE, Kind.SWEEP, Kind.THAW})
+FAULTS = tuple(kind for kind in Kind if kind not in HARMLESS)
 
 # A lost answer is a write that lands at once after its sender gave it up; a failed write is one
 # that never lands. So these two reach every state that all five reach.
@@ -209,5 +214,5 @@ def progress_ms(scenario: Scenario) -> int:
     lease_ms = max(caller.remaining_ms for caller in scenario.callers) + settings.lease_margin_ms
     turns = sum(name.startswith("reconciler") for name in scenario.settlers) + 1
     delay_ms = TURNS.delay_ms(turns, 1.0)
-    waits = (lease_ms, settings.reconcile_grace_ms, delay_ms, lease_ms + 1_000)
+    waits = (lease_ms, settings.reconcile_grace_ms, delay_ms, lease_ms + AFTER_LEASE_MS)
     return sum(waits) + len(waits) * (SCHEDULE_MS + scenario.most_skew_ms)

@@ -68,8 +68,14 @@ class Settling:
     async def reconcile(self) -> Report:
         """A run of the reconciler in which this record is due."""
         until_ms = self.clock.now_ms() + RUN_MS
+        visits = await self.begin_visits()
+        await visits.look(self.pk)
+        return await end_visits(visits, until_ms)
+
+    async def begin_visits(self) -> Visits:
+        """Begin a run of the reconciler."""
         pauses = await ReadPauses() if self.settings.pause_check_s else ()
-        visits = Visits(
+        return Visits(
             store=self.store,
             clock=self.clock,
             settings=self.settings,
@@ -80,11 +86,6 @@ class Settling:
             run_ms=RUN_MS,
             pauses=pauses,
         )
-        await visits.look(self.pk)
-        await visits.work(until_ms, always)
-        await visits.end(always)
-        await visits.work(until_ms, always)
-        return visits.report
 
     async def pause_and_resume(self) -> None:
         """An operator who pauses everything, and resumes it after some time."""
@@ -123,6 +124,14 @@ class Settling:
             # The provider says it again, or never. A step is in doubt by now that was not when it
             # was asked: what it says of the whole operation is turned down.
             return None
+
+
+async def end_visits(visits: Visits, until_ms: int) -> Report:
+    """Do the work of a run of the reconciler, and end it."""
+    await visits.work(until_ms, always)
+    await visits.end(always)
+    await visits.work(until_ms, always)
+    return visits.report
 
 
 def always() -> bool:

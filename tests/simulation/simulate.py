@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.asked import declare_resolvers
+from tests.simulation.scenario import FAULTS
 from tests.simulation.swarm import RECORDS
 from tests.simulation.swarm_of_services import SERVICES
 
@@ -35,10 +36,6 @@ _EVERY = 8
 # So many seeds are one task of a process, and one line of a log.
 _TASK = 1_000
 _COMMAND = "python -m tests.simulation.simulate --replay"
-_FAULTS = (
-    *("lose", "fail", "break", "delay", "kill", "throttle", "slow", "duplicate", "freeze"),
-    *("skew", "redeliver", "roll"),
-)
 
 
 def swarm_of(seed: int) -> Swarm:
@@ -62,7 +59,7 @@ def figures_of(seeds: range) -> dict[str, Any]:
         "schedules": len(seeds),
         "services": len(range(-(-seeds.start // _EVERY) * _EVERY, seeds.stop, _EVERY)),
         "moves": moves.total(),
-        "faults": {kind: moves[kind] for kind in _FAULTS},
+        "faults": {kind: moves[kind] for kind in FAULTS},
         "failed": failed,
         "cpu_s": round(time.process_time() - began_s, 1),
     }

@@ -78,11 +78,6 @@ def is_half_done(record: Record) -> bool:
     return record.status is Status.FAILED_RETRYABLE and bool(record.steps.finished)
 
 
-def applied_writes(history: History) -> tuple[Wrote, ...]:
-    """The writes that were permitted."""
-    return history.applied
-
-
 def is_grant(write: Wrote) -> bool:
     """Whether this write gives its sender the lease."""
     is_held = write.after is not None and write.after.status is Status.IN_PROGRESS
@@ -106,7 +101,7 @@ def false_settlements(history: History) -> Iterator[tuple[Wrote, Affected]]:
     An attempt that ended by itself is not meant: its own word is its author's affair.
     """
     effects = history.effects
-    for write in applied_writes(history) if effects else ():
+    for write in history.applied if effects else ():
         record, step = write.after, _denied(write)
         if record is None or step is None:
             continue

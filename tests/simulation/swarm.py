@@ -60,10 +60,7 @@ def drawn(chance: random.Random) -> Scenario:
         for name in _some(chance, list(SETTLERS))
         for number in range(chance.choice(_SETTLERS_OF_A_KIND))
     )
-    # Half the margin each way is within it; more is beyond.
-    reach_ms = chance.choice(
-        [0, 0, settings.lease_margin_ms // 2 - 1, 3 * settings.lease_margin_ms]
-    )
+    reach_ms = drawn_reach_ms(chance, settings)
     actors = [*names, *settlers]
     return Scenario(
         callers=tuple(_caller(chance, name, effects, bodies, plans) for name in names),
@@ -82,8 +79,14 @@ def drawn(chance: random.Random) -> Scenario:
     )
 
 
+def drawn_reach_ms(chance: random.Random, settings: Settings) -> int:
+    """How far a clock may be from the true time."""
+    # Half the margin each way is within it; more is beyond.
+    return chance.choice([0, 0, settings.lease_margin_ms // 2 - 1, 3 * settings.lease_margin_ms])
+
+
 def _settings(chance: random.Random, effects: Effects) -> Settings:
-    return _settings_of(
+    return settings_of(
         in_progress=chance.choice(["conflict", "conflict", "wait"]),
         wait_up_to_ms=chance.choice([100, 2_000]),
         retention_s=chance.choice([3_600, 24 * 3600]),
@@ -92,7 +95,7 @@ def _settings(chance: random.Random, effects: Effects) -> Settings:
 
 
 # To check the same few settings again takes a part of each run's time.
-_settings_of = lru_cache(Settings)
+settings_of = lru_cache(Settings)
 
 
 def _work(chance: random.Random) -> Work:

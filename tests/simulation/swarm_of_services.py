@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from oncekey.record.record import Effects
-from oncekey.settings import Settings
 from tests.simulation.checkers_of_services import SERVICE
 from tests.simulation.scenario import (
     ALL_FAULTS,
@@ -20,7 +18,7 @@ from tests.simulation.scenario import (
     Until,
     Work,
 )
-from tests.simulation.swarm import Swarm
+from tests.simulation.swarm import Swarm, drawn_reach_ms, settings_of
 from tests.simulation.system import Service, ServiceScenario
 from tests.simulation.system_actors import Client, Sender, Worker
 from tests.simulation.system_progress import recover
@@ -34,21 +32,18 @@ _FAULTS = (*ALL_FAULTS, *MORE_FAULTS, Kind.FREEZE, Kind.REDELIVER, Kind.ROLL)
 _KEYS = ("key-of-sixteen-1", "key-of-sixteen-2")
 _SANDBOXES = ("sandbox-1", "sandbox-2", "")
 _SERVING = ("relay-1", "relay-2", "reconciler-1", "reconciler-2", "operator", "bust", "resolve")
-_PASSES = tuple(Until)
 
 
 def drawn_service(chance: random.Random) -> ServiceScenario:
     """A service with two to five requests of one or two tenants, and some of all the others."""
     effects = chance.choice(list(Effects))
-    settings = _settings(
+    settings = settings_of(
         pause_check_s=chance.choice([0, 5]), in_progress=chance.choice(["conflict", "wait"])
     )
     plans = list(Plan if effects is Effects.RECORDED else ON_ITS_OWN)
     is_queued = chance.random() < 0.5
     tenants, keys = ("acme", "zeta")[: chance.randint(1, 2)], _KEYS[: chance.randint(1, 2)]
-    reach_ms = chance.choice(
-        [0, 0, settings.lease_margin_ms // 2 - 1, 3 * settings.lease_margin_ms]
-    )
+    reach_ms = drawn_reach_ms(chance, settings)
     callers: list[Caller] = [
         Client(
             name=f"client-{number}",
@@ -57,25 +52,14 @@ def drawn_service(chance: random.Random) -> ServiceScenario:
             body=chance.choice("aaab"),
             sandbox=chance.choice(_SANDBOXES),
             effects=effects,
-            plan=chance.choice([Plan.SUCCEED, Plan.SUCCEED, chance.choice(plans)]),
+            plan=_plan(chance, plans),
             remaining_ms=chance.choice([3_000, 10_000]),
             is_queued=is_queued,
         )
         for number in range(chance.randint(2, 5))
     ]
-    callers += [
-        Worker(
-            name=f"worker-{number}",
-            takes=chance.randint(0, 3),
-            effects=effects,
-            plan=chance.choice([Plan.SUCCEED, Plan.SUCCEED, chance.choice(plans)]),
-        )
-        for number in range(chance.randint(0, 4))
-    ]
-    callers += [
-        Sender(name=f"sender-{number}", tenant=tenants[0], event=f"event-{chance.randint(1, 2)}")
-        for number in range(chance.choice([0, 0, 1, 2]))
-    ]
+    callers += _workers(chance, effects, plans)
+    callers += _senders(chance, tenants[0])
     serving = tuple(name for name in _SERVING if chance.random() < 0.5)
     actors = [*(each.name for each in callers), *serving]
     return ServiceScenario(
@@ -87,7 +71,7 @@ def drawn_service(chance: random.Random) -> ServiceScenario:
         killed_in_time=chance.random() < 0.75,
         faults=tuple(kind for kind in _FAULTS if chance.random() < 0.5),
         most_faults=chance.choice([0, 1, 4, 12]),
-        passes=tuple(until for until in _PASSES if chance.random() < 0.5),
+        passes=tuple(until for until in Until if chance.random() < 0.5),
         most_passes=chance.choice([0, 1, 3, 8]),
         sweeps=chance.random() < 0.5,
         skews=tuple((name, chance.randint(-reach_ms, reach_ms)) for name in actors),
@@ -95,8 +79,27 @@ def drawn_service(chance: random.Random) -> ServiceScenario:
     )
 
 
-# To check the same few settings again takes a part of each run's time.
-_settings = lru_cache(Settings)
+def _workers(chance: random.Random, effects: Effects, plans: list[Plan]) -> list[Worker]:
+    return [
+        Worker(
+            name=f"worker-{number}",
+            takes=chance.randint(0, 3),
+            effects=effects,
+            plan=_plan(chance, plans),
+        )
+        for number in range(chance.randint(0, 4))
+    ]
+
+
+def _senders(chance: random.Random, tenant: str) -> list[Sender]:
+    return [
+        Sender(name=f"sender-{number}", tenant=tenant, event=f"event-{chance.randint(1, 2)}")
+        for number in range(chance.choice([0, 0, 1, 2]))
+    ]
+
+
+def _plan(chance: random.Random, plans: list[Plan]) -> Plan:
+    return chance.choice([Plan.SUCCEED, Plan.SUCCEED, chance.choice(plans)])
 
 
 def _work(chance: random.Random) -> Work:

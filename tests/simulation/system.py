@@ -17,7 +17,7 @@ from oncekey.record.outcome import Ran, Reason, Refusal, Replayed
 from oncekey.record.transitions import Begin, Enqueue, Reserve, Resume, TakeOver
 from tests.simulation.checkers_of_services import ServiceHistory
 from tests.simulation.history import Died, Swept
-from tests.simulation.scenario import Kind, Move, Scenario
+from tests.simulation.scenario import AFTER_LEASE_MS, Kind, Move, Scenario
 from tests.simulation.story import IN_DOUBT
 from tests.simulation.system_actors import (
     Client,
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 # A failed message comes again after it; the worker's shortest delay.
 AGAIN_MS = 2_000
-# How long after the end of its worker's invocation a message is shown again.
-_AFTER_LEASE_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +129,7 @@ class Service(World):
         super().__init__(scenario, digests=False)
         settings = scenario.settings
         hides_for_ms = max(each.remaining_ms for each in scenario.callers)
-        self.queue = Queue(self.time, hides_for_ms + settings.lease_margin_ms + _AFTER_LEASE_MS)
+        self.queue = Queue(self.time, hides_for_ms + settings.lease_margin_ms + AFTER_LEASE_MS)
         self.outbox = MemoryOutbox()
         self.stream = Stream()
         self.caches = scenario.caches
@@ -165,7 +163,7 @@ class Service(World):
         return [each.pk for each in sorted(due, key=lambda each: (each.due.at_ms, each.pk))]  # type: ignore[union-attr]
 
     def open_keys(self) -> list[str]:
-        """Of what somebody may still have to tell what became of it."""
+        """The keys of what runs, waits or is unknown."""
         return [each.pk for each in self.records if each.status in IN_DOUBT]
 
     def client_of(self, pk: str) -> Client:

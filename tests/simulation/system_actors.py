@@ -26,7 +26,7 @@ from oncekey.webhooks.delivery import Publish
 from tests.simulation.actors import IDENTITY, Actor
 from tests.simulation.recorded_handler import with_handler
 from tests.simulation.scenario import CALL_TIMEOUT_MS, Caller
-from tests.simulation.system_settlers import SERVICES, Serving
+from tests.simulation.system_settlers import SERVERS, Serving
 from tests.simulation.workers import TIMED_OUT
 from tests.support.replacing import replace
 
@@ -62,7 +62,6 @@ class Worker(Caller):
     """An invocation of the worker: it takes the visible message of this number."""
 
     takes: int = 0
-    sandbox: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +123,7 @@ class ServiceActor(Actor):
         match caller:
             case Client():
                 self.identity = caller.identity
-                self._attempt(store, caller, caller.sandbox, is_queued=caller.is_queued)
+                self._attempt(store, caller, is_queued=caller.is_queued, sandbox=caller.sandbox)
             case Worker():
                 self._work(store, caller, service)
             case Sender():
@@ -136,9 +135,9 @@ class ServiceActor(Actor):
         self,
         store: OpenRecords,
         caller: Caller,
-        sandbox: str,
         *,
         is_queued: bool,
+        sandbox: str = "",
         reserving: Any = reserve,
     ) -> None:
         assert self.service is not None
@@ -181,7 +180,7 @@ class ServiceActor(Actor):
         # Whoever consumes messages is written for repeats: it has one effect for each id.
         self.identity = consumer_of(message)
         self.caller = replace(caller, effects=Effects.UNRECORDED, body=message.id)
-        self._attempt(store, self.caller, caller.sandbox, is_queued=False)
+        self._attempt(store, self.caller, is_queued=False)
 
     def _work_on_job(
         self, store: OpenRecords, caller: Worker, message: Message, service: Service
@@ -191,9 +190,7 @@ class ServiceActor(Actor):
         self.identity = client.identity
         body = job.event["body"]
         self.caller = replace(caller, effects=client.effects, body=body)
-        self._attempt(
-            store, self.caller, caller.sandbox, is_queued=True, reserving=partial(begin, job)
-        )
+        self._attempt(store, self.caller, is_queued=True, reserving=partial(begin, job))
 
     async def _accept(self, store: OpenRecords, caller: Sender, service: Service) -> Receipt:
         """What the decorator of a webhook does once the signature is found to be right."""
@@ -223,7 +220,7 @@ class ServiceActor(Actor):
             service=service,
         )
         self.until_ms = self.clock.now_ms() - self.clock.skew_ms + 60_000
-        self.flow = SERVICES[self.name.partition("-")[0]](serving)
+        self.flow = SERVERS[self.name.partition("-")[0]](serving)
 
 
 async def _nothing() -> Outcome:

@@ -1,4 +1,4 @@
-"""Those who serve in the background of a service: relay, reconciler, operator, provider's hooks."""
+"""Who serves in the background of a service: relay, reconciler, operators, webhooks that settle."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import StoreError
-from oncekey.flow.commands import ReadPauses
 from oncekey.outbox.sweep import OutboxSweep
-from oncekey.reconciler.report import Report
-from oncekey.reconciler.visits import Visits
-from oncekey.record.pause import EVERYTHING, Pause, PauseScope
 from oncekey.record.record import SETTLED
 from tests.simulation.scenario import TURNS
-from tests.simulation.settlers import QUEUE, RUN_MS, TIMED_OUT, Operate, Settling, always
+from tests.simulation.settlers import RUN_MS, Operate, Settling, always, end_visits
 from tests.support.memory_outbox import failed_of, stream_of
 from tests.support.replacing import replace
 
@@ -23,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey.flow.commands import Flow
+    from oncekey.reconciler.report import Report
     from tests.simulation.system import Service
 
 _FIRST_NUMBER = 900
@@ -52,33 +49,10 @@ class Serving(Settling):
             await OutboxSweep(relay=service.relay(self.clock)).sweep_flow(
                 before_ms=now_ms - TURNS.outbox_grace_ms, is_time_left=always
             )
-        pauses = await ReadPauses() if self.settings.pause_check_s else ()
-        visits = Visits(
-            store=self.store,
-            clock=self.clock,
-            settings=self.settings,
-            turns=TURNS,
-            escalations=QUEUE,
-            timed_out=TIMED_OUT,
-            report=Report(),
-            run_ms=RUN_MS,
-            pauses=pauses,
-        )
-        until_ms = now_ms + RUN_MS
+        visits = await self.begin_visits()
         for pk in service.due(now_ms):
             await visits.look(pk)
-        await visits.work(until_ms, always)
-        await visits.end(always)
-        await visits.work(until_ms, always)
-        return visits.report
-
-    async def pause_for_a_while(self) -> None:
-        """An operator pauses everything, or one tenant, and resumes it later."""
-        store: Any = self.store
-        scope = PauseScope.ALL
-        pause = Pause(scope=scope, name=EVERYTHING, reason="why", by="operator", since_ms=0)
-        await Operate(partial(store.pause, pause), "pause")
-        await Operate(partial(store.resume, scope, EVERYTHING), "resume")
+        return await end_visits(visits, now_ms + RUN_MS)
 
     async def bust(self) -> None:
         """An operator deletes a settled record, on purpose: its key may run again."""
@@ -97,10 +71,10 @@ class Serving(Settling):
         return None
 
 
-SERVICES: dict[str, Callable[[Serving], Flow[Any]]] = {
+SERVERS: dict[str, Callable[[Serving], Flow[Any]]] = {
     "relay": Serving.relay,
     "reconciler": Serving.run,
-    "operator": Serving.pause_for_a_while,
+    "operator": Serving.pause_and_resume,
     "bust": Serving.bust,
     "resolve": Serving.resolve,
 }

@@ -236,9 +236,7 @@ class World:
                     Asked(at_ms=self._now, actor=actor.name, fingerprint=actor.fingerprint)
                 )
                 self._go_on(actor, None)
-            case Read() | Fetch():
-                self._go_on(actor, reply_to(self, actor))
-            case ReadPauses():
+            case Read() | Fetch() | ReadPauses():
                 self._go_on(actor, reply_to(self, actor))
             case AskResolver(question=question):
                 finding = self.provider.finding(question.operation_id, question.step)

@@ -30,7 +30,7 @@ def count(text: str) -> int:
     raise argparse.ArgumentTypeError(f"{text!r} is no number of processes: use 1 or more")
 
 
-def count_or_none(text: str) -> int:
+def count_or_zero(text: str) -> int:
     """A number of processes that may be none."""
     if text.isdecimal():
         return int(text)

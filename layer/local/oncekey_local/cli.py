@@ -117,7 +117,7 @@ def _add_functions(dev: argparse.ArgumentParser) -> None:
     )
     dev.add_argument(
         "--warm",
-        type=arguments.count_or_none,
+        type=arguments.count_or_zero,
         default=1,
         metavar="N",
         help="processes of each function that are started before a call comes (1)",

@@ -150,7 +150,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--endpoint-url", metavar="URL", help="the address of a compatible store")
 
 
-def said_again(options: argparse.Namespace) -> str:
+def target_arguments(options: argparse.Namespace) -> str:
     """The options that name the service, as they were given, for a command that is to follow.
 
     Empty if none was given; otherwise it begins with a space.

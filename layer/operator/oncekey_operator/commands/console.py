@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from oncekey_operator.exits import CommandError, Exit, UsageError
-from oncekey_operator.targets import add_target, said_again, target_of
+from oncekey_operator.targets import add_target, target_arguments, target_of
 
 if TYPE_CHECKING:
     import argparse
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--port is a number from 0 to {_PORT_MAX}")
     clock = SystemClock()
     access = Access(token=clock.new_owner(), changes=options.allow_changes, reveals=options.reveal)
-    desk = TargetDesk(target_of(options), said_again(options))
+    desk = TargetDesk(target_of(options), target_arguments(options))
     console = Console(desk, access, clock=clock)
     try:
         server = ConsoleServer(console, options.port)

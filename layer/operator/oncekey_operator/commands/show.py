@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from oncekey_operator.commands.naming import add_operation, operation_of
 from oncekey_operator.output import add_output, coloured, print_json, print_pairs, when
-from oncekey_operator.targets import add_target, said_again, target_of
+from oncekey_operator.targets import add_target, target_arguments, target_of
 
 if TYPE_CHECKING:
     import argparse
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     store, record = target.store, operation_of(options, target, by_item=True)
     now_ms = SystemClock().now_ms()
     words, answer = answer_of(record, store)
-    next_, where = outlook(record, now_ms), said_again(options)
+    next_, where = outlook(record, now_ms), target_arguments(options)
     if options.json:
         shown = view(record, now_ms) | {
             "answer": words,
@@ -111,7 +111,7 @@ def _pairs(record: Record, answer: str, now_ms: int) -> Iterator[tuple[str, str]
             "escalated",
             when(record.escalated_at_ms, now_ms)
             if is_told(record)
-            else "not yet: the reconciler tells a person in its next run",
+            else "not yet: the reconciler escalates it in its next run",
         )
     yield "answer", answer
 

@@ -89,7 +89,7 @@ def _of_the_record(record: Record, now_ms: int) -> Iterator[Event]:
     if record.escalated_at_ms is not None:
         title, detail = "Escalated", "The escalation queue or the log has the message."
         if not is_told(record):
-            title, detail = "Marked for a person", "The reconciler tells one in its next run."
+            title, detail = "To be escalated", "The reconciler escalates it in its next run."
         yield Event(at_ms=record.escalated_at_ms, title=title, detail=detail, tone=Tone.WARNING)
     if record.completed_at_ms is not None:
         yield Event(
