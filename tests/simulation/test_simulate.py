@@ -39,7 +39,7 @@ def test_a_run_goes_on_after_what_its_log_has_and_the_figures_add_up(
 
 
 def test_a_failing_seed_names_the_command_that_replays_it() -> None:
-    """The command stands in what a run says, and tells the shortest story."""
+    """A run prints the command, and the command says what becomes of the seed."""
     figures = {**simulate.figures_of(range(1, 3)), "failed": [2]}
 
     assert simulate.told(figures).endswith("--replay 2")

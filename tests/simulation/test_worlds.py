@@ -1,4 +1,4 @@
-"""Every interleaving of two and three actors, for each kind of effects, counted and finished."""
+"""Every interleaving of two actors, for each kind of effects, counted and finished."""
 
 from __future__ import annotations
 
