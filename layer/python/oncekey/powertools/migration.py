@@ -38,6 +38,9 @@ def handed_over(old: Callable[..., Any]) -> Callable[[F], F]:
     has a `payload_validation_jmespath`. A call in which Powertools finds no key is refused as one
     without a key, if the old decorator has `raise_on_no_idempotency_key`.
 
+    Write it on the whole handler, right below oncekey's decorator. If Powertools refuses the call,
+    that is the proof that nothing was done. Work before the call is not seen.
+
     Arguments may be passed by position, although Powertools' `idempotent_function` reads keyword
     arguments only.
 
