@@ -62,7 +62,11 @@ WORLDS = dict(
 
 
 def main(names: list[str]) -> int:
-    """Carry them out, the small ones first, and print a line for each; 1 if a rule was broken."""
+    """Carry them out, and print a line for each; 1 if a rule was broken, 2 for a wrong name."""
+    unknown = sorted(set(names) - set(WORLDS))
+    if unknown:
+        sys.stderr.write(f"no world {', '.join(unknown)}: there are {', '.join(WORLDS)}\n")
+        return 2
     declare_resolvers()
     for name in names or WORLDS:
         began_s = time.process_time()
