@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import tempfile
+import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,19 @@ def resolvers_end_with_their_test() -> Iterator[None]:
     for name, resolver in list(resolvers._resolvers.items()):
         if name not in before and "<locals>" in resolver.__qualname__:
             del resolvers._resolvers[name]
+
+
+@pytest.fixture(autouse=True)
+def servers_end_with_their_test() -> Iterator[None]:
+    """A server whose socket is closed and whose loop is not ended takes a processor for itself."""
+    before = _serving()
+    yield
+    left = _serving() - before
+    assert not left, f"a server still runs: call shutdown() in a finally: {left}"
+
+
+def _serving() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if "serve_forever" in each.name}
 
 
 @pytest.fixture

@@ -20,9 +20,13 @@ def issuing(token: str) -> Iterator[str]:
     """For the length of a block, give this token to the client; yields the address."""
     _Endpoint.token = token
     with ThreadingHTTPServer(("127.0.0.1", 0), _Endpoint) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/token"
-        server.shutdown()
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/token"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 class _Endpoint(BaseHTTPRequestHandler):
