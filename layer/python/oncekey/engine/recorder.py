@@ -273,5 +273,6 @@ def _resumes_at_ms(result: Result, now_ms: int) -> int:
     # An attribute of `TimedSuspendExecution`, which is no `Exception`. The layer does not import
     # AWS's SDK.
     at_s = vars(result.error).get("scheduled_timestamp")
-    is_time = isinstance(at_s, int | float) and 0 < at_s <= (now_ms + _LONGEST_WAIT_MS) / 1000
-    return int(at_s * 1000) if is_time else 0
+    if not isinstance(at_s, int | float):
+        return 0
+    return int(at_s * 1000) if 0 < at_s <= (now_ms + _LONGEST_WAIT_MS) / 1000 else 0
