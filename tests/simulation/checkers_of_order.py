@@ -67,24 +67,29 @@ def calls_in(history: History) -> list[tuple[Call, tuple[Event, ...]]]:
     """The calls whose end was told, and the moments at which the key may be forgotten."""
     found: list[tuple[Call, tuple[Event, ...]]] = []
     asked: dict[str, tuple[int, Asked]] = {}
+    took: set[str] = set()
     for number, event in enumerate(history.events):
         match event:
             case Asked():
                 # Of whoever never got an end nobody knows when it had its effect.
                 asked[event.actor] = number, event
+                took.discard(event.actor)
             case Told() if event.actor in asked:
                 begins, asking = asked.pop(event.actor)
                 answer, reason = _said(event)
                 call = Call(begins, number, event.fingerprint, answer, reason)
                 found.append((call, (asking, event)))
-                if reason is not Reason.KEY_REUSED:
-                    # It may have taken the key some time before it got its answer.
+                if reason is not Reason.KEY_REUSED or event.actor in took:
+                    # It may have taken the key some time before it got its answer. If the call
+                    # outlives the retention, another request may have the key by then.
                     taking = Call(begins, number, event.fingerprint)
                     found.append((taking, (asking,)))
             case Swept():
                 found.append((Call(number, number, "", empties=True), (event,)))
-            case Wrote(permitted=True, transition=Reserve(), before=before) if before is not None:
-                found.append((Call(number, number, "", empties=True), (event,)))
+            case Wrote(permitted=True, transition=Reserve(), before=before):
+                took.add(event.actor)
+                if before is not None:
+                    found.append((Call(number, number, "", empties=True), (event,)))
     for begins, asking in asked.values():
         found.append((Call(begins, _FOREVER, asking.fingerprint), (asking,)))
     return found

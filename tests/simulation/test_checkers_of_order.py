@@ -20,6 +20,7 @@ from tests.simulation.history import Answer, Asked, Died, Event, Swept, Told
 A, B = "a", "b"
 FIRST, OTHER = "op/1/A", "op/2/B"
 FORGOTTEN = Swept(at_ms=AT_MS, actor="", record=COMPLETED)
+TAKEN = wrote("A", RESERVE, None, RUNNING)
 ANEW = wrote("C", RESERVE, COMPLETED, RUNNING)
 
 
@@ -95,6 +96,17 @@ GOOD: dict[str, tuple[Event, ...]] = {
         gets("B", OTHER, B),
     ),
     "another life over what has expired": (asks("A"), ran("A"), asks("C"), ANEW, gets("C", OTHER)),
+    # Found by seed 16688.
+    "a call that outlives the retention, and meets another request": (
+        asks("A", B),
+        TAKEN,
+        asks("B"),
+        refused("B", Reason.KEY_REUSED),
+        asks("C"),
+        ANEW,
+        refused("A", Reason.KEY_REUSED, B),
+        gets("C", OTHER),
+    ),
 }
 
 BAD: dict[str, tuple[Event, ...]] = {
@@ -109,6 +121,11 @@ BAD: dict[str, tuple[Event, ...]] = {
     ),
     "the answer of another request": (asks("A"), ran("A"), asks("B", B), gets("B", FIRST, B)),
     "another's key that nobody has taken": (asks("B", B), refused("B", Reason.KEY_REUSED, B)),
+    "a key that its owner loses to nobody": (
+        asks("A", B),
+        TAKEN,
+        refused("A", Reason.KEY_REUSED, B),
+    ),
     "a key that its owner loses to another": (
         asks("A"),
         ran("A"),
