@@ -12,6 +12,7 @@ from oncekey_operator.coverage.handlers import Looked
 from oncekey_operator.coverage.inspecting import _Search
 from oncekey_operator.coverage.judging import judge
 from oncekey_operator.coverage.triggers import Function, Trigger
+from tests.support.asgi_apps import event_loop
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +23,9 @@ def looked_at(code: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / f"{name}.py").write_text(textwrap.dedent(code))
     monkeypatch.syspath_prepend(str(tmp_path))
     try:
-        module = __import__(name)
+        # Mangum makes a loop where there is none, and nobody would close it.
+        with event_loop():
+            module = __import__(name)
         return Looked(**_Search(str(tmp_path)).of(module.handler))
     finally:
         sys.modules.pop(name, None)

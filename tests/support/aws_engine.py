@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from moto import mock_aws
 
-from oncekey_local.store.client_tokens import ClientTokens
 from oncekey_local.store.moto_repairs import check_client_tokens
 from tests.support.quick_aws import quicken
 
@@ -23,6 +22,6 @@ def mocked_aws(*, honours_tokens: bool = False) -> Iterator[None]:
     `honours_tokens` it is answered as DynamoDB answers it.
     """
     quicken()
-    check_client_tokens(ClientTokens(honours_repeats=honours_tokens))
+    check_client_tokens(honours_repeats=honours_tokens)
     with mock_aws():
         yield

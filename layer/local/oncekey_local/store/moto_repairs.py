@@ -21,21 +21,30 @@ _send_message_batch = SQSBackend.send_message_batch
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html
 _BODY = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 _NAME = re.compile(r"[!-~]{1,128}")
+_TOKENS = "oncekey_client_tokens"
 _transact_write_items = DynamoHandler.transact_write_items
 
 
 def repair() -> None:
     """Repairs all queues, streams and tables of this process."""
-    check_client_tokens(ClientTokens())
+    check_client_tokens()
     ShardIterator.get = _get_records  # type: ignore[method-assign, assignment]
     SQSBackend.receive_message = _receive_in_order  # type: ignore[method-assign, assignment]
     SQSBackend.send_message_batch = _send_what_sqs_takes  # type: ignore[method-assign, assignment]
 
 
-def check_client_tokens(tokens: ClientTokens) -> None:
-    """Check `tokens` before any transaction of this process is applied."""
+def check_client_tokens(*, honours_repeats: bool = False) -> None:
+    """Check the token of each transaction of this process before it is applied.
+
+    The tokens are kept by moto's backend, which forgets them together with its tables.
+    `honours_repeats` is that of `ClientTokens`.
+    """
 
     def transact(handler: DynamoHandler) -> Any:
+        kept = vars(handler.dynamodb_backend)
+        if _TOKENS not in kept:
+            kept[_TOKENS] = ClientTokens(honours_repeats=honours_repeats)
+        tokens: ClientTokens = kept[_TOKENS]
         return tokens.apply(handler.body, lambda: _transact_write_items(handler))
 
     DynamoHandler.transact_write_items = transact  # type: ignore[method-assign, assignment]
