@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EARLIER, PRESENT = "earlier", "present"
-# Python runs this before all else, so each process says which release it is of.
+# Python runs this before all else. Each process says which release it is of, and stays with that:
+# what it imports later must not come from the release that is current by then.
 _SAYS_WHICH = """
-import os
+import sys
 with open({said!r}, "a") as said:
-    said.write({release!r} + "\\n")
+    print({release!r}, file=said)
+sys.path[:] = [{folder!r} if path == {current!r} else path for path in sys.path]
 """
 
 
@@ -31,7 +33,12 @@ class Releases:
         unpack(BEFORE_PAUSES, folder / EARLIER)
         for release in (EARLIER, PRESENT):
             (folder / release).mkdir(exist_ok=True)
-            text = _SAYS_WHICH.format(said=str(self._said), release=release)
+            text = _SAYS_WHICH.format(
+                said=str(self._said),
+                release=release,
+                folder=str(folder / release),
+                current=str(self._current),
+            )
             (folder / release / "sitecustomize.py").write_text(text, "utf-8")
         self.current = PRESENT
         self.roll_to(EARLIER)
