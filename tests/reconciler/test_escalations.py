@@ -97,7 +97,13 @@ def test_a_webhook_or_an_operator_settles_what_was_escalated(
     knows(StillUnknown())
 
     reference = service.escalations.bodies[0]["reference"]
-    settled = settle(reference, finding, store=service.store, clock=service.clock)
+    settled = settle(
+        reference,
+        finding,
+        found_at_ms=service.clock.now_ms(),
+        store=service.store,
+        clock=service.clock,
+    )
 
     assert settled is Settlement.SETTLED
     answer = service.sends(service.charge)
@@ -241,7 +247,13 @@ def test_a_run_that_follows_voids_the_escalation() -> None:
     service = unknown()
     service.reconciles()
     first = service.escalations.bodies[0]
-    settle(first["reference"], NotExecuted(), store=service.store, clock=service.clock)
+    settle(
+        first["reference"],
+        NotExecuted(),
+        found_at_ms=service.clock.now_ms(),
+        store=service.store,
+        clock=service.clock,
+    )
     service.fails()
 
     assert counts(service.reconciles()) == ESCALATED

@@ -33,7 +33,13 @@ pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 def says(service: Any, finding: Any) -> Settlement:
     """What somebody says of the only record from outside."""
-    return settle(reference_to(the(service)), finding, store=service.store, clock=service.clock)
+    return settle(
+        reference_to(the(service)),
+        finding,
+        found_at_ms=service.clock.now_ms(),
+        store=service.store,
+        clock=service.clock,
+    )
 
 
 class Function:

@@ -72,7 +72,11 @@ def test_a_call_that_arrives_within_the_grace_is_found(keeps_keys: bool) -> None
     service.clock.advance(LEASE_MS + GRACE_MS)
     reconciles(service, waits=False)
     said = settle(
-        service.runs[0].reference, NotExecuted(), store=service.store, clock=service.clock
+        service.runs[0].reference,
+        NotExecuted(),
+        found_at_ms=service.clock.now_ms(),
+        store=service.store,
+        clock=service.clock,
     )
     assert (asked, said, service.record.status) == ([], Settlement.TOO_EARLY, Status.UNKNOWN)
     assert service.send(POST)["statusCode"] == 409

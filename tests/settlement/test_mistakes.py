@@ -33,7 +33,9 @@ pytestmark = pytest.mark.usefixtures("no_resolvers")
 def says(service: Any, finding: Any, **options: Any) -> Settlement:
     """What somebody says of the only record from outside."""
     reference = reference_to(the(service))
-    return settle(reference, finding, store=service.store, clock=service.clock, **options)
+    now_ms = service.clock.now_ms()
+    given = {"found_at_ms": now_ms, "store": service.store, "clock": service.clock, **options}
+    return settle(reference, finding, **given)
 
 
 def reconciles(service: Any, **options: Any) -> Report:

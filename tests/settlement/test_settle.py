@@ -21,13 +21,19 @@ pytestmark = pytest.mark.usefixtures("no_resolvers")
 
 
 def says(
-    service: Steps, finding: Any = KNOWN, *, reference: str | None = None, step: str = ""
+    service: Steps,
+    finding: Any = KNOWN,
+    *,
+    reference: str | None = None,
+    step: str = "",
+    found_at_ms: int | None = None,
 ) -> Settlement:
     """Somebody knows of the service's first operation, unless told of another."""
     return settle(
         service.runs[0].reference if reference is None else reference,
         finding,
         step=step,
+        found_at_ms=service.clock.now_ms() if found_at_ms is None else found_at_ms,
         store=service.store,
         clock=service.clock,
     )
@@ -133,6 +139,54 @@ def test_not_executed_is_too_early_before_the_lease_and_the_grace() -> None:
         assert says(early, NotExecuted()) is Settlement.TOO_EARLY
     early.clock.advance(1)
     assert says(early, NotExecuted()) is Settlement.SETTLED
+
+
+@pytest.mark.parametrize("recorded", [False, True], ids=["whole operation", "step"])
+def test_what_was_found_out_before_an_attempt_says_nothing_about_it(*, recorded: bool) -> None:
+    """A provider's event says that nothing was executed. It is delivered after another attempt has
+    called the provider, so it is not believed; what is found out about this attempt is.
+
+    Red when `NotExecuted` counts from its delivery, and not from when it was found out.
+    """
+    service: Any = in_doubt() if recorded else unknown()
+    name = "charge" if recorded else ""
+    event_ms = service.clock.now_ms()
+    assert says(service, NotExecuted(), step=name) is Settlement.SETTLED
+    if recorded:
+        service.sends(step("hold", "h-1"), caught(step("charge", raises=TimeoutError())))
+    else:
+        service.fails()
+    service.clock.advance(LEASE_MS + GRACE_MS + 1)
+
+    late = says(service, NotExecuted(), step=name, found_at_ms=event_ms)
+    assert (late, service.record.status) == (Settlement.TOO_EARLY, Status.UNKNOWN)
+    assert says(service, NotExecuted(), step=name) is Settlement.SETTLED
+
+
+def test_a_time_that_is_ahead_of_ours_counts_as_now() -> None:
+    """A provider's clock that is ahead ends no grace before its time."""
+    service = Unrecorded()
+    service.fails()
+    ahead_ms = service.clock.now_ms() + LEASE_MS + GRACE_MS + 1
+
+    assert says(service, NotExecuted(), found_at_ms=ahead_ms) is Settlement.TOO_EARLY
+
+
+@pytest.mark.parametrize("found_at_ms", [None, 1.5, True, "2026-11-29T12:00:00Z"])
+def test_not_executed_needs_the_time_when_it_was_found_out(found_at_ms: Any) -> None:
+    """Without a time, or with one that is not in milliseconds, nothing is settled, and the error
+    says what to give.
+    """
+    service = unknown()
+    with pytest.raises(TypeError, match="needs found_at_ms=.*epoch milliseconds"):
+        settle(
+            service.runs[0].reference,
+            NotExecuted(),
+            found_at_ms=found_at_ms,
+            store=service.store,
+            clock=service.clock,
+        )
+    assert service.record.status is Status.UNKNOWN
 
 
 def test_the_grace_is_that_of_the_operation() -> None:
@@ -267,4 +321,4 @@ def test_an_answer_that_is_large_is_kept_before_the_record_says_so() -> None:
 def test_without_a_table_nothing_can_be_settled() -> None:
     """Whoever settles without a store is told to name the table."""
     with pytest.raises(ConfigurationError, match="ONCEKEY_TABLE"):
-        settle(unknown().runs[0].reference, NotExecuted())
+        settle(unknown().runs[0].reference, KNOWN)

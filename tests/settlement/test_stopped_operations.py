@@ -41,7 +41,9 @@ def stopped(service: Steps) -> Steps:
 def settles(service: Steps, finding: Any, **options: Any) -> Settlement:
     """Somebody settles it by its reference."""
     reference = reference_to(service.record)
-    return settle(reference, finding, store=service.store, clock=service.clock, **options)
+    now_ms = service.clock.now_ms()
+    given = {"found_at_ms": now_ms, "store": service.store, "clock": service.clock, **options}
+    return settle(reference, finding, **given)
 
 
 @pytest.mark.fault("K12.7")

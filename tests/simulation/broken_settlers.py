@@ -42,7 +42,17 @@ def asked_at_any_time(patch: pytest.MonkeyPatch) -> None:
         return original(self, record)
 
     patch.setattr(Visitor, "visit", visit)
-    patch.setattr(Settler, "_is_too_early", lambda _self, _record: False)
+    patch.setattr(Settler, "_is_too_early", lambda _self, _record, _at_ms: False)
+
+
+def old_denial_believed(patch: pytest.MonkeyPatch) -> None:
+    """What was found out before an attempt began is believed of this attempt."""
+    original = Settler._is_too_early
+    patch.setattr(
+        Settler,
+        "_is_too_early",
+        lambda self, record, _at_ms: original(self, record, self.clock.now_ms()),
+    )
 
 
 def turn_not_fenced(patch: pytest.MonkeyPatch) -> None:

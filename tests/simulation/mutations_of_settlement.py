@@ -28,6 +28,13 @@ DENIED_TWICE = Scenario(
     passes=(Until.DUE,),
     most_passes=1,
 )
+# A webhook's event of the first attempt is delivered after the second.
+DENIED_LATE = Scenario(
+    callers=(replace(A, plan=Plan.NOT_EXECUTED), replace(B, plan=Plan.FAIL_AFTER)),
+    settlers=("denial",),
+    passes=(Until.DUE,),
+    most_passes=1,
+)
 
 MUTATIONS_OF_SETTLEMENT = (
     Mutation(
@@ -46,6 +53,12 @@ MUTATIONS_OF_SETTLEMENT = (
         name="settled-for-anybody",
         scenario=DENIED_TWICE,
         store=partial(BrokenStore, permitted=broken_settlers.settled_for_anybody),
+        breaks="denied has happened",
+    ),
+    Mutation(
+        name="old-denial-believed",
+        scenario=DENIED_LATE,
+        patch=broken_settlers.old_denial_believed,
         breaks="denied has happened",
     ),
 )

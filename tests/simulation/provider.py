@@ -31,15 +31,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the provider knows of an operation, or of its step in doubt.
-
-    No call of it is sent after `calls_until_ms`, its lease.
-    """
+    """What the provider knows of an operation, or of its step in doubt."""
 
     operation_id: str
     step: str
     finding: Completed | NotExecuted
-    calls_until_ms: int
 
 
 @dataclass(slots=True)
@@ -81,7 +77,7 @@ class Provider:
         """What it would tell of the operation on record."""
         operation_id, step = record.operation_id, record.step_in_doubt
         finding = self.finding(operation_id, step)
-        return Known(operation_id, step, finding, record.lease_until_ms or 0)
+        return Known(operation_id, step, finding)
 
 
 @lru_cache(maxsize=1_000)

@@ -101,15 +101,19 @@ class Settling:
         return await self._settle(known, known.finding)
 
     async def tell_of_nothing(self) -> Settlement | None:
-        """A webhook that tells that nothing has happened, once no call can arrive any more."""
+        """A webhook that tells that nothing has happened, with the time of the event.
+
+        It may arrive much later, when another attempt has been executed.
+        """
         known = await Hear(self.pk)
+        found_at_ms = self.clock.now_ms()
         if known is None or isinstance(known.finding, Completed):
             return None
-        if self.clock.now_ms() <= known.calls_until_ms + self.settings.reconcile_grace_ms:
-            return None
-        return await self._settle(known, known.finding)
+        return await self._settle(known, known.finding, found_at_ms)
 
-    async def _settle(self, known: Known, finding: Completed | NotExecuted) -> Settlement | None:
+    async def _settle(
+        self, known: Known, finding: Completed | NotExecuted, found_at_ms: int | None = None
+    ) -> Settlement | None:
         settler = Settler(
             clock=self.clock,
             settings=self.settings,
@@ -118,7 +122,12 @@ class Settling:
         )
         try:
             return await settle_named(
-                self.pk, known.operation_id, finding, step=known.step, settler=settler
+                self.pk,
+                known.operation_id,
+                finding,
+                step=known.step,
+                found_at_ms=found_at_ms,
+                settler=settler,
             )
         except (StoreError, ValueError):
             # The provider says it again, or never. A step is in doubt by now that was not when it

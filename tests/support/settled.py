@@ -23,7 +23,13 @@ def says(service: Protected, finding: Completed | NotExecuted) -> Callable[[], S
     def saying() -> Settlement:
         (record,) = records(service)
         reference = f"{record.pk}.{record.operation_id}"
-        return settle(reference, finding, store=service.store, clock=service.clock)
+        return settle(
+            reference,
+            finding,
+            found_at_ms=service.clock.now_ms(),
+            store=service.store,
+            clock=service.clock,
+        )
 
     return saying
 

@@ -32,6 +32,7 @@ def settle(
     finding: Completed | NotExecuted,
     *,
     step: str = "",
+    found_at_ms: int | None = None,
     store: Store | None = None,
     clock: Clock | None = None,
 ) -> Settlement:
@@ -44,8 +45,8 @@ def settle(
     - `NOT_IN_DOUBT`: it is answered, expired or was never known, or a coming run continues it
       anyway.
     - `RUNNING`: its own run may still end it. Call `settle` again later.
-    - `TOO_EARLY`: for `NotExecuted`, while a call of the dead attempt may still arrive. Call
-      `settle` again later.
+    - `TOO_EARLY`: for `NotExecuted`, if a call of the last attempt could still arrive when that was
+      found out. Find out again later.
 
     `Completed` also completes an operation that was about to be retried but took effect after all,
     and an accepted one that no worker has begun. No worker then begins it. The record determines
@@ -61,19 +62,28 @@ def settle(
         finding: `Completed` with the HTTP answer (or the result of the function or of the step), or
             `NotExecuted()`.
         step: the step that the finding is about; needed with recorded effects.
+        found_at_ms: when `NotExecuted` was found out, in epoch milliseconds: the time of the
+            provider's event, or of its answer to your question. An event may be delivered days
+            later, when another attempt has been executed. It says nothing about that attempt.
         store: where the records are, by default in ONCEKEY_TABLE.
         clock: for tests.
 
     Raises:
         StoreError: it may or may not have been settled; call `settle` again.
-        TypeError: the answer or result cannot be stored, or `finding` is not a finding. Nothing was
-            written.
+        TypeError: the answer or result cannot be stored, `finding` is not a finding, or
+            `found_at_ms` is missing or no integer. Nothing was written.
         ValueError: the reference is invalid. Or a step is in doubt and `step` does not name it: a
             finding about another step would run this one a second time, or never.
         ConfigurationError: no table is named.
     """
     watching.look_again()
     check_finding(finding)
+    if isinstance(finding, NotExecuted) and type(found_at_ms) is not int:
+        raise TypeError(
+            "settle(reference, NotExecuted()) needs found_at_ms=, when that was found out: an"
+            " attempt that began later may have been executed. Give the time of the provider's"
+            " event or answer, in epoch milliseconds"
+        )
     pk, operation_id = read_reference(reference)
     settings = defaults.settings({})
     store = defaults.store(settings.store_timeout_ms, store)
@@ -84,7 +94,9 @@ def settle(
         call_timeout_ms=store.call_timeout_ms,
         has_bucket=store.has_bucket,
     )
-    flow = settle_named(pk, operation_id, finding, step=step, settler=settler)
+    flow = settle_named(
+        pk, operation_id, finding, step=step, found_at_ms=found_at_ms, settler=settler
+    )
     return drive(flow, store=store, clock=clock)
 
 
@@ -95,9 +107,12 @@ async def settle_named(
     *,
     step: str = "",
     attempt: int | None = None,
+    found_at_ms: int | None = None,
     settler: Settler,
 ) -> Settlement:
     """Settle the operation under `pk` as `settle` does, if it still has this `operation_id`.
+
+    `found_at_ms` is by default now.
 
     With `attempt`, `NotExecuted` is about this attempt and those before it. It is `OVERTAKEN` if
     another has begun since, because that one may have been executed.
@@ -133,7 +148,7 @@ async def settle_named(
             " step that was found out about, as step="
         )
     with watching.span_about(record, "oncekey settle"):
-        return await settler.write(record, finding, step=step)
+        return await settler.write(record, finding, step=step, found_at_ms=found_at_ms)
 
 
 async def _in_doubt(record: Record, clock: Clock, budget: Budget) -> Record | None:

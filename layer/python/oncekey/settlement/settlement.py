@@ -46,7 +46,8 @@ class Settlement(StrEnum):
     """The result of trying to settle an operation or a step."""
 
     SETTLED = "settled"  # the next request gets the answer, or resumes
-    TOO_EARLY = "too-early"  # a call of the dead attempt may still arrive
+    # A call of the last attempt could still arrive when it was found out that there was none.
+    TOO_EARLY = "too-early"
     STILL_UNKNOWN = "still-unknown"
     NO_RESOLVER = "no-resolver"
     RUNNING = "running"  # its own run may still end it; try again later
@@ -79,7 +80,7 @@ class Settler:
         """
         if record.status is not Status.UNKNOWN or record.escalated_at_ms is not None:
             return Settlement.NOT_IN_DOUBT
-        if self._is_too_early(record):
+        if self._is_too_early(record, self.clock.now_ms()):
             return Settlement.TOO_EARLY
         if nothing_in_doubt(record):
             # The checkpoint was written before the record became unknown, so no step is in doubt.
@@ -123,15 +124,17 @@ class Settler:
         of_step = record.status is not Status.PENDING and (bool(step) or not is_stopped(record))
         return record.effects is Effects.RECORDED and of_step
 
-    async def write(self, record: Record, finding: Finding, *, step: str = "") -> Settlement:
+    async def write(
+        self, record: Record, finding: Finding, *, step: str = "", found_at_ms: int | None = None
+    ) -> Settlement:
         """Write the finding of a resolver, or of somebody else, about `record`.
 
         When it returns `SETTLED`, the operation is answered or may run again. Or its step in doubt
         is recorded as finished, or as never started, and the next request resumes and makes the
         business writes. If several callers settle one record, one gets `SETTLED` and the others
         `OVERTAKEN`, unless they have the same finding about a record that nobody has settled yet.
-        `NotExecuted` is not accepted before the lease and the grace have ended. With a `step`, the
-        finding is about that step.
+        `NotExecuted` is not accepted if it was found out, at `found_at_ms` or now, before the lease
+        and the grace had ended. With a `step`, the finding is about that step.
 
         Raises:
             StoreError: it may or may not have been settled.
@@ -140,15 +143,18 @@ class Settler:
         check_finding(finding)
         if isinstance(finding, StillUnknown):
             return Settlement.STILL_UNKNOWN
+        now_ms = self.clock.now_ms()
+        # A provider's clock may be ahead of ours.
+        found_at_ms = now_ms if found_at_ms is None else min(found_at_ms, now_ms)
         for _ in range(_MOST_ROUNDS):
-            written = await self._write(record, finding, step)
+            written = await self._write(record, finding, step, found_at_ms)
             if isinstance(written, Settlement):
                 return written
             record = written
         raise StoreError("others write this record all the time; say it again", transient=True)
 
     async def _write(
-        self, record: Record, finding: Completed | NotExecuted, step: str
+        self, record: Record, finding: Completed | NotExecuted, step: str, found_at_ms: int
     ) -> Settlement | Record:
         """The result of one try, or the current record if that can still be settled."""
         if record.status is Status.IN_PROGRESS:
@@ -160,7 +166,8 @@ class Settler:
         if stopped and step:
             return Settlement.NOT_IN_DOUBT
         # A stopped operation has no calls that may still arrive, because its attempt ended itself.
-        if isinstance(finding, NotExecuted) and not stopped and self._is_too_early(record):
+        is_denial = isinstance(finding, NotExecuted) and not stopped
+        if is_denial and self._is_too_early(record, found_at_ms):
             return Settlement.TOO_EARLY
         settling = self._settling(record)
         if stopped and isinstance(finding, Completed):
@@ -217,15 +224,15 @@ class Settler:
         is_running = met.operation_id == record.operation_id and met.status is Status.IN_PROGRESS
         return Settlement.RUNNING if is_running else Settlement.OVERTAKEN
 
-    def _is_too_early(self, record: Record) -> bool:
-        now_ms, lease_until_ms = self.clock.now_ms(), record.lease_until_ms or 0
-        if now_ms <= lease_until_ms + self.settings.reconcile_grace_ms:
+    def _is_too_early(self, record: Record, at_ms: int) -> bool:
+        lease_until_ms = record.lease_until_ms or 0
+        if at_ms <= lease_until_ms + self.settings.reconcile_grace_ms:
             return True
         # The grace of the record's own handler may be longer than ours. Until a reconciler has
         # visited the record, its due time shows the end of that grace.
         was_told = record.escalated_at_ms is not None and record.escalated_at_ms > lease_until_ms
         due = None if record.reconcile_attempts or was_told else record.due
-        return due is not None and now_ms < due.at_ms
+        return due is not None and at_ms < due.at_ms
 
     async def _send(self, record: Record, settled: Settled) -> Settlement | Record:
         if settled.blob is not None and self.saving is not None:
