@@ -23,7 +23,7 @@ SUCCESS = {"/payments": 202, "/refunds": 201}
 @pytest.fixture(scope="module")
 def clients() -> Iterator[dict[str, Client]]:
     """Clients of the reference service: of its recorded operation, and of its unrecorded one."""
-    with running("infra.service:SERVICE", sandboxes=2, poll_s=0.05) as dev:
+    with running("infra.service:SERVICE", sandboxes=2) as dev:
         payments = Client(dev)
         yield {"payments": payments, "refunds": payments.refunding()}
 

@@ -25,7 +25,7 @@ def effects() -> Iterator[Client]:
 def payments() -> Iterator[Client]:
     """The reference service with a timeout of three seconds."""
     env = {"ONCEKEY_LEASE_MARGIN_MS": "300"}
-    options: dict[str, Any] = {"timeout_s": 3, "visibility_timeout_s": 4, "poll_s": 0.05}
+    options: dict[str, Any] = {"timeout_s": 3, "visibility_timeout_s": 4}
     with running("infra.service:SERVICE", env=env, warm=2, **options) as dev:
         yield Client(dev)
 

@@ -76,7 +76,7 @@ def test_every_answer_is_one_that_the_document_promises(tmp_path: Path) -> None:
 
     Red when a route answers what its document does not say.
     """
-    with running("infra.service:SERVICE", sandboxes=1, poll_s=0.05) as dev:
+    with running("infra.service:SERVICE", sandboxes=1) as dev:
         run = asked(dev, tmp_path)
 
     assert run.returncode == 0, run.stdout + run.stderr

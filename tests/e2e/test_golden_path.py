@@ -16,8 +16,9 @@ from oncekey.client import IdempotentAdapter, IdempotentTransport, Retrying
 from oncekey.outbox.envelope import sealed
 from oncekey.record.message import Message
 from tests.support.dev_service import running, send
+from tests.support.looking import until
 from tests.support.openapi import check_documented
-from tests.support.payments_client import BODY, Client, code_of, new_key, until
+from tests.support.payments_client import BODY, Client, code_of, new_key
 from tests.support.unreliable_way import way_to
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def service() -> Iterator[Client]:
     again after one.
     """
     env = {"ONCEKEY_LEASE_MARGIN_MS": "300"}
-    quick: dict[str, Any] = {"timeout_s": 5, "visibility_timeout_s": 1, "poll_s": 0.05}
+    quick: dict[str, Any] = {"timeout_s": 5, "visibility_timeout_s": 1}
     with running("infra.service:SERVICE", env=env, **quick) as dev:
         yield Client(dev)
 

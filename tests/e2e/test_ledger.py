@@ -9,7 +9,8 @@ import pytest
 
 from oncekey_local.functions.environment import REGION
 from tests.support.dev_service import running
-from tests.support.payments_client import Client, new_key, until
+from tests.support.looking import until
+from tests.support.payments_client import Client, new_key
 from tests.support.provider import sdk
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ BUCKET = "payments-local-responses"
 @pytest.fixture(scope="module")
 def service() -> Iterator[Client]:
     """The reference service, whose ledgers are compared until now."""
-    with running("infra.service:SERVICE", env={"LEDGER_SETTLING_S": "0"}, poll_s=0.05) as dev:
+    with running("infra.service:SERVICE", env={"LEDGER_SETTLING_S": "0"}) as dev:
         yield Client(dev)
 
 

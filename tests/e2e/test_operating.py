@@ -37,7 +37,7 @@ ANSWER = {
 def refunds() -> Iterator[Client]:
     """A client of a service whose functions die early, so that nothing waits for a lease."""
     env = {"ONCEKEY_LEASE_MARGIN_MS": "300", "ONCEKEY_RECONCILE_GRACE_MS": "200"}
-    with running(SERVICE, env=env, timeout_s=3, poll_s=0.05, schedule_s=300) as dev:
+    with running(SERVICE, env=env, timeout_s=3, schedule_s=300) as dev:
         yield Client(dev).refunding()
 
 

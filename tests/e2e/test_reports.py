@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.dev_service import running
+from tests.support.looking import until
 from tests.support.payments_client import BODY, Client, code_of, new_key
-from tests.support.sample_event_desk import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ def service() -> Iterator[Client]:
     was killed comes again when they are over.
     """
     env = {"ONCEKEY_LEASE_MARGIN_MS": "300"}
-    quick: dict[str, Any] = {"timeout_s": 3, "visibility_timeout_s": 4, "poll_s": 0.05}
+    quick: dict[str, Any] = {"timeout_s": 3, "visibility_timeout_s": 4}
     with running("infra.service:SERVICE", env=env, **quick) as dev:
         yield Client(dev)
 

@@ -10,7 +10,8 @@ from functions.refunds.models import Refund, answer_of
 from oncekey import Completed, Settlement, settle
 from oncekey_local.functions.environment import REGION
 from tests.support.dev_service import running
-from tests.support.payments_client import Client, code_of, new_key, until
+from tests.support.looking import until
+from tests.support.payments_client import Client, code_of, new_key
 from tests.support.provider import sdk
 from tests.support.settling import (
     escalations,
@@ -47,7 +48,6 @@ def payments() -> Iterator[Client]:
     options: dict[str, Any] = {
         "timeout_s": 3,
         "visibility_timeout_s": 4,
-        "poll_s": 0.05,
         "schedule_s": 300,
     }
     with running("infra.service:SERVICE", env=env, **options) as dev:

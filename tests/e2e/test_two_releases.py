@@ -31,7 +31,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
 def service(releases: Releases) -> Iterator[Client]:
     """The reference service with leases of about eight seconds."""
     env = {**releases.environment, "ONCEKEY_LEASE_MARGIN_MS": "300"}
-    quick: dict[str, Any] = {"timeout_s": 8, "visibility_timeout_s": 9, "poll_s": 0.05}
+    quick: dict[str, Any] = {"timeout_s": 8, "visibility_timeout_s": 9}
     with running("infra.service:SERVICE", env=env, **quick) as dev:
         yield Client(dev)
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.dev_service import running, send
-from tests.support.payments_client import Client, code_of, new_key, until
+from tests.support.looking import until
+from tests.support.payments_client import Client, code_of, new_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,6 @@ def payments() -> Iterator[Client]:
     options: dict[str, Any] = {
         "timeout_s": 3,
         "visibility_timeout_s": 4,
-        "poll_s": 0.05,
         "webhooks": "send",
     }
     with running("infra.service:SERVICE", env=env, **options) as dev:

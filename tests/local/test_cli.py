@@ -72,7 +72,7 @@ def test_token(capsys: pytest.CaptureFixture[str]) -> None:
         (["dev", "--sandboxes", "0"], "'0' is no number of processes"),
         (["dev", "--timeout-s", "never"], "'never' is no timeout"),
         (["dev", "--timeout-s", "nan"], "'nan' is no timeout"),
-        (["dev", "--poll-s", "0"], "'0' is no interval"),
+        (["dev", "--retry-s", "0"], "'0' is no interval"),
         (["dev", "--retry-s", "soon"], "'soon' is no interval"),
         (["dev", "--schedule-s", "0"], "at most 300; or off"),
         (["dev", "--window-s", "-1"], "'-1' is no window"),

@@ -11,7 +11,8 @@ import pytest
 from botocore.config import Config
 
 from tests.support.dev_service import is_alive, running, send, watched
-from tests.support.sample_event_desk import Desk, until
+from tests.support.looking import until
+from tests.support.sample_event_desk import Desk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 EVENTS = "tests.support.sample_event_service:SERVICE"
 BROKEN = "tests.support.sample_broken_pump:SERVICE"
 EMPTY = {"visible": 0, "in_flight": 0, "delayed": 0, "dead_letters": 0}
-QUICK: dict[str, Any] = {"visibility_timeout_s": 2, "poll_s": 0.05, "retry_s": 0.05}
+QUICK: dict[str, Any] = {"visibility_timeout_s": 2, "retry_s": 0.05}
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +76,7 @@ def test_whole_way() -> None:
     The functions know table and queue from their environment alone.
     """
     keys = [f"payment-{number}" for number in range(12)]
-    with running("tests.support.sample_event_service:CHAIN", poll_s=0.05) as dev:
+    with running("tests.support.sample_event_service:CHAIN") as dev:
         for key in keys:
             put(dev, "chain-local-outbox", key)
         dynamodb = client_of(dev, "dynamodb")

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.looking import until
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -56,8 +58,7 @@ def test_malformed(dev: DevProcess, server: str, request_bytes: bytes) -> None:
         connection.sendall(request_bytes)
         with connection.makefile("rb") as stream:
             assert stream.readline().split()[1] == b"400"
-    while not said():
-        dev.pids()  # a round trip, while the line is on its way
+    until(lambda: bool(said()))
     [line] = said()
     assert "a malformed request was refused: " in line
     assert SECRET.decode() not in line
@@ -80,9 +81,8 @@ def test_client_leaves(dev: DevProcess, rest: bytes) -> None:
     said = new_lines(dev)
     with connect(dev.url) as connection:
         connection.sendall(opening(dev) + rest)
-    while not said():
-        dev.pids()  # a round trip, after which the connection's end may have been noticed
-    dev.pids()
+    until(lambda: bool(said()))
+    dev.pids()  # a round trip, after which a second line would be there
     [line] = said()
     assert line.startswith("POST /echo 400 ")
 
@@ -99,7 +99,6 @@ def test_caller_leaves(dev: DevProcess, server: str) -> None:
     with connect(url) as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n")
         assert connection.recv(12) == b"HTTP/1.0 400"
-    while not any("malformed" in line or "Traceback" in line for line in said()):
-        dev.pids()
+    until(lambda: any("malformed" in line or "Traceback" in line for line in said()))
     assert "Traceback" not in "".join(said())
     assert SECRET.decode() not in "".join(said())

@@ -107,7 +107,7 @@ def test_an_empty_folder_is_filled(
 @pytest.mark.proof
 def test_it_runs_on_this_machine(service: Path) -> None:
     """`oncekey dev` runs it without any option: an order is placed, retried and shipped."""
-    with DevProcess("--poll-s", "0.05", cwd=str(service)) as dev:
+    with DevProcess(cwd=str(service)) as dev:
         token = dev.token("acme")
         headers = {"Idempotency-Key": "the-key-of-an-order"}
         answers = [

@@ -253,7 +253,11 @@ def test_one_request_at_a_time() -> None:
     engine = Meeting()
 
     async def ask_twice() -> None:
-        store = Store(Engines(dynamodb=engine, streams=engine, sqs=engine, s3=engine))
+        store = Store(
+            Engines(
+                dynamodb=engine, streams=engine, sqs=engine, s3=engine, have_messages=lambda: False
+            )
+        )
         async with TestServer(store.handle) as server, aiohttp.ClientSession() as session:
             url = server.make_url("/")
             answers = await asyncio.gather(session.post(url), session.post(url))

@@ -131,6 +131,33 @@ def test_window() -> None:
     play(story, service(batch_size=3, window_s=300))
 
 
+def test_a_stream_is_asked_once_until_something_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read waits for the next change, so a service at rest costs nothing; and it ends with it.
+
+    Red when an empty stream is answered at once, and so is asked again and again.
+    """
+
+    async def story(events: Events) -> None:
+        reads: list[object] = []
+        streams = events.client.streams
+
+        async def counted(action: str, request: Any, **options: Any) -> dict[str, Any]:
+            reads.append(options.get("wait_s"))
+            return await streams(action, request, **options)
+
+        await events.put("1")
+        call = await events.function.call()
+        monkeypatch.setattr(events.client, "streams", counted)
+        call.answer()
+        for _ in range(20):
+            await events.faults()  # the pump has its turns meanwhile
+        assert len(reads) == 1
+        await events.put("2")
+        assert (await events.function.call()).keys == ["2"]
+
+    play(story, service())
+
+
 @pytest.mark.parametrize(
     "kind", [OutcomeKind.FUNCTION_ERROR, OutcomeKind.TIMED_OUT, OutcomeKind.DIED]
 )

@@ -108,19 +108,12 @@ def _read(reader: int) -> Iterator[str]:
 
 def _watch_descendants(ancestor: int, watched: dict[int, int]) -> None:
     """Takes hold of the processes below `ancestor` themselves: an id may be used again."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with contextlib.suppress(OSError, IndexError):
-                after_name = (entry / "stat").read_text().rpartition(")")[2].split()
-                parents[int(entry.name)] = int(after_name[1])
-    for pid in parents:
-        above = parents.get(pid)
-        while above is not None and above != ancestor:
-            above = parents.get(above)
-        if above == ancestor and pid not in watched:
-            with contextlib.suppress(OSError):
-                watched[pid] = os.pidfd_open(pid)
+    for children in Path(f"/proc/{ancestor}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for pid in map(int, children.read_text().split()):
+                if pid not in watched:
+                    watched[pid] = os.pidfd_open(pid)
+                _watch_descendants(pid, watched)
 
 
 def _has_ended(watch: int) -> bool:

@@ -14,19 +14,18 @@ from botocore.config import Config
 from oncekey_local.functions.environment import REGION
 from oncekey_local.identifiers import new_id
 from tests.support.dev_service import Answer, send
+from tests.support.looking import looks, until
 from tests.support.provider import Provider
 from tests.support.replacing import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from concurrent.futures import Future
 
     from oncekey_local.dev_process import DevProcess
 
 BODY: dict[str, Any] = {"customer_id": "cus_1", "amount": 1200, "currency": "eur"}
 _NAME = "payments-local"
-# Each look is a request of its own, so nothing spins; far beyond what anything takes.
-_LOOKS = 10_000
 _EMPTY = {"visible": 0, "in_flight": 0, "delayed": 0}
 
 
@@ -86,7 +85,7 @@ class Client:
 
     def settled_code(self, key: str, while_code: str) -> Answer:
         """Send the request again until it is answered something else than the problem given."""
-        for _ in range(_LOOKS):
+        for _ in looks():
             answer = self.ask(key)
             if code_of(answer) != while_code:
                 return answer
@@ -147,14 +146,6 @@ def _connected(service: str, store_url: str) -> Any:
         endpoint_url=store_url,
         config=Config(retries={"total_max_attempts": 1, "mode": "standard"}),
     )
-
-
-def until(holds: Callable[[], bool], otherwise: str) -> None:
-    """Return when it holds, which takes a request to find out; else say what is wrong."""
-    for _ in range(_LOOKS):
-        if holds():
-            return
-    raise AssertionError(otherwise)
 
 
 def code_of(answer: Answer) -> str | None:

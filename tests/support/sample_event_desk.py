@@ -7,7 +7,6 @@ from multiprocessing.connection import Listener
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from multiprocessing.connection import Connection
 
 _PATIENCE_S = 60
@@ -94,11 +93,3 @@ class Desk:
         connection = self._listener.accept()
         pid, function, event = connection.recv()
         return Visit(event, pid, function.rpartition("-local-")[2], connection)
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Returns when it holds: each look is a request of its own, so nothing spins."""
-    for _ in range(100_000):
-        if holds():
-            return
-    raise AssertionError("it never came to hold")

@@ -33,9 +33,9 @@ _PATIENCE_S = 60
 # moto's state is one for the whole process.
 _numbers = itertools.count()
 # As fast as it goes, for stories in which no message comes back.
-FAST = PumpSettings(poll_s=0.01, retry_s=0.01, visibility_timeout_s=60)
+FAST = PumpSettings(retry_s=0.01, visibility_timeout_s=60)
 # The shortest visibility timeout that SQS has, for those in which one does.
-FORGETFUL = PumpSettings(poll_s=0.01, retry_s=0.01, visibility_timeout_s=1)
+FORGETFUL = PumpSettings(retry_s=0.01, visibility_timeout_s=1)
 
 
 @dataclass(frozen=True)

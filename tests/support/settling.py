@@ -8,7 +8,8 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tests.support.payments_client import code_of, until
+from tests.support.looking import looks, until
+from tests.support.payments_client import code_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from tests.support.payments_client import Client
 
 ESCALATED = "payments-local-escalated"
-# Far more than fit into the time until something is due.
-_RUNS = 500
 
 
 def killed(refunds: Client, key: str) -> None:
@@ -74,7 +73,7 @@ def reconciled(client: Client) -> dict[str, Any]:
 
 def reconciled_until(client: Client, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """The numbers of the first of its runs that does it: what is due is so by the clock."""
-    for _ in range(_RUNS):
+    for _ in looks():
         run = reconciled(client)
         if holds(run):
             return run

@@ -6,6 +6,7 @@ Every rule takes files, as texts by their paths from the root, and returns its f
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
@@ -75,7 +76,7 @@ def readings_of_time_and_chance(files: Mapping[str, str]) -> list[str]:
         f"{path}:{line} uses {name}: take it from {PACKAGE}.clock"
         for path, text in within(files, LAYER).items()
         if PurePosixPath(path).name != _CLOCK
-        for line, name in _names(ast.parse(text), _module(path))
+        for line, name in _names(text, _module(path))
         if name.partition(".")[0] in _CLOCK_MODULES or name in _CLOCK_NAMES
     ]
 
@@ -86,7 +87,7 @@ def namings_of_the_aws_sdk(files: Mapping[str, str]) -> list[str]:
         f"{path}:{line} names {name}: only the modules of store/ know the AWS SDK"
         for path, text in within(files, LAYER).items()
         if not path.startswith(_AWS)
-        for line, name in _names(ast.parse(text), _module(path))
+        for line, name in _names(text, _module(path))
         if name.partition(".")[0] in _AWS_MODULES
     ]
 
@@ -106,10 +107,19 @@ def long_functions(files: Mapping[str, str]) -> list[str]:
     return [
         f"{path}:{node.lineno} {node.name} has {lines} lines, at most {MAX_FUNCTION_LINES}"
         for path, text in within(files, *MAX_MODULE_LINES).items()
-        for node in ast.walk(ast.parse(text))
+        for node in _statements(ast.parse(text))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (lines := _lines(node) - _docstring_lines(node)) > MAX_FUNCTION_LINES
     ]
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    """Every statement, however deep: no expression holds one, and those are most of a tree."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.stmt):
+            yield node
+        if not isinstance(node, ast.expr):
+            yield from _statements(node)
 
 
 def _docstring_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -127,7 +137,7 @@ def _module(path: str) -> str:
 
 def _imports(tree: ast.AST, module: str) -> Iterator[tuple[ast.stmt, str]]:
     """Each imported name in full, as `package.module.name`."""
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -170,8 +180,13 @@ class _Loading(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def _names(tree: ast.Module, module: str) -> Iterator[tuple[int, str]]:
+@functools.cache
+def _names(text: str, module: str) -> tuple[tuple[int, str], ...]:
     """Every name that is imported, or reached through an import under whatever alias."""
+    return tuple(_found_names(ast.parse(text), module))
+
+
+def _found_names(tree: ast.Module, module: str) -> Iterator[tuple[int, str]]:
     aliases: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):

@@ -6,6 +6,7 @@ The marks are read from the source, so that a run of these rules collects and im
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -23,6 +24,7 @@ KINDS = ("requirement", "case", "fault")
 # The docstring names the weakening of the code that turns the test red.
 RED_WHEN = "Red when"
 
+_MARK = re.compile(rf"\bmark\.(?:{'|'.join(KINDS)})\b")
 _POINT = re.compile(r"^\| ([A-Z]\d+) \| .* \| (\d+) \|$")
 _CASE = re.compile(r"^\| (\d+) \| ")
 _FAULT = re.compile(r"^\| (K\d+\.\d+) \| ")
@@ -61,11 +63,16 @@ def marks(files: Mapping[str, str]) -> list[Mark]:
     found: list[Mark] = []
     for path, text in within(files, "tests").items():
         if PurePosixPath(path).name.startswith("test_"):
-            found += _marks_in(path, ast.parse(text))
+            found += _marks_in(path, text)
     return found
 
 
-def _marks_in(path: str, tree: ast.Module) -> Iterator[Mark]:
+@functools.cache
+def _marks_in(path: str, text: str) -> tuple[Mark, ...]:
+    return tuple(_found(path, ast.parse(text))) if _MARK.search(text) else ()
+
+
+def _found(path: str, tree: ast.Module) -> Iterator[Mark]:
     on_tests: set[ast.AST] = set()
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -82,9 +89,9 @@ def _marks_in(path: str, tree: ast.Module) -> Iterator[Mark]:
 def _calls(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            owner = ast.unparse(node.func.value)
-            if owner in {"pytest.mark", "mark"} and node.func.attr in KINDS:
-                yield node, node.func.attr
+            kind = node.func.attr
+            if kind in KINDS and ast.unparse(node.func.value) in {"pytest.mark", "mark"}:
+                yield node, kind
 
 
 def _said(path: str, call: ast.Call, kind: str, docstring: str | None) -> Iterator[Mark]:

@@ -163,7 +163,6 @@ def _add_pumps(dev: argparse.ArgumentParser) -> None:
             None,
             "time between the calls of periodic functions (each its own); off: no schedule calls",
         ),
-        ("--poll-s", arguments.interval, 0.25, "how often streams are looked at (0.25)"),
         (
             "--retry-s",
             arguments.interval,
@@ -251,7 +250,6 @@ def _dev(options: argparse.Namespace) -> int:
         holds_webhooks=options.webhooks == "hold",
         reloads=not options.no_reload,
         pumps=dev.PumpSettings(
-            poll_s=options.poll_s,
             retry_s=options.retry_s,
             window_s=options.window_s,
             visibility_timeout_s=options.visibility_timeout_s,

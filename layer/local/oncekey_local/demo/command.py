@@ -37,7 +37,6 @@ _OPTIONS = {
     "timeout-s": TIMEOUT_S,
     "visibility-timeout-s": VISIBILITY_TIMEOUT_S,
     # Short delays, so that the demo does not wait longer than a charge takes.
-    "poll-s": 0.05,
     "retry-s": 0.2,
     "window-s": 0,
     # The scenes decide who settles what and when. So the provider holds its events, and the

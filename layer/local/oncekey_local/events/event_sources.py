@@ -126,7 +126,6 @@ class EventSources:
             table_name=table_name(self._service, trigger.table),
             trigger=trigger,
             window_s=self._window_s(trigger),
-            poll_s=self._settings.poll_s,
             retry_s=self._settings.retry_s,
             on_failure_url=self._on_failure_url(trigger),
         )

@@ -18,14 +18,12 @@ Invoke = Callable[[bytes], Awaitable[Outcome]]
 class PumpSettings:
     """The intervals of the pumps.
 
-    A window or a visibility timeout of None means that of the description. A stream is read every
-    `poll_s`; Lambda reads four times a second. `retry_s` is the wait before a failed batch of a
-    stream, a failed run of a schedule, or a call without an answer is repeated. `schedule_s`
-    replaces the description's `every_minutes`; a daily schedule keeps its hour. With `NEVER`, no
-    schedule calls anything.
+    A window or a visibility timeout of None means that of the description. `retry_s` is the wait
+    before a failed batch of a stream, a failed run of a schedule, or a call without an answer is
+    repeated. `schedule_s` replaces the description's `every_minutes`; a daily schedule keeps its
+    hour. With `NEVER`, no schedule calls anything.
     """
 
-    poll_s: float = 0.25
     retry_s: float = 1.0
     window_s: float | None = None
     visibility_timeout_s: int | None = None

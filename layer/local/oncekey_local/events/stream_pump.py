@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # The stream's limit for one call.
 _AT_ONCE = 1000
+_LONG_POLL_S = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,6 @@ class StreamSource:
     table_name: str
     trigger: StreamTrigger
     window_s: float
-    poll_s: float
     retry_s: float
     on_failure_url: str | None
 
@@ -74,20 +74,17 @@ class StreamPump:
         """At least one record; as many as there are when the batch is full or its window over."""
         loop = asyncio.get_running_loop()
         batch_size = self._source.trigger.batch_size
-        records = await self._read(shard, batch_size)
+        records: list[Record] = []
         while not records:
-            await asyncio.sleep(self._source.poll_s)
-            records = await self._read(shard, batch_size)
+            records = await self._read(shard, batch_size, wait_s=_LONG_POLL_S)
         end = loop.time() + self._source.window_s
         while len(records) < batch_size and (left_s := end - loop.time()) > 0:
-            more = await self._read(shard, batch_size - len(records))
-            records += more
-            if not more:
-                await asyncio.sleep(min(left_s, self._source.poll_s))
+            wait_s = min(left_s, _LONG_POLL_S)
+            records += await self._read(shard, batch_size - len(records), wait_s=wait_s)
         return records
 
-    async def _read(self, shard: _Shard, most: int) -> list[Record]:
-        records = await self._until_answered(lambda: shard.read(min(most, _AT_ONCE)))
+    async def _read(self, shard: _Shard, most: int, *, wait_s: float) -> list[Record]:
+        records = await self._until_answered(lambda: shard.read(min(most, _AT_ONCE), wait_s=wait_s))
         return [
             record for record in records if record["eventName"] in self._source.trigger.event_names
         ]
@@ -144,12 +141,12 @@ class _Shard:
         self._read_to: str | None = None
         self._iterator: str | None = None
 
-    async def read(self, most: int) -> list[Record]:
-        """The next records, so many at the most; they are not read again."""
+    async def read(self, most: int, *, wait_s: float) -> list[Record]:
+        """The next records, or none after the wait, so many at the most; not the same again."""
         iterator = self._iterator or await self._new_iterator()
         self._iterator = None  # used up, unless there is an answer
         answer = await self._client.streams(
-            "GetRecords", {"ShardIterator": iterator, "Limit": most}
+            "GetRecords", {"ShardIterator": iterator, "Limit": most}, wait_s=wait_s
         )
         self._iterator = answer["NextShardIterator"]
         records = [change_record(change, self._stream_arn) for change in answer["Records"]]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
 from oncekey_local.store.authorization import authorization
+from oncekey_local.store.long_poll import WAIT_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,21 +40,29 @@ class StoreClient:
         """One call of DynamoDB."""
         return await self._call("dynamodb", f"DynamoDB_20120810.{action}", request)
 
-    async def streams(self, action: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """One call of DynamoDB's streams."""
-        return await self._call("dynamodb", f"DynamoDBStreams_20120810.{action}", request)
+    async def streams(
+        self, action: str, request: Mapping[str, Any], *, wait_s: float = 0
+    ) -> dict[str, Any]:
+        """One call of DynamoDB's streams; it waits for so long until there are records."""
+        wait = {WAIT_HEADER: str(wait_s)} if wait_s else {}
+        return await self._call("dynamodb", f"DynamoDBStreams_20120810.{action}", request, wait)
 
     async def sqs(self, action: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """One call of SQS."""
         return await self._call("sqs", f"AmazonSQS.{action}", request)
 
     async def _call(
-        self, aws_service: str, target: str, request: Mapping[str, Any]
+        self,
+        aws_service: str,
+        target: str,
+        request: Mapping[str, Any],
+        more_headers: Mapping[str, str] = MappingProxyType({}),
     ) -> dict[str, Any]:
         headers = {
             "X-Amz-Target": target,
             "Content-Type": "application/x-amz-json-1.0",
             "Authorization": authorization(aws_service),
+            **more_headers,
         }
         data = json.dumps(request)
         async with self._session.post(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from wsgiref.types import WSGIApplication
 
     from aiohttp import web
@@ -42,6 +43,8 @@ class Engines:
     streams: WSGIApplication
     sqs: WSGIApplication
     s3: WSGIApplication
+    # Whether any queue has messages, also hidden ones.
+    have_messages: Callable[[], bool]
 
     def of(self, request: web.BaseRequest) -> WSGIApplication:
         """The engine for this request."""
@@ -68,6 +71,7 @@ def moto_engines() -> Engines:
         streams=create_backend_app("dynamodbstreams"),
         sqs=create_backend_app("sqs"),
         s3=create_backend_app("s3"),
+        have_messages=moto_repairs.have_messages,
     )
 
 
@@ -80,7 +84,7 @@ def is_write(request: web.BaseRequest) -> bool:
 
 
 def is_of_a_queue(request: web.BaseRequest) -> bool:
-    """Whether the request may have made a message visible."""
+    """Whether the request is one of SQS."""
     return _target(request).startswith("AmazonSQS.")
 
 

@@ -1,6 +1,7 @@
-"""Waits for messages as SQS does, while the store answers other requests.
+"""Waits for messages as SQS does, and for changes of a stream, while others are answered.
 
-moto's own long poll would block the only thread.
+moto's own long poll would block the only thread, and streams have none: Lambda reads them four
+times a second. Here the answer comes with the change.
 """
 
 from __future__ import annotations
@@ -15,53 +16,60 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
+# How long the local runtime is ready to wait for the records of a stream.
+WAIT_HEADER = "X-Oncekey-Wait-S"
 # A message can also become visible because time has passed.
 _LOOK_AGAIN_S = 0.1
 _WAIT_S_MAX = 20
 
 
 class Arrivals:
-    """Wakes the waiting receivers when a queue has changed."""
+    """Wakes those who wait when something has changed."""
 
     def __init__(self) -> None:
         self._next = asyncio.Event()
 
     def announce(self) -> None:
-        """A message may have become visible."""
+        """There may be something now."""
         self._next.set()
         self._next = asyncio.Event()
 
-    async def wait(self) -> None:
-        """Returns when there may be a message."""
+    async def wait(self) -> bool:
+        """Returns whether there may be something: at the next change, or False after a while."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_AGAIN_S):
-                await self._next.wait()
+                return await self._next.wait()
+        return False
 
 
-async def receive(
-    body: bytes,
-    receive_now: Callable[[bytes], web.Response],
+async def answer_with(
+    what: str,
+    look: Callable[[], web.Response],
+    wait_s: float,
     arrivals: Arrivals,
+    *,
+    comes_with_time: Callable[[], bool] = lambda: False,
     is_over: Callable[[], bool],
 ) -> web.Response | None:
-    """The answer to a `ReceiveMessage`, as soon as there is a message or its wait time is over.
+    """The answer as soon as its list `what` has a member, or the wait is over.
 
-    None if the wait was ended for another reason, so that no answer may be sent.
+    `comes_with_time` says whether a look can find something although nothing has changed. None if
+    the wait `is_over` for another reason, so that no answer may be sent.
     """
-    request, wait_s = _without_wait(body)
     loop = asyncio.get_running_loop()
     end = loop.time() + wait_s
-    while True:
-        answer = receive_now(request)
-        if answer.status != 200 or _has_messages(answer) or loop.time() >= end:
-            return answer
-        await arrivals.wait()
+    answer = look()
+    while answer.status == 200 and not _has(what, answer) and loop.time() < end:
+        has_changed = await arrivals.wait()
         if is_over():
             return None
+        if has_changed or comes_with_time():
+            answer = look()
+    return answer
 
 
-def _without_wait(body: bytes) -> tuple[bytes, int]:
-    """The same request without its wait time, and that time in seconds. The wait is done here."""
+def without_wait(body: bytes) -> tuple[bytes, int]:
+    """A receive without its wait time, and that time in seconds."""
     try:
         request = json.loads(body)
         wait_s = request.get("WaitTimeSeconds", 0)
@@ -72,6 +80,6 @@ def _without_wait(body: bytes) -> tuple[bytes, int]:
     return body, 0
 
 
-def _has_messages(answer: web.Response) -> bool:
+def _has(what: str, answer: web.Response) -> bool:
     assert isinstance(answer.body, bytes)
-    return bool(json.loads(answer.body or b"{}").get("Messages"))
+    return bool(json.loads(answer.body or b"{}").get(what))

@@ -44,7 +44,8 @@ class Store:
     def __init__(self, engines: Engines) -> None:
         self._engines = engines
         self._faults = Faults()
-        self._arrivals = long_poll.Arrivals()
+        self._messages = long_poll.Arrivals()
+        self._changes = long_poll.Arrivals()
         self._permissions = Permissions()
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -67,26 +68,46 @@ class Store:
             return answer
         if is_receive(request):
             return await self._receive(request, body)
+        if wait_s := request.headers.get(long_poll.WAIT_HEADER):
+            return await self._read_stream(request, body, float(wait_s))
         # Decided before the write: a fault switched on meanwhile concerns the requests after this
         # one.
         lost = is_write(request) and self._faults.lose_answers > 0
         if lost:
             self._faults.lose_answers -= 1
         answer = self._apply(request, body)
-        if is_of_a_queue(request):
-            self._arrivals.announce()
+        if is_write(request):
+            (self._messages if is_of_a_queue(request) else self._changes).announce()
         return _hang_up(request) if lost else answer
 
     async def _receive(self, request: web.BaseRequest, body: bytes) -> web.Response:
-        def is_over() -> bool:
-            # A message for somebody who has left would be in flight for nobody. And what waits
-            # inside while the store goes down has nothing to finish.
-            return request.transport is None or self._faults.down
-
-        answer = await long_poll.receive(
-            body, lambda asked: self._apply(request, asked), self._arrivals, is_over
+        asked, wait_s = long_poll.without_wait(body)
+        answer = await long_poll.answer_with(
+            "Messages",
+            lambda: self._apply(request, asked),
+            wait_s,
+            self._messages,
+            comes_with_time=self._engines.have_messages,
+            is_over=lambda: self._is_over(request),
         )
         return answer or _hang_up(request)
+
+    async def _read_stream(
+        self, request: web.BaseRequest, body: bytes, wait_s: float
+    ) -> web.Response:
+        answer = await long_poll.answer_with(
+            "Records",
+            lambda: self._apply(request, body),
+            wait_s,
+            self._changes,
+            is_over=lambda: self._is_over(request),
+        )
+        return answer or _hang_up(request)
+
+    def _is_over(self, request: web.BaseRequest) -> bool:
+        # A message for somebody who has left would be in flight for nobody. And what waits inside
+        # while the store goes down has nothing to finish.
+        return request.transport is None or self._faults.down
 
     def _apply(self, request: web.BaseRequest, body: bytes) -> web.Response:
         return wsgi.call(self._engines.of(request), request, body)
