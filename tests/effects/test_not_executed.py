@@ -23,6 +23,7 @@ from tests.support.steps import (
     Steps,
     caught,
     commit,
+    meanwhile,
     step,
     waits,
 )
@@ -62,6 +63,10 @@ def _forgotten(service: Steps, _op: Operation) -> None:
 THEN: dict[str, tuple[list[Action], BaseException | None]] = {
     "it proves that nothing happened": ([], NotExecuted()),
     "its lease is over": ([waits(LEASE_MS + 1), step("late")], None),
+    "its lease is over at an idempotent step": (
+        [waits(LEASE_MS + 1), step("late", is_idempotent=True)],
+        None,
+    ),
     "its lease is over at a commit": ([waits(LEASE_MS + 1), commit("late")], None),
     "the clock jumps within a mark": ([], None),
     "it was taken over, and its successor failed": ([_taken_over, step("late")], None),
@@ -149,6 +154,24 @@ def test_after_a_takeover_a_step_that_ran_is_not_denied() -> None:
 
     assert problem_of(answer) == (503, "attempt-unfinished", True)
     assert service.ran == ["charge"]
+
+
+@pytest.mark.fault("K6.1")
+def test_what_a_successor_did_is_not_denied() -> None:
+    """An attempt whose lease is over finds that its successor did a step and then failed: its
+    client is not told that nothing was carried out.
+
+    Red when a record that somebody else released counts as released by this attempt.
+    """
+    service = Steps()
+    other = service.another_sandbox(ahead_ms=LEASE_MS + 1)
+
+    answer = service.sends(
+        meanwhile(other, step("hold"), ends=FAILED), waits(LEASE_MS + 1), step("late")
+    )
+
+    assert problem_of(answer) == (503, "attempt-unfinished", True)
+    assert (service.ran, other.ran) == ([], ["hold"])
 
 
 @pytest.mark.fault("K6.1")

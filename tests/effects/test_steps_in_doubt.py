@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Final, NotExecuted, RunStopped, idempotent_function, single_tenant
+from oncekey.errors import StoreError
 from oncekey.record.record import Status
+from oncekey.record.transitions import ClearStep
 from oncekey.testing.memory import MemoryStore
 from tests.support.protected import headers_of, is_replay, problem_of
-from tests.support.steps import FAILED, POST, Action, Steps, caught, commit, step
+from tests.support.steps import FAILED, POST, Action, FaultyStore, Steps, caught, commit, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,6 +208,46 @@ def test_a_proof_clears_the_mark_and_the_run_goes_on(proof: str) -> None:
         ("charge", 0),
         ("ship", 1),
     ]
+
+
+class LateClear(FaultyStore):
+    """A store that is reached by the first sending of a clear only when `arrives` is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._late: list[ClearStep] = []
+
+    def write(self, transition: Any) -> Any:
+        """Write, or lose the first clear on its way."""
+        if isinstance(transition, ClearStep) and not self._late:
+            self._late.append(transition)
+            raise StoreError("no answer", transient=True)
+        return super().write(transition)
+
+    def arrives(self) -> None:
+        """The first sending reaches the store."""
+        (late,) = self._late
+        super().write(late)
+
+
+def test_a_late_clear_leaves_the_mark_of_the_next_call() -> None:
+    """A step is proven not executed and is called again; then the first sending of its clear
+    arrives. The second call is still marked, and in doubt should its process die.
+
+    Red when all calls of one step have the same mark.
+    """
+    store = LateClear()
+    service = Steps(store=store)
+    marked: list[bool] = []
+
+    def arrives(_service: Steps) -> None:
+        store.arrives()
+        marked.append(service.record.is_in_doubt)
+
+    refused = caught(step("charge", raises=NotExecuted()))
+
+    assert service.sends(refused, step("charge", then=arrives))["statusCode"] == 201
+    assert (service.ran, marked) == (["charge", "charge"], [True])
 
 
 @pytest.mark.parametrize("proof", PROOFS)

@@ -11,7 +11,7 @@ from oncekey.record.record import Effects, Status
 from tests.support.accepted import Accepted
 from tests.support.function_calls import Calls
 from tests.support.interrupting import Interrupting
-from tests.support.protected import Protected
+from tests.support.protected import Protected, is_replay, while_running
 from tests.support.steps import POST, FaultyStore, Steps, step
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ class Interrupted(FaultyStore):
 
     def __init__(self, call: str, error: BaseException, *, is_carried_out: bool) -> None:
         super().__init__()
-        self._call: str | None = call
+        self.call: str | None = call
         self._error = error
         self._is_carried_out = is_carried_out
 
     def _asked(self, call: str, function: Callable[[Any], Any], argument: Any) -> Any:
-        if call != self._call:
+        if call != self.call:
             return super()._asked(call, function, argument)
-        self._call = None
+        self.call = None
         if self._is_carried_out:
             super()._asked(call, function, argument)
         raise self._error
@@ -71,6 +71,28 @@ def test_an_exit_inside_the_reserve_leaves_the_key_open(
     assert service.send(POST)["statusCode"] == 201
     assert calls.call({"id": "a"}) is None
     assert (len(service.runs), len(calls.runs)) == (1, 1)
+
+
+@pytest.mark.fault("K11.5")
+def test_an_exit_leaves_the_lease_of_another_attempt() -> None:
+    """A repeat that is interrupted while the first request runs gives back no lease but its own.
+
+    Red when whoever is interrupted gives back the lease that it finds.
+    """
+    store = Interrupted("nothing yet", KeyboardInterrupt(), is_carried_out=True)
+    service = Protected(store=store, effects="recorded")
+
+    def repeat() -> Any:
+        store.call = "Reserve"
+        with pytest.raises(KeyboardInterrupt):
+            service.send(POST)
+        return service.store.records.copy()
+
+    (during,) = while_running(service, POST, repeat).values()
+
+    assert (during.status, during.attempt) == (Status.IN_PROGRESS, 1)
+    assert is_replay(service.send(POST))
+    assert len(service.runs) == 1
 
 
 @pytest.mark.fault("K11.5")

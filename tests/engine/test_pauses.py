@@ -144,6 +144,21 @@ def test_work_that_failed_is_not_resumed_during_a_pause() -> None:
     assert list(service.store.records.values()) == [before]
 
 
+def test_a_dead_attempt_is_not_taken_over_during_a_pause() -> None:
+    """A takeover runs the handler, so it waits for the end of the pause, too."""
+    service = Abandoned()
+    service.dies(HOLD)
+    service.lets_the_lease_run_out()
+    before = service.record
+    pause(service)
+
+    assert problem_of(service.sends(HOLD, CHARGE)) == PAUSED
+    assert service.record == before
+    resume(service)
+    assert service.sends(HOLD, CHARGE)["statusCode"] == 201
+    assert service.ran == ["hold", "charge"]
+
+
 def test_a_sandbox_asks_once_in_the_time_that_it_may_believe_what_it_read() -> None:
     """Each check costs one read for all operations and tenants of a sandbox."""
     store = CountingStore()

@@ -85,6 +85,7 @@ class AwayStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.is_away = False
+        self.error = StoreError("ConnectionError", transient=True)
         self.calls = 0
 
     def write(self, transition: Transition) -> Written | Refused:
@@ -100,7 +101,22 @@ class AwayStore(MemoryStore):
     def _called(self) -> None:
         self.calls += 1
         if self.is_away:
-            raise StoreError("ConnectionError", transient=True)
+            raise self.error
+
+
+@pytest.mark.parametrize("contention", ["conflict", "in-progress"])
+def test_a_key_in_a_transaction_is_in_progress_and_no_outage(contention: str) -> None:
+    """A key that a transaction is writing is answered 409, however often: the store is there."""
+    store = AwayStore()
+    service = Protected(store=store)
+    store.error = StoreError("a transaction", transient=True, contention=contention)
+    store.is_away = True
+
+    told = [problem_of(service.send(POST)) for _ in range(4)]
+
+    assert told == [(409, "request-in-progress", True)] * 4
+    store.is_away = False
+    assert service.send(POST)["statusCode"] == 201
 
 
 @pytest.mark.requirement("C9")

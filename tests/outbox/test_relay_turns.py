@@ -40,6 +40,11 @@ def down(_ids: list[str]) -> None:
     raise ConnectionError("no route to the queue")
 
 
+def unanswered(_verb: str) -> None:
+    """The table does not answer."""
+    raise StoreError("no route to the table", transient=True)
+
+
 def ids_of(messages: Sequence[Message]) -> list[str]:
     """Their ids, in order."""
     return [message.id for message in messages]
@@ -222,6 +227,21 @@ def test_the_failures_of_the_first_batch_are_reported_after_the_second() -> None
 
     assert line.relays() == [str(number) for number in range(900, 910)]
     assert line.sqs.ids == ids_of(messages[10:])
+
+
+def test_a_message_that_was_sent_and_not_deleted_is_not_counted_as_gone() -> None:
+    """It is sent again with the failed record, and then deleted: it does not wait for the sweep.
+
+    Red when the relay remembers it as done and passes it over.
+    """
+    messages = [waiting(number) for number in range(3)]
+    line = Line(messages, StrictSqs())
+    line.table.happens = once(unanswered)
+
+    assert line.poller.delivers(line.event) == []
+
+    assert line.sqs.ids == ids_of(messages) * 2
+    assert line.table.messages == {}
 
 
 @pytest.mark.parametrize("name", ["MODIFY", "REMOVE", "modify", None])
