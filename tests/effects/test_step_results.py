@@ -300,6 +300,21 @@ def test_a_handler_that_needs_no_result_goes_on_without() -> None:
     assert is_replay(service.send(POST))
 
 
+def test_a_refusal_after_a_step_whose_result_is_lost_is_not_stored() -> None:
+    """A handler that takes the TypeError for a failure tells its client that nothing was done: the
+    step is done, so the outcome is unknown, and somebody is told.
+
+    Red when the refusal is final.
+    """
+    service = Steps()
+
+    answer = service.sends(caught(step("charge", object()), TypeError), ends={"statusCode": 402})
+
+    assert problem_of(answer) == (409, "outcome-unknown", True)
+    assert service.record.status is Status.UNKNOWN
+    assert service.record.escalated_at_ms == service.clock.now_ms()
+
+
 def test_an_answer_of_a_step_that_cannot_be_stored_counts_as_done() -> None:
     """`Final` with a body that has no stored form, raised in a step: as with any other result."""
     service = Steps()

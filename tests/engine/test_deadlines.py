@@ -11,26 +11,26 @@ from oncekey import idempotent, idempotent_function, single_tenant
 from oncekey.errors import StoreError
 from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.events import load, with_key
-from tests.support.protected import Protected, fails
+from tests.support.protected import Protected, fails, problem_of
 
 POST = load("apigw_http_v2_post")
 DEFAULT_MS, MARGIN_MS = 60_000, 5_000
 
 
 class Stalled(MemoryStore):
-    """A store whose writes of one kind run into their time-out, by the clock of the test."""
+    """A store whose writes of some kinds run into their time-out, by the clock of the test."""
 
-    def __init__(self, kind: str, call_timeout_ms: int, failures: int = 1_000) -> None:
+    def __init__(self, *kinds: str, call_timeout_ms: int, failures: int = 1_000) -> None:
         super().__init__()
         self.clock = ManualClock()
         self.tries = 0
         self.call_timeout_ms = call_timeout_ms
-        self._kind = kind
+        self._kinds = kinds
         self._failures = failures
 
     def write(self, transition: Any) -> Any:
         """Take all the time that a call may take, and fail; or write."""
-        if type(transition).__name__ == self._kind:
+        if type(transition).__name__ in self._kinds:
             self.tries += 1
             if self.tries <= self._failures:
                 self.clock.advance(self.call_timeout_ms)
@@ -38,9 +38,11 @@ class Stalled(MemoryStore):
         return super().write(transition)
 
 
-def sent(store: Stalled, timeout_ms: int, then: Any = None) -> tuple[Any, int]:
+def sent(
+    store: Stalled, timeout_ms: int, then: Any = None, effects: str = "unrecorded"
+) -> tuple[Any, int]:
     """The answer to a request with so much time, and how much of that was left."""
-    service = Protected(store=store, timeout_ms=timeout_ms)
+    service = Protected(store=store, timeout_ms=timeout_ms, effects=effects)
     service.clock.advance(store.clock.now_ms() - service.clock.now_ms())
     store.clock = service.clock
     service.then = then
@@ -59,9 +61,26 @@ def test_whatever_the_store_does_the_answer_has_a_quarter_of_a_second(
 
     Red when tries go on until the invocation is killed.
     """
-    answer, left_ms = sent(Stalled(kind, call_timeout_ms), 2_000)
+    answer, left_ms = sent(Stalled(kind, call_timeout_ms=call_timeout_ms), 2_000)
 
     assert answer["statusCode"] == (503 if kind == "Reserve" else 201)
+    assert left_ms >= 250
+
+
+@pytest.mark.parametrize("call_timeout_ms", [100, 300, 600, 800, 900])
+def test_a_stopped_attempt_is_answered_in_time_though_it_cannot_be_released(
+    call_timeout_ms: int,
+) -> None:
+    """After a step whose result could not be recorded, the release is left out if it might end
+    within the last 250 ms of the invocation.
+
+    Red when it is sent because the time is not over yet.
+    """
+    store = Stalled("FinishStep", "Release", call_timeout_ms=call_timeout_ms)
+
+    answer, left_ms = sent(store, 2_000, lambda _event, op: op.step("charge", str), "recorded")
+
+    assert problem_of(answer) == (409, "outcome-unknown", True)
     assert left_ms >= 250
 
 
@@ -73,7 +92,7 @@ def test_a_second_try_is_made_if_its_pause_fits_before_the_answers_time(
 
     Red when more or less is kept for the answer, or a call in memory counts as long.
     """
-    store = Stalled("Reserve", MemoryStore().call_timeout_ms, failures=1)
+    store = Stalled("Reserve", call_timeout_ms=MemoryStore().call_timeout_ms, failures=1)
 
     answer, _ = sent(store, timeout_ms)
 

@@ -6,9 +6,9 @@ import ast
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import sys
 from dataclasses import dataclass, field
-from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -92,7 +92,7 @@ def changed_functions(before: CodeType, after: CodeType) -> list[tuple[CodeType,
     """
     if before == after:
         return []
-    if before.co_flags & CO_OPTIMIZED:
+    if before.co_flags & inspect.CO_OPTIMIZED:
         return [(before, after)]
     if before.co_code != after.co_code or len(before.co_consts) != len(after.co_consts):
         return None
@@ -143,5 +143,6 @@ def _functions_of(module: ModuleType) -> Iterator[FunctionType]:
             todo.append(each.__func__)
         if isinstance(each, FunctionType) and each.__code__.co_filename == module.__file__:
             yield each
-        if (wrapped := getattr(each, "__wrapped__", None)) is not None:
+        # As it stands: an object's own `__getattr__` may raise anything.
+        if (wrapped := inspect.getattr_static(each, "__wrapped__", None)) is not None:
             todo.append(wrapped)

@@ -10,6 +10,7 @@ import pytest
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.flow.driver import NO_STORE, drive
 from oncekey.outbox.relay import OutboxRelay
+from oncekey.outbox.relay_order import in_order
 from oncekey.testing.memory import ManualClock
 from tests.support.memory_outbox import Lambda, MemoryOutbox, failed_of, stream_of, waiting
 from tests.support.strict_sqs import StrictSqs, refusal
@@ -43,6 +44,17 @@ def down(_ids: list[str]) -> None:
 def unanswered(_verb: str) -> None:
     """The table does not answer."""
     raise StoreError("no route to the table", transient=True)
+
+
+def turns_until_set_aside(line: Line) -> int:
+    """How many turns send the only message of `line` until it is set aside."""
+    for number in itertools.count(1):
+        turn = line.relay.turn(lambda: True)
+        waits = list(line.table.messages.values())
+        drive(turn.send(waits), store=NO_STORE, clock=ManualClock())
+        if turn.set_aside:
+            return number
+    raise AssertionError
 
 
 def ids_of(messages: Sequence[Message]) -> list[str]:
@@ -111,13 +123,20 @@ def test_what_may_be_refused_for_another_reason_is_tried_five_times() -> None:
     line = Line([waiting(1)], StrictSqs())
     line.sqs.refuses = lambda _body: "MissingParameter"
 
-    for number in range(1, 6):
-        turn = line.relay.turn(lambda: True)
-        waits = list(line.table.messages.values())
-        drive(turn.send(waits), store=NO_STORE, clock=ManualClock())
-        assert bool(turn.set_aside) is (number == 5)
-
+    assert turns_until_set_aside(line) == 5
     assert line.table.aside["message-0001"].reason == "MissingParameter (5 times)"
+
+
+@pytest.mark.fault("K5.3")
+def test_what_fails_for_a_reason_of_the_queues_own_is_tried_a_hundred_times() -> None:
+    """An outage of the queue sets no message aside.
+
+    Red when such a failure counts as a refusal.
+    """
+    line = Line([waiting(1)], StrictSqs())
+    line.sqs.happens = lambda ids: dict.fromkeys(ids, "InternalError")
+
+    assert turns_until_set_aside(line) == 100
 
 
 @pytest.mark.fault("K5.1")
@@ -139,6 +158,7 @@ def test_a_message_that_no_queue_takes_is_set_aside_by_the_relay() -> None:
 
     assert line.relays() == []
     assert line.sqs.ids == ids_of(messages[2:])
+    assert list(itertools.chain(*line.sqs.calls)) == line.sqs.ids
     assert sorted(line.table.aside) == ids_of(messages[:2])
 
 
@@ -298,6 +318,24 @@ def test_nothing_of_a_group_goes_out_after_a_failure_in_it(route: str, failing: 
         assert sent == sorted(sent)
     assert set(ids_of(messages)) <= set(line.sqs.ids)
     assert line.table.messages == {}
+
+
+@pytest.mark.fault("K10.1")
+def test_a_new_message_waits_for_more_earlier_ones_than_one_turn_sends() -> None:
+    """Of 1,001 earlier messages a turn sends the first 1,000, and the new one is not among them.
+
+    Red when it goes out before the last of the earlier ones.
+    """
+    earlier = [waiting(number, tenant="a") for number in range(1_001)]
+    new = waiting(2_000, tenant="a")
+    reading = in_order(
+        [new], MemoryOutbox(*earlier, new), lambda message: message.tenant, lambda: True
+    )
+
+    turn = drive(reading, store=NO_STORE, clock=ManualClock())
+
+    assert ids_of(turn.messages) == ids_of(earlier[:1_000])
+    assert turn.behind == {new.id}
 
 
 @pytest.mark.fault("K10.1")

@@ -10,6 +10,7 @@ import pytest
 from oncekey.errors import StoreError
 from oncekey.outbox.relay import OutboxRelay
 from oncekey.outbox.sweep import OutboxSweep, Swept
+from oncekey.store.sqs import Rejected
 from oncekey.testing.memory import ManualClock
 from tests.support.memory_outbox import WEEK_MS, MemoryOutbox, waiting
 from tests.support.reconciled import Escalations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oncekey.record.message import Message
-    from oncekey.store.sqs import Entry, Rejected
+    from oncekey.store.sqs import Entry
 
 ALL_MS = 10**9
 
@@ -252,11 +253,23 @@ def test_an_escalation_queue_that_is_down_is_asked_once_in_a_run() -> None:
     assert len({body["message_id"] for body in yard.escalations.bodies}) == 250
 
 
+@pytest.mark.parametrize("page", [1, 10])
+def test_a_sweep_says_how_old_the_oldest_message_is(page: int) -> None:
+    """The alarm on the outbox's age looks at the message that has waited longest."""
+    yard = Yard(many(3, first=5), page=page)
+
+    assert yard.sweeps().oldest_at_ms == waiting(5).created_at_ms
+    assert yard.sweeps().oldest_at_ms is None
+
+
 @pytest.mark.fault("K5.4")
-def test_one_escalation_that_is_refused_keeps_no_other_from_being_told() -> None:
+@pytest.mark.parametrize("refuses_whole", [True, False])
+def test_one_escalation_that_is_refused_keeps_no_other_from_being_told(
+    refuses_whole: bool,
+) -> None:
     """Where the escalation queue refuses a batch for one message, the others are told singly.
 
-    Red when a refusal of the batch ends the telling.
+    Red when a refusal of the batch ends the telling, or what was refused alone counts as told.
     """
     yard = Yard(many(12))
     yard.refuses("InvalidMessageContents", "message")
@@ -265,10 +278,11 @@ def test_one_escalation_that_is_refused_keeps_no_other_from_being_told() -> None
 
     class Refusing(Escalations):
         def send(self, entries: Sequence[Entry]) -> list[Rejected]:
-            if any(each.id == "message-0003" for each in entries):
+            refused = [each.id for each in entries if each.id == "message-0003"]
+            if refused and refuses_whole:
                 raise StoreError("InvalidParameterValue", transient=False)
-            sent.extend(each.id for each in entries)
-            return []
+            sent.extend(each.id for each in entries if each.id not in refused)
+            return [Rejected(each, "InternalError", is_final=False) for each in refused]
 
     assert yard.sweeps(escalations=Refusing()).told == 11
     assert yard.sweeps(escalations=Refusing()).told == 0
