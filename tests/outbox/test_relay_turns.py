@@ -10,7 +10,6 @@ import pytest
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.flow.driver import NO_STORE, drive
 from oncekey.outbox.relay import OutboxRelay
-from oncekey.outbox.relay_order import in_order
 from oncekey.testing.memory import ManualClock
 from tests.support.memory_outbox import Lambda, MemoryOutbox, failed_of, stream_of, waiting
 from tests.support.strict_sqs import StrictSqs, refusal
@@ -318,24 +317,6 @@ def test_nothing_of_a_group_goes_out_after_a_failure_in_it(route: str, failing: 
         assert sent == sorted(sent)
     assert set(ids_of(messages)) <= set(line.sqs.ids)
     assert line.table.messages == {}
-
-
-@pytest.mark.fault("K10.1")
-def test_a_new_message_waits_for_more_earlier_ones_than_one_turn_sends() -> None:
-    """Of 1,001 earlier messages a turn sends the first 1,000, and the new one is not among them.
-
-    Red when it goes out before the last of the earlier ones.
-    """
-    earlier = [waiting(number, tenant="a") for number in range(1_001)]
-    new = waiting(2_000, tenant="a")
-    reading = in_order(
-        [new], MemoryOutbox(*earlier, new), lambda message: message.tenant, lambda: True
-    )
-
-    turn = drive(reading, store=NO_STORE, clock=ManualClock())
-
-    assert ids_of(turn.messages) == ids_of(earlier[:1_000])
-    assert turn.behind == {new.id}
 
 
 @pytest.mark.fault("K10.1")
