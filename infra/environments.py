@@ -25,7 +25,7 @@ class Stage(StrEnum):
     PRODUCTION = "production"
 
 
-class Rollout(StrEnum):
+class RolloutPlan(StrEnum):
     """How a deployment moves the traffic to new versions of the functions."""
 
     # Without an alias: the functions themselves are called.
@@ -70,7 +70,7 @@ class Environment:
     webhook_secret: str
     # The functions' Python and processor, for which the layer is made.
     runtime: LayerTarget
-    rollout: Rollout
+    rollout: RolloutPlan
     # The provider's customer that the canary charges. Empty: there is no canary.
     canary_customer: str
     # The secret with the canary's client at the issuer.
@@ -91,7 +91,7 @@ class _Profile:
     log_retention_days: int
     requests_per_second: int
     burst_requests: int
-    rollout: Rollout
+    rollout: RolloutPlan
     defaults: Mapping[str, str]
 
 
@@ -102,7 +102,7 @@ _PROFILES = {
         requests_per_second=20,
         burst_requests=40,
         # A deployment is to take seconds.
-        rollout=Rollout.NONE,
+        rollout=RolloutPlan.NONE,
         defaults={
             "jwt_issuer": EXAMPLE_ISSUER,
             "jwt_audience": EXAMPLE_AUDIENCE,
@@ -116,7 +116,7 @@ _PROFILES = {
         # The account's default limit is 10,000 a second. One service must not use all of it.
         requests_per_second=500,
         burst_requests=1000,
-        rollout=Rollout.CANARY,
+        rollout=RolloutPlan.CANARY,
         defaults={"provider_url": "https://api.stripe.com"},
     ),
 }
@@ -174,7 +174,7 @@ def environment_from(context: Mapping[str, object]) -> Environment:
     """
     stage = _chosen(Stage, "stage", context.get("stage", Stage.DEV))
     profile = _PROFILES[stage]
-    rollout = _chosen(Rollout, "rollout", context.get("rollout") or profile.rollout)
+    rollout = _chosen(RolloutPlan, "rollout", context.get("rollout") or profile.rollout)
     name = str(context.get("name") or EXAMPLE_NAME)
     secrets = {each: f"oncekey/{name}-{stage}/{end}" for each, end in _SECRETS.items()}
     defaults = {**profile.defaults, **secrets}

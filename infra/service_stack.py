@@ -12,7 +12,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_secretsmanager as secretsmanager
 
 from infra.canary import CANARY_API_URL, CANARY_CLIENT, CANARY_CUSTOMER
-from infra.environments import Rollout
+from infra.environments import RolloutPlan
 from infra.layer_bundle import bundle_layer
 from infra.log_groups import log_retention
 from infra.oncekey_cdk import IdempotentHttpApi, IdempotentService, OncekeyLayer, handlers_code
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from oncekey_local.description import Service
 
 # An alarm on a function goes off within three minutes.
-_ROLLOUTS: dict[Rollout, codedeploy.ILambdaDeploymentConfig | None] = {
-    Rollout.NONE: None,
-    Rollout.AT_ONCE: codedeploy.LambdaDeploymentConfig.ALL_AT_ONCE,
-    Rollout.CANARY: codedeploy.LambdaDeploymentConfig.CANARY_10_PERCENT_5_MINUTES,
-    Rollout.LINEAR: codedeploy.LambdaDeploymentConfig.LINEAR_10_PERCENT_EVERY_1_MINUTE,
+_ROLLOUTS: dict[RolloutPlan, codedeploy.ILambdaDeploymentConfig | None] = {
+    RolloutPlan.NONE: None,
+    RolloutPlan.AT_ONCE: codedeploy.LambdaDeploymentConfig.ALL_AT_ONCE,
+    RolloutPlan.CANARY: codedeploy.LambdaDeploymentConfig.CANARY_10_PERCENT_5_MINUTES,
+    RolloutPlan.LINEAR: codedeploy.LambdaDeploymentConfig.LINEAR_10_PERCENT_EVERY_1_MINUTE,
 }
 ROOT = Path(__file__).resolve().parent.parent
 

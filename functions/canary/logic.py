@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import requests
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from functions.shared.settings import NotConfigured, secret, setting
 
@@ -18,10 +19,18 @@ AMOUNT, CURRENCY = 100, "eur"
 # Connecting and waiting for an answer. The function's timeout depends on it.
 TIMEOUT_S = (2.0, 8.0)
 REPLAYED = "Idempotent-Replayed"
+_THIS_MACHINE = {"127.0.0.1", "localhost"}
 
 
 class CanaryFailed(Exception):  # noqa: N818 -- how a run ended
     """The API did not keep its promise. The message says which, and has the key to look up."""
+
+
+def _encrypted(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme != "https" and parts.hostname not in _THIS_MACHINE:
+        raise ValueError("the secret would be sent in the clear (RFC 6749, section 3.2)")
+    return url
 
 
 class Client(BaseModel):
@@ -33,7 +42,7 @@ class Client(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    token_url: str
+    token_url: Annotated[str, AfterValidator(_encrypted)]
     client_id: str
     client_secret: str
 
@@ -85,8 +94,8 @@ def _token() -> str:
     except ValidationError:
         # Its text would repeat the secret.
         raise NotConfigured(
-            "the secret of CANARY_CLIENT must be a JSON object with token_url, client_id and"
-            " client_secret"
+            "the secret of CANARY_CLIENT must be a JSON object with an https token_url, client_id"
+            " and client_secret"
         ) from None
     form: Mapping[str, Any] = client.model_dump(exclude={"token_url"})
     answer = requests.post(

@@ -132,6 +132,12 @@ def test_the_canary_makes_one_payment_of_its_own_tenant(refunds: Client) -> None
     [
         ("CANARY_CUSTOMER", "no customer", CanaryFailed, "answered with 400, not 202"),
         ("CANARY_CLIENT", '{"client_id": "s3cret"}', NotConfigured, "must be a JSON object with"),
+        (
+            "CANARY_CLIENT",
+            json.dumps({"token_url": "http://login.example/token", **CLIENT}),
+            NotConfigured,
+            "an https token_url",
+        ),
         ("CANARY_API_URL", "", NotConfigured, "CANARY_API_URL is not set"),
     ],
 )

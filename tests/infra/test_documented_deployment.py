@@ -8,7 +8,7 @@ import pytest
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 
-from infra.environments import Rollout
+from infra.environments import RolloutPlan
 from infra.oncekey_cdk import IdempotencyTable, IdempotentFunction, Observability
 from tests.support.documents import rows, run_example, text_of
 from tests.support.sample_constructs import let_be, new_stack, only
@@ -50,7 +50,7 @@ def test_the_table_names_each_way() -> None:
     """Each value of `-c rollout=` has its row."""
     named = {row[0].split("`")[1] for row in rows(text_of(PAGE), "## Gradual deployment")}
 
-    assert named == {*Rollout}
+    assert named == {*RolloutPlan}
 
 
 def test_the_example_of_a_vpc_has_its_endpoints(given: dict[str, Any]) -> None:
