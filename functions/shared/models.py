@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 # The provider accepts amounts of up to eight digits.
 AMOUNT_MAX = 99_999_999
@@ -13,8 +13,15 @@ PAYMENT_ID_PATTERN = r"^pay_[0-9a-f]{32}$"
 PAYMENT_REQUESTED = "payment.requested"
 PROVIDER_EVENT = "stripe.event"
 
+
+
+def _whole(number: object) -> object:
+    """1200.0 is an integer, too (JSON Schema 2020-12, section 6.1.1), and so our document says."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
 # In minor units: 1200 is 12 euros, and 1200 yen.
-Amount = Annotated[int, Field(gt=0, le=AMOUNT_MAX)]
+Amount = Annotated[int, Field(gt=0, le=AMOUNT_MAX), BeforeValidator(_whole)]
 CustomerId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Currency = Annotated[str, Field(pattern=r"^[a-z]{3}$")]
 PaymentId = Annotated[str, Field(pattern=PAYMENT_ID_PATTERN)]

@@ -24,10 +24,19 @@ def test_a_payment_is_accepted(changes: dict[str, Any]) -> None:
     assert PaymentRequest.model_validate_json(json.dumps(body)).model_dump() == body
 
 
+def test_an_amount_with_a_fraction_of_zero_is_an_integer() -> None:
+    """1200.0 is the integer 1200, as the OpenAPI document says (JSON Schema, section 6.1.1)."""
+    accepted = PaymentRequest.model_validate_json(json.dumps({**GOOD, "amount": 1200.0}))
+
+    assert str(accepted.amount) == "1200"
+
+
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
         ({"amount": 0}, "amount"),
+        ({"amount": 1e300}, "amount"),
+        ({"amount": float("inf")}, "amount"),
         ({"amount": -1}, "amount"),
         ({"amount": AMOUNT_MAX + 1}, "amount"),
         ({"amount": "1200"}, "amount"),
