@@ -20,7 +20,7 @@ KEYS = 50
 # Of payments, whose requests call no provider that could hold them.
 ACCEPTED_KEYS = 8
 REQUESTS = 32
-SANDBOXES = 6
+SANDBOXES = 4
 
 
 @pytest.fixture(scope="module")

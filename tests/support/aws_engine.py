@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from moto import mock_aws
 
 from oncekey_local.store.moto_repairs import check_client_tokens
-from tests.support.quick_aws import quicken
+from oncekey_local.store.quick_moto import quicken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

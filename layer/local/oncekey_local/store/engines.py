@@ -60,12 +60,13 @@ class Engines:
 
 
 def moto_engines() -> Engines:
-    """The engines of moto, with the repairs of `moto_repairs`."""
+    """The engines of moto, with the repairs of `moto_repairs`, and quicker."""
     from moto.moto_server.werkzeug_app import create_backend_app  # noqa: PLC0415 - takes most of a second
 
-    from oncekey_local.store import moto_repairs  # noqa: PLC0415 - imports moto as well
+    from oncekey_local.store import moto_repairs, quick_moto  # noqa: PLC0415 - import moto as well
 
     moto_repairs.repair()
+    quick_moto.quicken()
     return Engines(
         dynamodb=create_backend_app("dynamodb"),
         streams=create_backend_app("dynamodbstreams"),

@@ -1,18 +1,14 @@
 """Repairs of moto's streams, FIFO queues and transactions where they differ from AWS.
 
 The differences were found in moto 5.2.5. Each repair replaces one method, and keeps its correct
-behaviour. What moto works out anew for each request, and what is always the same, is remembered.
+behaviour.
 """
 
 from __future__ import annotations
 
-import functools
 import re
 from typing import Any
 
-import moto.core.responses
-import moto.core.utils
-import moto.sqs.models
 from moto.dynamodb.responses import DynamoHandler
 from moto.dynamodbstreams.models import ShardIterator
 from moto.sqs.exceptions import InvalidParameterValue, SQSException
@@ -26,9 +22,6 @@ _send_message_batch = SQSBackend.send_message_batch
 _BODY = re.compile("[\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 _NAME = re.compile(r"[!-~]{1,128}")
 _TOKENS = "oncekey_client_tokens"
-# moto asks them at each request, and they took a tenth of the store's time.
-_camelcase_to_underscores = functools.cache(moto.core.utils.camelcase_to_underscores)
-_method_names_from_class = functools.cache(moto.core.utils.method_names_from_class)
 _transact_write_items = DynamoHandler.transact_write_items
 
 
@@ -38,9 +31,6 @@ def repair() -> None:
     ShardIterator.get = _get_records  # type: ignore[method-assign, assignment]
     SQSBackend.receive_message = _receive_in_order  # type: ignore[method-assign, assignment]
     SQSBackend.send_message_batch = _send_what_sqs_takes  # type: ignore[method-assign, assignment]
-    moto.core.responses.camelcase_to_underscores = _camelcase_to_underscores
-    moto.core.responses.method_names_from_class = _method_names_from_class
-    moto.sqs.models.camelcase_to_underscores = _camelcase_to_underscores
 
 
 def have_messages() -> bool:

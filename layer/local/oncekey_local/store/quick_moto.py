@@ -1,8 +1,10 @@
 """What moto and botocore work out anew at each call, kept for the next one.
 
-Nothing that a test can see changes: what is kept follows from its key alone, and nobody alters it.
-It took more than half of the time of the tests on moto.
+No answer changes: what is kept follows from its key alone, and nobody alters it. It took more than
+half of moto's time.
 """
+
+# ruff: noqa: SLF001 - what is replaced is no interface of moto's and botocore's
 
 from __future__ import annotations
 
@@ -13,15 +15,17 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from botocore.loaders import Loader
+from moto.core import responses, utils
 from moto.core.serialize import BaseJSONSerializer
 from moto.dynamodb.comparisons import ConditionExpressionParser
 from moto.dynamodb.models.table import Table
 from moto.dynamodb.parsing import expressions
+from moto.sqs import models
 
 if TYPE_CHECKING:
     from moto.core.model import StructureShape
 
-# More than the library has expressions. Tests of random ones must not fill the memory.
+# More than a service has expressions. Tests of random ones must not fill the memory.
 _MOST_EXPRESSIONS = 4_096
 
 # Parts of moto's and botocore's that are no interface, and have no types.
@@ -40,6 +44,9 @@ _all_items = _tables.all_items
 # The attribute without which an item is not in the index that is being queried.
 _indexed: ContextVar[str | None] = ContextVar("indexed", default=None)
 _loaded: dict[Any, Any] = {}
+# What follows from a name or a class. moto asks it at each request.
+_camelcase_to_underscores = cache(utils.camelcase_to_underscores)
+_method_names_from_class = cache(utils.method_names_from_class)
 
 
 @cache
@@ -52,6 +59,9 @@ def quicken() -> None:
     _loaders.__init__ = _share_loaded
     _tables.query = _query
     _tables.all_items = _items
+    responses.camelcase_to_underscores = _camelcase_to_underscores
+    responses.method_names_from_class = _method_names_from_class
+    models.camelcase_to_underscores = _camelcase_to_underscores
 
 
 def _query(table: Any, *arguments: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The tests' own shortcuts through moto answer what moto answers."""
+"""The shortcuts through moto answer what moto answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 from moto.core.serialize import BaseJSONSerializer
 
-from tests.support import quick_aws
+from oncekey_local.store import quick_moto
 from tests.support.dynamodb import TABLE, dynamodb_table
 
 ITEM: dict[str, Any] = {
@@ -60,7 +60,7 @@ def test_items_of_every_kind_are_answered_as_by_moto_itself(
     """
     quick = answers()
     monkeypatch.setattr(
-        BaseJSONSerializer, "_serialize_type_structure", quick_aws._serialize_structure
+        BaseJSONSerializer, "_serialize_type_structure", quick_moto._serialize_structure
     )
 
     assert quick == answers()
