@@ -16,8 +16,8 @@ from infra.service_resources import OUTBOX, REQUESTED
 from oncekey.store.dynamodb.author_writes import python_values
 from oncekey_local.events.batch_event import change_record, message_record
 from oncekey_local.functions.environment import queue_arn, queue_name, queue_url, table_name
-from oncekey_local.store.tables import create_table_request
 from tests.support.forked_processes import connection
+from tests.support.killed_process import empty
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,9 +42,11 @@ class GoldenStore:
         """Empty tables and queues."""
         for table in SERVICE.tables:
             name = table_name(SERVICE, table.name)
-            with contextlib.suppress(self._dynamodb.exceptions.ResourceNotFoundException):
-                self._dynamodb.delete_table(TableName=name)
-            self._dynamodb.create_table(**create_table_request(name, table))
+            if table.stream:
+                # Its stream begins anew.
+                with contextlib.suppress(self._dynamodb.exceptions.ResourceNotFoundException):
+                    self._dynamodb.delete_table(TableName=name)
+            empty(self._dynamodb, name, table)
         for queue in SERVICE.queues:
             self._make_queue(queue.dead_letters, {})
             policy = {

@@ -49,6 +49,18 @@ Item = dict[str, Any]
 W = TypeVar("W", bound="World")
 
 
+def empty(client: DynamoDBClient, name: str, table: Table) -> None:
+    """The table is there, and nothing is in it. To make it anew takes ten times as long."""
+    key = [each.name for each in (table.partition_key, table.sort_key) if each is not None]
+    try:
+        items = client.scan(TableName=name, ConsistentRead=True)["Items"]
+    except client.exceptions.ResourceNotFoundException:
+        client.create_table(**create_table_request(name, table))
+        return
+    for item in items:
+        client.delete_item(TableName=name, Key={attribute: item[attribute] for attribute in key})
+
+
 @dataclass
 class World:
     """A store, a provider, a clock, and a process that forks one for each invocation."""
@@ -60,9 +72,7 @@ class World:
     def forget(self) -> None:
         """Empty tables, a provider that knows nothing, and the real time."""
         for name, table in TABLES.items():
-            with contextlib.suppress(self._dynamodb.exceptions.ResourceNotFoundException):
-                self._dynamodb.delete_table(TableName=name)
-            self._dynamodb.create_table(**create_table_request(name, table))
+            empty(self._dynamodb, name, table)
         self.provider.reset()
         self.forks.set_clock(0)
 
