@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from oncekey.engine.engine import attempt
@@ -16,7 +16,15 @@ from oncekey.record.identity import Identity
 from oncekey.record.record import Effects
 from tests.simulation.history import Answer
 from tests.simulation.recorded_handler import RecordedHandler, with_handler
-from tests.simulation.scenario import CALL_TIMEOUT_MS, ONE_STEP, Caller, Plan, Work
+from tests.simulation.scenario import (
+    CALL_TIMEOUT_MS,
+    ONE_STEP,
+    Caller,
+    Kind,
+    Move,
+    Plan,
+    Work,
+)
 from tests.simulation.settlers import SETTLERS, Settling
 
 if TYPE_CHECKING:
@@ -74,6 +82,10 @@ class ActorClock:
         return self._drawn
 
 
+# Worlds are many, and the names of their actors few.
+_step = lru_cache(maxsize=10_000)(partial(Move, Kind.STEP))
+
+
 @lru_cache(maxsize=1_000)
 def options_of(effects: Effects, settings: Settings) -> OperationOptions:
     """The options of a handler, made once as in a sandbox."""
@@ -102,7 +114,13 @@ class Actor:
     until_ms: int | None = None
     is_over: bool = False
     is_frozen: bool = False
-    trace: int = field(default=0)
+    trace: int = 0
+    # The move that lets it go on.
+    step: Move = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Make its move once, for there are many looks at what may move."""
+        self.step = _step(self.name)
 
     @property
     def fingerprint(self) -> str:

@@ -20,7 +20,6 @@ from oncekey.record.transitions import (
     TakeOver,
 )
 from tests.simulation.history import (
-    Affected,
     Asked,
     Began,
     Died,
@@ -47,11 +46,11 @@ if TYPE_CHECKING:
 
 def at_most_one_effect(history: History) -> Iterator[Violation]:
     """An operation of unrecorded handlers has one effect, unless a settlement denied it falsely."""
-    unrecorded = unrecorded_operations(history)
-    denied = {effect.operation_id for _, effect in false_settlements(history)}
+    once = unrecorded_operations(history)
+    once -= {effect.operation_id for _, effect in false_settlements(history)}
     effects: dict[str, list[Event]] = {}
-    for event in history.events:
-        if isinstance(event, Affected) and event.operation_id in unrecorded - denied:
+    for event in history.effects:
+        if event.operation_id in once:
             effects.setdefault(event.operation_id, []).append(event)
     for found in effects.values():
         if len(found) > 1:

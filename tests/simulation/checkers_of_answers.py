@@ -108,14 +108,14 @@ def final_answers_are_kept(history: History) -> Iterator[Violation]:
 
     That is, again without a false settlement, and unless it was declared repeatable.
     """
-    unrecorded = unrecorded_operations(history)
-    denied = {effect.operation_id for _, effect in false_settlements(history)}
+    once = unrecorded_operations(history)
+    once -= {effect.operation_id for _, effect in false_settlements(history)}
     given: dict[str, Told] = {}
     left: dict[str, Status] = {}
     for event in history.events:
         if isinstance(event, Told) and isinstance(event.outcome, Ran):
             value = event.outcome.value
-            if value.is_final and value.operation_id in unrecorded - denied:
+            if value.is_final and value.operation_id in once:
                 given.setdefault(value.operation_id, event)
         elif isinstance(event, Began) and event.operation_id in given:
             yield Violation("an answered operation ran again", (given[event.operation_id], event))

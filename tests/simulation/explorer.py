@@ -193,8 +193,9 @@ def heal(world: World) -> None:
 
 def run(world: World, name: str) -> None:
     """Let one actor go on to its end, undisturbed."""
-    while not world.actors[name].is_over:
-        world.take(Move(Kind.STEP, name))
+    actor = world.actors[name]
+    while not actor.is_over:
+        world.take(actor.step)
 
 
 def play(world: World, schedule: Sequence[Move]) -> None:
@@ -211,9 +212,10 @@ def wander(world: World, chance: random.Random) -> tuple[Move, ...]:
     """Make random moves, mostly steps, until all actors have come to their ends."""
     made: list[Move] = []
     steps_for_each_other = chance.randint(1, _MOST_STEPS_FOR_EACH_OTHER)
-    while not world.is_over:
+    # Whoever can go on is not at an end.
+    while (steps := world.steps()) or not world.is_over:
         is_step = chance.random() * (steps_for_each_other + 1) >= 1
-        same = (world.steps() if is_step else []) or _of_a_kind(world.moves(), chance)
+        same = (steps if is_step else []) or _of_a_kind(world.moves(), chance)
         move = same[int(chance.random() * len(same))]
         world.take(move)
         made.append(move)

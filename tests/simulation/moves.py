@@ -49,11 +49,7 @@ def moves(world: World) -> list[Move]:
 
 def steps(world: World) -> list[Move]:
     """The moves that are always possible: each actor's next command is carried out."""
-    return [
-        _move(Kind.STEP, actor.name)
-        for actor in world.actors.values()
-        if not (actor.is_over or actor.is_frozen)
-    ]
+    return [actor.step for actor in world.actors.values() if not (actor.is_over or actor.is_frozen)]
 
 
 # Of all the moves of a run there are few, and making one takes longer than finding it.

@@ -59,6 +59,13 @@ if TYPE_CHECKING:
     from tests.simulation.under_way import Sendable
 
 
+# Most moves are steps, and most of their commands writes: they are looked for first.
+_STEP = Kind.STEP
+_WRITES = (Write, Transact)
+_PASSING = (Pause, Entered, Ended)
+_FAILURES = (StoreError, TimeoutError)
+
+
 def holds(write: BusinessWrite) -> bool:
     """Whether the condition of a business write holds."""
     return write.table != TAKEN
@@ -162,6 +169,9 @@ class World:
 
     def take(self, move: Move) -> None:
         """Make one move."""
+        if move.kind is _STEP:
+            self._step(self.actors[move.actor])
+            return
         match move.kind:
             case Kind.LAND:
                 self._land(self.under_way.pop(int(move.detail)))
@@ -178,8 +188,6 @@ class World:
             case Kind.SKEW:
                 self.faults_left -= 1
                 self.actors[move.actor].clock.skew_ms = int(move.detail)
-            case Kind.STEP:
-                self._step(self.actors[move.actor])
             case Kind.THAW:
                 self.actors[move.actor].is_frozen = False
             case Kind.FREEZE:
@@ -226,7 +234,7 @@ class World:
 
     def _step(self, actor: Actor) -> None:
         command = actor.command
-        if isinstance(command, Write | Transact):
+        if isinstance(command, _WRITES):
             self._go_on(actor, self._carry_out(actor.name, sent_by(actor)))
             return
         match command:
@@ -325,12 +333,8 @@ class World:
         if self._digests:
             actor.trace = hash((actor.trace, self._now, digest(reply)))
         try:
-            command = (
-                flow.throw(reply)
-                if isinstance(reply, StoreError | TimeoutError)
-                else flow.send(reply)
-            )
-            while isinstance(command, Pause | Entered | Ended):
+            command = flow.throw(reply) if isinstance(reply, _FAILURES) else flow.send(reply)
+            while isinstance(command, _PASSING):
                 if isinstance(command, Pause):
                     self.advance(command.duration_ms)
                 else:

@@ -8,13 +8,14 @@ time of a decorated handler. Here all classes share the methods of `Value`. The 
 
 from __future__ import annotations
 
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 if TYPE_CHECKING:
     from collections.abc import Callable, KeysView
 
 MISSING: Any = object()
+_new = object.__new__
 _set = object.__setattr__
 V = TypeVar("V", bound="Value")
 
@@ -81,6 +82,8 @@ class Value:
     _factories: ClassVar[dict[str, Callable[[], Any]]] = {}
     # The fields that a caller gives, or that have a default.
     _names: ClassVar[KeysView[str]] = {}.keys()
+    # Takes these out of a dictionary. To compare the names takes three times as long.
+    _picked: ClassVar[Callable[[dict[str, Any]], object]] = len
     # The fields that a class fills itself.
     _computed: ClassVar[tuple[str, ...]] = ()
     _positional: ClassVar[tuple[str, ...]] = ()
@@ -130,6 +133,7 @@ class Value:
         cls._compared = tuple(each.name for each in all_fields if each.is_compared)
         hashed = [each.name for each in all_fields if each.is_hashed]
         cls._hashed = staticmethod(attrgetter(*hashed) if hashed else type)
+        cls._picked = staticmethod(itemgetter(*cls._names) if cls._names else len)
         cls._is_simple = not (
             cls._computed or cls._factories or cls.__post_init__ is not Value.__post_init__
         )
@@ -139,9 +143,13 @@ class Value:
         cls = type(self)
         if by_position:
             self._add_positional(by_position, given)
-        values = {**cls._defaults, **given} if cls._defaults else given
+        values = cls._defaults | given if cls._defaults else given
         if cls._is_simple:
-            if values.keys() != cls._names:
+            try:
+                cls._picked(values)
+            except KeyError:
+                raise TypeError(self._wrongly_given(values)) from None
+            if len(values) != len(cls._names):
                 raise TypeError(self._wrongly_given(values))
             _set(self, "__dict__", values)
             return
@@ -203,11 +211,17 @@ class Value:
         return f"{type(self).__qualname__}({shown})"
 
     def __replace__(self, **changes: Any) -> Self:
-        values = {**self.__dict__, **changes}
-        for name in self._computed:
+        cls = type(self)
+        values = self.__dict__ | changes
+        if cls._is_simple and len(values) == len(cls._names):
+            # No name was added, and nothing is filled in: it is as complete as this value.
+            copy = _new(cls)
+            _set(copy, "__dict__", values)
+            return copy
+        for name in cls._computed:
             if name not in changes:
                 del values[name]
-        return type(self)(**values)
+        return cls(**values)
 
 
 def replace(value: V, **changes: Any) -> V:
