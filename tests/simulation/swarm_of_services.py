@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tests.simulation.story import Violation
 
 _FAULTS = (*ALL_FAULTS, *MORE_FAULTS, Kind.FREEZE, Kind.REDELIVER, Kind.ROLL)
+# Where all may happen, most have happened before the first message is in the queue.
+_OF_QUEUES = (Kind.REDELIVER, Kind.KILL)
 _KEYS = ("key-of-sixteen-1", "key-of-sixteen-2")
 _SANDBOXES = ("sandbox-1", "sandbox-2", "")
 _SERVING = ("relay-1", "relay-2", "reconciler-1", "reconciler-2", "operator", "bust", "resolve")
@@ -58,9 +60,14 @@ def drawn_service(chance: random.Random) -> ServiceScenario:
         )
         for number in range(chance.randint(2, 5))
     ]
-    callers += _workers(chance, effects, plans)
+    callers += _workers(chance, effects, plans, 1 if is_queued else 0)
     callers += _senders(chance, tenants[0])
-    serving = tuple(name for name in _SERVING if chance.random() < 0.5)
+    relayed = 0.9 if is_queued else 0.5
+    serving = tuple(
+        name
+        for name in _SERVING
+        if chance.random() < (relayed if name.startswith("relay") else 0.5)
+    )
     actors = [*(each.name for each in callers), *serving]
     return ServiceScenario(
         callers=tuple(callers),
@@ -69,7 +76,9 @@ def drawn_service(chance: random.Random) -> ServiceScenario:
         settings=settings,
         caches=chance.random() < 0.25,
         killed_in_time=chance.random() < 0.75,
-        faults=tuple(kind for kind in _FAULTS if chance.random() < 0.5),
+        faults=_OF_QUEUES
+        if is_queued and chance.random() < 0.25
+        else tuple(kind for kind in _FAULTS if chance.random() < 0.5),
         most_faults=chance.choice([0, 1, 4, 12]),
         passes=tuple(until for until in Until if chance.random() < 0.5),
         most_passes=chance.choice([0, 1, 3, 8]),
@@ -79,7 +88,9 @@ def drawn_service(chance: random.Random) -> ServiceScenario:
     )
 
 
-def _workers(chance: random.Random, effects: Effects, plans: list[Plan]) -> list[Worker]:
+def _workers(
+    chance: random.Random, effects: Effects, plans: list[Plan], fewest: int
+) -> list[Worker]:
     return [
         Worker(
             name=f"worker-{number}",
@@ -87,7 +98,7 @@ def _workers(chance: random.Random, effects: Effects, plans: list[Plan]) -> list
             effects=effects,
             plan=_plan(chance, plans),
         )
-        for number in range(chance.randint(0, 4))
+        for number in range(chance.randint(fewest, 4))
     ]
 
 

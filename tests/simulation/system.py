@@ -64,11 +64,16 @@ class InQueue:
 
 @dataclass(slots=True)
 class Queue:
-    """A standard queue: at least once, in any order."""
+    """A standard queue: at least once, in any order.
+
+    Even a message that was deleted may be delivered again: a server that was not reached still has
+    its copy.
+    """
 
     time: ManualClock
     hides_for_ms: int
     messages: list[InQueue] = field(default_factory=list)
+    deleted: list[InQueue] = field(default_factory=list)
     is_fifo: bool = False
 
     def send(self, entries: Sequence[Entry]) -> list[Rejected]:
@@ -95,6 +100,21 @@ class Queue:
     def delete(self, taken: InQueue) -> None:
         """The message is done."""
         self.messages = [each for each in self.messages if each is not taken]
+        self.deleted.append(taken)
+
+    @property
+    def hidden(self) -> list[InQueue]:
+        """What may be delivered though no worker should get it now: in hand, or deleted."""
+        now_ms = self.time.now_ms()
+        return [each for each in self.messages if each.hidden_until_ms > now_ms] + self.deleted
+
+    def deliver_again(self, number: int) -> None:
+        """Show one of the hidden messages to the workers."""
+        again = self.hidden[number]
+        again.hidden_until_ms = self.time.now_ms()
+        if any(each is again for each in self.deleted):
+            self.deleted = [each for each in self.deleted if each is not again]
+            self.messages.append(again)
 
 
 @dataclass(slots=True)
@@ -191,26 +211,37 @@ class Service(World):
             for other in self.actors.values()
         )
 
+    def is_for_nothing(self, actor: Actor) -> bool:
+        """Whether this invocation would find nothing to do: the platform does not begin it yet."""
+        if isinstance(actor.caller, Worker):
+            return not self.queue.visible
+        return actor.name.startswith("relay") and not self.stream.waiting
+
     def steps(self) -> list[Move]:
-        """See `World.steps`. An invocation waits for its sandbox."""
-        return [
-            move
-            for move in super().steps()
-            if (actor := self.actors[move.actor]).command is not None or not self.is_busy(actor)
-        ]
+        """See `World.steps`. An invocation waits for its sandbox, and for what it is there for."""
+        found, waiting = [], []
+        for move in super().steps():
+            actor = self.actors[move.actor]
+            if actor.command is not None:
+                found.append(move)
+            elif self.is_for_nothing(actor):
+                waiting.append(move)
+            elif not self.is_busy(actor):
+                found.append(move)
+        # Once nobody else goes on, nothing will come for those who wait.
+        return found or waiting
 
     def moves(self) -> list[Move]:
         """See `World.moves`."""
         found = super().moves()
         if found and self.faults_left:
-            faults, now_ms = self.scenario.faults, self._now
+            faults = self.scenario.faults
             if Kind.ROLL in faults:
                 found.append(Move(Kind.ROLL))
             if Kind.REDELIVER in faults:
                 found += [
                     Move(Kind.REDELIVER, "", str(number))
-                    for number, each in enumerate(self.queue.messages)
-                    if each.hidden_until_ms > now_ms
+                    for number in range(len(self.queue.hidden))
                 ]
         return found
 
@@ -221,7 +252,7 @@ class Service(World):
             self.is_old = not self.is_old
         elif move.kind is Kind.REDELIVER:
             self.faults_left -= 1
-            self.queue.messages[int(move.detail)].hidden_until_ms = self._now
+            self.queue.deliver_again(int(move.detail))
         else:
             super().take(move)
 

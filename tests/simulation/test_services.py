@@ -16,7 +16,7 @@ from oncekey.record import identity
 from oncekey.record.record import Effects
 from tests.simulation import system
 from tests.simulation.history import Began, Looked, Swept
-from tests.simulation.scenario import Caller, Kind, Plan, Until, progress_ms
+from tests.simulation.scenario import Caller, Kind, Move, Plan, Until, progress_ms
 from tests.simulation.swarm_of_services import SERVICES, judge_service
 from tests.simulation.system import Service, ServiceScenario, of_the_release_before
 from tests.simulation.system_actors import Client, Sender, Worker
@@ -167,6 +167,30 @@ def test_a_service_without_a_protection_is_found(
 
     assert violation is not None
     assert violation.rule == missing.rule
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["while-in-hand", "once-deleted"])
+def test_a_message_is_delivered_again_and_its_work_is_done_once(*, is_done: bool) -> None:
+    """A message that a worker has, or that was deleted, comes to another worker: nothing runs."""
+    scenario = ServiceScenario(
+        callers=(Client(name="A", is_queued=True), Worker(name="W"), Worker(name="V")),
+        settlers=("relay",),
+        faults=(Kind.REDELIVER,),
+        most_faults=1,
+    )
+    service = Service(scenario)
+    assert [move.actor for move in service.steps()] == ["A"]
+    finish(service, "A", "relay")
+    service.take(Move(Kind.STEP, "W"))
+    if is_done:
+        finish(service, "W")
+    assert [move.actor for move in service.steps()] == (["V"] if is_done else ["W"])
+
+    service.take(next(each for each in service.moves() if each.kind is Kind.REDELIVER))
+    finish(service, "V", "W")
+
+    assert judge_service(service) is None
+    assert sum(isinstance(event, Began) for event in service.events) == 1
 
 
 def test_a_frozen_sandbox_is_not_killed_and_goes_on_where_it_stood() -> None:
