@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,25 +87,31 @@ def _met(each: Weakening, before: str, process: Warm) -> Verdict:
 def in_turn(each: Weakening, items: Iterable[pytest.Item], first: Sequence[str]) -> list[str]:
     """The ids of `items`, what is known to catch first and what takes long last.
 
-    A condition is shown first to the tests that write its own transition.
+    A condition is shown first to the tests that write its own transition, and of these first to
+    those whose record has another value of what the weakening ignores.
     """
-    constant = each.name.replace("-", "")
+    names = set(each.name.split("-"))
+    others = [f"other {name}" for name in ("owner", "rev") if f"#{name} " in each.weakens]
 
-    def rank(item: pytest.Item) -> tuple[bool, bool, bool]:
+    def rank(item: pytest.Item) -> tuple[bool, int, bool, bool]:
         params = getattr(getattr(item, "callspec", None), "params", {})
-        written = type(params.get("transition")).__name__.lower()
-        is_its_own = constant.startswith(written)
+        written = re.findall("[A-Z][a-z]*", type(params.get("transition")).__name__)
+        is_its_own = names.issuperset(word.lower() for word in written)
         return (
             item.nodeid not in first,
-            not is_its_own,
+            -len(written) if is_its_own else 0,
+            not all(other in item.nodeid for other in others),
             item.get_closest_marker("proof") is not None,
         )
 
     return [item.nodeid for item in sorted(items, key=rank)]
 
 
-def tests_of(weakenings: Iterable[Weakening]) -> list[str]:
-    """The folders and files of their tests."""
+def tests_of(weakenings: Sequence[Weakening]) -> list[str]:
+    """The folders and files of their tests, and of those that have caught them."""
+    known = caught()
     tests = {test for each in weakenings for test in each.tests}
+    catchers = {known.get(each.area, {}).get(each.name, "") for each in weakenings}
+    tests |= {by.partition("::")[0] for by in catchers if "::" in by}
     inside = {test for test in tests for other in tests if test.startswith(f"{other}/")}
     return sorted(tests - inside)

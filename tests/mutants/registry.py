@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import re
 import tomllib
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ KINDS = {
     "code": "a status or a kind of answer decided wrongly",
     "header": "a header left out or added",
 }
-_TESTS_OF_CONDITIONS = ("tests/store/test_store_contract.py",)
+_TESTS_OF_CONDITIONS = ("tests/store/test_step_writes.py", "tests/store/test_store_contract.py")
 # One comparison of a condition.
 _PART = re.compile(
     r"attribute_(?:not_)?exists\([^)]*\)|size\([^)]*\) = :\w+"
@@ -66,11 +65,6 @@ class Weakening:
             )
         return text.replace(self.was, self.now)
 
-    def narrowed(self) -> Weakening:
-        """The same, shown to single files of tests only, if it has any."""
-        files = tuple(each for each in self.tests if each.endswith(".py"))
-        return dataclasses.replace(self, tests=files or self.tests)
-
     def mutant(self, *first: str) -> Mutant:
         """The mutant, which is shown to the tests `first` and then to its own."""
         return self.mutant_of((*first, *(each for each in self.tests if each not in first)))
@@ -105,9 +99,11 @@ def by_hand() -> list[Weakening]:
 def of_conditions() -> list[Weakening]:
     """Each comparison of each transition's condition, ignored for every record that exists.
 
-    The expression stays valid and uses the same values, so that DynamoDB does not refuse it.
+    The expression stays valid and uses the same values, so that DynamoDB does not refuse it. Only
+    the function that chooses a condition is changed, so that no module is imported anew.
     """
     text = (PACKAGES / CONDITIONS).read_text("utf-8")
+    guard = text[text.index("def guard(") :]
     found: list[Weakening] = []
     for name, condition in _conditions(text):
         for number, part in enumerate(_PART.finditer(condition), 1):
@@ -119,8 +115,8 @@ def of_conditions() -> list[Weakening]:
                     name=f"{name.lower().replace('_', '-')}-{number}",
                     kind="clause",
                     path=CONDITIONS,
-                    was="\n\ndef guard(",
-                    now=f"\n{name} = {weaker!r}\n\n\ndef guard(",
+                    was=guard,
+                    now=re.sub(rf"\b{name}\b", lambda _: repr(weaker), guard),  # noqa: B023 -- called at once
                     weakens=f"{name} ignores {part[0]}",
                     tests=_TESTS_OF_CONDITIONS,
                 )

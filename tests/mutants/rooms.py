@@ -20,11 +20,10 @@ def found() -> dict[str, dict[str, object]]:
     return tomllib.loads(FOUND.read_text("utf-8")) if FOUND.exists() else {}
 
 
-def keep(result: Result, *, sample: int, seed: int, only: str, folders: Sequence[str]) -> None:
+def keep(result: Result, *, sample: int, seed: int, folders: Sequence[str]) -> None:
     """Keep the result of a run in place of the room's last one."""
-    name = f"{result.room}/{only}" if only else result.room
     kept = found()
-    kept[name] = {
+    kept[result.room] = {
         "possible": result.possible,
         "drawn": min(sample, result.possible),
         "seed": seed,

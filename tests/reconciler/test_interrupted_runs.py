@@ -13,6 +13,7 @@ from oncekey.reconciler.reconciler import Reconciler
 from oncekey.record.record import Record, Status
 from oncekey.settings import DUE_SHARDS
 from oncekey.store.due_index import DuePage
+from oncekey.testing.memory import ManualClock
 from tests.support.protected import Context, is_replay
 from tests.support.reconciled import (
     PAID,
@@ -318,6 +319,68 @@ def test_a_run_that_may_not_write_fails_and_its_work_is_done_by_the_next(
     assert caplog.records[-1].__dict__["failed"] == 6
     service.store.recovers()
     assert service.reconciles(waits=False).settled == 6
+
+
+class SameTurn(FaultyStore):
+    """A store in which another reconciler makes each write a moment before."""
+
+    def write(self, transition: Any) -> Any:
+        """Write for the other one, then for the caller."""
+        super().write(transition)
+        return super().write(transition)
+
+
+def test_of_two_runs_that_take_the_same_turn_one_asks() -> None:
+    """A turn that another run took with the same write is not this run's: it asks nobody.
+
+    Red when the record that both wrote is taken for a lost answer of this one.
+    """
+    store = SameTurn()
+    service = Unrecorded()
+    service.fails()
+    store.records.update(service.store.records)
+    service.store = store
+    asked = knows(Completed(PAID))
+
+    report = service.reconciles()
+
+    assert (asked, report.overtaken, report.settled) == ([], 1, 0)
+
+
+class NotingShards(FaultyStore):
+    """A store that notes which shards of its index are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shards: list[str] = []
+
+    def due(self, shard: str, until_ms: int, *, after: Any = None) -> DuePage:
+        """Note the shard."""
+        self.shards.append(shard)
+        return super().due(shard, until_ms, after=after)
+
+
+class Drawing(ManualClock):
+    """A clock that draws one fraction."""
+
+    def __init__(self, fraction: float) -> None:
+        super().__init__()
+        self._fraction = fraction
+
+    def random_fraction(self) -> float:
+        """Always this one."""
+        return self._fraction
+
+
+@pytest.mark.parametrize("first", range(DUE_SHARDS))
+def test_a_run_begins_at_any_shard(first: int) -> None:
+    """The first shard is drawn, so that none is always last when the time is short."""
+    store, clock = NotingShards(), Drawing((first + 0.5) / DUE_SHARDS)
+
+    Reconciler(store=store, clock=clock)({}, None)
+
+    assert store.shards[0] == str(first)
+    assert sorted(store.shards) == sorted(str(shard) for shard in range(DUE_SHARDS))
 
 
 def test_every_shard_is_looked_at() -> None:

@@ -198,6 +198,28 @@ def test_an_outbox_that_is_down_keeps_no_record_waiting() -> None:
     assert is_replay(service.send(POST))
 
 
+@pytest.mark.requirement("C21")
+def test_a_slow_outbox_takes_a_quarter_of_the_time_of_a_run() -> None:
+    """A sweep is told to end after a quarter of the time, and the records have the rest.
+
+    Red when it may go on until the end of the run.
+    """
+    service = in_doubt()
+
+    @resolver("POST /payments")
+    def found(_question: Question) -> Completed:
+        return Completed(MADE)
+
+    class Slow(NoQueue):
+        def run(self, **times: Any) -> Swept:
+            while times["is_time_left"]():
+                service.clock.advance(100)
+            return Swept(is_complete=False)
+
+    assert reconciles(service, outbox=Slow()).settled == 1
+    assert is_replay(service.send(POST))
+
+
 @pytest.mark.requirement("E3")
 @pytest.mark.parametrize("looks", [1, 11])
 def test_accepted_work_that_was_looked_at_is_still_sent_off_again(looks: int) -> None:

@@ -318,6 +318,24 @@ def test_an_answer_that_is_large_is_kept_before_the_record_says_so() -> None:
     assert service.send(POST)["body"] == large["body"]
 
 
+def test_a_late_owner_does_not_overwrite_the_large_answer_of_a_settlement() -> None:
+    """The settled answer has a name of its own: the late owner saves another one, and every retry
+    still gets the settled one.
+
+    Red when the answer of a settlement has the name of its owner's.
+    """
+    service = Unrecorded()
+    large = {"statusCode": 200, "body": "é" * 300_000 + str(list(range(60_000)))}
+
+    def frozen(_service: Steps, _op: object) -> None:
+        service.clock.advance(LEASE_MS + GRACE_MS + 1)
+        assert says(service, Completed(large)) is Settlement.SETTLED
+
+    service.sends(frozen, ends={**large, "body": large["body"][::-1]})
+
+    assert service.send(POST)["body"] == large["body"]
+
+
 def test_without_a_table_nothing_can_be_settled() -> None:
     """Whoever settles without a store is told to name the table."""
     with pytest.raises(ConfigurationError, match="ONCEKEY_TABLE"):

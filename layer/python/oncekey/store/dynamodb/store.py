@@ -213,9 +213,8 @@ class DynamoDBStore:
         item = self._get(at.name)
         if item is None:
             return None
-        data = item.get("data", {}).get("B")
         # Another type is not an answer of ours. No digest fits the empty bytes.
-        return bytes(data) if isinstance(data, bytes | bytearray) else b""
+        return bytes(item.get("data", {}).get("B", b""))
 
     def _responses(self) -> ResponseBucket:
         if self._bucket is None:
