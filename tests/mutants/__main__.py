@@ -66,6 +66,8 @@ def _registry(*, is_new: bool) -> int:
         each for each in registry.everything() if each.name not in known.get(each.area, {})
     ]
     _say(f"{len(weakenings)} weakenings")
+    if not weakenings:
+        return 0
     survivors: list[registry.Weakening] = []
     import_what_is_heavy()
 
