@@ -135,8 +135,15 @@ def test_killed_while_it_is_accepted_sent_or_answered_a_request_is_carried_out_o
 
 @pytest.mark.requirement("E6")
 @pytest.mark.case(57)
-@pytest.mark.parametrize("first", ["client", "queue"])
-@pytest.mark.parametrize("handler", WORK)
+@pytest.mark.parametrize(
+    ("handler", "first"),
+    [
+        ("recorded", "client"),
+        pytest.param("recorded", "queue", marks=pytest.mark.proof),
+        pytest.param("unrecorded", "client", marks=pytest.mark.proof),
+        ("unrecorded", "queue"),
+    ],
+)
 def test_killed_while_it_works_a_request_takes_effect_once(
     world: JobsWorld, undisturbed: Callable[[Plot], JobStory], handler: str, first: str
 ) -> None:

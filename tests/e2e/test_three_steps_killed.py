@@ -54,7 +54,14 @@ def finished(done: tuple[str, ...]) -> int:
 
 @pytest.mark.requirement("E1")
 @pytest.mark.requirement("E6")
-@pytest.mark.parametrize("handler", CALLS)
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "keyed-steps",
+        pytest.param("keyed-steps-async", marks=pytest.mark.proof),
+        "unkeyed-steps-async",
+    ],
+)
 def test_killed_between_and_inside_steps_no_finished_step_runs_again(
     world: World, handler: str
 ) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+from typing import TYPE_CHECKING
+
 import pytest
 
+from infra import service_stack
 from infra.environments import EXAMPLE_ACCOUNT, EXAMPLE_REGION
 from tests.support.sample_templates import synthesise_events
 from tests.support.templates import Synthesised, synthesise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PRODUCTION = {
     "stage": "production",
@@ -15,6 +22,14 @@ PRODUCTION = {
     "account": EXAMPLE_ACCOUNT,
     "region": EXAMPLE_REGION,
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_layer() -> Iterator[None]:
+    """The layer of each target is made once, for all the apps: its files are the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(service_stack, "bundle_layer", functools.cache(service_stack.bundle_layer))
+        yield
 
 
 @pytest.fixture(scope="session")

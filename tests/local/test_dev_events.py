@@ -210,7 +210,9 @@ def test_broken_pump() -> None:
         assert not any(is_alive(pid) for pid in pids)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.proof)]
+)
 def test_ends(number: signal.Signals) -> None:
     """The service ends with its pumps, also in the middle of a batch, and leaves nothing behind."""
     with Desk() as desk, running(EVENTS, env=desk.environment, **QUICK) as dev:

@@ -50,7 +50,14 @@ def _describe(store_url: str, name: str) -> dict[str, Any]:
     return table
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.proof),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.proof),
+    ],
+)
 def test_signal(number: signal.Signals) -> None:
     """Ctrl-C and its like leave no process behind, not even a busy one; it says so, and the
     status is 0.
@@ -78,7 +85,7 @@ def test_killed() -> None:
             wait()
 
 
-@pytest.mark.parametrize("role", ["store", "provider"])
+@pytest.mark.parametrize("role", ["store", pytest.param("provider", marks=pytest.mark.proof)])
 def test_server_dies(role: str) -> None:
     """When the store or the provider dies, `oncekey dev` says so and ends, with status 1."""
     with running() as dev:
