@@ -21,8 +21,7 @@ import aiohttp
 from aiohttp import web
 
 from oncekey_local.console.journal import Journal
-from oncekey_local.console.local_console import local_console
-from oncekey_local.console.mount import CONSOLE_PREFIX
+from oncekey_local.console.mount import CONSOLE_PREFIX, MountedConsole
 from oncekey_local.description import safe_visibility_timeout_s
 from oncekey_local.events.event_sources import EventSources
 from oncekey_local.events.pumps import NEVER, PumpSettings
@@ -62,10 +61,10 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterable, Mapping
 
-    from oncekey_local.console.mount import MountedConsole
     from oncekey_local.description import Function, Service
     from oncekey_local.events.pumps import Invoke
     from oncekey_local.functions.runtime_api import Outcome
+    from oncekey_operator.console.console import Console
 
 # How often changed code is looked for while no request comes.
 _WATCH_S = 1.0
@@ -316,20 +315,28 @@ class LocalService:
 
     def _make_console(self, url: str) -> MountedConsole | None:
         """The console; None for a service that keeps no records."""
-        assert self.event_sources is not None
+        sources = self.event_sources
+        assert sources is not None
         try:
             target = of_runtime(self.runtime(url))
         except UsageError:
             return None
-        return local_console(
-            self._service,
-            target,
-            url=url,
-            servers=self.servers,
-            event_sources=self.event_sources,
-            processes=self.processes,
-            journal=self._journal,
-        )
+
+        def make() -> Console:
+            # Few runs have a use for it.
+            from oncekey_local.console.local_console import local_console  # noqa: PLC0415
+
+            return local_console(
+                self._service,
+                target,
+                url=url,
+                servers=self.servers,
+                event_sources=sources,
+                processes=self.processes,
+                journal=self._journal,
+            )
+
+        return MountedConsole(make)
 
     def _invoke(self) -> dict[str, Invoke]:
         def of(name: str, pool: FunctionPool) -> Invoke:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey_local.console.mount import MountedConsole
 from oncekey_local.console.workshop import LocalWorkshop
 from oncekey_local.functions.environment import queue_url
 from oncekey_local.identifiers import new_letters
@@ -54,8 +53,8 @@ def local_console(
     event_sources: EventSources,
     processes: Callable[[], list[dict[str, Any]]],
     journal: Journal,
-) -> MountedConsole:
-    """The console, to be mounted in the front. Created in the running event loop."""
+) -> Console:
+    """The console. Created in the running event loop."""
     desk = LocalDesk(target, service, journal)
     workshop = LocalWorkshop(
         service,
@@ -69,4 +68,4 @@ def local_console(
     access = Access(
         token=new_letters(_TOKEN_LETTERS), is_open=True, changes=True, refresh_ms=_REFRESH_MS
     )
-    return MountedConsole(Console(desk, access, workshop=workshop))
+    return Console(desk, access, workshop=workshop)

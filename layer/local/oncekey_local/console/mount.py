@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -13,6 +14,8 @@ from oncekey_operator.console.exchange import problem
 from oncekey_operator.console.server import request_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oncekey_operator.console.console import Console
     from oncekey_operator.console.exchange import Response
 
@@ -21,10 +24,13 @@ _MOST_BODY_BYTES = 1024 * 1024
 
 
 class MountedConsole:
-    """Carries requests to a console, each on a thread, because its calls of the store block."""
+    """Carries requests to a console, each on a thread, because its calls of the store block.
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    The console is made for the first request: few runs have one, and loading it takes a while.
+    """
+
+    def __init__(self, make: Callable[[], Console]) -> None:
+        self._made = functools.cache(make)
 
     async def handle(self, request: web.BaseRequest, path: str) -> web.Response:
         """Answers one request whose path begins with `CONSOLE_PREFIX`, or lacks its last slash."""
@@ -36,7 +42,7 @@ class MountedConsole:
             return _web(problem(400, str(error) or "the body is too large"))
         headers = lower_case(request.headers)
         asked = request_of(request.method, request.raw_path, headers, body, prefix=CONSOLE_PREFIX)
-        return _web(await asyncio.to_thread(self._console.handle, asked))
+        return _web(await asyncio.to_thread(self._made().handle, asked))
 
 
 def _web(response: Response) -> web.Response:
