@@ -5,27 +5,21 @@ from __future__ import annotations
 import json
 import math
 import socket
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.dev_service import running, send
+from tests.support.dev_service import send
 from tests.support.payments_client import BODY, Client, code_of, new_key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # What each operation answers when it has been carried out.
 SUCCESS = {"/payments": 202, "/refunds": 201}
 
 
 @pytest.fixture(scope="module")
-def clients() -> Iterator[dict[str, Client]]:
+def clients(shared: Client) -> dict[str, Client]:
     """Clients of the reference service: of its recorded operation, and of its unrecorded one."""
-    with running("infra.service:SERVICE", sandboxes=2) as dev:
-        payments = Client(dev)
-        yield {"payments": payments, "refunds": payments.refunding()}
+    return {"payments": shared, "refunds": shared.refunding()}
 
 
 @pytest.fixture(params=["payments", "refunds"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,13 +21,10 @@ def effects() -> Iterator[Client]:
         yield Client(dev)
 
 
-@pytest.fixture(scope="module")
-def payments() -> Iterator[Client]:
-    """The reference service with a timeout of three seconds."""
-    env = {"ONCEKEY_LEASE_MARGIN_MS": "300"}
-    options: dict[str, Any] = {"timeout_s": 3, "visibility_timeout_s": 4}
-    with running("infra.service:SERVICE", env=env, warm=2, **options) as dev:
-        yield Client(dev)
+@pytest.fixture
+def payments(shared: Client) -> Client:
+    """The reference service."""
+    return shared
 
 
 @pytest.fixture

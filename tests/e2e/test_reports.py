@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.dev_service import running
 from tests.support.looking import until
 from tests.support.payments_client import BODY, Client, code_of, new_key
 
@@ -23,28 +22,17 @@ UNKNOWN = "pay_" + "0" * 32
 QUEUE = "payments-local-payments"
 
 
-@pytest.fixture(scope="module")
-def service() -> Iterator[Client]:
-    """The reference service. Its leases last for about three seconds, and a message whose worker
-    was killed comes again when they are over.
-    """
-    env = {"ONCEKEY_LEASE_MARGIN_MS": "300"}
-    quick: dict[str, Any] = {"timeout_s": 3, "visibility_timeout_s": 4}
-    with running("infra.service:SERVICE", env=env, **quick) as dev:
-        yield Client(dev)
-
-
 @pytest.fixture
-def reports(service: Client) -> Client:
+def reports(shared: Client) -> Client:
     """A client that asks for a report about a payment of its own; nothing else is on its way.
 
     The payment has been charged, so each of the functions has a process.
     """
-    service.provider.reset()
-    service.set_store_faults(delay_ms=0)
-    paid = service.ended(service.ask(new_key()))
-    service.quiet()
-    return service.at("/reports", {"payment_ids": [paid["payment_id"], UNKNOWN]})
+    shared.provider.reset()
+    shared.set_store_faults(delay_ms=0)
+    paid = shared.ended(shared.ask(new_key()))
+    shared.quiet()
+    return shared.at("/reports", {"payment_ids": [paid["payment_id"], UNKNOWN]})
 
 
 @contextlib.contextmanager

@@ -144,6 +144,8 @@ def _connected(service: str, store_url: str) -> Any:
         service,  # type: ignore[call-overload]
         region_name=REGION,
         endpoint_url=store_url,
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
         config=Config(retries={"total_max_attempts": 1, "mode": "standard"}),
     )
 

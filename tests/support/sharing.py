@@ -1,4 +1,4 @@
-"""How the processes of a run share the tests: by file, the long ones first.
+"""How the processes of a run share the tests: by file or by service, the long ones first.
 
 A long test that begins last keeps one process busy while the other has nothing left to do.
 """
@@ -22,6 +22,10 @@ _EACH_ALONE = (
     "tests/e2e/test_async_kills.py",
     "tests/e2e/test_three_steps_killed.py",
     "tests/effects/test_steps_interrupted.py",
+)
+# Those that use the running service of tests/e2e/conftest.py go to one process, which starts it.
+_ONE_SERVICE = tuple(
+    f"tests/e2e/test_{name}.py" for name in ("bad_input", "crashes", "reports", "webhooks")
 )
 _LONG = (*_EACH_ALONE, "tests/e2e/", "tests/local/", "tests/infra/", "tests/benchmarks/")
 
@@ -51,6 +55,8 @@ def others_proofs(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def _together(nodeid: str) -> str:
+    if nodeid.startswith(_ONE_SERVICE):
+        return "tests/e2e/conftest.py"
     return nodeid if nodeid.startswith(_EACH_ALONE) else nodeid.partition("::")[0]
 
 
