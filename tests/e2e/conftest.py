@@ -22,7 +22,7 @@ def running_service() -> Iterator[Client]:
     """
     with running(
         REFERENCE_SERVICE,
-        env={"ONCEKEY_LEASE_MARGIN_MS": "300"},
+        env={"ONCEKEY_LEASE_MARGIN_MS": "300", "ONCEKEY_RECONCILE_GRACE_MS": "200"},
         timeout_s=3,
         visibility_timeout_s=4,
         schedule_s="off",

@@ -22,10 +22,11 @@ from tests.support.settling import killed_in_vain, unknown
 from tests.support.token_endpoint import CLIENT, issuing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 SERVICE = "infra.service:SERVICE"
+UNKNOWN = ("list", "--unknown", "--tenant", "operated")
 ANSWER = {
     "statusCode": 201,
     "headers": {"Content-Type": "application/json"},
@@ -34,11 +35,9 @@ ANSWER = {
 
 
 @pytest.fixture(scope="module")
-def refunds() -> Iterator[Client]:
-    """A client of a service whose functions die early, so that nothing waits for a lease."""
-    env = {"ONCEKEY_LEASE_MARGIN_MS": "300", "ONCEKEY_RECONCILE_GRACE_MS": "200"}
-    with running(SERVICE, env=env, timeout_s=3, schedule_s=300) as dev:
-        yield Client(dev).refunding()
+def refunds(shared: Client) -> Client:
+    """A client whose tenant nobody else is."""
+    return shared.of("operated").refunding()
 
 
 def oncekey(client: Client, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -70,8 +69,8 @@ def test_a_killed_refund_is_listed_shown_resolved_and_replayed(
     killed_in_vain(refunds, key)
     unknown(refunds, key)
 
-    (listed,) = said(refunds, "list", "--unknown")
-    named = ("--tenant", "acme", "--operation", listed["operation"], "--key", key)
+    (listed,) = said(refunds, *UNKNOWN)
+    named = ("--tenant", refunds.tenant, "--operation", listed["operation"], "--key", key)
     (shown,) = said(refunds, "show", *named)
     file = tmp_path / "answer.json"
     file.write_text(json.dumps(ANSWER), "utf-8")
@@ -89,7 +88,7 @@ def test_a_killed_refund_is_listed_shown_resolved_and_replayed(
     )
     assert (resolved.returncode, resolved.stdout) == (0, f"{listed['operation_id']}: settled\n")
     assert (again.status, again.json()["refund_id"]) == (201, "re_by_hand")
-    assert said(refunds, "list", "--unknown") == []
+    assert said(refunds, *UNKNOWN) == []
     lines = refunds.rows("oncekey-audit")
     assert [each["outcome"]["S"] for each in sorted(lines, key=lambda row: row["at"]["S"])] == [
         "intended",

@@ -25,7 +25,8 @@ _EACH_ALONE = (
 )
 # Those that use the running service of tests/e2e/conftest.py go to one process, which starts it.
 _ONE_SERVICE = tuple(
-    f"tests/e2e/test_{name}.py" for name in ("bad_input", "crashes", "reports", "webhooks")
+    f"tests/e2e/test_{name}.py"
+    for name in ("bad_input", "crashes", "operating", "reports", "webhooks")
 )
 _LONG = (*_EACH_ALONE, "tests/e2e/", "tests/local/", "tests/infra/", "tests/benchmarks/")
 
