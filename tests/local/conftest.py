@@ -1,4 +1,4 @@
-"""Running services, shared by the tests of one module."""
+"""Running services, shared by several tests: a start takes longer than most of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from oncekey_local.dev_process import DevProcess
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def dev() -> Iterator[DevProcess]:
-    """The sample service, run by a developer who has AWS settings of his own."""
+    """The sample service, run by a developer who has AWS settings of his own.
+
+    `sharing` has the files that use it.
+    """
     own = {"AWS_PROFILE": "private", "AWS_ACCESS_KEY_ID": "private", "AWS_SESSION_TOKEN": "private"}
     with running(environment=own, env={"EXTRA": "a=b"}) as process:
         yield process

@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +16,9 @@ from oncekey_local.dev import READY
 from oncekey_local.dev_process import DevProcess
 from oncekey_local.front import tokens
 from tests.support.dev_service import ROOT, SAMPLE_SERVICE, is_alive, running, send, watched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 COMMAND = [sys.executable, "-m", "oncekey_local.cli", "dev", "--port", "0"]
 
@@ -107,26 +111,41 @@ def test_interrupted_while_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
         process.wait()
 
 
-def test_log_leaves_the_file_alone() -> None:
-    """Reading the log does not move where the service writes the next line of it."""
+@dataclass(frozen=True)
+class Used:
+    """A service that has answered a request and has ended; and the home of its function."""
+
+    dev: DevProcess
+    environment: dict[str, str]
+    had_home: bool
+
+
+@pytest.fixture(scope="module")
+def used() -> Iterator[Used]:
+    """The sample service, which has left a file in its home."""
     with running() as dev:
-        echo(dev.url)
+        environment = echo(dev.url)["environment"]
+        home = Path(environment["HOME"])
+        had_home = home.is_dir()
+        (home / "left").write_text("by a function")
         dev.stop()
-        descriptor = dev._log.fileno()
-        os.lseek(descriptor, 7, os.SEEK_SET)
-        log = dev.log()
-        assert os.lseek(descriptor, 0, os.SEEK_CUR) == 7
+        yield Used(dev, environment, had_home)
+
+
+def test_log_leaves_the_file_alone(used: Used) -> None:
+    """Reading the log does not move where the service writes the next line of it."""
+    descriptor = used.dev._log.fileno()
+    os.lseek(descriptor, 7, os.SEEK_SET)
+    log = used.dev.log()
+    assert os.lseek(descriptor, 0, os.SEEK_CUR) == 7
     assert log.startswith("[")
     assert "POST /echo 200" in log
 
 
-def test_home() -> None:
+def test_home(used: Used) -> None:
     """A function's home is a directory of the service's own, which ends with it."""
-    with running() as dev:
-        environment = echo(dev.url)["environment"]
-        home = Path(environment["HOME"])
-        assert home.is_dir()
-        assert home != Path.home()
-        assert Path(environment["XDG_CONFIG_HOME"]).is_relative_to(home)
-        (home / "left").write_text("by a function")
+    home = Path(used.environment["HOME"])
+    assert used.had_home
+    assert home != Path.home()
+    assert Path(used.environment["XDG_CONFIG_HOME"]).is_relative_to(home)
     assert not home.exists()

@@ -23,11 +23,17 @@ _EACH_ALONE = (
     "tests/e2e/test_three_steps_killed.py",
     "tests/effects/test_steps_interrupted.py",
 )
-# Those that use the running service of tests/e2e/conftest.py go to one process, which starts it.
-_ONE_SERVICE = tuple(
-    f"tests/e2e/test_{name}.py"
-    for name in ("bad_input", "crashes", "operating", "reports", "webhooks")
-)
+# Those that use one running service go to one process, which starts it: who starts it, who uses it.
+_ONE_SERVICE = {
+    "tests/e2e/conftest.py": tuple(
+        f"tests/e2e/test_{name}.py"
+        for name in ("bad_input", "crashes", "operating", "reports", "webhooks")
+    ),
+    "tests/local/conftest.py": tuple(
+        f"tests/local/test_{name}.py"
+        for name in ("dev_malformed", "dev_requests", "first_steps", "openapi")
+    ),
+}
 _LONG = (*_EACH_ALONE, "tests/e2e/", "tests/local/", "tests/infra/", "tests/benchmarks/")
 
 
@@ -56,8 +62,9 @@ def others_proofs(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def _together(nodeid: str) -> str:
-    if nodeid.startswith(_ONE_SERVICE):
-        return "tests/e2e/conftest.py"
+    for service, users in _ONE_SERVICE.items():
+        if nodeid.startswith(users):
+            return service
     return nodeid if nodeid.startswith(_EACH_ALONE) else nodeid.partition("::")[0]
 
 
