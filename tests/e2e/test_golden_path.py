@@ -36,7 +36,7 @@ def service() -> Iterator[Client]:
     again after one.
     """
     env = {"ONCEKEY_LEASE_MARGIN_MS": "300"}
-    quick: dict[str, Any] = {"timeout_s": 5, "visibility_timeout_s": 1}
+    quick: dict[str, Any] = {"timeout_s": 5, "visibility_timeout_s": 1, "schedule_s": "off"}
     with running("infra.service:SERVICE", env=env, **quick) as dev:
         yield Client(dev)
 

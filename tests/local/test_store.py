@@ -255,7 +255,7 @@ def test_one_request_at_a_time() -> None:
     async def ask_twice() -> None:
         store = Store(
             Engines(
-                dynamodb=engine, streams=engine, sqs=engine, s3=engine, have_messages=lambda: False
+                dynamodb=engine, streams=engine, sqs=engine, s3=engine, has_messages=lambda _: False
             )
         )
         async with TestServer(store.handle) as server, aiohttp.ClientSession() as session:

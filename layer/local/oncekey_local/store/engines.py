@@ -43,8 +43,8 @@ class Engines:
     streams: WSGIApplication
     sqs: WSGIApplication
     s3: WSGIApplication
-    # Whether any queue has messages, also hidden ones.
-    have_messages: Callable[[], bool]
+    # Whether the queue of this name has messages, also hidden ones.
+    has_messages: Callable[[str], bool]
 
     def of(self, request: web.BaseRequest) -> WSGIApplication:
         """The engine for this request."""
@@ -72,7 +72,7 @@ def moto_engines() -> Engines:
         streams=create_backend_app("dynamodbstreams"),
         sqs=create_backend_app("sqs"),
         s3=create_backend_app("s3"),
-        have_messages=moto_repairs.have_messages,
+        has_messages=moto_repairs.has_messages,
     )
 
 

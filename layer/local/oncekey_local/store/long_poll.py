@@ -68,16 +68,17 @@ async def answer_with(
     return answer
 
 
-def without_wait(body: bytes) -> tuple[bytes, int]:
-    """A receive without its wait time, and that time in seconds."""
+def without_wait(body: bytes) -> tuple[bytes, int, str]:
+    """A receive without its wait time, that time in seconds, and the name of its queue."""
     try:
         request = json.loads(body)
         wait_s = request.get("WaitTimeSeconds", 0)
-    except (ValueError, AttributeError):
-        return body, 0  # moto reports the error
+        queue = str(request["QueueUrl"]).rpartition("/")[2]
+    except (ValueError, AttributeError, KeyError):
+        return body, 0, ""  # moto reports the error
     if isinstance(wait_s, int) and 0 <= wait_s <= _WAIT_S_MAX:
-        return json.dumps({**request, "WaitTimeSeconds": 0}).encode(), wait_s
-    return body, 0
+        return json.dumps({**request, "WaitTimeSeconds": 0}).encode(), wait_s, queue
+    return body, 0, queue
 
 
 def _has(what: str, answer: web.Response) -> bool:

@@ -33,13 +33,13 @@ def repair() -> None:
     SQSBackend.send_message_batch = _send_what_sqs_takes  # type: ignore[method-assign, assignment]
 
 
-def have_messages() -> bool:
-    """Whether any queue has messages, also hidden ones."""
+def has_messages(queue: str) -> bool:
+    """Whether the queue of this name has messages, also hidden ones."""
     return any(
-        queue._messages  # noqa: SLF001 - `messages` has the visible ones
+        backend.queues[queue]._messages  # noqa: SLF001 - `messages` has the visible ones
         for account in sqs_backends.values()
         for backend in account.values()
-        for queue in backend.queues.values()
+        if queue in backend.queues
     )
 
 

@@ -81,13 +81,13 @@ class Store:
         return _hang_up(request) if lost else answer
 
     async def _receive(self, request: web.BaseRequest, body: bytes) -> web.Response:
-        asked, wait_s = long_poll.without_wait(body)
+        asked, wait_s, queue = long_poll.without_wait(body)
         answer = await long_poll.answer_with(
             "Messages",
             lambda: self._apply(request, asked),
             wait_s,
             self._messages,
-            comes_with_time=self._engines.have_messages,
+            comes_with_time=lambda: self._engines.has_messages(queue),
             is_over=lambda: self._is_over(request),
         )
         return answer or _hang_up(request)
