@@ -113,8 +113,8 @@ def no_grace(patch: pytest.MonkeyPatch) -> None:
     def due(self: Request, lease_until_ms: int) -> Any:
         return self.due(lease_until_ms)
 
-    def is_too_early(self: Settler, record: Record) -> bool:
-        return self.clock.now_ms() <= (record.lease_until_ms or 0)
+    def is_too_early(_self: Settler, record: Record, at_ms: int) -> bool:
+        return at_ms <= (record.lease_until_ms or 0)
 
     patch.setattr(Request, "due_after_lease", due)
     patch.setattr(Settler, "_is_too_early", is_too_early)

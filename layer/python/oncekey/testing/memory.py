@@ -145,9 +145,9 @@ class MemoryStore:
     def due(self, shard: str, until_ms: int, *, after: Any = None) -> DuePage:
         """See `oncekey.store.due_index.OpenRecords.due`."""
         entries = sorted(
-            (record.due.at_ms, record.pk)
+            (due.at_ms, record.pk)
             for record in self.records.values()
-            if record.due is not None and record.due.shard == shard and record.due.at_ms <= until_ms
+            if (due := record.due) is not None and due.shard == shard and due.at_ms <= until_ms
         )
         entries = [entry for entry in entries if after is None or entry > after]
         page, rest = entries[:MOST_ON_PAGE], entries[MOST_ON_PAGE:]
