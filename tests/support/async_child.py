@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from tests.support.tripwire import Tripwire
 
 
+# It has no connection yet, which the forks would share.
+_sqs = boto3.client("sqs", config=Config(retries={"total_max_attempts": 1}))
+
+
 def _carried_out(order: Order, tripwire: Tripwire) -> Any:
     begin(order, tripwire)
     match order["what"]:
@@ -39,13 +43,12 @@ def _carried_out(order: Order, tripwire: Tripwire) -> Any:
 
 def _worked(queue: str) -> str:
     """What became of the first message: "acknowledged", or why it stays in the queue."""
-    sqs = boto3.client("sqs", config=Config(retries={"total_max_attempts": 1}))
-    (message,) = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=1)["Messages"]
+    (message,) = _sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=1)["Messages"]
     try:
         JOBS.perform(delivered(message["Body"]), None)
     except CallNotAnswered as refusal:
         return type(refusal).__name__
-    sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+    _sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
     return "acknowledged"
 
 

@@ -37,16 +37,15 @@ class GoldenStore:
     """The service's part of a local store."""
 
     url: str
+    # Where the outbox's stream was when everything was forgotten.
+    _beginning: str = ""
 
     def forget(self) -> None:
         """Empty tables and queues."""
         for table in SERVICE.tables:
             name = table_name(SERVICE, table.name)
-            if table.stream:
-                # Its stream begins anew.
-                with contextlib.suppress(self._dynamodb.exceptions.ResourceNotFoundException):
-                    self._dynamodb.delete_table(TableName=name)
             empty(self._dynamodb, name, table)
+        self._beginning = self._end_of_stream()
         for queue in SERVICE.queues:
             self._make_queue(queue.dead_letters, {})
             policy = {
@@ -72,17 +71,24 @@ class GoldenStore:
         return [python_values(item) or {} for item in items]
 
     def written(self) -> list[Record]:
-        """What the outbox's stream has of messages that were written, from its beginning."""
-        name = table_name(SERVICE, OUTBOX.name)
-        arn = self._dynamodb.describe_table(TableName=name)["Table"]["LatestStreamArn"]
-        (shard,) = self._streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]
-        iterator = self._streams.get_shard_iterator(
-            StreamArn=arn, ShardId=shard["ShardId"], ShardIteratorType="TRIM_HORIZON"
-        )["ShardIterator"]
-        changes = self._streams.get_records(ShardIterator=iterator)["Records"]
-        records = [change_record(change, arn) for change in changes]
+        """What the outbox's stream has of messages that were written since all was forgotten."""
+        changes = self._streams.get_records(ShardIterator=self._beginning)["Records"]
+        records = [change_record(change, self._stream_arn) for change in changes]
         as_sent: list[Record] = json.loads(json.dumps(records, default=datetime.timestamp))
         return [record for record in as_sent if record["eventName"] == "INSERT"]
+
+    def _end_of_stream(self) -> str:
+        arn = self._stream_arn
+        (shard,) = self._streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"]
+        iterator: str = self._streams.get_shard_iterator(
+            StreamArn=arn, ShardId=shard["ShardId"], ShardIteratorType="LATEST"
+        )["ShardIterator"]
+        return iterator
+
+    @cached_property
+    def _stream_arn(self) -> str:
+        name = table_name(SERVICE, OUTBOX.name)
+        return self._dynamodb.describe_table(TableName=name)["Table"]["LatestStreamArn"]
 
     def receive(self, most: int) -> list[Record]:
         """Messages to be charged, which are hidden until they are shown again or deleted."""
