@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from oncekey import StoreError, idempotent, single_tenant
+from oncekey import EffectMisused, NotExecuted, StoreError, idempotent, single_tenant
 from oncekey.record.commit import Commit, Inapplicable
 from oncekey.record.transitions import Complete
 from oncekey.store.dynamodb.transaction import cancellation
 from tests.support.dynamodb import TABLE, LossyTransport, dynamodb_table, make_table, store_on
 from tests.support.events import load, with_header
+from tests.support.protected import problem_of
+from tests.support.steps import POST, Action, Steps, caught, commit, step
 from tests.support.transition_rows import ENDING
 
 if TYPE_CHECKING:
@@ -60,6 +62,45 @@ def test_a_bare_transaction_is_not_sent_again_when_its_answer_is_lost() -> None:
         (account,) = client.scan(TableName="accounts")["Items"]
 
     assert account["balance"] == {"N": "5"}
+
+
+BEFORE: dict[str, tuple[list[Action], bool]] = {
+    "nothing": ([], False),
+    "a step that proved to do nothing": ([caught(step("hold", raises=NotExecuted()))], False),
+    "a step": ([step("hold")], True),
+    "a step that raised": ([caught(step("hold", raises=OSError()))], True),
+    "a commit": ([commit("ordered")], True),
+}
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_a_bare_run_that_acted_is_not_said_not_to_be_executed(before: str) -> None:
+    """A handler without a record raises `NotExecuted`: the client is told 503 `not-executed` if no
+    step or commit took effect before. Otherwise the error passes, as any other would.
+
+    Red when the handler is believed whatever it has done.
+    """
+    actions, has_acted = BEFORE[before]
+    service = Steps(required=False)
+    service.event = with_header(POST, "idempotency-key")
+
+    if has_acted:
+        with pytest.raises(NotExecuted):
+            service.sends(*actions, ends=NotExecuted())
+    else:
+        answer = service.sends(*actions, ends=NotExecuted())
+        assert problem_of(answer) == (503, "not-executed", True)
+
+
+def test_a_bare_run_that_is_over_does_nothing() -> None:
+    """Without a record, too, an operation object that outlives its handler begins no step."""
+    service = Steps(required=False)
+    service.event = with_header(POST, "idempotency-key")
+    service.sends()
+
+    with pytest.raises(EffectMisused):
+        service.runs[0].step("charge", lambda: service.ran.append("charge"))
+    assert service.ran == []
 
 
 def test_the_records_own_reason_is_told_where_it_is_none_of_the_known() -> None:

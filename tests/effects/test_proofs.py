@@ -259,6 +259,19 @@ def test_a_proof_in_a_group_frees_the_key(is_async: bool, effects: str) -> None:
     assert problem_of(answer) == (503, "not-executed", True)
 
 
+@pytest.mark.fault("K6.5")
+def test_of_a_group_of_exits_the_one_that_ends_most_is_raised() -> None:
+    """Lambda's runtime knows single exits alone: an exit of the process goes before that of a task.
+
+    Red when the group is raised, or any of its members.
+    """
+    service = Protected()
+    service.then = fails(group(ValueError(), asyncio.CancelledError(), SystemExit(3)))
+
+    with pytest.raises(SystemExit):
+        service.send(POST)
+
+
 MIXED: dict[str, BaseExceptionGroup[Any]] = {
     "an answer and a failure": group(Final(402), OSError()),
     "two answers": group(Final(402), Final(201)),

@@ -152,6 +152,29 @@ def test_a_coroutine_function_is_given_it_and_a_method_too() -> None:
 
 
 @pytest.mark.fault("K11.4")
+@pytest.mark.parametrize(
+    ("annotation", "callers_give"),
+    [
+        (Operation, ["record"]),
+        (Operation | None, ["record"]),
+        (str, ["record", "other"]),
+        (str | None, ["record", "other"]),
+        (dict[str, int], ["record", "other"]),
+    ],
+    ids=str,
+)
+def test_an_annotation_may_be_a_type_and_no_text(annotation: Any, callers_give: list[str]) -> None:
+    """In a module without `from __future__ import annotations`, the same parameter is found."""
+
+    def function(record: object, other: object) -> None:
+        """Annotated below."""
+
+    function.__annotations__ = {"record": str, "other": annotation}
+
+    assert list(inspect.signature(protect(function)).parameters) == callers_give
+
+
+@pytest.mark.fault("K11.4")
 def test_the_operation_is_no_argument_of_the_call() -> None:
     """Signature, key and fingerprint see what callers give, and an expression is applied to the
     only one that is left.

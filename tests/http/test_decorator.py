@@ -92,6 +92,20 @@ def test_the_operation_is_given_only_to_a_handler_that_takes_it() -> None:
     assert (seen[1].name, seen[1].attempt, seen[1].protected) == ("POST /payments", 1, True)
 
 
+def test_a_handler_that_takes_any_arguments_gets_event_and_context() -> None:
+    """`*args` and `**kwargs` behind them ask for nothing more."""
+    seen: list[Any] = []
+
+    @idempotent(**OPTIONS, store=MemoryStore())
+    def handler(event: Any, context: object, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        seen.append((event, context, args, kwargs))
+        return {"statusCode": 200}
+
+    handler(POST, None)
+
+    assert seen == [(POST, None, (), {})]
+
+
 def test_the_fingerprint_is_taken_before_the_handler_can_touch_the_event() -> None:
     """A handler that changes its event does not change what was asked."""
     runs = []

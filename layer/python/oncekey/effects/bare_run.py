@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.disposition import Disposition, decide
-from oncekey.effects.raised import RefusedBelow, ends_all, leaves
+from oncekey.effects.raised import RefusedBelow, leaves
 from oncekey.effects.run_order import RunOrder
 from oncekey.effects.running import RunningAttempt, run_handler
 from oncekey.effects.transaction import Collected
@@ -95,8 +95,7 @@ class BareRun:
         The outcome says that nothing was done only if no step or commit may have taken effect.
         """
         if isinstance(result, Raised):
-            is_proof = disposition is Disposition.NOT_EXECUTED and not self.acts
-            if not is_proof or ends_all(result.error):
+            if disposition is not Disposition.NOT_EXECUTED or self.acts:
                 return Failed(result.error)
             if isinstance(result.error, RefusedBelow):
                 return Refusal(reason=result.error.reason, detail=result.error.detail)
