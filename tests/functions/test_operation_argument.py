@@ -164,7 +164,10 @@ def test_a_coroutine_function_is_given_it_and_a_method_too() -> None:
     ids=str,
 )
 def test_an_annotation_may_be_a_type_and_no_text(annotation: Any, callers_give: list[str]) -> None:
-    """In a module without `from __future__ import annotations`, the same parameter is found."""
+    """In a module without `from __future__ import annotations`, the same parameter is found.
+
+    Red when only annotations that are texts are read, or any type counts as the operation.
+    """
 
     def function(record: object, other: object) -> None:
         """Annotated below."""
