@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from oncekey.settlement import resolvers
+from tests.support.garbage import collect_garbage
 from tests.support.sharing import ByFile, in_order, others_proofs
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ def pytest_collection_finish() -> None:
 
     It took a quarter of the time of the tests: boto3, moto and all the tests are many objects.
     """
-    gc.collect()
-    gc.freeze()
+    collect_garbage()
     gc.set_threshold(10_000, 10, 10)
 
 
@@ -109,7 +109,7 @@ def _serving() -> set[threading.Thread]:
 def garbage_collected() -> Iterator[None]:
     """What a test leaves behind is collected under its own filter of warnings, and no other's."""
     yield
-    gc.collect()
+    collect_garbage()
 
 
 @pytest.fixture

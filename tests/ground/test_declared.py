@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import sys
 from types import ModuleType
@@ -12,6 +11,7 @@ import pytest
 
 from oncekey import ConfigurationError, idempotent, idempotent_function, single_tenant
 from oncekey.testing.memory import MemoryStore
+from tests.support.garbage import collect_garbage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ def load(request: pytest.FixtureRequest) -> Iterator[Any]:
     yield loaded
     for name in made:
         vars(sys.modules.pop(name, ModuleType(name))).clear()
-    gc.collect()
+    collect_garbage()
 
 
 @pytest.mark.fault("K12.2")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from oncekey.reconciler.report import Report
 
-SETTLED, DUE = 100_000, 50
+SETTLED, DUE = 20_000, 50
 LONG_MS = 600_000
 
 pytestmark = pytest.mark.usefixtures("no_resolvers")
@@ -43,7 +43,7 @@ class OnTable(Unrecorded):
 
 @pytest.fixture(scope="module")
 def full_table() -> Iterator[DynamoDBClient]:
-    """A table with a hundred thousand completed records, copies of a real one."""
+    """A table with twenty thousand completed records, copies of a real one."""
     with dynamodb_table() as client:
         service = OnTable(client)
         service.sends()
@@ -63,7 +63,7 @@ def test_a_run_reads_what_is_due_and_nothing_else(
     run_with: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Beside a hundred thousand completed records, fifty that are due cost fifty index entries and
+    """Beside twenty thousand completed records, fifty that are due cost fifty index entries and
     fifty records; also after the number of shards was lowered, which hides none of them.
 
     Red when the index holds settled records, when a Scan or a filter looks for what is due, or when
@@ -95,7 +95,7 @@ def test_a_run_reads_what_is_due_and_nothing_else(
 
 @pytest.mark.usefixtures("full_table")
 def test_a_run_with_nothing_to_do_reads_nothing() -> None:
-    """Beside a hundred thousand completed records, a run reads one item: that of the shards."""
+    """Beside twenty thousand completed records, a run reads one item: that of the shards."""
     client = boto3.client("dynamodb", region_name="eu-central-1")
     reads = Reads(client)
 

@@ -70,7 +70,8 @@ AHEAD = Scenario(callers=(A, B, W), skews=(("B", 2 * DEFAULTS.start_within_ms),)
 SCENARIOS = {
     "two-clients": (Scenario(callers=(A, B, W), most_faults=1), 600),
     "two-workers": (Scenario(callers=(A, V, W), most_faults=1, most_passes=1), 3_800),
-    "too-late": (replace(TOO_LATE, most_faults=1), 2_600),
+    "too-late": (TOO_LATE, 20),
+    "too-late-and-a-fault": (replace(TOO_LATE, most_faults=1), 2_600),
     "accepted-again": (AGAIN, 950),
     "accepted-again-and-late": (replace(AGAIN, passes=LATE, most_passes=1), 3_800),
     "superseded": (SUPERSEDED, 950),
@@ -91,7 +92,10 @@ SCENARIOS = {
 
 
 @pytest.mark.parametrize(
-    "name", with_largest_in_proof(SCENARIOS, "two-workers", "accepted-again-and-late")
+    "name",
+    with_largest_in_proof(
+        SCENARIOS, "two-workers", "too-late-and-a-fault", "accepted-again-and-late"
+    ),
 )
 def test_no_interleaving_of_clients_and_workers_breaks_a_rule(name: str) -> None:
     """An unrecorded handler runs once, a 408 is given only where nothing was done, each acceptance

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.simulation.history import History
 
 FIXED_SEEDS = range(4_000)
-_FRESH_SEEDS = 3_000
+_FRESH_SEEDS = 1_500
 
 
 def _assert_none_fails(seeds: Sequence[int]) -> None:
