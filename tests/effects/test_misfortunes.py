@@ -91,11 +91,16 @@ def test_a_failure_on_the_way_to_a_finished_step_does_not_escalate() -> None:
     assert service.ran == ["charge"]
 
 
-def test_what_interrupts_a_commit_is_not_answered_as_if_it_had_been_made() -> None:
-    """A handler that catches a time-out of its own around a commit has not committed."""
+@pytest.mark.parametrize("is_applied", [True, False])
+def test_what_interrupts_a_commit_is_not_answered_as_if_it_had_been_made(is_applied: bool) -> None:
+    """A handler that catches a time-out of its own around a commit has perhaps committed: its
+    client is told neither that it was made nor that nothing was.
+    """
 
     class Interrupted(FaultyStore):
         def commit(self, commit: Commit) -> Any:
+            if is_applied:
+                super().commit(commit)
             raise TimeoutError
 
     service = Steps(store=Interrupted())
@@ -106,9 +111,9 @@ def test_what_interrupts_a_commit_is_not_answered_as_if_it_had_been_made() -> No
 
     answer = service.sends(caught(commits, TimeoutError))
 
-    assert answer["statusCode"] == 503
+    assert problem_of(answer) == (503, "attempt-unfinished", True)
     assert service.record.status is Status.FAILED_RETRYABLE
-    assert service.store.writes == []
+    assert len(service.store.writes) == is_applied
 
 
 def test_a_step_that_the_record_has_no_room_for_does_not_run() -> None:

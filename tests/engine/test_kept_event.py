@@ -119,6 +119,15 @@ def test_a_header_whose_value_is_a_credential_is_left_out(shape: str, value: str
     assert CANARY not in json.dumps(kept_event(with_header(load(shape), "X-Upstream", value)))
 
 
+def test_a_link_with_a_parameter_named_key_is_kept() -> None:
+    """`key` is rarely a credential in a link; as the name of a header it is one."""
+    link = "https://a.example/?key=page-1"
+    event = with_header(load("apigw_http_v2_post"), "Referer", link)
+
+    assert link in kept_event(event)["headers"].values()
+    assert CANARY not in json.dumps(kept_event(with_header(event, "key", CANARY)))
+
+
 @every_shape
 @pytest.mark.parametrize("name", KEPT_HEADERS)
 def test_a_header_of_another_name_is_kept(shape: str, name: str) -> None:

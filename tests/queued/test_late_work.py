@@ -14,6 +14,7 @@ from oncekey.errors import JobUnfinished
 from oncekey.record.record import Status
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.protected import is_replay, problem_of
+from tests.support.replacing import replace
 from tests.support.steps import CREATED, FAILED, POST, FaultyStore, step
 
 
@@ -37,6 +38,19 @@ def test_what_no_worker_began_in_time_ends_as_a_stored_408(met_by: str) -> None:
     assert all(map(is_replay, answers))
     assert service.runs == []
     assert service.record.status is Status.COMPLETED
+
+
+def test_a_record_of_a_release_without_policies_is_timed_out_by_the_handlers_own() -> None:
+    """What an earlier release accepted ends like any other, and is stored for as long."""
+    service = Accepted()
+    service.sends()
+    service.store.records[service.record.pk] = replace(service.record, policy=None)
+    service.clock.advance(START_WITHIN_MS)
+
+    answers = [service.send(POST), service.send(POST)]
+
+    assert [problem_of(answer) for answer in answers] == [(408, "not-started-in-time", False)] * 2
+    assert all(map(is_replay, answers))
 
 
 @pytest.mark.parametrize("effects", ["repeatable", "recorded"])
