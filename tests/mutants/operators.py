@@ -209,7 +209,7 @@ def _changes_of_parts(node: ast.AST) -> Iterator[Change]:
                 negated = ast.UnaryOp(ast.Not(), test)
                 other = ast.If(negated, node.body, node.orelse)
                 yield "condition turned", other, f"if {_text(test)}", f"if not ({_text(test)})"
-        case ast.Return(value=ast.expr() as value) if not _is_none(value):
+        case ast.Return(value=ast.expr() as value) if not _is_nothing(value):
             yield "nothing returned", ast.Return(ast.Constant(None))
         case ast.Expr(value=ast.Call() | ast.Await() | ast.Yield()) | ast.AugAssign() | ast.Raise():
             yield "statement dropped", ast.Pass()
@@ -230,8 +230,9 @@ def _is_turned(test: ast.expr) -> bool:
     return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
 
 
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
+def _is_nothing(value: ast.expr) -> bool:
+    # Whoever is given None in place of False decides the same.
+    return isinstance(value, ast.Constant) and (value.value is None or value.value is False)
 
 
 def _is_text(node: ast.BinOp) -> bool:

@@ -46,6 +46,7 @@ def faults_in(code: str) -> set[tuple[str, str, str]]:
         ("f(a)", {("statement dropped", "f(a)", "pass")}),
         ("a.b = c", {("statement dropped", "a.b = c", "pass")}),
         ("def f(): return a", {("nothing returned", "return a", "return None")}),
+        ("def f(): return False", {("constant", "False", "True")}),
         (
             "if a: f(b)",
             {("condition turned", "if a", "if not (a)"), ("statement dropped", "f(b)", "pass")},
