@@ -11,6 +11,7 @@ from oncekey import Completed, NotExecuted
 from oncekey.record.record import Status
 from oncekey.settlement.settlement import Settlement
 from tests.support.dynamodb import LossyTransport, dynamodb_table, make_response_bucket, make_table
+from tests.support.events import with_key
 from tests.support.protected import is_replay, problem_of
 from tests.support.steps import (
     BESIDE,
@@ -338,3 +339,20 @@ def test_what_is_promised_by_kind_of_effect(at: int | str, is_carried_out: bool)
     check_all_is_done_once(service)
     assert effects.count("hold") in (1, 2)
     assert effects.count("charge") == 1
+
+
+def test_an_outage_at_the_end_of_recorded_work_spares_the_next_requests_the_wait() -> None:
+    """Three completions in a row that are not confirmed open the breaker, as three reserves do: the
+    next request is refused without a call.
+    """
+    service = Steps()
+    service.store.refuse("Complete", 10_000)
+    for number in range(3):
+        service.event = with_key(POST, f"key-of-number-{number:04d}")
+        assert problem_of(service.sends())[:2] == (503, "store-unavailable")
+    calls = len(service.store.asked)
+
+    service.event = with_key(POST, "key-of-number-0003")
+
+    assert problem_of(service.sends())[:2] == (503, "store-unavailable")
+    assert len(service.store.asked) == calls

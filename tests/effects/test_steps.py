@@ -268,6 +268,22 @@ def test_a_function_that_returns_a_coroutine_is_told_so() -> None:
     assert problem_of(service.send(POST))[1] == "outcome-unknown"
 
 
+def test_after_an_idempotent_step_that_returned_a_coroutine_a_handler_may_go_on() -> None:
+    """It is as if the step had raised: it has no mark, so its handler may answer all the same."""
+    service = Steps()
+
+    def function() -> Any:
+        return coroutine_function()
+
+    def mistaken(_service: Steps, op: Operation) -> None:
+        op.step("charge", function, idempotent=True)
+
+    answer = service.sends(caught(mistaken, EffectMisused))
+
+    assert answer["statusCode"] == 201
+    assert isinstance(service.given[0], EffectMisused)
+
+
 USES: dict[str, Callable[[Operation], Any]] = {
     "op.step": lambda op: op.step("charge", list),
     "op.commit": lambda op: op.commit("ordered"),

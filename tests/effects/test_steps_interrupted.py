@@ -10,7 +10,8 @@ import pytest
 from oncekey.record.record import Status
 from tests.support.interrupted_charges import ENDINGS, Charges, Signalled
 from tests.support.interrupting import Interrupting
-from tests.support.steps import POST, FaultyStore, Steps
+from tests.support.protected import problem_of
+from tests.support.steps import POST, FaultyStore, Steps, caught, step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,6 +116,17 @@ def _nested(depth: int) -> list[Any]:
     for _ in range(depth):
         nested = [nested]
     return nested
+
+
+def test_after_a_result_that_raised_where_it_was_looked_at_no_answer_is_accepted() -> None:
+    """The handler cannot tell whether the exception came from its step, so it may deny the step."""
+    service = Steps()
+
+    answer = service.sends(caught(step("charge", Unstorable(KeyError("local"))), TypeError))
+
+    assert problem_of(answer)[0] == 503
+    assert service.record.response is None
+    assert [each.name for each in service.record.steps.finished] == ["charge"]
 
 
 @pytest.mark.fault("K2.2")
