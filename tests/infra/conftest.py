@@ -9,6 +9,7 @@ import pytest
 
 from infra import service_stack
 from infra.environments import EXAMPLE_ACCOUNT, EXAMPLE_REGION
+from infra.layer_bundle import bundle_layer
 from tests.support.sample_templates import synthesise_events
 from tests.support.templates import Synthesised, synthesise
 
@@ -28,7 +29,7 @@ PRODUCTION = {
 def one_layer() -> Iterator[None]:
     """The layer of each target is made once, for all the apps: its files are the same."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(service_stack, "bundle_layer", functools.cache(service_stack.bundle_layer))
+        patch.setattr(service_stack, "bundle_layer", functools.cache(bundle_layer))
         yield
 
 

@@ -325,15 +325,16 @@ def test_a_late_owner_does_not_overwrite_the_large_answer_of_a_settlement() -> N
     Red when the answer of a settlement has the name of its owner's.
     """
     service = Unrecorded()
-    large = {"statusCode": 200, "body": "é" * 300_000 + str(list(range(60_000)))}
+    body = "é" * 300_000 + str(list(range(60_000)))
+    large = {"statusCode": 200, "body": body}
 
     def frozen(_service: Steps, _op: object) -> None:
         service.clock.advance(LEASE_MS + GRACE_MS + 1)
         assert says(service, Completed(large)) is Settlement.SETTLED
 
-    service.sends(frozen, ends={**large, "body": large["body"][::-1]})
+    service.sends(frozen, ends={**large, "body": body[::-1]})
 
-    assert service.send(POST)["body"] == large["body"]
+    assert service.send(POST)["body"] == body
 
 
 def test_without_a_table_nothing_can_be_settled() -> None:

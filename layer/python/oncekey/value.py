@@ -133,7 +133,8 @@ class Value:
         cls._compared = tuple(each.name for each in all_fields if each.is_compared)
         hashed = [each.name for each in all_fields if each.is_hashed]
         cls._hashed = staticmethod(attrgetter(*hashed) if hashed else type)
-        cls._picked = staticmethod(itemgetter(*cls._names) if cls._names else len)
+        picked: Callable[[Any], object] = itemgetter(*cls._names) if cls._names else len
+        cls._picked = staticmethod(picked)
         cls._is_simple = not (
             cls._computed or cls._factories or cls.__post_init__ is not Value.__post_init__
         )

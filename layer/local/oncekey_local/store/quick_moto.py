@@ -59,9 +59,10 @@ def quicken() -> None:
     _loaders.__init__ = _share_loaded
     _tables.query = _query
     _tables.all_items = _items
-    responses.camelcase_to_underscores = _camelcase_to_underscores
-    responses.method_names_from_class = _method_names_from_class
-    models.camelcase_to_underscores = _camelcase_to_underscores
+    # These modules have them from another one.
+    vars(responses)["camelcase_to_underscores"] = _camelcase_to_underscores
+    vars(responses)["method_names_from_class"] = _method_names_from_class
+    vars(models)["camelcase_to_underscores"] = _camelcase_to_underscores
 
 
 def _query(table: Any, *arguments: Any, **options: Any) -> Any:
