@@ -14,7 +14,6 @@ PAYMENT_REQUESTED = "payment.requested"
 PROVIDER_EVENT = "stripe.event"
 
 
-
 def _whole(number: object) -> object:
     """1200.0 is an integer, too (JSON Schema 2020-12, section 6.1.1), and so our document says."""
     return int(number) if isinstance(number, float) and number.is_integer() else number

@@ -83,7 +83,7 @@ class Value:
     # The fields that a caller gives, or that have a default.
     _names: ClassVar[KeysView[str]] = {}.keys()
     # Takes these out of a dictionary. To compare the names takes three times as long.
-    _picked: ClassVar[Callable[[dict[str, Any]], object]] = len
+    _picked: ClassVar[Callable[[Any], object]] = type
     # The fields that a class fills itself.
     _computed: ClassVar[tuple[str, ...]] = ()
     _positional: ClassVar[tuple[str, ...]] = ()
@@ -133,8 +133,7 @@ class Value:
         cls._compared = tuple(each.name for each in all_fields if each.is_compared)
         hashed = [each.name for each in all_fields if each.is_hashed]
         cls._hashed = staticmethod(attrgetter(*hashed) if hashed else type)
-        picked: Callable[[Any], object] = itemgetter(*cls._names) if cls._names else len
-        cls._picked = staticmethod(picked)
+        cls._picked = staticmethod(itemgetter(*cls._names) if cls._names else type)
         cls._is_simple = not (
             cls._computed or cls._factories or cls.__post_init__ is not Value.__post_init__
         )
