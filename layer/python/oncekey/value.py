@@ -68,6 +68,10 @@ def field(
     )
 
 
+def _picker_of(names: KeysView[str]) -> Callable[[Any], object]:
+    return itemgetter(*names) if names else type
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Value:
     """The base class of values. With `kw_only=True`, a class takes all its fields by name.
@@ -133,7 +137,7 @@ class Value:
         cls._compared = tuple(each.name for each in all_fields if each.is_compared)
         hashed = [each.name for each in all_fields if each.is_hashed]
         cls._hashed = staticmethod(attrgetter(*hashed) if hashed else type)
-        cls._picked = staticmethod(itemgetter(*cls._names) if cls._names else type)
+        cls._picked = staticmethod(_picker_of(cls._names))
         cls._is_simple = not (
             cls._computed or cls._factories or cls.__post_init__ is not Value.__post_init__
         )
