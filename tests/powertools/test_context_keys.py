@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 POST = load("apigw_http_v2_post")
+_numbers = itertools.count()
 KEYS = ("operation", "operation_id", "attempt", "idempotency_key")
 
 
@@ -31,7 +33,7 @@ class Lines:
     def __init__(self) -> None:
         self._written = io.StringIO()
         # Loggers of one service write to one stream, so each test has a service of its own.
-        self.logger = Logger(service=f"payments {id(self)}", stream=self._written)
+        self.logger = Logger(service=f"payments {next(_numbers)}", stream=self._written)
 
     @property
     def keys(self) -> list[dict[str, Any]]:

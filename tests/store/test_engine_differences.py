@@ -9,8 +9,10 @@ import boto3
 import moto
 import pytest
 from botocore.exceptions import ClientError
+from moto.dynamodb.responses import DynamoHandler
 
 from infra.local_deployment.ministack import ministack_cloud
+from oncekey_local.store import moto_repairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +37,10 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
             _make_table(cloud.client("dynamodb"))
             yield Engine(request.param, cloud.client)
     else:
-        with moto.mock_aws():
+        # Another test of this process may have repaired it.
+        original = moto_repairs._transact_write_items
+        with moto.mock_aws(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(DynamoHandler, "transact_write_items", original)
             _make_table(_of_moto("dynamodb"))
             yield Engine(request.param, _of_moto)
 

@@ -36,10 +36,12 @@ class Arrivals:
 
     async def wait(self) -> bool:
         """Returns whether there may be something: at the next change, or False after a while."""
+        change = self._next
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LOOK_AGAIN_S):
-                return await self._next.wait()
-        return False
+                await change.wait()
+        # A change may come in the moment in which the time is over.
+        return change.is_set()
 
 
 async def answer_with(
