@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def effects() -> Iterator[Client]:
-    """Two charges without a key of their own, with leases of about two seconds."""
-    # A killed process has a successor that runs already: the leases are short.
+    """Two charges without a key of their own, with leases of about five seconds."""
+    # A killed process has a successor that runs already: a retry must come before the lease ends.
     with running("tests.support.effect_service:SERVICE", warm=2) as dev:
         yield Client(dev)
 

@@ -1,4 +1,4 @@
-"""The description of a service of `effect_functions`, with a timeout of two seconds.
+"""The description of a service of `effect_functions`, with a timeout of five seconds.
 
 The function `patient` is `unrecorded` with a timeout that also a slow machine does not reach.
 """
@@ -10,7 +10,7 @@ from infra.service_resources import IDEMPOTENCY
 from oncekey_local.description import Function, Route, Service, TableName
 
 
-def _function(name: str, handler: str = "", timeout_s: int = 2) -> Function:
+def _function(name: str, handler: str = "", timeout_s: int = 5) -> Function:
     return Function(
         name=name,
         handler=f"tests.support.effect_functions.{handler or name}",

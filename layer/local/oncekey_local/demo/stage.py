@@ -96,6 +96,17 @@ class Stage(Backstage):
         self.recording.exchanges.append(exchange)
         return exchange
 
+    async def start_processes(self, order: Order, times: int) -> None:
+        """Has the function of `order` run in so many processes, by requests that it refuses.
+
+        On a slow machine their start takes longer than the provider can hold a call.
+        """
+        path = "/payments" if order.refund_of is None else "/refunds"
+        refused = [
+            self._exchange("POST", path, order.tenant, "start", body={}) for _ in range(times)
+        ]
+        await asyncio.gather(*refused)
+
     def keep(self, first: Exchange) -> None:
         """Keeps an exchange for later scenes."""
         self._first = first
