@@ -45,14 +45,21 @@ _TRUE_WHERE: dict[Reason, Justifies] = {
 
 
 def refusals_are_true(history: History) -> Iterator[Violation]:
-    """Whoever is told that it runs, is unknown, or is another request's: it was so meanwhile."""
+    """Whoever is told that it runs, is unknown, or is another request's: it was so meanwhile.
+
+    A sandbox that remembers answers may say "another request's" for a while after the answer was
+    deleted on purpose.
+    """
     stored: Record | None = None
+    answered: list[Record] = []
     since: dict[str, tuple[Asked, list[Record | None]]] = {}
     for event in history.events:
         if isinstance(event, Asked):
             since[event.actor] = event, [stored]
         elif isinstance(event, Wrote) and event.permitted:
             stored = event.after
+            if stored is not None and stored.status is Status.COMPLETED:
+                answered.append(stored)
             for _, met in since.values():
                 met.append(stored)
         elif isinstance(event, Swept):
@@ -62,6 +69,8 @@ def refusals_are_true(history: History) -> Iterator[Violation]:
             is_true = _TRUE_WHERE.get(event.outcome.reason)
             if asking is None or is_true is None or event.outcome.is_outage:
                 continue
+            if history.circumstances.remembers and event.outcome.reason is Reason.KEY_REUSED:
+                met.extend(answered)
             if _is_of_store(event) or any(is_true(record, event) for record in met):
                 continue
             yield Violation(f"it was never so: {event.outcome.reason}", (asking, event))

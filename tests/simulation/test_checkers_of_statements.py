@@ -11,6 +11,7 @@ from tests.simulation import checkers_of_statements as checkers
 from tests.simulation.checkers_of_statements import STATEMENTS
 from tests.simulation.histories import (
     AT_MS,
+    COMPLETE,
     COMPLETED,
     EXPIRE,
     RESERVE,
@@ -20,7 +21,7 @@ from tests.simulation.histories import (
     history,
     wrote,
 )
-from tests.simulation.history import Died, Event, History, Looked, Told
+from tests.simulation.history import Died, Event, History, Looked, Swept, Told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,6 +91,20 @@ def test_a_false_statement_is_found_with_its_story(
 
     assert found is not None
     assert set(found.story) <= set(events)
+
+
+@pytest.mark.parametrize(("remembers", "breaches"), [(True, 0), (False, 1)])
+def test_what_a_sandbox_remembers_may_be_deleted(*, remembers: bool, breaches: int) -> None:
+    """An answer was deleted on purpose, and its key is still another request's to a sandbox that
+    remembers it; to no other one.
+    """
+    answered = wrote("A", COMPLETE, RUNNING, COMPLETED)
+    swept = Swept(at_ms=AT_MS, actor="operator", record=COMPLETED)
+    events = (RESERVED, answered, swept, asked("B", "b"), told(Reason.KEY_REUSED, body="b"))
+
+    found = checkers.refusals_are_true(history(*events, remembers=remembers))
+
+    assert len(list(found)) == breaches
 
 
 def test_every_checker_is_shown_to_fail() -> None:
