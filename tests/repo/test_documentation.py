@@ -163,6 +163,7 @@ def test_the_design_names_every_attribute_of_a_record() -> None:
         response_version=2,
         preset="stripe",
         is_queued=True,
+        grace_ms=1,
     )
     assert names_in("**`policy`**") == set(policy_value(unusual)["M"])
 

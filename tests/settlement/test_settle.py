@@ -164,7 +164,7 @@ def test_what_was_found_out_before_an_attempt_says_nothing_about_it(*, recorded:
 
 
 def test_a_time_that_is_ahead_of_ours_counts_as_now() -> None:
-    """A provider's clock that is ahead ends no grace before its time."""
+    """An event from a provider whose clock is ahead, delivered at once, ends no grace early."""
     service = Unrecorded()
     service.fails()
     ahead_ms = service.clock.now_ms() + LEASE_MS + GRACE_MS + 1
@@ -172,7 +172,7 @@ def test_a_time_that_is_ahead_of_ours_counts_as_now() -> None:
     assert says(service, NotExecuted(), found_at_ms=ahead_ms) is Settlement.TOO_EARLY
 
 
-@pytest.mark.parametrize("found_at_ms", [None, 1.5, True, "2026-11-29T12:00:00Z"])
+@pytest.mark.parametrize("found_at_ms", [None, 1.5, True, 1_764_400_000, "2026-11-29T12:00:00Z"])
 def test_not_executed_needs_the_time_when_it_was_found_out(found_at_ms: Any) -> None:
     """Without a time, or with one that is not in milliseconds, nothing is settled, and the error
     says what to give.
@@ -195,11 +195,34 @@ def test_the_grace_is_that_of_the_operation() -> None:
     """
     service = Unrecorded(reconcile_grace=timedelta(minutes=10))
     service.fails()
-    service.clock.advance(LEASE_MS + 600_000 - 1)
+    service.clock.advance(LEASE_MS + 600_000)
 
     assert says(service, NotExecuted()) is Settlement.TOO_EARLY
     service.clock.advance(1)
     assert says(service, NotExecuted()) is Settlement.SETTLED
+
+
+@pytest.mark.parametrize("looks", ["reconciler", "client"])
+def test_whoever_has_looked_the_handlers_grace_stays(looks: str) -> None:
+    """An event says that nothing was executed, after the settler's grace and within the handler's.
+    It is too early for ever, though a reconciler or a client has looked at the record since. One
+    from after the handler's grace settles.
+
+    Red when the time at which somebody looks next stands for the end of the grace.
+    """
+    service = Unrecorded(reconcile_grace=timedelta(minutes=10))
+    service.is_killed()
+    within_ms = service.clock.now_ms() + LEASE_MS + GRACE_MS + 1
+    after_ms = service.clock.now_ms() + LEASE_MS + 600_000 + 1
+    service.clock.advance(2 * 3_600_000)
+    if looks == "reconciler":
+        knows("nonsense")
+        service.reconciles()
+    service.send(POST)
+    assert service.record.status is Status.UNKNOWN
+
+    assert says(service, NotExecuted(), found_at_ms=within_ms) is Settlement.TOO_EARLY
+    assert says(service, NotExecuted(), found_at_ms=after_ms) is Settlement.SETTLED
 
 
 def test_a_reconciler_that_has_looked_does_not_put_the_grace_off() -> None:

@@ -33,6 +33,7 @@ POLICY = Policy(
     response_version=2,
     preset="stripe",
     is_queued=True,
+    grace_ms=600_000,
 )
 LEASE = Lease(
     owner="owner-9",

@@ -29,8 +29,8 @@ _SENTENCES = {
     Settlement.SETTLED: "settled",
     Settlement.RUNNING: "its own attempt may still end it: try again later",
     Settlement.TOO_EARLY: (
-        "a call of the dead attempt may still arrive: say --not-executed again after the grace,"
-        " one minute after the lease by default"
+        "a call of the dead attempt may still arrive: look at the provider again after the grace,"
+        " one minute after the lease by default, and then say --not-executed"
     ),
     Settlement.NOT_IN_DOUBT: "nothing is in doubt, or the next attempt goes on anyway",
     Settlement.OVERTAKEN: (

@@ -78,6 +78,7 @@ class OperationOptions(Value, kw_only=True):
             response_version=self.response_version,
             preset=self.preset,
             is_queued=self.is_queued,
+            grace_ms=self.settings.reconcile_grace_ms,
         )
         object.__setattr__(self, "policy", policy)
         object.__setattr__(self, "cache", _cache(self.local_cache))

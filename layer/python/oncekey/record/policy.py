@@ -1,4 +1,4 @@
-"""How the answer of an operation is encoded, and for how long it is stored.
+"""How the answer of an operation is encoded, how long it is stored, and how late its calls may be.
 
 The record carries this policy. A handler, a resolver, a webhook or a person may end the operation,
 and none of them needs to know the handler's options.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from oncekey.settings import RECONCILE_GRACE_MS
 from oncekey.value import Value
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Encoding(StrEnum):
 
 
 class Policy(Value, kw_only=True):
-    """How the answers of one operation are stored.
+    """How the answers of one operation are stored, and how late its calls may arrive.
 
     Args:
         encoding: the form of the stored answer; None if the record does not say it.
@@ -39,6 +40,7 @@ class Policy(Value, kw_only=True):
         response_version: the version of the answers.
         preset: the name of the preset that words the library's own answers.
         is_queued: whether the operation is a job, whose message may be delivered again later.
+        grace_ms: how long after its lease a call of a dead attempt may still arrive.
     """
 
     encoding: Encoding | None
@@ -47,6 +49,7 @@ class Policy(Value, kw_only=True):
     response_version: int = 1
     preset: str = IETF_NAME
     is_queued: bool = False
+    grace_ms: int = RECONCILE_GRACE_MS
 
     @property
     def kept_s(self) -> int:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from oncekey.record.policy import IETF_NAME
+from oncekey.settings import RECONCILE_GRACE_MS
 from oncekey.value import Value, field
 
 if TYPE_CHECKING:
@@ -217,6 +218,7 @@ def _policy_bytes(policy: Policy | None) -> int:
         policy.response_version != 1,
         policy.preset != IETF_NAME,
         policy.is_queued,
+        policy.grace_ms != RECONCILE_GRACE_MS,
     )
     return _POLICY_BYTES + _POLICY_FIELD_BYTES * sum(unusual)
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from oncekey.settlement.resolvers import Completed
     from oncekey.store.store import Store
 
+# In 1973. A smaller number is in seconds, as Stripe's `created` is.
+_FIRST_TIME_MS = 10**11
+
 
 def settle(
     reference: str,
@@ -46,7 +49,7 @@ def settle(
       anyway.
     - `RUNNING`: its own run may still end it. Call `settle` again later.
     - `TOO_EARLY`: for `NotExecuted`, if a call of the last attempt could still arrive when that was
-      found out. Find out again later.
+      found out. Ask the provider again later. The same event would be too early for ever.
 
     `Completed` also completes an operation that was about to be retried but took effect after all,
     and an accepted one that no worker has begun. No worker then begins it. The record determines
@@ -64,25 +67,27 @@ def settle(
         step: the step that the finding is about; needed with recorded effects.
         found_at_ms: when `NotExecuted` was found out, in epoch milliseconds: the time of the
             provider's event, or of its answer to your question. An event may be delivered days
-            later, when another attempt has been executed. It says nothing about that attempt.
+            later, when another attempt has been executed. It says nothing about that attempt. The
+            grace must be longer than what the provider's clock is ahead of yours.
         store: where the records are, by default in ONCEKEY_TABLE.
         clock: for tests.
 
     Raises:
         StoreError: it may or may not have been settled; call `settle` again.
-        TypeError: the answer or result cannot be stored, `finding` is not a finding, or
-            `found_at_ms` is missing or no integer. Nothing was written.
+        TypeError: the answer or result cannot be stored, or `finding` is not a finding. Or it is
+            `NotExecuted`, and `found_at_ms` is missing or not in milliseconds. Nothing was written.
         ValueError: the reference is invalid. Or a step is in doubt and `step` does not name it: a
             finding about another step would run this one a second time, or never.
         ConfigurationError: no table is named.
     """
     watching.look_again()
     check_finding(finding)
-    if isinstance(finding, NotExecuted) and type(found_at_ms) is not int:
+    is_time = type(found_at_ms) is int and found_at_ms >= _FIRST_TIME_MS
+    if isinstance(finding, NotExecuted) and not is_time:
         raise TypeError(
             "settle(reference, NotExecuted()) needs found_at_ms=, when that was found out: an"
             " attempt that began later may have been executed. Give the time of the provider's"
-            " event or answer, in epoch milliseconds"
+            " event or answer, in epoch milliseconds (Stripe's `created` times 1000)"
         )
     pk, operation_id = read_reference(reference)
     settings = defaults.settings({})
@@ -112,7 +117,7 @@ async def settle_named(
 ) -> Settlement:
     """Settle the operation under `pk` as `settle` does, if it still has this `operation_id`.
 
-    `found_at_ms` is by default now.
+    The default of `found_at_ms` is now.
 
     With `attempt`, `NotExecuted` is about this attempt and those before it. It is `OVERTAKEN` if
     another has begun since, because that one may have been executed.

@@ -225,14 +225,10 @@ class Settler:
         return Settlement.RUNNING if is_running else Settlement.OVERTAKEN
 
     def _is_too_early(self, record: Record, at_ms: int) -> bool:
-        lease_until_ms = record.lease_until_ms or 0
-        if at_ms <= lease_until_ms + self.settings.reconcile_grace_ms:
-            return True
-        # The grace of the record's own handler may be longer than ours. Until a reconciler has
-        # visited the record, its due time shows the end of that grace.
-        was_told = record.escalated_at_ms is not None and record.escalated_at_ms > lease_until_ms
-        due = None if record.reconcile_attempts or was_told else record.due
-        return due is not None and at_ms < due.at_ms
+        # The grace of the record's own handler may be longer than ours.
+        own_ms = 0 if record.policy is None else record.policy.grace_ms
+        grace_ms = max(self.settings.reconcile_grace_ms, own_ms)
+        return at_ms <= (record.lease_until_ms or 0) + grace_ms
 
     async def _send(self, record: Record, settled: Settled) -> Settlement | Record:
         if settled.blob is not None and self.saving is not None:

@@ -13,6 +13,7 @@ from oncekey.record.policy import IETF_NAME, Encoding, Policy
 from oncekey.record.record import Due, Effects, Record, Status
 from oncekey.record.steps import NO_STEPS, FinishedStep, StartedStep, Steps
 from oncekey.record.stored_answer import NotKept, Place, StoredRef
+from oncekey.settings import RECONCILE_GRACE_MS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,7 @@ ATTRIBUTE_NAMES = frozenset(
         *("request_digest", "policy", "traceparent"),
     }
 )
+_USUAL_GRACE = str(RECONCILE_GRACE_MS)
 # The initial steps of a recorded operation. Updates can then set the paths in it one by one.
 NO_STEPS_VALUE: dict[str, Any] = {"M": {"finished": {"M": {}}}}
 # The attributes of the states and the kinds of effects. An access to `.value` is slow.
@@ -174,6 +176,8 @@ def policy_value(policy: Policy) -> dict[str, Any]:
         fields["preset"] = {"S": policy.preset}
     if policy.is_queued:
         fields["queued"] = {"BOOL": True}
+    if policy.grace_ms != RECONCILE_GRACE_MS:
+        fields["grace_ms"] = {"N": str(policy.grace_ms)}
     return {"M": fields}
 
 
@@ -207,6 +211,7 @@ def _policy(fields: Mapping[str, Any]) -> Policy:
         fields["version"]["N"] if "version" in fields else "1",
         fields["preset"]["S"] if "preset" in fields else IETF_NAME,
         "queued" in fields,
+        fields["grace_ms"]["N"] if "grace_ms" in fields else _USUAL_GRACE,
     )
 
 
@@ -223,6 +228,7 @@ def _policy_of(
     response_version: str,
     preset: str,
     is_queued: bool,  # noqa: FBT001 -- a cache with keywords is slower than none
+    grace_ms: str,
 ) -> Policy:
     return Policy(
         encoding=encoding,
@@ -231,6 +237,7 @@ def _policy_of(
         response_version=int(response_version),
         preset=preset,
         is_queued=is_queued,
+        grace_ms=int(grace_ms),
     )
 
 
