@@ -36,6 +36,8 @@ def shared(running_service: Client) -> Client:
 
     Its tables have what the files before have left, as those of any service.
     """
+    # A test that failed may have left them.
+    running_service.set_store_faults(down=False, lose_answers=0, delay_ms=0)
     running_service.provider.disarm()
     running_service.provider.webhooks(hold=True, copies=1, newest_first=False)
     running_service.provider.reset()

@@ -158,11 +158,11 @@ def test_a_report_whose_worker_was_killed_is_made_once(reports: Client, is_lost:
     key = new_key()
     # While the store is slow, looking all these up ends with the function's timeout, not with a
     # report; afterwards it is quick on a busy machine, too.
-    slow = {"payment_ids": [f"pay_{number:032x}" for number in range(25)]}
+    slow = {"payment_ids": [f"pay_{number:032x}" for number in range(50)]}
     client = reports.at("/reports", slow)
     with unsent(client):
         accepted = client.ask(key)
-        client.set_store_faults(delay_ms=400)
+        client.set_store_faults(delay_ms=200)
     until(lambda: record_of(client, accepted)["status"]["S"] == "IN_PROGRESS")
     client.dev.kill_busy("outbox-worker")
     client.set_store_faults(delay_ms=0)

@@ -1,4 +1,4 @@
-"""The shortcuts through moto answer what moto answers."""
+"""The shortcut through moto's serialiser answers what moto answers."""
 
 from __future__ import annotations
 

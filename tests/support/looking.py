@@ -1,4 +1,4 @@
-"""Looks for something until it is there, and leaves the processors to what brings it about."""
+"""Waits until something is there, by looking for it again and again, with pauses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from oncekey.clock import SystemClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# Minutes in all, far beyond what anything takes: who looks for so long fails.
+# Minutes in all, far longer than anything takes. After so many the test fails.
 _LOOKS = 3_000
 _FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 4, 100
 

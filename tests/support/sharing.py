@@ -23,7 +23,7 @@ _EACH_ALONE = (
     "tests/e2e/test_three_steps_killed.py",
     "tests/effects/test_steps_interrupted.py",
 )
-# Those that use one running service go to one process, which starts it: who starts it, who uses it.
+# The files that use one running service go to one process. The key is the file that starts it.
 _ONE_SERVICE = {
     "tests/e2e/conftest.py": tuple(
         f"tests/e2e/test_{name}.py"

@@ -183,6 +183,7 @@ class LocalService:
                 "function",
                 sandbox.pid,
                 function=name,
+                started=sandbox.started,
                 busy=sandbox.state is State.BUSY,
                 request_id=sandbox.invocation.request_id if sandbox.invocation else None,
             )

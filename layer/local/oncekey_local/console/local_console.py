@@ -54,7 +54,7 @@ def local_console(
     processes: Callable[[], list[dict[str, Any]]],
     journal: Journal,
 ) -> Console:
-    """The console. Created in the running event loop."""
+    """The console. Call it in the running event loop."""
     desk = LocalDesk(target, service, journal)
     workshop = LocalWorkshop(
         service,

@@ -26,7 +26,8 @@ _MOST_BODY_BYTES = 1024 * 1024
 class MountedConsole:
     """Carries requests to a console, each on a thread, because its calls of the store block.
 
-    The console is made for the first request: few runs have one, and loading it takes a while.
+    The console is made for the first request, because loading it takes a while and most runs never
+    open it.
     """
 
     def __init__(self, make: Callable[[], Console]) -> None:

@@ -89,6 +89,14 @@ class Backstage:
         except (RuntimeError, OSError) as error:
             raise CannotPlay(f"no process to kill: {error}") from error
 
+    async def started(self, function: str) -> int:
+        """How many processes of this function have started."""
+        try:
+            processes = await asyncio.to_thread(self._dev.processes)
+        except (RuntimeError, OSError) as error:
+            raise CannotPlay(f"nobody can say which processes run: {error}") from error
+        return sum(each["function"] == function and each["started"] for each in processes)
+
     async def end_faults(self) -> tuple[str, ...]:
         """Ends all faults; returns those that never struck."""
         armed = await self._json("GET", f"{self._provider}/_faults")

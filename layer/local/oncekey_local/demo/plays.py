@@ -37,7 +37,7 @@ async def replay(stage: Stage) -> None:
 async def five_at_once(stage: Stage) -> None:
     """One refund in five requests side by side, then the retries of those refused."""
     order = stage.refund(300)
-    await stage.start_processes(order, 5)
+    await stage.start_refunds(5)
     await stage.provider(hold=True)
     racing = stage.ask_at_once(order, "race", 5)
     await stage.wait_held()

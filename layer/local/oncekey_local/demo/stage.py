@@ -24,6 +24,8 @@ REQUEST_TIMEOUT_S = 15
 # The time for the other answers while the provider holds the first call. The function of that call
 # is killed soon after.
 _OTHERS_ANSWERED_WITHIN_S = 3.5
+# Longer than a cold start takes. Without the processes the scene is played all the same.
+_STARTED_WITHIN_S = 20
 # Longer than the time for a message whose worker was killed and whose second delivery was early.
 _FINAL_WITHIN_S = 20
 # Longer than the grace period after a dead request's lease.
@@ -96,16 +98,20 @@ class Stage(Backstage):
         self.recording.exchanges.append(exchange)
         return exchange
 
-    async def start_processes(self, order: Order, times: int) -> None:
-        """Has the function of `order` run in so many processes, by requests that it refuses.
+    async def start_refunds(self, processes: int) -> None:
+        """Has the function of refunds run in so many processes, by requests that it refuses.
 
         On a slow machine their start takes longer than the provider can hold a call.
         """
-        path = "/payments" if order.refund_of is None else "/refunds"
         refused = [
-            self._exchange("POST", path, order.tenant, "start", body={}) for _ in range(times)
+            self._exchange("POST", "/refunds", "acme", "start", body={}) for _ in range(processes)
         ]
         await asyncio.gather(*refused)
+
+        async def have_started() -> bool:
+            return await self.started("refunds") >= processes
+
+        await self._wait(have_started, _STARTED_WITHIN_S)
 
     def keep(self, first: Exchange) -> None:
         """Keeps an exchange for later scenes."""

@@ -142,7 +142,7 @@ class _Shard:
         self._iterator: str | None = None
 
     async def read(self, most: int, *, wait_s: float) -> list[Record]:
-        """The next records, or none after the wait, so many at the most; not the same again."""
+        """At most `most` of the next records; none if none come within `wait_s`."""
         iterator = self._iterator or await self._new_iterator()
         self._iterator = None  # used up, unless there is an answer
         answer = await self._client.streams(

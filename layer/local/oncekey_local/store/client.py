@@ -43,7 +43,7 @@ class StoreClient:
     async def streams(
         self, action: str, request: Mapping[str, Any], *, wait_s: float = 0
     ) -> dict[str, Any]:
-        """One call of DynamoDB's streams; it waits for so long until there are records."""
+        """One call of DynamoDB's streams. It waits up to `wait_s` seconds for records."""
         wait = {WAIT_HEADER: str(wait_s)} if wait_s else {}
         return await self._call("dynamodb", f"DynamoDBStreams_20120810.{action}", request, wait)
 

@@ -1,7 +1,7 @@
 """What moto and botocore work out anew at each call, kept for the next one.
 
-No answer changes: what is kept follows from its key alone, and nobody alters it. It took more than
-half of moto's time.
+No answer changes: what is kept follows from its key alone, and nobody alters it. To work it out
+took more than half of moto's time.
 """
 
 # ruff: noqa: SLF001 - what is replaced is no interface of moto's and botocore's
@@ -51,7 +51,7 @@ _method_names_from_class = cache(utils.method_names_from_class)
 
 @cache
 def quicken() -> None:
-    """From now on, in this process."""
+    """Keep it from now on, in this process."""
     _serializers._serialize_type_structure = _serialize
     _conditions._lex_condition_expression = _lex
     # The tree of an update is copied before anything is put into it.
