@@ -13,10 +13,11 @@ MINUTES ?= 10
 SEEDS ?= 10000
 BIN := .venv/bin
 READY := .venv/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON_SOURCES := layer functions infra tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo dev test chromium proof simulate mutants fuzz soak bench check fix layer synth deploy-local lock clean
+.PHONY: help demo dev test chromium proof simulate mutants fuzz soak bench check mypy pyright fix layer synth deploy-local lock clean
 
 help:  ## what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,9 +26,13 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "oncekey needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "installing into .venv (once, a few minutes)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "installing into .venv (once)"
+	@awk '/^[a-z]/ { own = /^uv==/ } own' requirements.lock > .venv/uv.lock
+	@$(PIP) --require-hashes --requirement .venv/uv.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements.lock || \
+		{ echo "uv reads no pip.conf: pip installs, which takes minutes"; \
+		$(PIP) --require-hashes --requirement requirements.lock; }
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: $(READY)  ## play retried, raced, killed and lost requests against the real service, locally
@@ -69,8 +74,10 @@ bench: $(READY)  ## measure oncekey, Powertools and bare boto3; write the benchm
 check: $(READY)  ## lint, format, types; edits nothing
 	$(BIN)/ruff check $(PYTHON_SOURCES)
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)
-	$(BIN)/mypy
-	$(BIN)/pyright
+	@$(MAKE) --no-print-directory --jobs 2 mypy pyright
+
+mypy pyright: $(READY)
+	$(BIN)/$@
 
 fix: $(READY)  ## apply the linter's fixes and the formatter
 	$(BIN)/ruff check --fix $(PYTHON_SOURCES)
