@@ -323,6 +323,8 @@ class LocalService:
         except UsageError:
             return None
 
+        loop = asyncio.get_running_loop()
+
         def make() -> Console:
             # Few runs have a use for it.
             from oncekey_local.console.local_console import local_console  # noqa: PLC0415
@@ -330,6 +332,7 @@ class LocalService:
             return local_console(
                 self._service,
                 target,
+                loop=loop,
                 url=url,
                 servers=self.servers,
                 event_sources=sources,

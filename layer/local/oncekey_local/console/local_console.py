@@ -11,6 +11,7 @@ from oncekey_operator.console.console import Access, Console
 from oncekey_operator.console.target_desk import TargetDesk
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
     from oncekey.record.record import Record
@@ -48,16 +49,18 @@ def local_console(
     service: Service,
     target: Target,
     *,
+    loop: asyncio.AbstractEventLoop,
     url: str,
     servers: Sequence[Server],
     event_sources: EventSources,
     processes: Callable[[], list[dict[str, Any]]],
     journal: Journal,
 ) -> Console:
-    """The console. Call it in the running event loop."""
+    """The console. Its actions on the service run in `loop`."""
     desk = LocalDesk(target, service, journal)
     workshop = LocalWorkshop(
         service,
+        loop=loop,
         url=url,
         servers=servers,
         event_sources=event_sources,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oncekey_operator.console.console import Console
-    from oncekey_operator.console.exchange import Response
+    from oncekey_operator.console.exchange import Request, Response
 
 CONSOLE_PREFIX = "/_console/"
 _MOST_BODY_BYTES = 1024 * 1024
@@ -27,11 +28,12 @@ class MountedConsole:
     """Carries requests to a console, each on a thread, because its calls of the store block.
 
     The console is made for the first request, because loading it takes a while and most runs never
-    open it.
+    open it. That happens on the thread, too: other requests are answered meanwhile.
     """
 
     def __init__(self, make: Callable[[], Console]) -> None:
         self._made = functools.cache(make)
+        self._making = threading.Lock()
 
     async def handle(self, request: web.BaseRequest, path: str) -> web.Response:
         """Answers one request whose path begins with `CONSOLE_PREFIX`, or lacks its last slash."""
@@ -43,7 +45,12 @@ class MountedConsole:
             return _web(problem(400, str(error) or "the body is too large"))
         headers = lower_case(request.headers)
         asked = request_of(request.method, request.raw_path, headers, body, prefix=CONSOLE_PREFIX)
-        return _web(await asyncio.to_thread(self._made().handle, asked))
+        return _web(await asyncio.to_thread(self._answer, asked))
+
+    def _answer(self, asked: Request) -> Response:
+        with self._making:
+            console = self._made()
+        return console.handle(asked)
 
 
 def _web(response: Response) -> web.Response:

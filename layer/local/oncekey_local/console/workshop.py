@@ -54,6 +54,7 @@ class LocalWorkshop:
         self,
         service: Service,
         *,
+        loop: asyncio.AbstractEventLoop,
         url: str,
         servers: Sequence[Server],
         event_sources: EventSources,
@@ -61,7 +62,7 @@ class LocalWorkshop:
         journal: Journal,
         record_of: Callable[[str], Record | None],
     ) -> None:
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
         self._routes = {
             f"{route.method} {route.path}": route
             for function in service.functions

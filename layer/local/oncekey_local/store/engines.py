@@ -72,7 +72,18 @@ def moto_engines() -> Engines:
         streams=create_backend_app("dynamodbstreams"),
         sqs=create_backend_app("sqs"),
         s3=create_backend_app("s3"),
-        has_messages=moto_repairs.has_messages,
+        has_messages=_has_messages,
+    )
+
+
+def _has_messages(queue: str) -> bool:
+    from moto.sqs.models import sqs_backends  # noqa: PLC0415 - takes most of a second
+
+    return any(
+        backend.queues[queue]._messages  # noqa: SLF001 - `messages` has the visible ones
+        for account in sqs_backends.values()
+        for backend in account.values()
+        if queue in backend.queues
     )
 
 

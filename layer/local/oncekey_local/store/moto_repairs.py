@@ -12,7 +12,7 @@ from typing import Any
 from moto.dynamodb.responses import DynamoHandler
 from moto.dynamodbstreams.models import ShardIterator
 from moto.sqs.exceptions import InvalidParameterValue, SQSException
-from moto.sqs.models import SQSBackend, sqs_backends
+from moto.sqs.models import SQSBackend
 
 from oncekey_local.store.client_tokens import ClientTokens
 
@@ -31,16 +31,6 @@ def repair() -> None:
     ShardIterator.get = _get_records  # type: ignore[method-assign, assignment]
     SQSBackend.receive_message = _receive_in_order  # type: ignore[method-assign, assignment]
     SQSBackend.send_message_batch = _send_what_sqs_takes  # type: ignore[method-assign, assignment]
-
-
-def has_messages(queue: str) -> bool:
-    """Whether the queue of this name has messages, also hidden ones."""
-    return any(
-        backend.queues[queue]._messages  # noqa: SLF001 - `messages` has the visible ones
-        for account in sqs_backends.values()
-        for backend in account.values()
-        if queue in backend.queues
-    )
 
 
 def check_client_tokens(*, honours_repeats: bool = False) -> None:
