@@ -28,10 +28,12 @@ class _SlowToMake:
     """A console that is made only when something else has been answered meanwhile."""
 
     def __init__(self) -> None:
+        self.has_begun = threading.Event()
         self.other_was_answered = threading.Event()
         self.times_made = 0
 
     def __call__(self) -> Console:
+        self.has_begun.set()
         assert self.other_was_answered.wait(_PATIENCE_S), "nothing else was answered meanwhile"
         self.times_made += 1
         return cast("Console", _Page())
@@ -60,6 +62,7 @@ def test_others_are_answered_while_the_console_is_made_and_it_is_made_once() -> 
                 asyncio.ensure_future(ask(session, server, f"{CONSOLE_PREFIX}{name}"))
                 for name in ("first", "second")
             ]
+            assert await asyncio.to_thread(make.has_begun.wait, _PATIENCE_S)
             other = await ask(session, server, "/other")
             return [other, *await asyncio.gather(*pages)]
 
