@@ -3,6 +3,8 @@
     --room NAME   the tool alone, in one room
     --sample N    so many faults of each room (200)
     --seed N      drawn by this seed (1)
+    --tests X Y   with --room: show them to these files and folders of tests/ alone
+    --survivors   with --room: show those that survived the last run once more, and no others
     --new         the registry alone: its weakenings that no test has caught yet
     --page        write the page alone
 
@@ -48,6 +50,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants")
     parser.add_argument("--sample", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tests", nargs="+", default=[])
+    parser.add_argument("--survivors", action="store_true")
     parts = parser.add_mutually_exclusive_group()
     parts.add_argument("--room", default="", choices=tool.TESTS_OF)
     parts.add_argument("--new", action="store_true")
@@ -85,17 +89,23 @@ def _apart(room: str, options: argparse.Namespace) -> int:
 
 
 def _room(room: str, options: argparse.Namespace) -> int:
-    folders = [f"tests/{each}" for each in tool.TESTS_OF[room]]
-    coverage = Coverage(*(tool.traced(folder) for folder in folders))
+    folders = [f"tests/{each}" for each in options.tests or tool.TESTS_OF[room]]
+    together = [folders] if options.tests else [[each] for each in folders]
+    coverage = Coverage(*(tool.traced(*each) for each in together))
     possible = tool.possible_faults(room)
-    faults = tool.drawn(possible, options.sample, options.seed)
+    if options.survivors:
+        result, faults = rooms.last(room, possible)
+    else:
+        faults = tool.drawn(possible, options.sample, options.seed)
+        result = tool.Result(room, drawn=len(faults), seed=options.seed)
+    result.possible = len(possible)
+    result.tests = sorted({*result.tests, *folders})
     _say(f"{room}: {len(faults)} of {len(possible)} faults")
-    run = tool.Run(room, coverage, _say)
-    run.result.possible = len(possible)
+    run = tool.Run(result, coverage, _say)
     import_what_is_heavy()
     warm(folders, lambda process: run.show(faults, process))
-    rooms.keep(run.result, sample=options.sample, seed=options.seed, folders=folders)
-    return len(run.result.survivors) + len(run.result.untested)
+    rooms.keep(result)
+    return len(result.survivors)
 
 
 if __name__ == "__main__":

@@ -72,18 +72,24 @@ def _tool() -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     survivors: list[str] = []
     for room, row in rooms.found().items():
-        names = row["survivors"]
+        names, tests = row["survivors"], row["tests"]
         assert isinstance(names, list)
+        assert isinstance(tests, list)
         left = [each for each in names if each not in equal]
         survivors += left
         same = len(names) - len(left) + int(str(row["equivalent"]))
         yield (
-            f"| `{room}` | `{row['tests']}` | {row['possible']} | {row['drawn']} | {row['seed']} |"
+            f"| `{room}` | {_folders(tests)} | {row['possible']} | {row['drawn']} | {row['seed']} |"
             f" {row['caught']} | {same} | {len(left)} |"
         )
     yield from _listed("Survivors, which a test should catch", survivors)
     reasons = sorted(f"{_cell(name)}: {reason}" for name, reason in equal.items())
     yield from _listed("Equivalent, and why nobody can see them", reasons, is_text=True)
+
+
+def _folders(tests: Iterable[str]) -> str:
+    """The folders that the tests are in."""
+    return ", ".join(sorted({f"`{each.split('/')[1]}`" for each in tests}))
 
 
 def _listed(title: str, names: Iterable[str], *, is_text: bool = False) -> Iterator[str]:

@@ -44,10 +44,12 @@ class Result:
 
     room: str
     possible: int = 0
-    caught: int = 0
+    drawn: int = 0
+    seed: int = 0
+    tests: list[str] = field(default_factory=list)
     equivalent: int = 0
+    caught: int = 0
     survivors: list[str] = field(default_factory=list)
-    untested: list[str] = field(default_factory=list)
 
 
 def files_of(room: str) -> list[str]:
@@ -79,8 +81,8 @@ def equivalents() -> dict[str, str]:
 class Run:
     """Shows faults of one room to its tests."""
 
-    def __init__(self, room: str, coverage: Coverage, say: Callable[[str], None]) -> None:
-        self.result = Result(room)
+    def __init__(self, result: Result, coverage: Coverage, say: Callable[[str], None]) -> None:
+        self.result = result
         self._coverage = coverage
         self._say = say
         # The tests that have caught faults of a module catch others, too.
@@ -95,7 +97,7 @@ class Run:
                 continue
             tests = self._tests_for(fault, process)
             if not tests:
-                self.result.untested.append(fault.name)
+                self.result.survivors.append(fault.name)
                 self._say(f"UNTESTED {fault.line} {fault.name}")
                 continue
             verdict = self._met(fault, tests, process)
@@ -166,22 +168,23 @@ def _within_time(tests: Iterable[str], seconds: dict[str, float]) -> list[str]:
     return chosen
 
 
-def traced(folder: str) -> Path:
-    """The file that says which lines the tests of `folder` run. It is made if it is missing or old.
+def traced(*tests: str) -> Path:
+    """The file that says which lines `tests` run, folders or files. It is made if missing or old.
 
-    It is old once a module of the layer or a test of the folder has changed.
+    It is old once a module of the layer or one of the tests has changed.
     """
-    hasher = hashlib.sha256()
-    for root in (PACKAGES / "oncekey", ROOT / folder):
-        for path in sorted(root.rglob("*.py")):
+    hasher = hashlib.sha256(" ".join(tests).encode())
+    for root in (PACKAGES / "oncekey", *(ROOT / each for each in tests)):
+        for path in sorted(root.rglob("*.py")) if root.is_dir() else [root]:
             hasher.update(path.read_bytes())
-    file = ROOT / ".mutants" / f"{folder.rpartition('/')[2]}-{hasher.hexdigest()[:16]}.jsonl"
+    name = tests[0].partition("/")[2].replace("/", "-")
+    file = ROOT / ".mutants" / f"{name}-{hasher.hexdigest()[:16]}.jsonl"
     if not file.exists():
-        sys.stdout.write(f"tracing {folder}\n")
+        sys.stdout.write(f"tracing {' '.join(tests)}\n")
         code = "import sys; from pathlib import Path; from tests.mutants.covering import trace"
-        code += "; trace([sys.argv[1]], Path(sys.argv[2]))"
+        code += "; trace(sys.argv[2:], Path(sys.argv[1]))"
         unfinished = file.with_suffix(".part")
-        command = [sys.executable, "-c", code, folder, str(unfinished)]
+        command = [sys.executable, "-c", code, str(unfinished), *tests]
         subprocess.run(command, cwd=ROOT, check=True)
         unfinished.rename(file)
     return file

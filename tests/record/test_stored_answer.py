@@ -179,6 +179,8 @@ def test_other_bytes_are_no_answer(data: bytes) -> None:
         (None, "no answer"),
         (b"no zlib", "damaged"),
         (zlib.compress(b"\xff\xfe"), "damaged"),
+        (zlib.compress(b"an answer")[:-1], "damaged"),
+        (zlib.compress(b"an answer") + b"x", "damaged"),
     ],
 )
 def test_what_cannot_be_opened_says_why(stored: StoredAnswer | None, says: str) -> None:

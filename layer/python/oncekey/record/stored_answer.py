@@ -172,9 +172,9 @@ def opened(stored: StoredAnswer | None, blob: bytes | None) -> str:
 def _unpacked(packed: bytes) -> str:
     inflater = zlib.decompressobj()
     try:
-        raw = inflater.decompress(packed, LARGEST_TEXT_BYTES + 1)
-        # A whole answer ends with the compressed data.
-        is_whole = inflater.eof and not inflater.unused_data and len(raw) <= LARGEST_TEXT_BYTES
+        raw = inflater.decompress(packed, LARGEST_TEXT_BYTES)
+        # The data of a whole answer ends within the limit, and nothing follows it.
+        is_whole = inflater.eof and not inflater.unused_data
         text = raw.decode("utf-8") if is_whole else None
     except (zlib.error, UnicodeDecodeError) as error:
         raise AnswerDamaged("the stored answer is damaged") from error
