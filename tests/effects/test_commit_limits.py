@@ -9,6 +9,8 @@ import pytest
 from boto3.dynamodb.conditions import Attr
 
 from oncekey import EffectMisused, Final, TransactionInvalid
+from oncekey.effects.transaction import Collected
+from oncekey.record.business_write import BusinessWrite
 from oncekey.record.record import Status
 from tests.support.dynamodb import items
 from tests.support.recorded import (
@@ -126,6 +128,20 @@ def test_an_item_of_exactly_400_kb_is_not_refused_here(world: World) -> None:
 
     assert world.service().sends(collect)["statusCode"] == 201
     assert collected == [size_bytes]
+
+
+def test_a_commit_leaves_4_kb_to_its_record() -> None:
+    """Writes of 4 MB less 4 KB are collected, and not one byte more."""
+    each = BusinessWrite(number=1, kind="put", table=LEDGER, size_bytes=399 * KB, parameters={})
+    collected = Collected(writes=[each] * 10)
+    left = 4 * KB * KB - 10 * 399 * KB - 4 * KB
+
+    collected.check("the last", left)
+
+    assert collected.fits(left)
+    assert not collected.fits(left + 1)
+    with pytest.raises(TransactionInvalid, match="^the last makes 4194305 bytes"):
+        collected.check("the last", left + 1)
 
 
 @pytest.mark.parametrize("last", ["a write", "a message"])

@@ -139,9 +139,11 @@ CONFLICT = cancelled("None", "TransactionConflict")
 
 
 @pytest.mark.requirement("C15")
-def test_a_burst_of_new_keys_waits_for_its_turn_at_the_counter(world: World) -> None:
+def test_a_burst_of_new_keys_waits_for_its_turn_at_the_counter(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     """A counter that others are writing is tried again, up to eight times; then the caller is told
-    to come back, and no other tenant is refused for it.
+    to come back, the log says why, and no other tenant is refused for it.
 
     Red when a conflict counts as a failure of the store, or opens the breaker.
     """
@@ -158,6 +160,7 @@ def test_a_burst_of_new_keys_waits_for_its_turn_at_the_counter(world: World) -> 
         assert problem_of(contended) == DOWN
         assert retry_after_s(contended) == 1
     assert world.take_sent() == [LOOK, *[COUNTED] * 8] * 4
+    assert caplog.text.count("quota-contended") == 4
     refusals.then()
     assert service.statuses("a", tenant="other") == [201]
     assert service.statuses("b") == [201]

@@ -1,0 +1,197 @@
+"""Rare ends of an attempt: bounds, lost records, and what the store refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aws_durable_execution_sdk_python.exceptions import TimedSuspendExecution
+
+from oncekey import idempotent_function, single_tenant
+from oncekey.record.commit import Inapplicable
+from oncekey.record.record import Status
+from oncekey.record.transitions import ExpireLease, Retry
+from oncekey.settings import RECONCILE_GRACE_MS
+from oncekey.testing.memory import ManualClock, MemoryStore
+from tests.support.accepted import Accepted
+from tests.support.protected import problem_of
+from tests.support.steps import POST, FaultyStore, Steps, commit, dead, noise, step
+
+if TYPE_CHECKING:
+    from oncekey import Operation
+    from oncekey.record.record import Record
+
+DAY_MS = 86_400_000
+
+
+def suspended(until_ms: int, *, begins: bool) -> tuple[Record, int]:
+    """What is left of a run that was suspended until then, counted from now, and now."""
+    store, clock = MemoryStore(), ManualClock()
+
+    @idempotent_function(
+        operation="charge",
+        key=lambda order: order,
+        tenant=single_tenant(),
+        effects="recorded",
+        retention=timedelta(days=1),
+        store=store,
+        clock=clock,
+    )
+    def charge(_order: str, op: Operation) -> None:
+        if begins:
+            op.step("begin", lambda: None)
+        raise TimedSuspendExecution("a wait", (clock.now_ms() + until_ms) / 1000)
+
+    with pytest.raises(TimedSuspendExecution):
+        charge("o-1")
+    (record,) = store.records.values()
+    return record, clock.now_ms()
+
+
+@pytest.mark.parametrize(("more_ms", "waits_ms"), [(0, 366 * DAY_MS), (1, 0)])
+def test_a_half_done_run_is_due_after_its_wait_if_that_is_a_year_at_most(
+    more_ms: int, waits_ms: int
+) -> None:
+    """No durable execution lasts longer, so that a later time is none of a wait's end."""
+    record, now_ms = suspended(366 * DAY_MS + more_ms, begins=True)
+
+    assert record.due is not None
+    assert record.due.at_ms == now_ms + waits_ms + RECONCILE_GRACE_MS
+
+
+@pytest.mark.parametrize(("early_ms", "is_told"), [(0, True), (1, False)])
+def test_a_wait_is_too_long_from_the_moment_in_which_its_record_expires(
+    early_ms: int, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A record counts as absent at its expiry, so that a run that resumes then is a new one."""
+    suspended(DAY_MS - early_ms, begins=False)
+
+    assert ("forgotten-while-suspended" in caplog.text) is is_told
+
+
+def test_a_completion_that_failed_on_a_record_that_is_gone_may_have_acted() -> None:
+    """Nobody can say any more what its step has done."""
+    service = Steps()
+
+    def forgets(_service: Steps, _op: Operation) -> None:
+        service.store.records.clear()
+        service.store.refuse("commit Complete", 99)
+
+    answer = service.sends(step("charge"), commit("charged"), forgets, writes)
+
+    assert problem_of(answer)[:2] == (409, "outcome-unknown")
+    assert service.store.records == {}
+
+
+def writes(_service: Steps, op: Operation) -> None:
+    """One business write."""
+    op.transaction.put("rides", {"id": op.operation_id})
+
+
+class Counting(FaultyStore):
+    """A store that notes how many results each completion lets expire."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.expiring: list[int] = []
+
+    def commit(self, commit: Any) -> Any:
+        """Commit, and count."""
+        self.expiring.append(len(commit.expiring))
+        return super().commit(commit)
+
+
+@pytest.mark.parametrize(("steps", "written", "expiring"), [(101, 0, 99), (100, 2, 97), (3, 1, 3)])
+def test_a_completion_lets_as_many_results_expire_as_its_transaction_holds(
+    steps: int, written: int, expiring: int
+) -> None:
+    """DynamoDB takes 100 actions: the record's, the author's, and the results'."""
+    service = Steps(store=Counting())
+    puts = [
+        lambda _service, op, number=number: op.transaction.put("rides", {"id": str(number)})
+        for number in range(written)
+    ]
+
+    service.sends(*(step(f"step {number}", noise(2_000)) for number in range(steps)), *puts)
+
+    assert service.record.status is Status.COMPLETED
+    assert service.store.expiring == [expiring]
+
+
+class Refusing(FaultyStore):
+    """A store whose transactions DynamoDB calls invalid."""
+
+    def commit(self, commit: Any) -> Any:
+        """Apply nothing."""
+        return Inapplicable("one item is too large")
+
+
+def test_a_request_that_cannot_be_accepted_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is on record, and the log has DynamoDB's own reason."""
+    service = Accepted(store=Refusing())
+
+    answer = service.send(POST)
+
+    assert answer["statusCode"] == 503
+    assert service.store.records == {}
+    assert "the request cannot be accepted: one item is too large" in caplog.text
+
+
+class Noting(FaultyStore):
+    """A store that notes what it is to write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[Any] = []
+
+    def write(self, transition: Any) -> Any:
+        """Write, and note it."""
+        self.written.append(transition)
+        return super().write(transition)
+
+
+def test_a_job_that_died_half_done_is_due_the_grace_after_its_repeat() -> None:
+    """A repeat ends the dead attempt before it accepts the job again. A repeat that dies in between
+    leaves a record that the reconciler visits once a late call of the dead worker has arrived.
+    """
+    service = Accepted(effects="recorded", store=Noting())
+    service.sends(step("charge"), dead)
+    with contextlib.suppress(BaseException):
+        service.works()
+    service.store.is_dead = False
+    service.lets_the_lease_run_out()
+
+    assert service.send(POST)["statusCode"] == 202
+
+    (expired,) = [each for each in service.store.written if isinstance(each, ExpireLease)]
+    assert isinstance(expired.to, Retry)
+    assert expired.to.due.at_ms == service.clock.now_ms() + RECONCILE_GRACE_MS
+
+
+def test_a_coroutine_that_is_closed_in_its_handler_raises_nothing_and_keeps_its_lease() -> None:
+    """Its handler may have done anything, and nothing more can be awaited to record that."""
+    store, clock, began = MemoryStore(), ManualClock(), asyncio.Event()
+
+    @idempotent_function(
+        operation="charge", key=str, tenant=single_tenant(), store=store, clock=clock
+    )
+    async def charge(_order: str) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    async def closes() -> None:
+        coroutine: Any = charge("o-1")
+        while not began.is_set():
+            waiting = coroutine.send(None)
+            if waiting is not None and not began.is_set():
+                waiting._asyncio_future_blocking = False
+                await asyncio.wait([waiting])
+        coroutine.close()
+
+    asyncio.run(closes())
+
+    (record,) = store.records.values()
+    assert record.status is Status.IN_PROGRESS
