@@ -122,9 +122,10 @@ class Run:
         return verdict
 
     def _tests_for(self, fault: Fault, process: Warm) -> list[str]:
-        """The tests that run the fault's line: first those that caught others, then the quick ones.
+        """The tests that run the fault's line: first those that caught others, then its module's.
 
-        They are taken from one file after the other, so that no file uses up the time.
+        The rest are taken from one file after the other, the quick ones first, so that no file
+        uses up the time.
         """
         known = self._catchers.get(fault.path, Counter())
         covering = [
@@ -132,7 +133,8 @@ class Run:
         ]
         if fault.where == "module" or not covering:
             covering = [*covering, *self._of_module(fault.path, process)]
-        return _within_time(self._in_turn(covering, known), self._coverage.seconds)
+        tests = self._in_turn(covering, known, f"test_{Path(fault.path).name}")
+        return _within_time(tests, self._coverage.seconds)
 
     def _of_module(self, path: str, process: Warm) -> Iterator[str]:
         """The tests that run any line of the module: for a constant, which runs at import."""
@@ -140,12 +142,14 @@ class Run:
         seen = {test for line in range(1, count) for test in self._coverage.of(path, line)}
         return (test for test in seen if test in process.items)
 
-    def _in_turn(self, tests: Iterable[str], known: Counter[str]) -> Iterator[str]:
+    def _in_turn(self, tests: Iterable[str], known: Counter[str], of_module: str) -> Iterator[str]:
         own = f"tests/{self.result.room}/"
         by_file: dict[str, list[str]] = {}
         for test in sorted(set(tests), key=lambda each: (self._coverage.seconds[each], each)):
             by_file.setdefault(test.partition("::")[0], []).append(test)
         yield from sorted((t for t in set(tests) if t in known), key=lambda each: -known[each])
+        for file in [each for each in by_file if each.endswith(f"/{of_module}")]:
+            yield from (test for test in by_file.pop(file) if test not in known)
         files = sorted(by_file, key=lambda each: (not each.startswith(own), each))
         while files:
             for file in list(files):

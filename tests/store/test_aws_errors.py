@@ -10,7 +10,7 @@ import pytest
 from botocore import exceptions
 from botocore.parsers import ResponseParserError
 
-from oncekey.store.aws_errors import Kind, kind_of_code, store_error
+from oncekey.store.aws_errors import Kind, is_passing, kind_of_code, store_error
 
 ADDRESS = "https://somewhere.example"
 
@@ -165,6 +165,26 @@ def test_codes_that_no_model_lists_are_in_the_table_too(code: str, kind: Kind) -
     Red when one of them is left to its HTTP status.
     """
     assert kind_of_code(code) is kind
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        *((refusal(code), True) for code in WILL_PASS),
+        *((refusal(code), False) for code in WILL_NOT),
+        (NO_ANSWER[0], True),
+        (exceptions.ParamValidationError(report="a wrong type"), False),
+        (exceptions.NoRegionError(), False),
+        (ConnectionResetError("reset"), False),
+        (ValueError("the author's own"), False),
+    ],
+    ids=lambda each: str(each)[:60],
+)
+def test_only_a_failure_of_aws_that_passes_is_worth_waiting_for(
+    error: Exception, passes: bool
+) -> None:
+    """An error of the author's own code, and one that AWS will repeat, are none of these."""
+    assert is_passing(error) is passes
 
 
 @pytest.mark.parametrize("status", [400, 429, 503])

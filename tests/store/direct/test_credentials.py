@@ -325,6 +325,20 @@ def test_botocores_chain_finds_all_other_credentials(
     assert (first.access_key, got(source).access_key) == ("one", "two")
 
 
+def test_an_old_file_comes_before_the_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is a ~/.boto, botocore's chain is asked, which reads it first."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    asked: list[bool] = []
+    monkeypatch.setattr(sources, "connect", lambda *_: asked.append(True))
+    monkeypatch.setattr(Session, "get_credentials", lambda _session: Chain())
+    (tmp_path / ".boto").touch()
+
+    assert got(source_in(container(Peer()))).access_key == "one"
+    assert not asked
+
+
 @pytest.mark.parametrize("environment", [{}, {"AWS_ACCESS_KEY_ID": "a"}], ids=repr)
 def test_no_credentials_are_a_matter_of_the_deployment(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
