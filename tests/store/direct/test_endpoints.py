@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
+import runpy
+import select
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from botocore.loaders import Loader
 
 from oncekey import ConfigurationError, DynamoDBStore
 from oncekey.settings import settings_from
+from oncekey.store.direct import connection
 from oncekey.store.direct.client import DirectClient
 from oncekey.store.direct.endpoint import Address, LeftToBoto3, address_of, endpoint_in
 from oncekey.store.dynamodb import client as dynamodb_client
@@ -146,6 +149,18 @@ def test_what_only_boto3_follows_is_left_to_boto3(name: str) -> None:
     """
     with pytest.raises(LeftToBoto3):
         endpoint_in(ENVIRONMENT | LEFT[name])
+
+
+def test_a_system_without_poll_is_left_to_boto3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows has neither `select.poll` nor its flags: the transport can be imported there, and
+    leaves its calls to boto3.
+    """
+    for name in [each for each in vars(select) if each == "poll" or each.startswith("POLL")]:
+        monkeypatch.delattr(select, name)
+
+    runpy.run_path(str(connection.__file__))
+    with pytest.raises(LeftToBoto3, match="cannot poll sockets"):
+        endpoint_in(ENVIRONMENT)
 
 
 def test_boto3_carries_the_calls_if_the_direct_transport_cannot_and_says_so_once(

@@ -38,7 +38,6 @@ _MOST_BYTES_OF_HEAD = 64 * 1024
 _RECEIVE_BYTES = 64 * 1024
 # The socket's buffer takes a request of this size at once, so no timeout is set for it.
 _SEND_BUFFER_BYTES = 16 * 1024
-_READABLE = select.POLLIN | select.POLLHUP | select.POLLERR
 
 
 class Answer(NamedTuple):
@@ -69,7 +68,8 @@ class Connection:
         self.host = host
         self.used_ms = 0
         poll = select.poll()
-        poll.register(made, _READABLE)
+        # Named here, because Windows has none of them and must be able to import this module.
+        poll.register(made, select.POLLIN | select.POLLHUP | select.POLLERR)
         self._poll = poll.poll
 
     def is_broken(self) -> bool:
