@@ -41,6 +41,9 @@ demo: $(READY)  ## play retried, raced, killed and lost requests against the rea
 dev: $(READY)  ## run the reference service on http://127.0.0.1:8080 (or PORT=...)
 	@$(BIN)/oncekey dev --port $(PORT)
 
+# Services and functions that the tests start are compiled once, whatever the shell says.
+test proof: export PYTHONDONTWRITEBYTECODE =
+
 test: $(READY) chromium  ## run the tests, without those of `make proof`
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "$(MARKED)"
 

@@ -23,8 +23,10 @@ _EACH_ALONE = (
     "tests/e2e/test_three_steps_killed.py",
     "tests/effects/test_steps_interrupted.py",
 )
-# The files that use one running service go to one process. The key is the file that starts it.
+# The files that use one running service, or the apps that the CDK synthesises, go to one process.
+# The key is the file that starts the service, or the CDK's node.
 _ONE_SERVICE = {
+    "tests/infra/conftest.py": ("tests/infra/",),
     "tests/e2e/conftest.py": tuple(
         f"tests/e2e/test_{name}.py"
         for name in ("bad_input", "crashes", "operating", "reports", "webhooks")
@@ -34,12 +36,17 @@ _ONE_SERVICE = {
         for name in ("dev_malformed", "dev_requests", "first_steps", "openapi")
     ),
 }
-_LONG = (*_EACH_ALONE, "tests/e2e/", "tests/local/", "tests/infra/", "tests/benchmarks/")
+# What goes to one process and takes longest comes first.
+_LONG = ("tests/infra/", "tests/e2e/", "tests/local/", "tests/benchmarks/", *_EACH_ALONE)
 
 
 def in_order(items: list[pytest.Item]) -> None:
     """The long ones first, else in the order in which they were collected."""
-    items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
+    items.sort(key=lambda item: _place(item.nodeid))
+
+
+def _place(nodeid: str) -> int:
+    return next((at for at, long in enumerate(_LONG) if nodeid.startswith(long)), len(_LONG))
 
 
 def others_proofs(items: list[pytest.Item]) -> list[pytest.Item]:
