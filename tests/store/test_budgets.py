@@ -19,7 +19,7 @@ from botocore.config import Config
 from oncekey import DynamoDBStore, idempotent, single_tenant
 from oncekey.clock import SystemClock
 from oncekey.settings import STORE_TIMEOUT_MS, TRANSPORTS
-from oncekey.store.dynamodb.client import own_client
+from oncekey.store.dynamodb.client import longest_call_ms, own_client, warn_about
 from oncekey.testing.memory import ManualClock
 from tests.support.events import load
 from tests.support.protected import Context, problem_of
@@ -82,6 +82,30 @@ def test_our_own_client_asks_no_retry_handler() -> None:
     client: Any = own_client(STORE_TIMEOUT_MS)
 
     assert client.meta.events.emit("needs-retry.dynamodb.PutItem") == []
+
+
+@pytest.mark.parametrize(
+    ("config", "longest_ms"),
+    [
+        (Config(), 5 * 120_000),
+        (Config(connect_timeout=None, read_timeout=None), 5 * 120_000),
+        (Config(retries={"mode": "adaptive"}), 3 * 120_000),
+        (Config(retries={"total_max_attempts": 2}, connect_timeout=1, read_timeout=2), 6_000),
+    ],
+    ids=["defaults", "without time-outs", "its mode", "all of it"],
+)
+def test_a_client_of_the_users_takes_as_long_as_its_settings_and_botocores_defaults_allow(
+    config: Config, longest_ms: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a client does not say is botocore's default: 60 s each, five attempts or three. A client
+    whose call can outlive the function is told so.
+    """
+    client = SimpleNamespace(meta=SimpleNamespace(config=config))
+
+    warn_about(client)
+
+    assert longest_call_ms(client) == longest_ms
+    assert ("can outlive the function" in caplog.text) is (longest_ms > 6_000)
 
 
 def test_our_own_client_says_who_calls(monkeypatch: pytest.MonkeyPatch) -> None:
