@@ -266,6 +266,11 @@ WRONG_VALUES: dict[str, tuple[Callable[[Any], None], type[Exception], str]] = {
         "it is dict",
     ),
     "no table": (lambda to: to.put("", {"id": "a"}), TransactionInvalid, "name the table"),
+    "a table named by a number": (
+        lambda to: to.put(cast("str", 7), {"id": "a"}),
+        TransactionInvalid,
+        "name the table",
+    ),
     "a table that is no text": (
         lambda to: to.put(cast("str", None), {"id": "a"}),
         TransactionInvalid,

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from oncekey import ResponseBucket, StoreError
 from oncekey.record.record import Status
 from tests.support.dynamodb import (
+    BUCKET,
     LossyTransport,
     Recorder,
     dynamodb_table,
@@ -73,3 +75,16 @@ def test_a_users_slow_client_keeps_answers_all_the_same(world: World) -> None:
     world.service.send(POST)
 
     assert world.service.send(POST)["body"] == LARGE
+
+
+def test_a_failure_of_the_bucket_is_no_outage_of_the_store(world: World) -> None:
+    """It is worth another try, but says nothing of the table: no breaker opens for it."""
+    transport = LossyTransport(world.bucket)
+    transport.refuse("PutObject", 1)
+    transport.refuse("GetObject", 1)
+    bucket = ResponseBucket(BUCKET, client=world.bucket)
+
+    for call in (lambda: bucket.put("answers/a", b"1"), lambda: bucket.get("answers/a")):
+        with pytest.raises(StoreError) as failed:
+            call()
+        assert (failed.value.transient, failed.value.is_outage) == (True, False)
