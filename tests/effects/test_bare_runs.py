@@ -12,7 +12,7 @@ from oncekey.record.transitions import Complete
 from oncekey.store.dynamodb.transaction import cancellation
 from tests.support.dynamodb import TABLE, LossyTransport, dynamodb_table, make_table, store_on
 from tests.support.events import load, with_header
-from tests.support.protected import problem_of
+from tests.support.protected import headers_of, problem_of
 from tests.support.steps import POST, Action, Steps, caught, commit, step
 from tests.support.transition_rows import ENDING
 
@@ -75,8 +75,8 @@ BEFORE: dict[str, tuple[list[Action], bool]] = {
 
 @pytest.mark.parametrize("before", BEFORE)
 def test_a_bare_run_that_acted_is_not_said_not_to_be_executed(before: str) -> None:
-    """A handler without a record raises `NotExecuted`: the client is told 503 `not-executed` if no
-    step or commit took effect before. Otherwise the error passes, as any other would.
+    """A handler without a record raises `NotExecuted`: the client is told 503 `not-executed` and to
+    come back in a second if no step or commit took effect before. Otherwise the error passes, as any other would.
 
     Red when the handler is believed whatever it has done.
     """
@@ -90,6 +90,7 @@ def test_a_bare_run_that_acted_is_not_said_not_to_be_executed(before: str) -> No
     else:
         answer = service.sends(*actions, ends=NotExecuted())
         assert problem_of(answer) == (503, "not-executed", True)
+        assert headers_of(answer)["retry-after"] == "1"
 
 
 def test_a_bare_run_that_is_over_does_nothing() -> None:

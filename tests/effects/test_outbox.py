@@ -29,6 +29,7 @@ from tests.support.steps import FAILED, POST, Action, Steps, meanwhile
 
 if TYPE_CHECKING:
     from oncekey import Operation
+    from oncekey.record.message import Message
 
 INLINE_BYTES = 200_000
 RESERVE, KEEP, COMMIT = "PutItem", "PutObject", "TransactWriteItems"
@@ -67,9 +68,14 @@ STORY: list[Action] = [
 ]
 
 
+def order(message: Message) -> tuple[int, int]:
+    """That in which the relay sends them."""
+    return message.order
+
+
 def test_ids_are_of_one_message_each(world: World) -> None:
     """Messages of one attempt differ from each other, within a commit and between commits, though
-    they may say the same.
+    they may say the same; their order is that in which they were published.
     """
     service = world.service()
 
@@ -78,6 +84,9 @@ def test_ids_are_of_one_message_each(world: World) -> None:
     ids = [each for each in service.given if each is not None]
     assert len(ids) == len(set(ids)) == 5
     assert sorted(ids) == sorted(message["id"] for message in world.messages)
+    sent = sorted(map(message_from_item, world.client.scan(TableName=OUTBOX)["Items"]), key=order)
+    assert [each.id for each in sent] == ids
+    assert len({each.sequence for each in sent}) == 5
 
 
 @pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "answered 500"])

@@ -131,7 +131,7 @@ class Run:
         covering = [
             test for test in self._coverage.of(fault.path, fault.line) if test in process.items
         ]
-        if fault.where == "module" or not covering:
+        if self._coverage.runs_at_import(fault.path, fault.line) or not covering:
             covering = [*covering, *self._of_module(fault.path, process)]
         tests = self._in_turn(covering, known, f"test_{Path(fault.path).name}")
         return _within_time(tests, self._coverage.seconds)

@@ -1,0 +1,110 @@
+"""What is read of a handler's signature and of what it returns."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oncekey.effects.handlers import (
+    handler_faults,
+    has_not_run,
+    is_generator_function,
+    needed_arguments,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+
+def plain(event: object, context: object) -> int:
+    """A handler."""
+    return 1
+
+
+def generator(event: object, context: object) -> Iterator[int]:
+    """Runs nothing until it is asked."""
+    yield 1
+
+
+async def async_generator(event: object, context: object) -> AsyncIterator[int]:
+    """Runs nothing either."""
+    yield 1
+
+
+async def coroutine(event: object, context: object) -> int:
+    """Runs once it is awaited."""
+    return 1
+
+
+class Yields:
+    """A callable object that is a generator function."""
+
+    def __call__(self, event: object, context: object) -> Iterator[int]:
+        """Runs nothing."""
+        yield 1
+
+
+class YieldsLater:
+    """The same, async."""
+
+    async def __call__(self, event: object, context: object) -> AsyncIterator[int]:
+        """Runs nothing."""
+        yield 1
+
+
+@pytest.mark.parametrize("function", [generator, async_generator, Yields(), YieldsLater()])
+def test_a_generator_has_not_run_and_has_no_answer(function: Callable[..., Any]) -> None:
+    """Calling it only makes a generator, sync or async, also where an object is called."""
+    assert is_generator_function(function)
+    assert has_not_run(function(None, None))
+
+
+def test_a_coroutine_has_not_run_before_it_is_awaited() -> None:
+    """It is no generator, and what it returns is an answer."""
+    made: Any = coroutine(None, None)
+
+    assert not is_generator_function(coroutine)
+    assert has_not_run(made)
+    assert not has_not_run(asyncio.run(made))
+
+
+@pytest.mark.parametrize("handler", [generator, async_generator])
+def test_a_generator_is_refused_as_a_handler(handler: Callable[..., Any]) -> None:
+    """It is told so when it is decorated."""
+    assert handler_faults(handler) == ["a generator has no answer to store: return one"]
+
+
+def test_a_handler_without_a_fault_has_none() -> None:
+    """The list is empty, for plain handlers and coroutine functions."""
+    assert handler_faults(plain) == handler_faults(coroutine) == []
+
+
+def test_a_method_is_decorated_where_it_is_bound() -> None:
+    """A first argument by the name of `self` or `cls` is an object's, and none of Lambda's."""
+
+    def method(self: object, event: object) -> int:
+        return 1
+
+    def of_class(cls: object, event: object) -> int:
+        return 1
+
+    for each in (method, of_class):
+        (fault,) = handler_faults(each)
+        assert fault.startswith("a method is decorated where it is bound")
+
+
+def test_an_argument_by_name_only_is_needed_unless_it_has_a_default() -> None:
+    """Lambda gives no argument by name, so that a handler that needs one cannot be called."""
+
+    def optional(event: object, context: object, *, flag: bool = False) -> int:
+        return 1
+
+    def needed(event: object, context: object, *, flag: bool) -> int:
+        return 1
+
+    assert needed_arguments(optional) == ["event", "context"]
+    assert needed_arguments(needed) == []
+    assert handler_faults(optional) == []
+    assert handler_faults(needed) != []
