@@ -76,7 +76,8 @@ BEFORE: dict[str, tuple[list[Action], bool]] = {
 @pytest.mark.parametrize("before", BEFORE)
 def test_a_bare_run_that_acted_is_not_said_not_to_be_executed(before: str) -> None:
     """A handler without a record raises `NotExecuted`: the client is told 503 `not-executed` and to
-    come back in a second if no step or commit took effect before. Otherwise the error passes, as any other would.
+    come back in a second if no step or commit took effect before. Otherwise the error passes, as
+    any other would.
 
     Red when the handler is believed whatever it has done.
     """
