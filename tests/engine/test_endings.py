@@ -11,13 +11,18 @@ import pytest
 from aws_durable_execution_sdk_python.exceptions import TimedSuspendExecution
 
 from oncekey import idempotent_function, single_tenant
+from oncekey.engine.engine import unreserved
+from oncekey.engine.traced import traced
+from oncekey.errors import StoreError
 from oncekey.record.commit import Inapplicable
+from oncekey.record.outcome import Reason
 from oncekey.record.record import Status
 from oncekey.record.transitions import ExpireLease, Retry
 from oncekey.settings import RECONCILE_GRACE_MS
 from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.accepted import Accepted
-from tests.support.protected import problem_of
+from tests.support.protected import is_replay, problem_of
+from tests.support.replacing import replace
 from tests.support.steps import POST, FaultyStore, Steps, commit, dead, noise, step
 
 if TYPE_CHECKING:
@@ -195,3 +200,64 @@ def test_a_coroutine_that_is_closed_in_its_handler_raises_nothing_and_keeps_its_
 
     (record,) = store.records.values()
     assert record.status is Status.IN_PROGRESS
+
+
+def test_a_release_whose_answer_was_lost_is_no_lost_record() -> None:
+    """The store's failure is told to the client, and nobody is said to have the record now."""
+    service = Steps()
+    service.store.refuse("commit Complete", 99)
+    service.store.lose("Release")
+
+    answer = service.sends(writes)
+
+    assert problem_of(answer)[:2] == (503, "store-unavailable")
+    assert service.record.status is Status.FAILED_RETRYABLE
+
+
+def test_a_stopped_attempt_gives_the_answer_that_its_step_was_settled_with() -> None:
+    """Its step's result was not confirmed, its lease ran out, and a settlement completed the record
+    under its own owner.
+    """
+    service = Steps()
+    other = Steps()
+    other.sends()
+
+    def is_settled(_service: Steps) -> None:
+        service.store.refuse("FinishStep", 99)
+        (pk,) = service.store.records
+        completed = other.record
+        service.store.records[pk] = replace(
+            service.store.records[pk],
+            status=Status.COMPLETED,
+            response=completed.response,
+            response_version=completed.response_version,
+            completed_at_ms=completed.completed_at_ms,
+            expires_at_s=completed.expires_at_s,
+        )
+
+    answer = service.sends(step("charge", is_idempotent=True, then=is_settled))
+
+    assert (answer["statusCode"], answer["body"]) == (201, "made")
+    assert is_replay(answer)
+
+
+@pytest.mark.parametrize("contention", ["conflict", "in-progress"])
+def test_a_key_that_a_transaction_is_writing_is_in_progress(contention: str) -> None:
+    """Its owner is at work, so the client is told to come back in a second."""
+    busy = StoreError("TransactionConflict", transient=True, contention=contention)
+
+    refusal = unreserved(busy, "POST /payments")
+
+    assert (refusal.reason, refusal.retry_after_ms) == (Reason.RUNNING, 1_000)
+
+
+def test_without_traces_an_attempt_is_what_it_is() -> None:
+    """Traces that were switched off meanwhile change no outcome."""
+
+    async def flow() -> Any:
+        return "an outcome"
+
+    with pytest.raises(StopIteration) as ended:
+        traced(flow(), "POST /payments").send(None)
+
+    assert ended.value.value == "an outcome"

@@ -156,6 +156,16 @@ def test_a_job_is_large_where_its_message_may_need_the_bucket() -> None:
     assert message_of(job(sized(LARGEST_BYTES)), PENDING, NOW_MS).payload_ref is None
 
 
+def test_the_message_of_another_visit_is_another_message() -> None:
+    """The same visit sends the same message again; its worker drops the second by its id."""
+    names = ["", "visit 1", "visit 1", "visit 2"]
+
+    ids = [message_of(job(POST), PENDING, NOW_MS, name=name).id for name in names]
+
+    assert ids[1] == ids[2]
+    assert len(set(ids)) == 3
+
+
 @pytest.mark.parametrize("size_bytes", [LARGEST_BYTES + 1_001, 1_000_000])
 def test_a_large_payload_is_kept_apart_under_its_owners_name(size_bytes: int) -> None:
     """Two acceptances of one operation keep theirs under different names."""

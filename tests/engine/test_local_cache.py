@@ -10,10 +10,12 @@ import pytest
 from oncekey import ConfigurationError, Quota, idempotent, idempotent_function, single_tenant
 from oncekey.engine.local_cache import LocalCache
 from oncekey.errors import StoreError
+from oncekey.record.record import Status
 from oncekey.testing.memory import MemoryStore
 from tests.support.events import load, with_body, with_key
 from tests.support.function_calls import Calls
 from tests.support.protected import Protected, headers_of, problem_of, while_running
+from tests.support.records import NOW_MS, record
 from tests.support.replacing import replace
 
 POST = load("apigw_http_v2_post")
@@ -119,6 +121,21 @@ def test_a_memory_is_believed_for_five_minutes(change_ms: int) -> None:
     service.send(POST)
 
     assert len(service.runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("later_ms", "is_known"), [(-1, False), (0, True), (299_999, True), (300_000, False)]
+)
+def test_a_memory_begins_when_it_is_read_and_lasts_less_than_five_minutes(
+    later_ms: int, is_known: bool
+) -> None:
+    """A clock that was set back ends it, too."""
+    cache = LocalCache(1)
+    completed = record(status=Status.COMPLETED)
+
+    cache.remember(completed, NOW_MS)
+
+    assert (cache.find(completed.pk, NOW_MS + later_ms) is completed) is is_known
 
 
 def test_the_oldest_answer_is_forgotten_first() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -57,6 +58,33 @@ def test_a_longest_lease_shortens_it_only(longest_ms: int, lasts_ms: int) -> Non
     )
 
     assert request.lease_until_ms(NOW_MS) == NOW_MS + lasts_ms
+
+
+@pytest.mark.parametrize(
+    ("lasts_ms", "is_too_early"), [(3_600_000 + 59_999, False), (3_600_000 + 60_000, True)]
+)
+def test_an_answer_outlives_the_lease_of_its_attempt(lasts_ms: int, is_too_early: bool) -> None:
+    """The retention and the time in which the key is refused count together, to the millisecond."""
+    settings = replace(SETTINGS, gone_for_s=60, lease_margin_ms=0)
+    request = replace(
+        REQUEST,
+        options=replace(REQUEST.options, settings=settings),
+        deadline_ms=NOW_MS + lasts_ms,
+    )
+
+    assert request.forgets_too_early(NOW_MS) is is_too_early
+
+
+class Durable(Context):
+    """A context that says what is left of it, though a durable execution is around it."""
+
+    execution_context = SimpleNamespace(durable_execution_arn="arn:aws:lambda:x")
+    lambda_context = Context(1)
+
+
+def test_a_context_that_says_what_is_left_is_believed() -> None:
+    """Only one that does not is asked for Lambda's own context."""
+    assert remaining_ms(Durable(7_000)) == 7_000
 
 
 def test_somebody_looks_after_the_lease_and_the_grace() -> None:
