@@ -10,23 +10,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aws_durable_execution_sdk_python.exceptions import TimedSuspendExecution
 
-from oncekey import idempotent_function, single_tenant
+from oncekey import NotExecuted, idempotent_function, single_tenant
+from oncekey.effects.raised import RefusedBelow
 from oncekey.engine.engine import unreserved
 from oncekey.engine.traced import traced
 from oncekey.errors import StoreError
 from oncekey.record.commit import Inapplicable
 from oncekey.record.outcome import Reason
 from oncekey.record.record import Status
-from oncekey.record.transitions import ExpireLease, Retry
+from oncekey.record.transitions import ExpireLease, Retry, StartStep
 from oncekey.settings import RECONCILE_GRACE_MS
 from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.accepted import Accepted
-from tests.support.protected import is_replay, problem_of
+from tests.support.protected import Protected, is_replay, problem_of
 from tests.support.replacing import replace
 from tests.support.steps import POST, FaultyStore, Steps, commit, dead, noise, step
 
 if TYPE_CHECKING:
-    from oncekey import Operation
+    from collections.abc import Callable
+
+    from oncekey import Operation, OperationEvent
     from oncekey.record.record import Record
 
 DAY_MS = 86_400_000
@@ -261,3 +264,96 @@ def test_without_traces_an_attempt_is_what_it_is() -> None:
         traced(flow(), "POST /payments").send(None)
 
     assert ended.value.value == "an outcome"
+
+
+class Losing(FaultyStore):
+    """A store that answers no start of a step, though it carries out the first."""
+
+    def write(self, transition: Any) -> Any:
+        """Write; a start's answer is lost, and the next ones are not carried out."""
+        if not isinstance(transition, StartStep):
+            return super().write(transition)
+        self.lose("StartStep")
+        try:
+            return super().write(transition)
+        finally:
+            self.refuse("StartStep", 99)
+
+
+def test_a_mark_that_was_not_confirmed_is_cleared_before_the_key_is_freed() -> None:
+    """Its step was never called, so that the next attempt may run it."""
+    service = Steps(store=Losing())
+
+    answer = service.sends(step("charge"))
+
+    assert problem_of(answer)[:2] == (503, "store-unavailable")
+    assert service.ran == []
+    assert service.record.status is Status.FAILED_RETRYABLE
+    assert service.record.steps.started is None
+
+
+def test_an_answer_that_the_transaction_has_no_room_for_is_saved_before_it() -> None:
+    """The record never refers to an answer that is not there."""
+    service = Steps()
+    body = noise(20_000).hex()
+
+    def fills(_service: Steps, op: Operation) -> None:
+        for number, size_bytes in enumerate([400_000] * 10 + [188_000]):
+            op.transaction.put("rides", {"id": str(number), "filler": b"x" * size_bytes})
+
+    service.sends(fills, ends={"statusCode": 201, "body": body})
+
+    assert service.store.asked[-2:] == ["save", "commit Complete"]
+    assert service.send(POST)["body"] == body
+
+
+@pytest.mark.parametrize(
+    ("reason", "heard"), [(Reason.KEY_REUSED, ["key-reused"]), (Reason.TOO_OLD, [])]
+)
+def test_a_key_that_is_reused_below_is_heard(reason: Reason, heard: list[str]) -> None:
+    """A protection below the handler refused the request; a listener hears what it would hear of
+    our own refusal.
+    """
+    events: list[OperationEvent] = []
+    service = Protected(on_event=events.append)
+
+    def refused(_event: object, _op: object) -> Any:
+        raise RefusedBelow(reason)
+
+    service.then = refused
+    service.send(POST)
+
+    assert [each.kind for each in events] == heard
+
+
+class Working(ManualClock):
+    """A clock during whose first pause something happens."""
+
+    happens: Callable[[], object] | None = None
+
+    def pause(self, duration_ms: int) -> None:
+        """Let the time pass, and it happen."""
+        super().pause(duration_ms)
+        happens, self.happens = self.happens, None
+        if happens is not None:
+            happens()
+
+
+def test_a_waiting_request_accepts_its_job_once() -> None:
+    """The job fails while its request waits for it: the queue delivers it again, and the request
+    does not accept it a second time.
+    """
+    clock = Working()
+    service = Accepted(clock=clock, in_progress="wait", wait_up_to=timedelta(seconds=2))
+
+    def fails() -> None:
+        with pytest.raises(NotExecuted):
+            service.works()
+
+    clock.happens = fails
+
+    answer = service.sends(ends=NotExecuted())
+
+    assert answer["statusCode"] == 202
+    assert service.record.status is Status.FAILED_RETRYABLE
+    assert [each for each in service.store.asked if each.startswith("commit")] == ["commit Reserve"]

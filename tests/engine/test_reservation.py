@@ -10,7 +10,7 @@ import pytest
 from oncekey.engine.operation_options import OperationOptions
 from oncekey.engine.request import Request
 from oncekey.engine.reservation import outcome_unknown, reserve, running
-from oncekey.flow.commands import Write
+from oncekey.flow.commands import Pause, Read, Write
 from oncekey.flow.retry import Budget
 from oncekey.record.identity import Identity
 from oncekey.record.outcome import Held, Reason, Refusal
@@ -196,3 +196,38 @@ def test_a_client_of_an_unknown_outcome_comes_back_when_somebody_has_looked(
     met: Record = record(status=Status.UNKNOWN, due=due)
 
     assert outcome_unknown(met, NOW_MS).retry_after_ms == retry_after_ms
+
+
+def test_a_waiting_repeat_looks_again_after_twice_the_time_until_that_is_a_second() -> None:
+    """A first answer that comes soon is seen soon; one that takes long costs a read a second."""
+    at_work = record(pk=REQUEST.pk, lease_until_ms=NOW_MS + 99_000)
+    waits = replace(REQUEST.options.settings, in_progress="wait", wait_up_to_ms=9_000)
+    request = replace(REQUEST, options=replace(REQUEST.options, settings=waits))
+    clock = ManualClock(NOW_MS)
+    budget = Budget(until_ms=request.deadline_ms, call_timeout_ms=0, max_failures=3)
+    flow = reserve(request, "me", budget, clock)
+    pauses: list[int] = []
+
+    assert isinstance(flow.send(None), Write)
+    command: Any = flow.send(Refused(at_work))
+    while len(pauses) < 7:
+        assert isinstance(command, Pause)
+        pauses.append(command.duration_ms)
+        clock.advance(command.duration_ms)
+        assert isinstance(flow.send(None), Read)
+        command = flow.send(at_work)
+
+    assert pauses == [50, 100, 200, 400, 800, 1_000, 1_000]
+
+
+def test_a_resumed_attempt_brings_the_policy_of_its_own_release() -> None:
+    """The record says how its answer is stored, and who stores it is the attempt that ends it."""
+    failed = record(
+        pk=REQUEST.pk, status=Status.FAILED_RETRYABLE, expires_at_s=NOW_S + 3_600, due=None
+    )
+
+    resume = reserved(iter([Refused(failed), Written()])).written[-1]
+
+    assert isinstance(resume, Resume)
+    assert resume.lease.policy == REQUEST.options.policy
+    assert resume.lease.policy is not None
