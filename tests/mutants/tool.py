@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TESTS_OF = {
     "record": ("record", "engine", "effects", "reconciler", "settlement", "queued"),
     "effects": ("effects", "engine"),
-    "engine": ("engine", "http", "functions", "queued", "quotas"),
+    "engine": ("engine", "effects", "http", "functions", "queued", "quotas", "telemetry"),
     "store": ("store", "record", "outbox", "quotas"),
     "settlement": ("settlement", "reconciler", "webhooks"),
     "reconciler": ("reconciler", "settlement"),
