@@ -79,8 +79,12 @@ check: $(READY)  ## lint, format, types; edits nothing
 	$(BIN)/ruff format --check $(PYTHON_SOURCES)
 	@$(MAKE) --no-print-directory --jobs 2 mypy pyright
 
-mypy pyright: $(READY)
-	$(BIN)/$@
+mypy: $(READY)
+	$(BIN)/mypy
+
+# Named, because pyright prefers a configuration of any folder above.
+pyright: $(READY)
+	$(BIN)/pyright --project pyproject.toml
 
 fix: $(READY)  ## apply the linter's fixes and the formatter
 	$(BIN)/ruff check --fix $(PYTHON_SOURCES)
