@@ -54,7 +54,7 @@ def suspended(until_ms: int, *, begins: bool) -> tuple[Record, int]:
         raise TimedSuspendExecution("a wait", (clock.now_ms() + until_ms) / 1000)
 
     with pytest.raises(TimedSuspendExecution):
-        charge("o-1")
+        charge("o-1")  # type: ignore[call-arg]
     (record,) = store.records.values()
     return record, clock.now_ms()
 
@@ -176,6 +176,7 @@ def test_a_job_that_died_half_done_is_due_the_grace_after_its_repeat() -> None:
 
     (expired,) = [each for each in service.store.written if isinstance(each, ExpireLease)]
     assert isinstance(expired.to, Retry)
+    assert expired.to.due is not None
     assert expired.to.due.at_ms == service.clock.now_ms() + RECONCILE_GRACE_MS
 
 

@@ -13,6 +13,8 @@ from oncekey_local.console.mount import CONSOLE_PREFIX, MountedConsole
 from oncekey_operator.console.exchange import Response
 
 if TYPE_CHECKING:
+    from yarl import URL
+
     from oncekey_operator.console.console import Console
     from oncekey_operator.console.exchange import Request
 
@@ -50,8 +52,8 @@ def test_others_are_answered_while_the_console_is_made_and_it_is_made_once() -> 
         make.other_was_answered.set()
         return web.Response(text="another")
 
-    async def ask(session: ClientSession, server: TestServer, path: str) -> tuple[int, str]:
-        async with session.get(server.make_url(path)) as response:
+    async def ask(session: ClientSession, url: URL) -> tuple[int, str]:
+        async with session.get(url) as response:
             return response.status, await response.text()
 
     async def play() -> list[tuple[int, str]]:
@@ -59,11 +61,11 @@ def test_others_are_answered_while_the_console_is_made_and_it_is_made_once() -> 
         app.router.add_route("*", "/{path:.*}", answer)
         async with TestServer(app) as server, ClientSession() as session:
             pages = [
-                asyncio.ensure_future(ask(session, server, f"{CONSOLE_PREFIX}{name}"))
+                asyncio.ensure_future(ask(session, server.make_url(f"{CONSOLE_PREFIX}{name}")))
                 for name in ("first", "second")
             ]
             assert await asyncio.to_thread(make.has_begun.wait, _PATIENCE_S)
-            other = await ask(session, server, "/other")
+            other = await ask(session, server.make_url("/other"))
             return [other, *await asyncio.gather(*pages)]
 
     answers = asyncio.run(play())

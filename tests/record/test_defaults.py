@@ -32,10 +32,17 @@ def test_a_step_is_no_final_answer_unless_it_says_so() -> None:
 
 def test_a_message_without_a_place_is_its_operations_first() -> None:
     """An item stores the place only of the messages after it."""
+    message = Message(
+        id="a message",
+        topic="sent",
+        payload="{}",
+        operation_id="o-1",
+        operation="charge",
+        tenant="t",
+        created_at_ms=7,
+    )
     texts = ("id", "topic", "payload", "operation_id", "operation", "tenant")
-    item = {name: {"S": name} for name in texts} | {"created_at": {"N": "7"}}
-
-    message = Message(**{name: name for name in texts}, created_at_ms=7)
+    item = {name: {"S": getattr(message, name)} for name in texts} | {"created_at": {"N": "7"}}
 
     assert message_from_item(item) == message
     assert message.order == (7, 0)

@@ -25,7 +25,7 @@ from tests.support.large_answers import (
 from tests.support.protected import Context, headers_of, problem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture
@@ -84,7 +84,11 @@ def test_a_failure_of_the_bucket_is_no_outage_of_the_store(world: World) -> None
     transport.refuse("GetObject", 1)
     bucket = ResponseBucket(BUCKET, client=world.bucket)
 
-    for call in (lambda: bucket.put("answers/a", b"1"), lambda: bucket.get("answers/a")):
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: bucket.put("answers/a", b"1"),
+        lambda: bucket.get("answers/a"),
+    )
+    for call in calls:
         with pytest.raises(StoreError) as failed:
             call()
         assert (failed.value.transient, failed.value.is_outage) == (True, False)
