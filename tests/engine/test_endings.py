@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from oncekey import Operation, OperationEvent
     from oncekey.record.record import Record
+    from tests.support.steps import Action
 
 DAY_MS = 86_400_000
 
@@ -112,16 +113,18 @@ class Counting(FaultyStore):
         return super().commit(commit)
 
 
+def put(name: str) -> Action:
+    """One business write under this name."""
+    return lambda _service, op: op.transaction.put("rides", {"id": name})
+
+
 @pytest.mark.parametrize(("steps", "written", "expiring"), [(101, 0, 99), (100, 2, 97), (3, 1, 3)])
 def test_a_completion_lets_as_many_results_expire_as_its_transaction_holds(
     steps: int, written: int, expiring: int
 ) -> None:
     """DynamoDB takes 100 actions: the record's, the author's, and the results'."""
     service = Steps(store=Counting())
-    puts = [
-        lambda _service, op, number=number: op.transaction.put("rides", {"id": str(number)})
-        for number in range(written)
-    ]
+    puts = [put(str(number)) for number in range(written)]
 
     service.sends(*(step(f"step {number}", noise(2_000)) for number in range(steps)), *puts)
 
