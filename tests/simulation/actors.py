@@ -26,6 +26,7 @@ from tests.simulation.scenario import (
     Work,
 )
 from tests.simulation.settlers import SETTLERS, Settling
+from tests.support.replacing import replace
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -115,6 +116,8 @@ class Actor:
     is_over: bool = False
     is_frozen: bool = False
     trace: int = 0
+    # The same, before the first answer.
+    begun: int = 0
     # The move that lets it go on.
     step: Move = field(init=False, repr=False)
 
@@ -126,6 +129,11 @@ class Actor:
     def fingerprint(self) -> str:
         """The fingerprint of a caller's request."""
         return f"f1:{self.caller.body}" if self.caller is not None else ""
+
+    @property
+    def kind(self) -> object:
+        """What it does, whatever its name."""
+        return replace(self.caller, name="") if self.caller else self.name.partition("-")[0]
 
     @property
     def may_fail(self) -> bool:

@@ -101,9 +101,15 @@ def explore(
     at_end: Callable[[World], Violation | None] = judge,
     *,
     prunes: bool = True,
+    renames: bool = True,
 ) -> Report:
-    """Carry out all schedules of a scenario; see `explore_all`."""
-    return explore_all(partial(make_world, scenario), at_end, scenario, prunes=prunes)
+    """Carry out all schedules of a scenario; see `explore_all`.
+
+    With `renames`, one of the schedules that differ in the names of equal actors alone stands for
+    all of them: see `first_of_equals`.
+    """
+    moves = first_of_equals if renames else World.moves
+    return explore_all(partial(make_world, scenario), at_end, scenario, prunes=prunes, moves=moves)
 
 
 def explore_all(
@@ -112,6 +118,7 @@ def explore_all(
     scenario: object,
     *,
     prunes: bool = True,
+    moves: Callable[[W], list[Move]] | None = None,
 ) -> Report:
     """Carry out all schedules of a world, depth first, by replaying sequences of choices.
 
@@ -133,7 +140,7 @@ def explore_all(
             world.take(fork.options[fork.choice])
         while is_new := (state := world.state()) not in schedules or not prunes:
             schedules[state] = 0
-            options = world.moves()
+            options = world.moves() if moves is None else moves(world)
             if not options:
                 break
             path.append(_Fork(state, options))
@@ -159,6 +166,25 @@ def explore_all(
         else:
             made = {kind: faults[kind] for kind in FAULTS if faults[kind]}
             return Report(runs, len(schedules), None, many, made)
+
+
+def first_of_equals(world: World) -> list[Move]:
+    """Every move that is possible now, but of equal actors those of the first alone.
+
+    Two actors are equal that do the same, by equal clocks, have begun at the same time or not at
+    all, and have had no answer yet: they differ in their names alone, and have changed nothing. So
+    a schedule in which the second goes on first is one in which the first does, with the two names
+    exchanged.
+    """
+    seen: set[object] = set()
+    others: set[str] = set()
+    for actor in world.actors.values():
+        if actor.trace == actor.begun and not actor.is_over:
+            kind = (actor.kind, actor.clock.skew_ms, actor.trace, actor.is_frozen)
+            if kind in seen:
+                others.add(actor.name)
+            seen.add(kind)
+    return [move for move in world.moves() if move.actor not in others]
 
 
 @dataclass(slots=True)

@@ -43,33 +43,33 @@ APART = Scenario(
 SCENARIOS = {
     "two-workers-in-phases": (
         Scenario(callers=(A, B), work=IN_PHASES, most_faults=1, most_passes=1),
-        2_200,
+        1_300,
     ),
     "two-workers-idempotent": (
         Scenario(callers=(A, B), work=KEYED, most_faults=1, most_passes=1),
-        1_000,
+        600,
     ),
     "two-workers-large-results": (
         Scenario(callers=(A, B), work=Work(has_large_results=True), most_faults=1, most_passes=1),
-        2_200,
+        1_200,
     ),
     "three-phases": (
         Scenario(callers=(A, B), work=THREE_PHASES, faults=KILL, most_faults=1, most_passes=1),
-        380,
+        230,
     ),
-    "three-workers": (Scenario(callers=(A, B, C), most_passes=1), 650),
+    "three-workers": (Scenario(callers=(A, B, C), most_passes=1), 140),
     "three-workers-resume": (
         Scenario(callers=(replace(A, plan=Plan.FAIL_AT_LAST), B, C), work=KEYED),
-        80,
+        51,
     ),
-    "outlives-its-lease": (Scenario(callers=(A, B), killed_in_time=False, most_passes=1), 400),
+    "outlives-its-lease": (Scenario(callers=(A, B), killed_in_time=False, most_passes=1), 230),
     "outlives-its-lease-in-phases": (
         Scenario(callers=(A, B), work=IN_PHASES, killed_in_time=False, most_passes=1),
-        500,
+        290,
     ),
     "outlives-its-lease-idempotent": (
         Scenario(callers=(A, B), work=KEYED, killed_in_time=False, most_passes=1),
-        350,
+        200,
     ),
     "crash-and-settlers": (
         Scenario(
@@ -80,7 +80,7 @@ SCENARIOS = {
             most_faults=1,
             most_passes=1,
         ),
-        1_600,
+        940,
     ),
     "crash-and-reconciler-and-next": (
         Scenario(
@@ -91,7 +91,7 @@ SCENARIOS = {
             most_faults=1,
             most_passes=1,
         ),
-        2_800,
+        1_400,
     ),
     "reconciler-of-a-living-worker": (
         Scenario(
@@ -174,7 +174,7 @@ def test_leaving_out_known_states_leaves_out_no_end() -> None:
             steps = world.record.steps if world.record is not None else None
             found.add(f"{world.record!r} {steps} {world.store.writes} {told}")
 
-        report = explore(scenario, at_end=at_end, prunes=prunes)
+        report = explore(scenario, at_end=at_end, prunes=prunes, renames=False)
         schedules[prunes] = report.interleavings if prunes else report.runs
 
     assert ends[True] == ends[False]
@@ -216,4 +216,5 @@ def test_every_end_of_a_handler_is_followed_by_the_next(plan: Plan) -> None:
     report = explore(pair)
 
     assert report.found is None, str(report.found)
-    assert report.runs >= 300
+    # Where both do the same, one of two schedules stands for the other, too.
+    assert report.runs >= (230 if plan is B.plan else 300)

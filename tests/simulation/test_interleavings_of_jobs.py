@@ -68,26 +68,26 @@ AHEAD = Scenario(callers=(A, B, W), skews=(("B", 2 * DEFAULTS.start_within_ms),)
 # Each with the least number of schedules that it must come to: fewer would mean that the
 # exploration has lost a kind of move.
 SCENARIOS = {
-    "two-clients": (Scenario(callers=(A, B, W), most_faults=1), 600),
-    "two-workers": (Scenario(callers=(A, V, W), most_faults=1, most_passes=1), 3_800),
+    "two-clients": (Scenario(callers=(A, B, W), most_faults=1), 290),
+    "two-workers": (Scenario(callers=(A, V, W), most_faults=1, most_passes=1), 1_600),
     "too-late": (TOO_LATE, 20),
-    "too-late-and-a-fault": (replace(TOO_LATE, most_faults=1), 2_600),
-    "accepted-again": (AGAIN, 950),
-    "accepted-again-and-late": (replace(AGAIN, passes=LATE, most_passes=1), 3_800),
-    "superseded": (SUPERSEDED, 950),
+    "too-late-and-a-fault": (replace(TOO_LATE, most_faults=1), 1_200),
+    "accepted-again": (AGAIN, 470),
+    "accepted-again-and-late": (replace(AGAIN, passes=LATE, most_passes=1), 1_800),
+    "superseded": (SUPERSEDED, 470),
     "delayed-acceptance": (
         Scenario(callers=(A, DECLINING, B), faults=DELAY, most_faults=1),
-        550,
+        270,
     ),
     "client-ahead-of-its-time": (AHEAD, 20),
-    "dead": (DEAD, 200),
+    "dead": (DEAD, 100),
     "recorded-two-workers": (
         recorded(
             Scenario(callers=(A, V, W), work=KEYED, faults=KILL, most_faults=1, most_passes=1)
         ),
-        950,
+        410,
     ),
-    "recorded-dead": (RECORDED_DEAD, 270),
+    "recorded-dead": (RECORDED_DEAD, 140),
 }
 
 

@@ -244,6 +244,7 @@ class World:
                     Asked(at_ms=self._now, actor=actor.name, fingerprint=actor.fingerprint)
                 )
                 self._go_on(actor, None)
+                actor.begun = actor.trace
             case Read() | Fetch() | ReadPauses():
                 self._go_on(actor, reply_to(self, actor))
             case AskResolver(question=question):

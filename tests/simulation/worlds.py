@@ -35,7 +35,7 @@ class Whole:
 
     def explored(self) -> Report:
         """Carry out every interleaving."""
-        return explore(self.scenario, self.make_world, self.at_end)
+        return explore(self.scenario, self.make_world, self.at_end, renames=False)
 
 
 def _named(effects: Effects, actors: int, faults: int) -> tuple[str, Whole]:
