@@ -125,7 +125,11 @@ LEAST_RUNS = {
 @pytest.mark.parametrize(
     "name",
     with_largest_in_proof(
-        SCENARIOS, "repeatable-outlives-its-lease", "crash-and-settlers", "waiting"
+        SCENARIOS,
+        "repeatable-fails",
+        "repeatable-outlives-its-lease",
+        "crash-and-settlers",
+        "waiting",
     ),
 )
 def test_every_interleaving_is_safe_and_answered_at_last(

@@ -136,6 +136,8 @@ LARGEST = (
     "two-settlements-and-the-next",
     "webhook-and-reconciler",
     "crash-and-reconciler-and-next",
+    "reconciler-of-a-living-worker",
+    "retention",
 )
 
 
