@@ -9,6 +9,7 @@ import pytest
 
 from oncekey import Final, NotExecuted
 from oncekey.effects.journal import Journal
+from oncekey.effects.raised import passed_on
 from oncekey.effects.stop import Stop, StopReason
 from oncekey.errors import StoreError
 from oncekey.flow.commands import Write
@@ -111,3 +112,14 @@ def test_a_group_of_one_answer_leaves_its_step_as_that_answer() -> None:
     assert isinstance(given, Final)
     assert given.__cause__ is both
     assert service.record.status is Status.COMPLETED
+
+
+def test_an_exception_and_a_group_of_exceptions_leave_a_handler_as_they_are() -> None:
+    """Lambda's runtime takes both; only a group with an exit in it would end the sandbox."""
+    plain = ValueError("no card")
+    group = ExceptionGroup("both", [plain, ExceptionGroup("inner", [TypeError()])])
+    exits = BaseExceptionGroup("one exits", [plain, SystemExit(1)])
+
+    assert passed_on(plain) is plain
+    assert passed_on(group) is group
+    assert isinstance(passed_on(exits), SystemExit)

@@ -183,16 +183,25 @@ def test_a_job_that_died_half_done_is_due_the_grace_after_its_repeat() -> None:
     assert expired.to.due.at_ms == service.clock.now_ms() + RECONCILE_GRACE_MS
 
 
-def test_a_coroutine_that_is_closed_in_its_handler_raises_nothing_and_keeps_its_lease() -> None:
+@pytest.mark.parametrize("in_step", [False, True], ids=["in its handler", "in its step"])
+def test_a_coroutine_that_is_closed_raises_nothing_and_keeps_its_lease(in_step: bool) -> None:
     """Its handler may have done anything, and nothing more can be awaited to record that."""
     store, clock, began = MemoryStore(), ManualClock(), asyncio.Event()
 
     @idempotent_function(
-        operation="charge", key=str, tenant=single_tenant(), store=store, clock=clock
+        operation="charge",
+        key=str,
+        tenant=single_tenant(),
+        effects="recorded",
+        store=store,
+        clock=clock,
     )
-    async def charge(_order: str) -> None:
-        began.set()
-        await asyncio.Event().wait()
+    async def charge(_order: str, op: Operation) -> None:
+        async def waits() -> None:
+            began.set()
+            await asyncio.Event().wait()
+
+        await (op.step_async("charge", waits) if in_step else waits())
 
     async def closes() -> None:
         coroutine: Any = charge("o-1")
@@ -207,6 +216,7 @@ def test_a_coroutine_that_is_closed_in_its_handler_raises_nothing_and_keeps_its_
 
     (record,) = store.records.values()
     assert record.status is Status.IN_PROGRESS
+    assert record.is_in_doubt is in_step
 
 
 def test_a_release_whose_answer_was_lost_is_no_lost_record() -> None:
