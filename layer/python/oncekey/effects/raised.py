@@ -86,12 +86,13 @@ def passed_on(error: BaseException) -> BaseException:
     Lambda's runtime handles any `Exception` and single exits, but a group of exits would end the
     sandbox. Such a group is replaced by its first member that is not an `Exception`.
     """
-    if isinstance(error, Exception) or not isinstance(error, BaseExceptionGroup):
+    if not isinstance(error, BaseExceptionGroup):
         return error
     others = _ending_all(error)
     if others:
         return min(others, key=_rank)
-    # Stops are answered, so only the other members count, unless there are none.
+    # Stops are answered, so only the other members count, unless there are none. A group of
+    # exceptions alone is its own subgroup.
     exceptions = error.subgroup(Exception)
     return next(leaves(error)) if exceptions is None else exceptions
 
