@@ -15,7 +15,7 @@ from hypothesis import settings
 
 from oncekey.settlement import resolvers
 from tests.support.garbage import collect_garbage
-from tests.support.sharing import ByFile, in_order, others_proofs
+from tests.support.sharing import ByFile, in_order, others_proofs, unlisted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +54,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+    if files := unlisted(items):
+        raise pytest.UsageError(f"name these files in _ONE_SERVICE of support/sharing.py: {files}")
     unstable = [item.nodeid for item in items if " at 0x" in item.nodeid]
     if unstable:
         raise pytest.UsageError(f"an address in a test's name; use ids=stable_repr: {unstable}")

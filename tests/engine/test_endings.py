@@ -204,7 +204,7 @@ def test_a_coroutine_that_is_closed_raises_nothing_and_keeps_its_lease(in_step: 
         await (op.step_async("charge", waits) if in_step else waits())
 
     async def closes() -> None:
-        coroutine: Any = charge("o-1")
+        coroutine: Any = charge("o-1")  # type: ignore[call-arg]
         while not began.is_set():
             waiting = coroutine.send(None)
             if waiting is not None and not began.is_set():

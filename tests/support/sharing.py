@@ -68,6 +68,29 @@ def others_proofs(items: list[pytest.Item]) -> list[pytest.Item]:
     return [item for item in proofs if _together(item.nodeid) not in taken]
 
 
+def unlisted(items: list[pytest.Item]) -> list[str]:
+    """The files that use a running service, and of which `_ONE_SERVICE` does not know.
+
+    A second process that got one of them would start a second service.
+    """
+    return sorted(
+        {
+            item.nodeid.partition("::")[0]
+            for item in items
+            for service, users in _ONE_SERVICE.items()
+            if _starts(item, service) and not item.nodeid.startswith(users)
+        }
+    )
+
+
+def _starts(item: pytest.Item, service: str) -> bool:
+    fixtures = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009 -- pytest's own
+    return any(
+        each[-1].scope == "session" and f"{each[-1].baseid}/conftest.py" == service
+        for each in fixtures
+    )
+
+
 def _together(nodeid: str) -> str:
     for service, users in _ONE_SERVICE.items():
         if nodeid.startswith(users):
