@@ -6,8 +6,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.dynamodb.models import dynamodb_backends
 
 from oncekey import DynamoDBStore, StoreError
 from oncekey.record.record import SETTLED, Effects, Status
@@ -134,7 +132,7 @@ def check_agreement(
             continue
         reference.records[f"v1#record-{number}"] = replace(before, pk=f"v1#record-{number}")
     keys = ["v1#absent", *reference.records]
-    fill(reference)
+    fill(client, reference)
 
     # A refusal shows the record that it met.
     expected = {pk: reference.write(on(transition, pk)) for pk in keys}
@@ -158,15 +156,18 @@ def records_for(transition: Transition) -> Iterator[tuple[int, Record]]:
             yield number, each
 
 
-def fill(reference: MemoryStore) -> None:
-    """Make the table hold what `reference` holds and nothing else.
-
-    The items are put into moto itself: requests for them would take a fifth of the test's time.
-    """
-    table = dynamodb_backends[DEFAULT_ACCOUNT_ID]["eu-central-1"].tables[TABLE]
-    table.items.clear()
-    for each in reference.records.values():
-        table.put_item(attribute_values(each))
+def fill(client: DynamoDBClient, reference: MemoryStore) -> None:
+    """Make the table hold what `reference` holds and nothing else."""
+    held = {item["pk"]["S"]: item for item in items(client)}
+    wanted = {pk: attribute_values(record) for pk, record in reference.records.items()}
+    requests: list[Any] = [
+        {"DeleteRequest": {"Key": {"pk": {"S": pk}}}} for pk in held.keys() - wanted.keys()
+    ]
+    requests += [
+        {"PutRequest": {"Item": item}} for pk, item in wanted.items() if held.get(pk) != item
+    ]
+    for start in range(0, len(requests), 25):
+        client.batch_write_item(RequestItems={TABLE: requests[start : start + 25]})
 
 
 def on(transition: Transition, pk: str) -> Transition:
