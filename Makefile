@@ -4,8 +4,9 @@ PYTHON ?= python3
 PORT ?= 8080
 # Lambda's Python that the layer is for, or all.
 PYTHON_VERSION ?= 3.13
-# So many processes share the tests; `MARKED=` runs those of `make proof`, too.
-WORKERS ?= 2
+# So many processes share the tests, more than two cores because many tests wait for processes.
+# `MARKED=` runs those of `make proof`, too.
+WORKERS ?= 3
 MARKED ?= not proof
 # How long `make soak` and `make fuzz` last.
 MINUTES ?= 10

@@ -16,6 +16,7 @@ from tests.simulation.histories import (
     wrote,
 )
 from tests.simulation.history import Answer, Asked, Died, Event, Swept, Told
+from tests.support.replacing import replace
 
 A, B = "a", "b"
 FIRST, OTHER = "op/1/A", "op/2/B"
@@ -107,6 +108,15 @@ GOOD: dict[str, tuple[Event, ...]] = {
         refused("A", Reason.KEY_REUSED, B),
         gets("C", OTHER),
     ),
+    # Found by seeds 228280 and 234384.
+    "a call that arrives after its end, and takes a key that was deleted since": (
+        asks("A"),
+        ran("A"),
+        FORGOTTEN,
+        replace(TAKEN, late=True),
+        asks("B", B),
+        refused("B", Reason.KEY_REUSED, B),
+    ),
 }
 
 BAD: dict[str, tuple[Event, ...]] = {
@@ -131,6 +141,14 @@ BAD: dict[str, tuple[Event, ...]] = {
         ran("A"),
         asks("B"),
         refused("B", Reason.KEY_REUSED),
+    ),
+    "another's key that a refused late call has not taken": (
+        asks("A"),
+        ran("A"),
+        FORGOTTEN,
+        replace(TAKEN, late=True, permitted=False),
+        asks("B", B),
+        refused("B", Reason.KEY_REUSED, B),
     ),
     "the former answer in a new life": (
         asks("A"),
