@@ -110,5 +110,5 @@ lock: $(READY)  ## resolve the dependencies again into requirements.lock
 		--generate-hashes --no-header --no-annotate --upgrade --quiet -o infra/ministack.lock
 
 clean:  ## remove what make and the tests made
-	rm -rf .venv cdk.out .bundles .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv cdk.out .bundles .mypy_cache .ruff_cache .hypothesis .schemathesis
 	find layer functions infra tests -name __pycache__ -prune -exec rm -rf {} +
