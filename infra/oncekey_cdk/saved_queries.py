@@ -38,6 +38,13 @@ OF_FUNCTIONS = {
         "| sort requests desc\n"
         "| limit 50"
     ),
+    "Which tenants repeat requests": (
+        "filter ispresent(tenant)\n"
+        "| stats count(*) as requests, sum(Replayed) as replayed, sum(InProgress) as in_progress,"
+        " sum(KeyReused) as key_reused by tenant, operation\n"
+        "| sort replayed desc\n"
+        "| limit 50"
+    ),
     "What became unknown, and why": (
         f"{_OF_ONE}, message\n"
         '| filter oncekey_event in ["outcome-unknown", "lease-expired", "escalated"]\n'

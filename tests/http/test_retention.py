@@ -25,7 +25,7 @@ POST = load("apigw_http_v2_post")
 HOUR_MS = 3_600_000
 
 
-@pytest.mark.requirement("B14")
+@pytest.mark.requirement("B14", "D15")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_an_expired_key_says_so_for_the_stated_time_and_is_then_free(shape: str) -> None:
     """With `after_expiry="gone"`: a replay until the retention is over, 410 for `gone_for`, and

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +23,9 @@ from infra.oncekey_cdk import (
     Outbox,
     Reconciler,
 )
+from infra.oncekey_cdk.saved_queries import OF_FUNCTIONS
 from infra.service import SERVICE
+from oncekey.telemetry.metrics import CATALOGUE
 from tests.support.sample_constructs import let_be, new_stack
 from tests.support.sample_templates import named
 
@@ -194,6 +197,16 @@ def test_the_ledgers_metrics_have_the_dimensions_that_are_watched(
     assert told["Namespace"] == "oncekey"
     assert [sorted(each) for each in told["Dimensions"]] == [["ledger", "service"]]
     assert (emitted["ledger"], emitted["service"]) == ("refunds", "payments-dev-service")
+
+
+def test_the_metrics_that_a_query_adds_up_are_emitted() -> None:
+    """A query of a metric under another name would find nothing, and say nothing."""
+    added_up = {
+        name for text in OF_FUNCTIONS.values() for name in re.findall(r"sum\((\w+)\)", text)
+    }
+
+    assert added_up == {"Replayed", "InProgress", "KeyReused"}
+    assert added_up <= {metric.name for metric in CATALOGUE}
 
 
 def test_a_stack_without_a_reconciler_has_no_alarm_on_one() -> None:

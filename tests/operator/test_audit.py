@@ -82,10 +82,14 @@ def synthesised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     return write
 
 
+@pytest.mark.requirement("C10")
 def test_a_service_with_one_unprotected_route_fails(
     synthesised: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its name and what to do are printed, the exit status is 1, and nothing is left behind."""
+    """Its name and what to do are printed, the exit status is 1, and nothing is left behind.
+
+    Red when a route that changes something and has no key is passed over.
+    """
     folder = synthesised(HANDLERS, "POST /payments", "PUT /address", "POST /refunds", "GET /x")
     before = sorted(folder.rglob("*"))
 

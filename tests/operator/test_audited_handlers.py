@@ -147,6 +147,7 @@ RELAY = """
 """
 
 
+@pytest.mark.requirement("E12")
 @pytest.mark.parametrize(
     ("code", "verdicts"),
     [
@@ -167,7 +168,11 @@ RELAY = """
 def test_the_handlers_of_events_are_followed_to_what_protects_them(
     code: str, verdicts: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A protected function that the handler's code does not name protects nothing."""
+    """The work of a queue is protected, or declared natural with a reason, or a gap; a protected
+    function that the handler's code does not name protects nothing.
+
+    Red when the function of a queue is believed without either.
+    """
     looked = looked_at(code, "a_worker", tmp_path, monkeypatch)
 
     assert judged(looked, "queue Work") == verdicts

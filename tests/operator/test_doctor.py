@@ -225,8 +225,13 @@ def function(timeout_s: int = 20, **variables: str) -> FunctionFacts:
     )
 
 
+@pytest.mark.requirement("B13")
 def test_each_fault_of_functions_leases_and_clocks_is_found(healthy: Facts) -> None:
-    """The same facts, with one of them wrong each time."""
+    """The same facts, with one of them wrong each time: a lease that the slowest handlers (p99)
+    use up is among them.
+
+    Red when one of these faults is not reported, or another one is.
+    """
     off = {"State": "Disabled"}
     failing = {"State": "Enabled", "LastProcessingResult": "PROBLEM: Function call failed"}
     sse = {"InaccessibleEncryptionDateTime": datetime(2026, 1, 1, tzinfo=UTC)}

@@ -21,7 +21,7 @@ from oncekey_operator.actions.removal import Storage, bust, danger_of, erase
 from oncekey_operator.exits import CommandError
 from oncekey_operator.records.finding import by_operation_id
 from oncekey_operator.records.listing import RecordsTable, Wanted, open_records
-from tests.support.noted_lines import Noted, operator
+from tests.support.noted_lines import WHO, WHY, Noted, operator
 from tests.support.protected import Protected, fails, problem_of
 from tests.support.records import LEASES, NOW_MS, STEPS, record
 from tests.support.replacing import replace
@@ -89,8 +89,13 @@ def test_a_running_operation_is_never_forgotten() -> None:
         danger_of(record(lease_until_ms=LEASES["open"]), NOW_MS)
 
 
+@pytest.mark.requirement("C16")
 def test_a_busted_key_runs_again_as_a_new_operation(tables: Tables) -> None:
-    """It is refused without --even-if and changes nothing; with it, the next request runs."""
+    """It is refused without --even-if and changes nothing; with it, the next request runs, and two
+    lines say who did it and why.
+
+    Red when an answer can be forgotten without a trace, or is still given.
+    """
     service, noted = Protected(store=tables.store), Noted()
     service.send(POST)
     first, acting = the(tables), operator(tables.store, ManualClock(), noted)
@@ -104,6 +109,9 @@ def test_a_busted_key_runs_again_as_a_new_operation(tables: Tables) -> None:
     assert len(service.runs) == 2
     assert the(tables).operation_id != first.operation_id
     assert noted.outcomes() == ["intended", "busted"]
+    assert {(line.action, line.who, line.why) for line in noted.lines} == {
+        ("bust, even if completed", WHO, WHY)
+    }
 
 
 def test_a_record_that_was_written_since_is_not_removed(tables: Tables) -> None:

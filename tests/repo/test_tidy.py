@@ -7,14 +7,6 @@ import pytest
 from tests.support import tidy_code, tidy_files, tidy_marks
 from tests.support.tidy_files import Files, project_files
 
-# The parts of tests/checklist.md that are done: each of their points has a test from then on.
-DONE_PARTS: frozenset[int] = frozenset({1, 2, 3, 4, 5, 8})
-# The reported faults of tests/cases.md that are met: each has a test from then on.
-DONE_CASES: frozenset[int] = frozenset(
-    {1, 3, 4, 6, 7, 9, 11, 12, 13, 14, 15, 18, 19, 21, 22, 23, 25, 26, 28, 29, 30, 32, 33, 35, 37}
-    | {39, 40, 42, 43, 45, 46, 47, 48, 49, 50, 53, 57}
-)
-
 
 @pytest.fixture(scope="module")
 def files() -> Files:
@@ -77,16 +69,6 @@ def test_every_mark_names_a_point_and_says_when_it_is_red(files: Files) -> None:
     assert tidy_marks.wrong_marks(files) == []
 
 
-def test_every_point_of_a_done_part_has_a_test(files: Files) -> None:
-    """A part is done when each of its points is shown."""
-    assert tidy_marks.points_without_test(files, DONE_PARTS) == []
-
-
-def test_every_done_case_has_a_test(files: Files) -> None:
-    """A reported fault is met when a test shows it."""
-    assert tidy_marks.cases_without_test(files, DONE_CASES) == []
-
-
-def test_every_listed_fault_has_a_test(files: Files) -> None:
-    """A fault of the first version is gone when a test shows it."""
-    assert tidy_marks.faults_without_test(files) == []
+def test_every_listed_point_case_and_fault_has_a_test(files: Files) -> None:
+    """What the layer must do, and what went wrong elsewhere or before, is shown by a test."""
+    assert tidy_marks.without_test(files) == []

@@ -9,7 +9,6 @@ import pytest
 from tests.support import tidy_code, tidy_files, tidy_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.support.tidy_files import Files
@@ -203,8 +202,7 @@ def test_ignored_files_are_not_read(tmp_path: Path) -> None:
 
 def _marked(code: str) -> Files:
     return {
-        "tests/checklist.md": "| n | point | part |\n| --- | --- | --- |\n| A1 | One | 1 |\n"
-        "| B2 | Two | 2 |\n",
+        "tests/checklist.md": "| n | point |\n| --- | --- |\n| A1 | One |\n| B2 | Two |\n",
         "tests/cases.md": "| n | kind |\n| --- | --- |\n| 48 | deployment |\n",
         "tests/faults.md": "| n | right behaviour |\n| --- | --- |\n| K2.10 | It holds. |\n",
         "tests/http/test_it.py": code,
@@ -250,39 +248,22 @@ def test_a_mark_of_one_parameter_belongs_to_its_test() -> None:
     )
 
     assert tidy_marks.wrong_marks(_marked(code)) == []
-    assert tidy_marks.points_without_test(_marked(code), {1}) == []
+    assert "requirement A1 has no test" not in tidy_marks.without_test(_marked(code))
 
 
-def test_a_point_without_test_is_found_once_its_part_is_done() -> None:
-    """A point may lack a test as long as its part is not done."""
-    files = _marked(GOOD.format(mark='requirement("A1")'))
+def test_what_no_test_shows_is_found() -> None:
+    """Each row of each list has a test of its own."""
+    all_but_one = GOOD.format(mark='requirement("A1")') + GOOD.format(mark="case(48)")
+    whole = all_but_one + GOOD.format(mark='requirement("B2")') + GOOD.format(mark='fault("K2.10")')
 
-    assert tidy_marks.points_without_test(files, {1}) == []
-    assert tidy_marks.points_without_test(files, {1, 2}) == ["B2 (part 2) has no test"]
-
-
-def test_a_done_case_without_test_is_found() -> None:
-    """A case is not done without a test, nor when there is no such case."""
-    without = _marked("")
-
-    assert tidy_marks.cases_without_test(_marked(GOOD.format(mark="case(48)")), {48}) == []
-    assert tidy_marks.cases_without_test(without, {48}) == ["case 48 has no test"]
-    assert tidy_marks.cases_without_test(without, {2}) == ["case 2 does not exist"]
+    assert tidy_marks.without_test(_marked(whole)) == []
+    assert tidy_marks.without_test(_marked(all_but_one)) == [
+        "requirement B2 has no test",
+        "fault K2.10 has no test",
+    ]
 
 
-def test_a_fault_without_test_is_found() -> None:
-    """A fault counts as gone when a test shows it."""
-    assert tidy_marks.faults_without_test(_marked(GOOD.format(mark='fault("K2.10")'))) == []
-    assert tidy_marks.faults_without_test(_marked("")) == ["K2.10 has no test"]
-
-
-@pytest.mark.parametrize(
-    ("read", "number"),
-    [(tidy_marks.points, 79), (tidy_marks.cases, 37), (tidy_marks.listed_faults, 79)],
-)
-def test_the_lists_are_read_whole(read: Callable[[Files], object], number: int) -> None:
+@pytest.mark.parametrize(("kind", "number"), [("requirement", 79), ("case", 37), ("fault", 79)])
+def test_the_lists_are_read_whole(kind: str, number: int) -> None:
     """Every row of the project's own lists is understood."""
-    found = read(tidy_files.project_files())
-
-    assert isinstance(found, dict | set)
-    assert len(found) == number
+    assert len(tidy_marks.listed(tidy_files.project_files(), kind)) == number

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 from tests.support.tidy_files import within
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-CHECKLIST = "tests/checklist.md"
-CASES = "tests/cases.md"
-FAULTS = "tests/faults.md"
-KINDS = ("requirement", "case", "fault")
+# The list of each kind of mark.
+LISTS = {
+    "requirement": "tests/checklist.md",
+    "case": "tests/cases.md",
+    "fault": "tests/faults.md",
+}
 # The docstring names the weakening of the code that turns the test red.
 RED_WHEN = "Red when"
 
-_MARK = re.compile(rf"\bmark\.(?:{'|'.join(KINDS)})\b")
-_POINT = re.compile(r"^\| ([A-Z]\d+) \| .* \| (\d+) \|$")
-_CASE = re.compile(r"^\| (\d+) \| ")
-_FAULT = re.compile(r"^\| (K\d+\.\d+) \| ")
+_MARK = re.compile(rf"\bmark\.(?:{'|'.join(LISTS)})\b")
+_ROW = re.compile(r"^\| ([A-Z]?\d+(?:\.\d+)?) \| ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -40,22 +40,9 @@ class Mark:
     docstring: str | None
 
 
-def points(files: Mapping[str, str]) -> dict[str, int]:
-    """The part of each point of the checklist, by its number."""
-    found = map(_POINT.match, files[CHECKLIST].splitlines())
-    return {match[1]: int(match[2]) for match in found if match}
-
-
-def cases(files: Mapping[str, str]) -> set[str]:
-    """The numbers of the reported faults."""
-    found = map(_CASE.match, files[CASES].splitlines())
-    return {match[1] for match in found if match}
-
-
-def listed_faults(files: Mapping[str, str]) -> set[str]:
-    """The numbers of the faults of the first version."""
-    found = map(_FAULT.match, files[FAULTS].splitlines())
-    return {match[1] for match in found if match}
+def listed(files: Mapping[str, str], kind: str) -> set[str]:
+    """The numbers in the list of a kind."""
+    return set(_ROW.findall(files[LISTS[kind]]))
 
 
 def marks(files: Mapping[str, str]) -> list[Mark]:
@@ -90,7 +77,7 @@ def _calls(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             kind = node.func.attr
-            if kind in KINDS and ast.unparse(node.func.value) in {"pytest.mark", "mark"}:
+            if kind in LISTS and ast.unparse(node.func.value) in {"pytest.mark", "mark"}:
                 yield node, kind
 
 
@@ -102,16 +89,11 @@ def _said(path: str, call: ast.Call, kind: str, docstring: str | None) -> Iterat
 
 def wrong_marks(files: Mapping[str, str]) -> list[str]:
     """A mark that names nothing, stands on no test, or whose test does not say when it is red."""
-    known: dict[str, Collection[str]] = {
-        "requirement": points(files),
-        "case": cases(files),
-        "fault": listed_faults(files),
-    }
-    listed = {"requirement": CHECKLIST, "case": CASES, "fault": FAULTS}
+    known = {kind: listed(files, kind) for kind in LISTS}
     faults: list[str] = []
     for mark in marks(files):
         if mark.number not in known[mark.kind]:
-            faults.append(f"{mark.where} {mark.kind} {mark.number} is not in {listed[mark.kind]}")
+            faults.append(f"{mark.where} {mark.kind} {mark.number} is not in {LISTS[mark.kind]}")
         if mark.docstring is None:
             faults.append(f"{mark.where} {mark.kind} {mark.number} stands on no test function")
         elif RED_WHEN not in mark.docstring:
@@ -119,28 +101,12 @@ def wrong_marks(files: Mapping[str, str]) -> list[str]:
     return faults
 
 
-def points_without_test(files: Mapping[str, str], done_parts: Collection[int]) -> list[str]:
-    """A point whose part is done and which no test shows."""
-    shown = {mark.number for mark in marks(files) if mark.kind == "requirement"}
+def without_test(files: Mapping[str, str]) -> list[str]:
+    """What is listed and shown by no test."""
+    shown = {(mark.kind, mark.number) for mark in marks(files)}
     return [
-        f"{number} (part {part}) has no test"
-        for number, part in points(files).items()
-        if part in done_parts and number not in shown
+        f"{kind} {number} has no test"
+        for kind in LISTS
+        for number in sorted(listed(files, kind))
+        if (kind, number) not in shown
     ]
-
-
-def cases_without_test(files: Mapping[str, str], done_cases: Collection[int]) -> list[str]:
-    """A reported fault that is said to be done and which no test shows, or that does not exist."""
-    shown = {mark.number for mark in marks(files) if mark.kind == "case"}
-    listed = cases(files)
-    return [
-        f"case {number} has no test" if str(number) in listed else f"case {number} does not exist"
-        for number in sorted(done_cases)
-        if str(number) not in shown & listed
-    ]
-
-
-def faults_without_test(files: Mapping[str, str]) -> list[str]:
-    """A listed fault that no test shows to be gone."""
-    shown = {mark.number for mark in marks(files) if mark.kind == "fault"}
-    return [f"{number} has no test" for number in sorted(listed_faults(files) - shown)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from oncekey.record.pause import Pause, PauseScope
 from oncekey.record.transitions import Complete, Reserve
 from oncekey.telemetry.metrics import CATALOGUE
 from oncekey.testing.memory import ManualClock, MemoryStore
+from tests.support.emitted import NAMESPACE, SERVICE
 from tests.support.events import with_body
 from tests.support.function_calls import Calls
 from tests.support.memory_outbox import MemoryOutbox, stream_of, waiting
@@ -31,37 +31,9 @@ from tests.support.strict_sqs import StrictSqs
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NAMESPACE, SERVICE = "payments-prod", "payments"
+    from tests.support.emitted import Emitted, Line
+
 AWAY = StoreError("ThrottlingException", transient=True)
-Line = dict[str, Any]
-
-
-class Emitted:
-    """What was written to standard output."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-
-    def lines(self) -> list[Line]:
-        """The lines since the last look."""
-        return [json.loads(line) for line in self._capsys.readouterr().out.splitlines()]
-
-    def values(self) -> dict[str, Any]:
-        """The values by name, of all lines since the last look."""
-        found: dict[str, Any] = {}
-        for line in self.lines():
-            for directive in line["_aws"]["CloudWatchMetrics"]:
-                found |= {each["Name"]: line[each["Name"]] for each in directive["Metrics"]}
-        return found
-
-
-@pytest.fixture
-def emitted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Emitted:
-    """What is emitted while metrics are on."""
-    monkeypatch.setenv("ONCEKEY_METRICS_NAMESPACE", NAMESPACE)
-    monkeypatch.setenv("POWERTOOLS_SERVICE_NAME", SERVICE)
-    monkeypatch.setenv("ONCEKEY_PAUSE_CHECK_S", "1")
-    return Emitted(capsys)
 
 
 class Away(MemoryStore):
@@ -228,6 +200,7 @@ APPEARANCES: dict[str, tuple[Callable[[], Any], Any]] = {
 }
 
 
+@pytest.mark.requirement("D12")
 @pytest.mark.parametrize("name", APPEARANCES)
 def test_each_metric_appears_when_its_event_arises(emitted: Emitted, name: str) -> None:
     """Each metric of the catalogue is emitted where its event arises, through the real decorators
@@ -279,6 +252,7 @@ def test_a_request_emits_one_line_with_its_service_and_its_operation(emitted: Em
         },
         "service": SERVICE,
         "operation": "POST /payments",
+        "tenant": "single-tenant",
         "Reserved": 1,
         "HandlerDuration": 0,
         "LeaseUsed": 0.0,

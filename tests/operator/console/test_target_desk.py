@@ -86,8 +86,12 @@ def test_open_operations_are_found_by_the_index_and_all_by_a_scan(service: Opera
     assert listed(service, state="in-progress") == []
 
 
+@pytest.mark.requirement("D15")
 def test_an_operation_is_settled_and_the_audit_table_says_by_whom(service: Operating) -> None:
-    """The record has the answer, the audit table two lines, and the timeline shows them."""
+    """The record has the answer, the audit table two lines, and the timeline shows them.
+
+    Red when somebody settles an operation without a trace.
+    """
     one = stored(service)
     reference, answer = reference_to(one), {"statusCode": 201, "body": "{}"}
 

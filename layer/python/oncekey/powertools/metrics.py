@@ -32,14 +32,14 @@ class _Shared:
     def __init__(self, metrics: Metrics | EphemeralMetrics) -> None:
         self._metrics = metrics
 
-    def add(self, name: str, _operation: str, value: float) -> None:
+    def add(self, name: str, _operation: str, _tenant: str, value: float) -> None:
         """See `Meter.add`."""
         try:
             self._metrics.add_metric(name=name, unit=_UNITS[name], value=value)
         except Exception as error:  # noqa: BLE001 -- a request does not fail for want of metrics
             _metrics_failed(type(error).__name__)
 
-    def flush(self, _now_ms: int, _operation: str | None) -> None:
+    def flush(self, _now_ms: int, _operation: str | None, _tenant: str) -> None:
         """Powertools emits them."""
 
 

@@ -113,12 +113,12 @@ _MOST_VALUES = 100
 class Meter(Protocol):
     """What metrics are added to. One object serves all threads of a process."""
 
-    def add(self, name: str, operation: str, value: float, /) -> None:
-        """Add `value` to the metric `name` of `operation`."""
+    def add(self, name: str, operation: str, tenant: str, value: float, /) -> None:
+        """Add `value` to the metric `name` of `operation`. `tenant` is empty if it is not known."""
         ...
 
-    def flush(self, now_ms: int, operation: str | None, /) -> None:
-        """Emit what was added for `operation`, or for all of them. It never raises."""
+    def flush(self, now_ms: int, operation: str | None, tenant: str, /) -> None:
+        """Emit what was added for `operation` and `tenant`, or everything. It never raises."""
         ...
 
 
@@ -127,34 +127,41 @@ class EmfMeter:
 
     Each line is an object in the embedded metric format. Counts are added up. Other metrics keep
     their single values, so that percentiles can be computed.
+
+    A line says whose requests it counts. The tenant is no dimension, because each value of a
+    dimension is a metric of its own on the bill; a query of the log adds up by it.
     """
 
     def __init__(self, namespace: str, service: str) -> None:
         self._namespace = namespace
         self._service = service
-        self._pending: dict[str, dict[str, list[float]]] = {}
+        # By operation and tenant.
+        self._pending: dict[tuple[str, str], dict[str, list[float]]] = {}
         self._lock = Lock()
 
-    def add(self, name: str, operation: str, value: float) -> None:
+    def add(self, name: str, operation: str, tenant: str, value: float) -> None:
         """See `Meter.add`."""
         with self._lock:
-            values = self._pending.setdefault(operation, {}).setdefault(name, [])
+            values = self._pending.setdefault((operation, tenant), {}).setdefault(name, [])
             if values and _BY_NAME[name].unit == COUNT:
                 values[0] += value
             elif len(values) < _MOST_VALUES:
                 values.append(value)
 
-    def flush(self, now_ms: int, operation: str | None) -> None:
+    def flush(self, now_ms: int, operation: str | None, tenant: str) -> None:
         """See `Meter.flush`."""
         with self._lock:
-            names = [*self._pending] if operation is None else [operation]
-            taken = [(name, self._pending.pop(name, None)) for name in names]
-        for name, found in taken:
+            # A thread of the handler knows no tenant.
+            one = dict.fromkeys([(operation or "", tenant), (operation or "", "")])
+            asked = [*self._pending] if operation is None else [*one]
+            taken = [(each, self._pending.pop(each, None)) for each in asked]
+        for each, found in taken:
             if found:
-                self._write(_line(self._namespace, self._named(name), found, now_ms))
+                self._write(_line(self._namespace, self._named(*each), found, now_ms))
 
-    def _named(self, operation: str) -> dict[str, str]:
-        return {"service": self._service, **({"operation": operation} if operation else {})}
+    def _named(self, operation: str, tenant: str) -> dict[str, str]:
+        named = {"service": self._service, "operation": operation, "tenant": tenant}
+        return {name: value for name, value in named.items() if value or name == "service"}
 
     @staticmethod
     def _write(line: dict[str, object]) -> None:
@@ -168,7 +175,7 @@ class EmfMeter:
 
 
 def _line(
-    namespace: str, dimensions: Mapping[str, str], values: Mapping[str, list[float]], now_ms: int
+    namespace: str, named: Mapping[str, str], values: Mapping[str, list[float]], now_ms: int
 ) -> dict[str, object]:
     """The metrics as one object in the embedded metric format."""
     sets: dict[tuple[tuple[str, ...], ...], list[dict[str, str]]] = {}
@@ -183,7 +190,7 @@ def _line(
                 for each, metrics in sets.items()
             ],
         },
-        **dimensions,
+        **named,
         **{name: each[0] if len(each) == 1 else each for name, each in values.items()},
     }
 

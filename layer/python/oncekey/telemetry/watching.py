@@ -7,6 +7,7 @@ catalogue of metrics nor OpenTelemetry is loaded.
 from __future__ import annotations
 
 import logging
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from oncekey.environment import OncePerEnvironment, environment
@@ -25,6 +26,8 @@ _logger = logging.getLogger("oncekey")
 _given: Meter | None = None
 _meter: Meter | None = None
 _tracing: Tracing | None = None
+# Whose request is under way in this thread or task, while it is measured.
+tenant: ContextVar[str] = ContextVar("oncekey_measured_tenant", default="")
 
 
 def look_again() -> None:
@@ -73,16 +76,17 @@ def is_measured() -> bool:
 def count(metric: str, operation: str = "", value: float = 1) -> None:
     """Add `value` to a metric of the catalogue. It is emitted by the next `flush`."""
     if _meter is not None:
-        _meter.add(metric, operation, value)
+        _meter.add(metric, operation, tenant.get(), value)
 
 
 def flush(now_ms: int, operation: str | None = None) -> None:
-    """Emit what was counted since the last time: for one operation, or for all by default.
+    """Emit what was counted since the last time, by default for all operations and tenants.
 
-    There is one line at most for each operation.
+    With an operation: for that one, and for the tenant of the request that is under way. There is
+    one line at most for each operation and tenant.
     """
     if _meter is not None:
-        _meter.flush(now_ms, operation)
+        _meter.flush(now_ms, operation, tenant.get())
 
 
 def _made() -> tuple[Meter | None, Tracing | None]:
