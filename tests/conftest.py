@@ -15,7 +15,7 @@ from hypothesis import settings
 
 from oncekey.settlement import resolvers
 from tests.support.garbage import collect_garbage
-from tests.support.sharing import ByFile, in_order, others_proofs, unlisted
+from tests.support.sharing import ByFile, begin_elsewhere, in_order, others_proofs, unlisted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +32,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     The CDK, killed processes and servers leave theirs behind.
     """
-    if hasattr(config, "workerinput"):
+    if (given := getattr(config, "workerinput", None)) is not None:
         # This process shares the tests with others, and has inherited their folder.
+        begin_elsewhere(config, int(given["workerid"].removeprefix("gw")), given["workercount"])
         return
     folder = tempfile.mkdtemp(prefix="oncekey-tests-")
     os.environ["TMPDIR"] = tempfile.tempdir = folder
@@ -44,6 +45,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile | None:
     """See `sharing`."""
     return ByFile(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_collectstart() -> None:
+    """The garbage collector passes over the tests that are collected already."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
