@@ -13,7 +13,7 @@ from tests.benchmarks.suite import source_of_replies
 from tests.benchmarks.transport import Player, Reply, Request
 from tests.benchmarks.units import Units
 
-pytestmark = pytest.mark.usefixtures("no_resolvers")
+pytestmark = [pytest.mark.proof, pytest.mark.usefixtures("no_resolvers")]
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ def tapes() -> Tapes:
     return recorded(list(CASES.values()), CALLS)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize(
     ("name", "over"),

@@ -10,6 +10,8 @@ from tests.benchmarks.loopback import loopback
 from tests.benchmarks.profiling import shares_of
 from tests.benchmarks.recording import Tapes, recorded
 
+pytestmark = pytest.mark.proof
+
 
 @pytest.fixture(scope="module")
 def tapes() -> Tapes:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from tests.support.async_kill_stories import JobStory, JobsWorld
 
+pytestmark = pytest.mark.proof
+
 CHARGE = "POST /v1/payment_intents"
 ACCEPT = ("invoke", ("TransactWriteItems",))
 RELAY = ("relay", ("SendMessageBatch", "BatchWriteItem"))
@@ -139,8 +141,8 @@ def test_killed_while_it_is_accepted_sent_or_answered_a_request_is_carried_out_o
     ("handler", "first"),
     [
         ("recorded", "client"),
-        pytest.param("recorded", "queue", marks=pytest.mark.proof),
-        pytest.param("unrecorded", "client", marks=pytest.mark.proof),
+        ("recorded", "queue"),
+        ("unrecorded", "client"),
         ("unrecorded", "queue"),
     ],
 )
@@ -172,7 +174,6 @@ def test_killed_while_it_works_a_request_takes_effect_once(
                 assert story.calls[WORKER + 1 :][1:3] == [RELAY, VOID]
 
 
-@pytest.mark.proof
 @pytest.mark.requirement("E6")
 @pytest.mark.case(11)
 @pytest.mark.parametrize("first", ["client", "queue"])

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tests.support.golden_stories import GoldenStory, Place, Stops
     from tests.support.golden_world import GoldenWorld
 
+pytestmark = pytest.mark.proof
+
 RESERVE, COMMIT, READ, STEP = "PutItem", "TransactWriteItems", "GetItem", "UpdateItem"
 CHARGE = "POST /v1/payment_intents"
 ACCEPT, RELAYED = (RESERVE, COMMIT), ("SendMessageBatch", "BatchWriteItem")
@@ -40,10 +42,10 @@ FUNCTIONS = [API, RELAY, WORKER]
 KILLED = [
     *(("one payment", function) for function in FUNCTIONS),
     # Before the worker nothing knows of it.
-    pytest.param("a declined payment", WORKER, marks=pytest.mark.proof),
+    ("a declined payment", WORKER),
     # Each request is a process of its own.
     ("two payments", RELAY),
-    pytest.param("two payments", WORKER, marks=pytest.mark.proof),
+    ("two payments", WORKER),
 ]
 
 
@@ -166,7 +168,6 @@ def test_killed_before_and_after_every_call_a_payment_is_charged_once(
     }
 
 
-@pytest.mark.proof
 @pytest.mark.requirement("C18")
 @pytest.mark.case(11)
 @pytest.mark.parametrize("function", FUNCTIONS)

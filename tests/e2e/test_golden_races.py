@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tests.support.forked_processes import Run
     from tests.support.golden_world import GoldenWorld
 
+pytestmark = pytest.mark.proof
+
 RESERVE, COMMIT, READ, STEP = "PutItem", "TransactWriteItems", "GetItem", "UpdateItem"
 TAKE_OVER = STEP
 CHARGE, POSTPONE = "POST /v1/payment_intents", "ChangeMessageVisibility"
@@ -95,7 +97,6 @@ def test_a_relay_killed_before_it_deletes_sends_the_message_again(
     assert left(world) == one
 
 
-@pytest.mark.proof
 @pytest.mark.requirement("C3")
 def test_two_relays_with_the_same_change_lose_nothing_and_charge_once(
     world: GoldenWorld, one: dict[str, Any]
@@ -161,7 +162,6 @@ def test_two_messages_delivered_twice_are_each_handled_once_in_any_order(
     assert left(world) == two
 
 
-@pytest.mark.proof
 @pytest.mark.requirement("C3")
 def test_the_same_message_at_two_workers_at_once_is_charged_once(
     world: GoldenWorld, one: dict[str, Any]
@@ -212,7 +212,6 @@ def test_a_worker_killed_while_it_leaves_a_message_to_another_changes_nothing(
             assert left(world) == one
 
 
-@pytest.mark.proof
 @pytest.mark.requirement("C4")
 @pytest.mark.requirement("C18")
 @pytest.mark.case(11)
@@ -245,7 +244,6 @@ def test_a_message_whose_worker_was_killed_waits_for_the_lease_and_is_then_finis
             assert left(world) == one
 
 
-@pytest.mark.proof
 @pytest.mark.requirement("C18")
 @pytest.mark.case(4)
 @pytest.mark.parametrize("holds_clock", [False, True], ids=["sees the time", "sees no time"])
@@ -275,7 +273,6 @@ def test_a_worker_that_wakes_after_another_has_finished_changes_nothing(
             assert left(world) == one
 
 
-@pytest.mark.proof
 @pytest.mark.requirement("C4")
 @pytest.mark.case(4)
 @pytest.mark.case(6)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tests.support.kill_stories import Stops, Story
     from tests.support.killed_process import World
 
+pytestmark = pytest.mark.proof
+
 RESERVE, COMMIT, CHARGE, STEP = (
     "PutItem",
     "TransactWriteItems",
@@ -35,7 +37,7 @@ UNDISTURBED = {
 KEYED = ["keyed", "keyed-large"]
 
 
-@pytest.fixture(scope="module", params=["sdk", pytest.param("direct", marks=pytest.mark.proof)])
+@pytest.fixture(scope="module", params=["sdk", "direct"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """A store, a provider, and processes to be killed, which use either transport."""
     with killed_process.world(request.param) as made:
@@ -138,7 +140,6 @@ def test_killed_before_and_after_every_call_an_operation_takes_effect_once(
     assert asked_at == (in_doubt if handler == "unkeyed" else set())
 
 
-@pytest.mark.proof
 @pytest.mark.requirement("E6")
 @pytest.mark.case(11)
 @pytest.mark.case(57)

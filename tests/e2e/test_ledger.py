@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from mypy_boto3_s3 import S3Client
 
+pytestmark = pytest.mark.proof
+
 BUCKET = "payments-local-responses"
 
 

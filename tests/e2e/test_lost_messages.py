@@ -13,6 +13,8 @@ from tests.support.settling import reconciled, reconciled_until, record_of, rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.proof
+
 OUTBOX = "payments-local-outbox"
 
 

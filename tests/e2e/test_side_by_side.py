@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from tests.support.dev_service import Answer
 
+pytestmark = pytest.mark.proof
+
 KEYS = 50
 # Of payments, whose requests call no provider that could hold them.
 ACCEPTED_KEYS = 8
@@ -57,7 +59,6 @@ def check_told_to_wait(refused: list[Answer]) -> None:
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
 
 
-@pytest.mark.proof
 @pytest.mark.requirement("A7")
 @pytest.mark.requirement("A11")
 @pytest.mark.case(6)
@@ -116,7 +117,6 @@ def test_of_32_payments_with_one_key_one_is_accepted_and_charged(conflicting: Cl
     assert conflicting.provider.since(before)["calls"] == ACCEPTED_KEYS
 
 
-@pytest.mark.proof
 @pytest.mark.requirement("A11")
 @pytest.mark.case(7)
 def test_of_32_waiting_refunds_with_one_key_all_get_the_one_answer(waiting: Client) -> None:
@@ -140,7 +140,6 @@ def test_of_32_waiting_refunds_with_one_key_all_get_the_one_answer(waiting: Clie
         assert refunds.provider.since(before)["refunds"] == number
 
 
-@pytest.mark.proof
 @pytest.mark.requirement("A11")
 @pytest.mark.case(7)
 def test_of_32_waiting_payments_with_one_key_all_get_the_one_answer(waiting: Client) -> None:

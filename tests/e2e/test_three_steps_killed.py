@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tests.support.killed_process import World
     from tests.support.tripwire import Stop
 
+pytestmark = pytest.mark.proof
+
 RESERVE, COMMIT, CHARGE, STEP = (
     "PutItem",
     "TransactWriteItems",
@@ -35,7 +37,7 @@ CALLS = {
 }
 
 
-@pytest.fixture(scope="module", params=["sdk", pytest.param("direct", marks=pytest.mark.proof)])
+@pytest.fixture(scope="module", params=["sdk", "direct"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """A store, a provider, and processes to be killed, which use either transport."""
     with killed_process.world(request.param) as made:
@@ -58,7 +60,7 @@ def finished(done: tuple[str, ...]) -> int:
     "handler",
     [
         "keyed-steps",
-        pytest.param("keyed-steps-async", marks=pytest.mark.proof),
+        "keyed-steps-async",
         "unkeyed-steps-async",
     ],
 )
@@ -93,7 +95,6 @@ def test_killed_between_and_inside_steps_no_finished_step_runs_again(
                 assert story.asked == done.count(STEP) % 2
 
 
-@pytest.mark.proof
 @pytest.mark.requirement("E1")
 @pytest.mark.parametrize("handler", ["keyed-steps", "unkeyed-steps-async"])
 def test_an_owner_that_wakes_after_a_takeover_changes_nothing_and_begins_no_step(
@@ -124,7 +125,6 @@ def is_about_to_charge_without_a_key(calls: tuple[str, ...], stop: Stop) -> bool
     return calls is UNKEYED and upcoming[:1] == (CHARGE,)
 
 
-@pytest.mark.proof
 @pytest.mark.requirement("E1")
 @pytest.mark.case(11)
 @pytest.mark.parametrize("handler", ["keyed-steps-async"])

@@ -20,6 +20,8 @@ from tests.support.sample_constructs import build_service, new_stack
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.proof
+
 Finding = tuple[str, str, str]
 
 

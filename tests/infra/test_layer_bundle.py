@@ -139,6 +139,7 @@ def test_a_layer_that_has_grown_too_large_is_refused(
         bundle_layer(default.target)
 
 
+@pytest.mark.proof
 def test_the_same_input_makes_the_same_layer(default: LayerBundle, tmp_path: Path) -> None:
     """A layer that is made from nothing has the digest, names, times and modes of any other."""
     again = bundle_layer(default.target, cache=tmp_path)

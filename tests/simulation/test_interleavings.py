@@ -129,6 +129,8 @@ LEAST_RUNS = {
         "repeatable-fails",
         "repeatable-outlives-its-lease",
         "crash-and-settlers",
+        "call-under-way-and-reconciler",
+        "retention",
         "waiting",
     ),
 )

@@ -94,7 +94,13 @@ SCENARIOS = {
 @pytest.mark.parametrize(
     "name",
     with_largest_in_proof(
-        SCENARIOS, "two-workers", "too-late-and-a-fault", "accepted-again-and-late"
+        SCENARIOS,
+        "two-workers",
+        "recorded-two-workers",
+        "superseded",
+        "too-late-and-a-fault",
+        "accepted-again",
+        "accepted-again-and-late",
     ),
 )
 def test_no_interleaving_of_clients_and_workers_breaks_a_rule(name: str) -> None:

@@ -12,6 +12,7 @@ from tests.simulation import broken_relays
 from tests.simulation.explorer import explore_all
 from tests.simulation.relays import RelayScenario, RelayWorld, judge_relays
 from tests.support.memory_outbox import waiting
+from tests.support.proof import with_largest_in_proof
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +60,9 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL + 1)
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize(
+    "name", with_largest_in_proof(SCENARIOS, "fifo-swept", "two-sweeps", "fifo-shards")
+)
 def test_no_interleaving_of_relays_and_sweeps_loses_a_message(name: str) -> None:
     """Each message is in the queue before it leaves the table, or is set aside and escalated; a
     FIFO queue gets the messages of a group in order.

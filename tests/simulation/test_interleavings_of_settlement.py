@@ -177,6 +177,7 @@ def test_one_outcome_is_recorded_once_whoever_comes_first() -> None:
     assert ends(OneOutcome, LATE_OWNER) >= 50
 
 
+@pytest.mark.proof
 def test_a_step_has_one_result_whoever_comes_first() -> None:
     """The same race for a step of recorded effects: it has one result, the late owner's caller is
     told to come again, and the next request resumes with that result; nothing is paid again.
@@ -184,6 +185,7 @@ def test_a_step_has_one_result_whoever_comes_first() -> None:
     assert ends(OneStep, replace(LATE_OWNER, callers=(RECORDED,))) >= 50
 
 
+@pytest.mark.proof
 def test_what_was_settled_as_not_executed_is_not_settled_again_after_a_run() -> None:
     """A settlement that was decided before another run began does not speak of that run: what that
     one has paid never becomes free to run again.
@@ -191,6 +193,7 @@ def test_what_was_settled_as_not_executed_is_not_settled_again_after_a_run() -> 
     assert ends(RunAgain, RUN_AGAIN) >= 10
 
 
+@pytest.mark.proof
 @pytest.mark.usefixtures("nobody_can_be_asked")
 def test_a_person_is_told_once_for_each_mark() -> None:
     """Of two reconcilers that meet the same record, one marks it and tells; nobody is told of what

@@ -29,7 +29,7 @@ LEAST = {
 @pytest.mark.parametrize(
     "name",
     with_largest_in_proof(
-        LEAST, "unrecorded-2-2", "repeatable-2-2", "recorded-2-1", "recorded-2-2"
+        LEAST, "unrecorded-2-2", "repeatable-2-2", "recorded-2-1", "recorded-2-2", "queued-2-2"
     ),
 )
 def test_every_interleaving_of_a_world_is_safe_and_answered_in_time(

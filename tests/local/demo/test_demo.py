@@ -159,14 +159,8 @@ def test_nothing_is_left_behind(protected: Ended, unprotected: Ended) -> None:
         assert ended.still_there == []
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [
-        "starting service",
-        "takes its time",
-        pytest.param("the worker, process", marks=pytest.mark.proof),
-    ],
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("moment", ["starting service", "takes its time", "the worker, process"])
 def test_interrupt(moment: str) -> None:
     """Ctrl-C, also while the service starts, a call is held or a worker dies, ends all: 130."""
     ended = play(interrupt_at=moment)
