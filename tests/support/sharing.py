@@ -55,8 +55,8 @@ def begin_elsewhere(config: pytest.Config, number: int, processes: int) -> None:
 
 
 def in_order(items: list[pytest.Item]) -> None:
-    """The long ones first, else in the order in which they were collected."""
-    items.sort(key=lambda item: _place(item.nodeid))
+    """The long ones first, the files by their names, the tests of a file as they stand there."""
+    items.sort(key=lambda item: (_place(item.nodeid), item.nodeid.partition("::")[0]))
 
 
 def _place(nodeid: str) -> int:
