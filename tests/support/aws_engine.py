@@ -6,12 +6,17 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from moto import mock_aws
+from moto.core import models
 
 from oncekey_local.store.moto_repairs import check_client_tokens
 from oncekey_local.store.quick_moto import quicken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# Clients of botocore alone call AWS here. For those of `requests`, moto would prepare a thousand
+# addresses each time that it begins.
+vars(models)["RESPONSES_METHODS"] = []
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from oncekey import DynamoDBStore
 from oncekey.store.s3 import ResponseBucket
 from oncekey_local.store.tables import create_table_request
 from tests.support.aws_engine import mocked_aws
+from tests.support.shared_clients import shared_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +35,7 @@ def dynamodb_table() -> Iterator[DynamoDBClient]:
 
     The client validates every parameter, which the library's own one leaves out to save time.
     """
-    with mocked_aws():
-        client: DynamoDBClient = boto3.client("dynamodb", region_name="eu-central-1")
+    with mocked_aws(), shared_client("dynamodb") as client:
         client.create_table(**create_table_request(TABLE, IDEMPOTENCY))
         yield client
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import boto3
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.config import Config
@@ -22,6 +20,7 @@ from oncekey.store.s3 import ResponseBucket
 from oncekey_local.store.tables import create_table_request
 from tests.support.aws_engine import mocked_aws
 from tests.support.dynamodb import BUCKET, TABLE, LossyTransport, Recorder, items, make_table
+from tests.support.shared_clients import shared_client
 from tests.support.steps import Action, Steps
 
 if TYPE_CHECKING:
@@ -38,6 +37,9 @@ OUTBOX = "outbox-under-test"
 # Everything that a store asks DynamoDB for.
 _REQUESTS = ("PutItem", "UpdateItem", "GetItem", "TransactWriteItems")
 WITHOUT_END = 10**6
+_ONCE = Config(
+    connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1, "mode": "standard"}
+)
 
 
 class World:
@@ -125,22 +127,15 @@ class World:
         return [python_values(item) or {} for item in found]
 
 
-@cache
-def _session() -> boto3.Session:
-    # One for all tests: it has read the descriptions of the services, which takes longest.
-    return boto3.Session(region_name="eu-central-1")
-
-
 @contextlib.contextmanager
 def recorded_world(*, honours_tokens: bool = False) -> Iterator[World]:
     """A world of its own, for one thread, on `mocked_aws`."""
-    once = Config(
-        connect_timeout=1, read_timeout=1, retries={"total_max_attempts": 1, "mode": "standard"}
-    )
-    with mocked_aws(honours_tokens=honours_tokens):
-        client: DynamoDBClient = _session().client("dynamodb", config=once)
+    with (
+        mocked_aws(honours_tokens=honours_tokens),
+        shared_client("dynamodb", _ONCE) as client,
+        shared_client("s3", _ONCE) as bucket,
+    ):
         client.create_table(**create_table_request(TABLE, IDEMPOTENCY))
-        bucket: S3Client = _session().client("s3", config=once)
         bucket.create_bucket(
             Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"}
         )
