@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 from requests import exceptions
 from requests.adapters import BaseAdapter, HTTPAdapter
 
-from oncekey.client.retrying import BodyNotReplayable, Retrying
+from oncekey.client.retrying import BodyNotReplayable, Retrying, is_certificate_refused
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response
 
 _TRANSIENT = (exceptions.ConnectionError, exceptions.Timeout, exceptions.ChunkedEncodingError)
-# A certificate is as wrong the next time.
-_NOT_TRANSIENT = exceptions.SSLError
 
 
 class IdempotentAdapter(BaseAdapter):
@@ -53,7 +51,7 @@ class IdempotentAdapter(BaseAdapter):
             except exceptions.RequestException as error:
                 # requests leaves it out if the answer breaks off or cannot be decoded.
                 error.request = error.request or request
-                is_over = not isinstance(error, _TRANSIENT) or isinstance(error, _NOT_TRANSIENT)
+                is_over = not isinstance(error, _TRANSIENT) or is_certificate_refused(error)
                 pause_ms = None if is_over else tries.pause_after_error()
                 if pause_ms is None:
                     raise

@@ -6,6 +6,7 @@ The order of what decides is that of `_is_worth_it`: the most authoritative stat
 from __future__ import annotations
 
 import json
+import ssl
 from typing import TYPE_CHECKING
 
 from oncekey.clock import Clock, SystemClock
@@ -144,6 +145,23 @@ class Tries:
             return 1000 * int(text.lstrip("0")[:_MOST_DIGITS] or 0)
         at_s = read_http_date(text)
         return max(0, 1000 * at_s - self._retrying.clock.now_ms()) if at_s is not None else 0
+
+
+def is_certificate_refused(error: BaseException) -> bool:
+    """Whether there is no answer because the peer's certificate was refused.
+
+    It is as wrong the next time. Any other failure of TLS is one of the connection: a handshake or
+    a record that broke off.
+    """
+    # The libraries wrap the error, more than once.
+    around: list[BaseException | None] = [error]
+    for each in around:
+        if isinstance(each, ssl.SSLCertVerificationError):
+            return True
+        if each is not None:
+            within = (each.__cause__, each.__context__)
+            around += [wrapped for wrapped in within if wrapped not in around]
+    return False
 
 
 def _is_worth_it(status: int, headers: Mapping[str, str], body: bytes) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import TYPE_CHECKING
 
 import anyio
 import httpx
 
-from oncekey.client.retrying import BodyNotReplayable, Retrying
+from oncekey.client.retrying import BodyNotReplayable, Retrying, is_certificate_refused
 from oncekey.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -103,8 +104,11 @@ class IdempotentTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
                     raw = b"".join([piece async for piece in response.aiter_raw()])
                     await response.aclose()
                     response, body = _whole(response, raw), _decoded(response, raw)
-            except httpx.TransportError as error:
+            except (httpx.TransportError, ssl.SSLError) as error:
                 pause_ms = _pause_after(error, tries)
+                if pause_ms is None and isinstance(error, ssl.SSLError):
+                    # httpx passes on a broken record of TLS as it is, without the request.
+                    raise httpx.ReadError(str(error), request=request) from error
                 if pause_ms is None:
                     raise
             else:
@@ -132,8 +136,9 @@ class IdempotentTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
             clock.pause(pause_ms)
 
 
-def _pause_after(error: httpx.TransportError, tries: Tries) -> int | None:
-    return None if isinstance(error, _NOT_TRANSIENT) else tries.pause_after_error()
+def _pause_after(error: httpx.TransportError | ssl.SSLError, tries: Tries) -> int | None:
+    is_over = isinstance(error, _NOT_TRANSIENT) or is_certificate_refused(error)
+    return None if is_over else tries.pause_after_error()
 
 
 def _must_be_read(request: httpx.Request) -> bool:
