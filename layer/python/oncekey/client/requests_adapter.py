@@ -58,6 +58,8 @@ class IdempotentAdapter(BaseAdapter):
             else:
                 pause_ms = tries.pause_after(response.status_code, response.headers, body)
                 if pause_ms is None:
+                    # Through it, `auth=` sends the request again after a challenge.
+                    response.connection = cast("Any", self)
                     return response
                 response.close()
             self._retrying.clock.pause(pause_ms)
@@ -80,3 +82,5 @@ def _make_replayable(request: PreparedRequest) -> None:
     if not hasattr(body, "read") or "Content-Length" not in request.headers:
         raise BodyNotReplayable(request.method or "", (request.url or "").partition("?")[0])
     request.body = body.read()
+    # Else a redirect would rewind a file.
+    cast("Any", request)._body_position = None  # noqa: SLF001 -- there is no other way
