@@ -124,7 +124,7 @@ def test_a_narrow_terminal_keeps_the_last_error(
     """The number of tries and the tenant go first: nobody decides by them."""
     keep(service, status=Status.UNKNOWN, last_error="step-in-doubt: charge")
     monkeypatch.setattr(output, "is_terminal", lambda _: True)
-    monkeypatch.setenv("COLUMNS", "105")
+    monkeypatch.setenv("COLUMNS", "102")
 
     assert service.run("list") == 0
 
