@@ -10,6 +10,7 @@ import pytest
 from oncekey.outbox.envelope import sealed
 from oncekey.record.message import Message
 from oncekey.store.dynamodb.outbox import OutboxTable, message_item
+from oncekey.value import replace
 from oncekey_operator.messages import queues
 from tests.support.operating import MESSAGES, Operating, operating, queue_with_dead_letters
 
@@ -236,6 +237,26 @@ def test_a_dead_letter_cannot_write_to_the_terminal(service: Operating) -> None:
 
     assert service.run("redrive", "--dead-letters", "--dry-run") == 0
     assert "a�]0;title�" in service.out
+
+
+def test_a_dead_letter_that_is_shown_cannot_write_to_the_terminal(service: Operating) -> None:
+    """Before it is discarded, a person sees its whole text, and what it says is no command.
+
+    Red when only tables replace control characters.
+    """
+    sqs, service.queue_url, dead = queue_with_dead_letters()
+    forged = replace(message("a"), topic="x\x1b[2K\x1b[1A", operation_id="$(reboot)\x1b[8m")
+    body = sealed(forged) + "\n\x1b]0;title\x07\u202e"
+    sqs.send_message(QueueUrl=dead, MessageBody=sealed(forged))
+    (name,) = (sqs.send_message(QueueUrl=dead, MessageBody=body)["MessageId"],)
+
+    assert service.run("redrive", "--discard", name, "--reveal", *REASON) == 0
+    assert "�]0;title��" in service.out
+    assert service.run("redrive", "--discard", "a", *REASON) == 0
+
+    assert "topic         x�[2K�[1A" in service.out
+    assert "`oncekey show '$(reboot)�[8m'`" in service.out
+    assert not {"\x1b", "\x07", "\u202e"} & {*service.out}
 
 
 def test_large_dead_letters_go_back_in_smaller_calls(service: Operating) -> None:

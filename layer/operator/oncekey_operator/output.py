@@ -16,7 +16,7 @@ from oncekey_operator.exits import UsageError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -40,6 +40,11 @@ def coloured(text: str, colour: str, stream: TextIO | None = None) -> str:
     if not is_terminal(stream) or os.environ.get("NO_COLOR"):
         return text
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
+
+
+def plain(text: str) -> str:
+    """The text without control characters. Whoever may write to a queue could send some."""
+    return "".join(each if each.isprintable() else "�" for each in text)
 
 
 def print_json(value: Any) -> None:
@@ -85,21 +90,30 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def print_pairs(pairs: Iterable[tuple[str, str]]) -> None:
-    """Print names and values in two columns. Long values continue under themselves."""
+def print_pairs(
+    pairs: Iterable[tuple[str, str]], *, colours: Mapping[str, str] | None = None
+) -> None:
+    """Print names and values in two columns. Long values continue under themselves.
+
+    `colours` names the values in a colour, which have one line, and their colours.
+    """
     import textwrap
 
-    found = list(pairs)
+    found = [(plain(name), value) for name, value in pairs]
     wide = max((len(name) for name, _ in found), default=0) + 2
     room = max(40, _width() - wide)
     for name, value in found:
         lines = [
             each
             for line in value.splitlines() or [""]
-            for each in textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False)
+            for each in textwrap.wrap(
+                plain(line.expandtabs()), room, break_long_words=False, break_on_hyphens=False
+            )
             or [""]
         ]
-        print(coloured(name.ljust(wide), "dim") + lines[0])
+        colour = (colours or {}).get(name)
+        shown = coloured(lines[0], colour) if colour else lines[0]
+        print(coloured(name.ljust(wide), "dim") + shown)
         for line in lines[1:]:
             print(" " * wide + line)
 
@@ -111,7 +125,7 @@ def print_table(
 
     Then the widest columns are cut, but the last one never: it has the name to copy.
     """
-    found = [[_plain(cell) for cell in row] for row in rows]
+    found = [[plain(cell) for cell in row] for row in rows]
     columns = list(range(len(headers)))
     widths = [max(len(each[n]) for each in (list(headers), *found)) for n in columns]
     if is_terminal(sys.stdout):
@@ -123,11 +137,6 @@ def print_table(
     print(coloured(_line([headers[n] for n in columns], shown), "bold"))
     for row in found:
         print(_line([row[n] for n in columns], shown))
-
-
-def _plain(cell: str) -> str:
-    """The text without control characters. Whoever may write to a queue could send some."""
-    return "".join(each if each.isprintable() else "�" for each in cell)
 
 
 def _fit(widths: list[int], columns: Sequence[int], room: int) -> None:
@@ -190,5 +199,6 @@ def confirm(question: str, *, expected: str, assumed: bool) -> bool:
         return True
     if not sys.stdin.isatty():
         raise UsageError("this changes what is stored, and nobody can be asked: say --yes")
-    print(f"{question} Type {expected} to go on: ", end="", file=sys.stderr, flush=True)
+    asked = f"{plain(question)} Type {expected} to go on: "
+    print(asked, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip() == expected

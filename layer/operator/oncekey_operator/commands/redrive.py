@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from oncekey_operator.exits import CommandError, Exit, UsageError
@@ -10,6 +11,7 @@ from oncekey_operator.output import (
     add_output,
     confirm,
     counted,
+    plain,
     print_json,
     print_pairs,
     print_table,
@@ -194,9 +196,11 @@ def _discarded(message: OutboxItem | DeadLetter, options: argparse.Namespace) ->
         return Exit.DONE
     print("discarded")
     if message.operation_id:
+        # A command to copy, with a text from a queue in it.
+        name = shlex.quote(plain(message.operation_id))
         print(
-            f"The operation that sent it is as it was: `oncekey show {message.operation_id}` says"
-            " what happens next with it, and how to end it."
+            f"The operation that sent it is as it was: `oncekey show {name}` says what happens next"
+            " with it, and how to end it."
         )
     return Exit.DONE
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from oncekey_operator.commands.naming import add_operation, operation_of
-from oncekey_operator.output import add_output, coloured, print_json, print_pairs, when
+from oncekey_operator.output import add_output, print_json, print_pairs, when
 from oncekey_operator.targets import add_target, target_arguments, target_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     """Show the operation."""
     from oncekey.clock import SystemClock
     from oncekey_operator.records.outlook import outlook
-    from oncekey_operator.records.views import answer_of, view
+    from oncekey_operator.records.views import answer_of, state, view
 
     target = target_of(options)
     store, record = target.store, operation_of(options, target, by_item=True)
@@ -66,7 +66,8 @@ def run(options: argparse.Namespace) -> int:
     if options.reveal:
         pairs.append(("key", record.key or "(not stored)"))
         pairs.append(("stored answer", json.dumps(answer, default=repr)))
-    print_pairs(pairs)
+    colours = {"state": _COLOURS.get(state(record, now_ms), "bold")}
+    print_pairs(pairs, colours=colours)
     print()
     print_pairs(_next(record, next_, now_ms))
     # Each on one line, however long, so that it can be copied.
@@ -81,10 +82,9 @@ def _pairs(record: Record, answer: str, now_ms: int) -> Iterator[tuple[str, str]
     from oncekey.record.references import reference_to
     from oncekey_operator.records.views import is_told, state
 
-    name = state(record, now_ms)
     yield "operation", record.operation
     yield "tenant", record.tenant
-    yield "state", coloured(name, _COLOURS.get(name, "bold"))
+    yield "state", state(record, now_ms)
     yield "operation id", record.operation_id
     yield "reference", reference_to(record)
     yield "created", when(record.created_at_ms, now_ms)
