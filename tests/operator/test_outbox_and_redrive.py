@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.client import BaseClient
 
 from oncekey.outbox.envelope import sealed
 from oncekey.record.message import Message
@@ -228,6 +229,37 @@ def test_dead_letters_of_a_fifo_queue_go_back_in_their_order(service: Operating)
         "g0": [f"m{number}" for number in range(0, 12, 2)],
         "g1": [f"m{number}" for number in range(1, 12, 2)],
     }
+
+
+def test_a_dead_letter_that_the_queue_refuses_is_not_done(
+    service: Operating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit status, the counts and the audit table say that not all were moved, and the refused
+    one can be looked at, at once. The answer is made here: moto refuses no entry of a batch.
+    """
+    sqs, service.queue_url, dead = queue_with_dead_letters()
+    for text in ("refused", "a", "b"):
+        sqs.send_message(QueueUrl=dead, MessageBody=text)
+    of_botocore: Any = BaseClient
+    call = of_botocore._make_api_call
+
+    def refusing(client: BaseClient, name: str, given: dict[str, Any]) -> Any:
+        entries = given.get("Entries", [])
+        if name != "SendMessageBatch":
+            return call(client, name, given)
+        taken = [each for each in entries if each["MessageBody"] != "refused"]
+        answer = call(client, name, {**given, "Entries": taken}) if taken else {}
+        failed = [{"Id": each["Id"], "SenderFault": True} for each in entries if each not in taken]
+        return {**answer, "Failed": failed}
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", refusing)
+
+    assert service.run("redrive", "--dead-letters", *REASON) == 1
+    assert "2 messages sent again" in service.out
+    assert "has refused a dead letter: 1 are left where they were" in service.err
+    assert service.json("redrive", "--dead-letters", *REASON)["found"] == 1
+    assert service.json("redrive", "--dead-letters", "--dry-run")["found"] == 1
+    assert [line[1] for line in service.audited()] == ["intended", "refused in part"] * 2
 
 
 def test_a_dead_letter_cannot_write_to_the_terminal(service: Operating) -> None:

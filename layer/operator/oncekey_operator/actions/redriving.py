@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from oncekey_operator.actions.removal import Storage
     from oncekey_operator.messages.outbox import OutboxItem
     from oncekey_operator.messages.queues import DeadLetter, DeadLetterQueue
+
+
+class Redriven(NamedTuple):
+    """How many dead letters were moved, and how many were left after the queue had refused one."""
+
+    moved: int
+    left: int
 
 
 def requeue(acting: Acting, outbox: OutboxTable, item: OutboxItem) -> bool:
@@ -36,10 +43,11 @@ def requeue(acting: Acting, outbox: OutboxTable, item: OutboxItem) -> bool:
 
 def move_back(
     acting: Acting, queue: DeadLetterQueue, most: int, moved: Callable[[int], None]
-) -> int:
+) -> Redriven:
     """Move up to `most` dead letters back to their queue. `moved` hears the number so far.
 
-    Returns how many were moved. After a failure the rest is where it was; call it again.
+    If the queue refuses one, no more are moved. After a failure the rest is where it was; call it
+    again.
 
     Raises:
         CommandError: the audit line was not written, and nothing was moved.
@@ -49,7 +57,7 @@ def move_back(
     intention = acting.audit.intend(
         "redrive", pk=f"queue#{name}", before=f"about {queue.count()} dead letters"
     )
-    done = 0
+    done = left = 0
     outcome = "failed"
     try:
         for letters in queue.receive(most):
@@ -58,11 +66,13 @@ def move_back(
             moved(done)
             if count < len(letters):
                 # The queue refuses some of them, and would refuse them again.
+                left = len(letters) - count
+                queue.show_again(letters)
                 break
-        outcome = "done"
+        outcome = "refused in part" if left else "done"
     finally:
         intention.end(outcome, after=f"{done} moved")
-    return done
+    return Redriven(done, left)
 
 
 def discard_set_aside(acting: Acting, storage: Storage, outbox: str, item: OutboxItem) -> bool:

@@ -127,8 +127,15 @@ def _dead_letters(target: Target, options: argparse.Namespace) -> int:
     if not confirm(question, expected="yes", assumed=options.yes):
         raise CommandError("nothing was moved")
     with Progress("redrive", count) as progress:
-        done = move_back(acting_on(target, why=options.reason), queue, options.limit, progress.show)
-    return _said(options, done, done)
+        acting = acting_on(target, why=options.reason)
+        done, left = move_back(acting, queue, options.limit, progress.show)
+    _said(options, done, done + left)
+    if not left:
+        return Exit.DONE
+    raise CommandError(
+        f"{to} has refused a dead letter: {left} are left where they were, and others were not"
+        " tried. --discard what it never takes, or redrive them again"
+    )
 
 
 def _discard(target: Target, options: argparse.Namespace) -> int:

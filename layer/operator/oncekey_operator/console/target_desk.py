@@ -200,8 +200,10 @@ class TargetDesk:
             raise UsageError(f"there is no queue {given.get('queue')!r}")
         # All that are there. SQS knows their number only about, so it is not asked.
         letters = dead_letters_of(self._sqs, url)
-        moved = redriving.move_back(acting, letters, _MOST_MOVED, lambda _: None)
+        moved, left = redriving.move_back(acting, letters, _MOST_MOVED, lambda _: None)
         more = " There may be more: redrive them again." if moved == _MOST_MOVED else ""
+        if left:
+            more = f" The queue has refused one: {left} are left, and others were not tried."
         return f"Delivered again: {counted(moved, 'dead letter')}.{more}"
 
     def _acting(self, given: Mapping[str, Any]) -> Acting:
