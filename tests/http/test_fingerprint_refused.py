@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -248,6 +249,26 @@ def test_code_that_fails_on_a_request_means_that_the_request_is_wrong(
 def test_a_callable_may_read_the_body_without_checks(body: str) -> None:
     """What `json.loads` and a look-up raise on any body, the deepest too, is a refusal."""
     assert refusal(body, lambda request: json.loads(request.body)["amount"]["value"]) == GENERAL
+
+
+@pytest.mark.parametrize("seconds", [10**13, 10**18, 10**20])
+def test_a_time_beyond_the_calendar_is_a_fault_of_the_request(seconds: int) -> None:
+    """Nanoseconds in place of seconds are refused like any other wrong number, by a callable and by
+    a model.
+
+    Red when the system's own error for them reaches the platform as a 500.
+    """
+
+    def at(body: bytes) -> str:
+        return datetime.fromtimestamp(json.loads(body), UTC).isoformat()
+
+    class Timed:
+        @classmethod
+        def model_validate_json(cls, document: bytes) -> str:
+            return at(document)
+
+    assert refusal(str(seconds), lambda request: at(request.body)) == GENERAL
+    assert refusal(str(seconds), Timed) == GENERAL
 
 
 def broken(error: BaseException) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -281,6 +282,7 @@ def test_an_id_in_a_header_is_one_word(value: str | None) -> None:
         lambda delivery: int("nine"),
         lambda delivery: Publish(TOPIC, str(Decimal("nine euros"))),
         lambda delivery: Publish(TOPIC, datetime.fromtimestamp(10**20, UTC).isoformat()),
+        lambda delivery: Publish(TOPIC, datetime.fromtimestamp(10**18, UTC).isoformat()),
     ],
 )
 def test_an_event_that_the_function_cannot_read_is_a_400(function: Any) -> None:
@@ -305,6 +307,9 @@ def test_other_failures_of_the_function_are_raised() -> None:
 
     hook.then = fails
     with pytest.raises(ZeroDivisionError):
+        hook.send()
+    hook.then = lambda _delivery: Path("/no/such/file").read_text("utf-8")
+    with pytest.raises(FileNotFoundError):
         hook.send()
     hook.then = lambda _delivery: {"topic": TOPIC}
     with pytest.raises(TypeError, match=r"returns Publish\(topic, payload\), or None"):

@@ -5,6 +5,7 @@ A simulation replaces this object, and so controls everything that the caller do
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from typing import TYPE_CHECKING, Protocol
@@ -77,3 +78,12 @@ class SystemClock:
         # Of version 4, and of the variant of RFC 9562, section 4.1.
         last = f"{_VARIANT[raw[8] & 3]}{digits[17:20]}-{digits[20:]}"
         return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{last}"
+
+
+def is_beyond_the_calendar(error: BaseException) -> bool:
+    """Whether `error` is how `datetime` and `time` refuse a year that the system cannot count.
+
+    Of seconds since the epoch, these are about 1e17 to 9e18, as nanoseconds taken for seconds are.
+    Nearer ones are a `ValueError`, and larger ones an `OverflowError`.
+    """
+    return isinstance(error, OSError) and error.errno == errno.EOVERFLOW

@@ -9,6 +9,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
+from oncekey.clock import is_beyond_the_calendar
 from oncekey.encoding.canonical import NotCanonical, canonical_json
 from oncekey.errors import OncekeyError, RequestRefused
 from oncekey.telemetry import requests as telemetry
@@ -75,7 +76,9 @@ def model_body(body: bytes, model: type[Model]) -> tuple[str, bytes]:
         model.model_validate_json(body)
     except OncekeyError:
         raise
-    except MISFITS as error:
+    except (*MISFITS, OSError) as error:
+        if not isinstance(error, MISFITS) and not is_beyond_the_calendar(error):
+            raise
         raise unfit(model, error, reasons(error, model)) from error
     try:
         return "model", canonical_json(body, only=_names_read(model))

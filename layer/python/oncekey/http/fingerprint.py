@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from oncekey.base64url import base64url
+from oncekey.clock import is_beyond_the_calendar
 from oncekey.encoding.canonical import NotCanonical, canonical_json, canonical_value
 from oncekey.errors import ConfigurationError, OncekeyError
 from oncekey.http import wire
@@ -196,7 +197,9 @@ def _selected(request: HttpRequest, select: Selection) -> tuple[str, bytes]:
         value = select(request)
     except OncekeyError:
         raise
-    except MISFITS as error:
+    except (*MISFITS, OSError) as error:
+        if not isinstance(error, MISFITS) and not is_beyond_the_calendar(error):
+            raise
         raise unfit(select, error) from error
     return _canonical(value)
 

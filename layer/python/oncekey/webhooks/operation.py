@@ -8,6 +8,7 @@ from decimal import InvalidOperation
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from oncekey.clock import is_beyond_the_calendar
 from oncekey.effects.bare_run import BareRun
 from oncekey.engine.request import deadline_ms
 from oncekey.engine.reservation import ANSWER_MARGIN_MS
@@ -163,7 +164,9 @@ class WebhookOperation:
     ) -> Answer:
         try:
             published = function(delivery)
-        except (RequestRefused, *_UNEXPECTED) as error:
+        except (RequestRefused, *_UNEXPECTED, OSError) as error:
+            if not _is_of_the_event(error):
+                raise
             return self._not_understood(error, identity, heard)
         if published is None:
             return answered(Receipt.IGNORED, heard.request)
@@ -238,8 +241,15 @@ class WebhookOperation:
 def _asked(source: Callable[[Delivery], str | None], delivery: Delivery) -> str | None:
     try:
         return source(delivery)
-    except _UNEXPECTED:
+    except (*_UNEXPECTED, OSError) as error:
+        if not _is_of_the_event(error):
+            raise
         return None
+
+
+def _is_of_the_event(error: Exception) -> bool:
+    is_unexpected = isinstance(error, (RequestRefused, *_UNEXPECTED))
+    return is_unexpected or is_beyond_the_calendar(error)
 
 
 def _told(receipt: Receipt | Answer, heard: _Arrived) -> Answer:
