@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING
 from aws_cdk import Stack
 from aws_cdk import aws_logs as logs
 
+from oncekey.telemetry.metrics import CATALOGUE, COUNT, OF_REQUESTS
+
 if TYPE_CHECKING:
     from constructs import Construct
 
 _OF_ONE = (
     "fields @timestamp, oncekey_event, operation, operation_id, attempt, owner, age_ms, reason"
+)
+# A log line with a tenant, of the layer's or of yours, is no request; a line of metrics is.
+_COUNTS_A_REQUEST = " or ".join(
+    f"ispresent({metric.name})"
+    for metric in CATALOGUE
+    if metric.dimensions == OF_REQUESTS and metric.unit == COUNT
 )
 # Each is a question, by its name. `operation_id` and the like are fields of the layer's log lines.
 OF_FUNCTIONS = {
@@ -39,7 +47,7 @@ OF_FUNCTIONS = {
         "| limit 50"
     ),
     "Which tenants repeat requests": (
-        "filter ispresent(tenant)\n"
+        f"filter ispresent(tenant) and ({_COUNTS_A_REQUEST})\n"
         "| stats count(*) as requests, sum(Replayed) as replayed, sum(InProgress) as in_progress,"
         " sum(KeyReused) as key_reused by tenant, operation\n"
         "| sort replayed desc\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +26,14 @@ from infra.oncekey_cdk import (
 )
 from infra.oncekey_cdk.saved_queries import OF_FUNCTIONS
 from infra.service import SERVICE
+from oncekey.telemetry import quotas as quota_telemetry
 from oncekey.telemetry.metrics import CATALOGUE
 from tests.support.sample_constructs import let_be, new_stack
 from tests.support.sample_templates import named
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.support.templates import Synthesised
 
 KIND = "AWS::CloudWatch::Alarm"
@@ -207,6 +211,27 @@ def test_the_metrics_that_a_query_adds_up_are_emitted() -> None:
 
     assert added_up == {"Replayed", "InProgress", "KeyReused"}
     assert added_up <= {metric.name for metric in CATALOGUE}
+
+
+def test_the_query_by_tenant_counts_requests_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """A request that is refused for its quota is one line of metrics and one of the log, both with
+    its tenant, and counts once.
+
+    Red when every line that names a tenant is taken for a request.
+    """
+    which = OF_FUNCTIONS["Which tenants repeat requests"].partition("|")[0]
+    needed, *one_of = re.findall(r"ispresent\((\w+)\)", which)
+
+    def counts(line: Mapping[str, object]) -> bool:
+        return needed in line and any(name in line for name in one_of)
+
+    with caplog.at_level(logging.INFO, "oncekey"):
+        quota_telemetry.exceeded("POST /payments", "acme", "new_keys")
+
+    assert [vars(record)["tenant"] for record in caplog.records] == ["acme"]
+    assert not any(counts(vars(record)) for record in caplog.records)
+    for name in ("Reserved", "Replayed", "InProgress", "KeyReused", "QuotaExceeded", "Paused"):
+        assert counts({"service": "s", "operation": "o", "tenant": "acme", name: 1})
 
 
 def test_a_stack_without_a_reconciler_has_no_alarm_on_one() -> None:
