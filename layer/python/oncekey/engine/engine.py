@@ -72,14 +72,8 @@ def attempt(
 
 async def _measured(flow: Flow[Outcome], request: Request, clock: Clock) -> Outcome:
     """The outcome of `flow`, after its metrics were emitted."""
-    around = watching.tenant.get()
-    watching.tenant.set(request.identity.tenant)
-    try:
+    with watching.counted_for(request.identity.tenant, request.identity.operation, clock):
         return await flow
-    finally:
-        watching.flush(clock.now_ms(), request.identity.operation)
-        # Without a token, which is of no use where a coroutine that was left is closed.
-        watching.tenant.set(around)
 
 
 async def _attempt(

@@ -88,7 +88,6 @@ class HttpOperation:
             if not policy.needs_key(request):
                 refusal = await self._paused(request, caller)
                 if refusal is not None:
-                    watching.flush(self.clock.now_ms(), policy.name)
                     return answer_to(refusal, request, policy, self._settings())
                 return await self._unprotected(request, caller, context)
             operation_context = self._operation_context()
@@ -173,11 +172,12 @@ class HttpOperation:
         shared, name = self._operation_context(), self.policy.name
         settings, state = shared.options.settings, shared.store_state
         budget = few_tries(self.clock.now_ms(), state.call_timeout_ms)
-        try:
-            pause = await paused_for(name, caller.tenant, settings, state, budget, self.clock)
-        except StoreError as error:
-            return unreserved(error, name)
-        return None if pause is None else refusal_of(pause, name)
+        with watching.counted_for(caller.tenant, name, self.clock):
+            try:
+                pause = await paused_for(name, caller.tenant, settings, state, budget, self.clock)
+            except StoreError as error:
+                return unreserved(error, name)
+            return None if pause is None else refusal_of(pause, name)
 
     def _bare(self, request: HttpRequest, caller: Caller, context: Any) -> Flow[Outcome]:
         from oncekey.effects.bare_run import run_bare

@@ -166,5 +166,7 @@ async def _in_doubt(record: Record, clock: Clock, budget: Budget) -> Record | No
     reply = await retry.write(expired, budget, clock)
     met = reply.record if isinstance(reply, Refused) else applied(expired, record)
     if met is not None and met.operation_id == record.operation_id:
-        telemetry.lease_expired(record, now_ms)
+        # It may be called for another tenant, or where nothing else is counted.
+        with watching.counted_for(record.tenant, record.operation, clock):
+            telemetry.lease_expired(record, now_ms)
     return met

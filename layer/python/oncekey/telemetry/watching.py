@@ -7,15 +7,17 @@ catalogue of metrics nor OpenTelemetry is loaded.
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from oncekey.environment import OncePerEnvironment, environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
+    from oncekey.clock import Clock
     from oncekey.record.record import Record
     from oncekey.telemetry.metrics import Meter
     from oncekey.telemetry.tracing import Tracing
@@ -77,6 +79,19 @@ def count(metric: str, operation: str = "", value: float = 1) -> None:
     """Add `value` to a metric of the catalogue. It is emitted by the next `flush`."""
     if _meter is not None:
         _meter.add(metric, operation, tenant.get(), value)
+
+
+@contextmanager
+def counted_for(whose: str, operation: str, clock: Clock) -> Iterator[None]:
+    """Count what happens inside the block for this tenant, and emit it for `operation`."""
+    around = tenant.get()
+    tenant.set(whose)
+    try:
+        yield
+    finally:
+        flush(clock.now_ms(), operation)
+        # Without a token, which is of no use where a coroutine that was left is closed.
+        tenant.set(around)
 
 
 def flush(now_ms: int, operation: str | None = None) -> None:

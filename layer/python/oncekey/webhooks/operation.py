@@ -134,11 +134,9 @@ class WebhookOperation:
             return problem(error.code, request, settings, detail=error.detail)
         watching.look_again()
         tracing = watching.tracing()
-        try:
-            with nullcontext() if tracing is None else tracing.span(f"oncekey {self.name}"):
-                return self._heard(function, delivery, identity, heard)
-        finally:
-            watching.flush(self.clock.now_ms(), self.name)
+        span = nullcontext() if tracing is None else tracing.span(f"oncekey {self.name}")
+        with watching.counted_for(identity.tenant, self.name, self.clock), span:
+            return self._heard(function, delivery, identity, heard)
 
     def _delivery(self, request: HttpRequest, keys: list[bytes], now_ms: int) -> Delivery:
         body = request.body
