@@ -26,8 +26,9 @@ _STRING = dynamodb.AttributeType.STRING
 class AuditTable(SafeTable):
     """Notes of settlements and operators' actions, in order of time, under their record's key.
 
-    The grants allow adding and reading, not changing or deleting. An entry expires at its own
-    `expires_at`, or never without one.
+    The grants allow putting and reading, not updating or deleting. IAM cannot forbid to put an
+    entry in the place of another one; point-in-time recovery has what was there. An entry expires
+    at its own `expires_at`, or never without one.
 
     Raises:
         ValueError: An argument is wrong. The message lists all faults.
