@@ -12,6 +12,7 @@ from oncekey.record.pause import EVERYTHING, Pause, PauseScope
 from oncekey.store.dynamodb.codec import attribute_values
 from oncekey_local.store.tables import create_table_request
 from oncekey_operator.actions.moving import Moved, move
+from oncekey_operator.commands import move as move_command
 from tests.support.dynamodb import TABLE, items
 from tests.support.events import with_key
 from tests.support.operating import Operating, operating
@@ -267,6 +268,31 @@ def test_the_command_says_what_is_left(service: Operating) -> None:
         ("move", "intended"),
         ("move", "done"),
     ]
+
+
+def test_a_pass_long_after_the_move_is_refused(
+    service: Operating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has ended on the new table, and was deleted there, is not brought back as it was before,
+    by a late pass or on the way back; unless a person says that the new table has not served.
+
+    Red when the old table's open records are written again, and their work begins anew.
+    """
+    old = Protected(store=service.store)
+    old.then = fails(TimeoutError())
+    with pytest.raises(TimeoutError):
+        old.send(POST)
+    assert service.run("move", "--to", NEW, *REASON) == 0
+    (pk,) = contents(service, NEW)
+    service.client.delete_item(TableName=NEW, Key={"pk": {"S": pk}})
+    monkeypatch.setattr(move_command, "_LATE_MS", -1)
+
+    assert service.run("move", "--to", NEW, *REASON) == 1
+    assert "is still open in idempotency-under-test, and would begin again" in service.err
+    assert contents(service, NEW) == {}
+    assert service.run("move", "--to", TABLE, *REASON, table=NEW) == 1
+    assert service.run("move", "--to", NEW, "--even-if", "late", *REASON) == 0
+    assert [*contents(service, NEW)] == [pk]
 
 
 def test_a_table_is_not_copied_to_itself(service: Operating) -> None:

@@ -9,6 +9,7 @@ pass, because its end will be written to the old table.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import StoreError
@@ -18,11 +19,14 @@ from oncekey.store.dynamodb.codec import record_from_item
 from oncekey.store.dynamodb.pauses import PAUSES_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from oncekey.record.record import Record
     from oncekey.store.dynamodb.codec import Item
+    from oncekey_operator.audit import Line
 
+# Of the audit lines of a pass.
+ACTION, WHOLE = "move", "done"
 _ABSENT = "attribute_not_exists(#pk)"
 # The same operation, as it was before and without an attempt that may run on the new table. Or the
 # operation before it, whose record had expired.
@@ -59,6 +63,23 @@ class Moved:
     def is_whole(self) -> bool:
         """Whether the new table has everything that the old one had in this pass."""
         return not (self.running or self.conflicts or self.unreadable)
+
+
+def whole_since_ms(lines: Iterable[Line], target: str) -> int | None:
+    """When the last whole pass to `target` ended, by the audit `lines` of a table; None: never."""
+    ends = [
+        line.at.partition("#")[0]
+        for line in lines
+        if (line.action, line.outcome, line.before) == (ACTION, WHOLE, whither(target))
+    ]
+    if not ends:
+        return None
+    return int(datetime.fromisoformat(max(ends)).timestamp() * 1000)
+
+
+def whither(target: str) -> str:
+    """What the audit lines of a move say of the table that it goes to."""
+    return f"to {target}"
 
 
 def move(client: Any, source: str, target: str, now_ms: int, read: Callable[[int], None]) -> Moved:

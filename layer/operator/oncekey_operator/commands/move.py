@@ -6,11 +6,24 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from oncekey_operator.exits import CommandError, Exit, UsageError
-from oncekey_operator.output import Progress, add_output, confirm, print_json, print_pairs
+from oncekey_operator.output import (
+    Progress,
+    add_output,
+    confirm,
+    print_json,
+    print_pairs,
+    relative,
+)
 from oncekey_operator.targets import add_target, target_of
 
 if TYPE_CHECKING:
     import argparse
+
+    from oncekey_operator.targets import Target
+
+
+# Passes of one move follow each other within hours. Records are kept for a day by default.
+_LATE_MS = 12 * 3_600_000
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
@@ -25,6 +38,12 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
     )
     move.add_argument("--from", dest="table", metavar="NAME", help="the old table (as --table)")
     move.add_argument("--to", required=True, metavar="NAME", help="the new table")
+    move.add_argument(
+        "--even-if",
+        choices=("late",),
+        default="",
+        help="copy although a pass between the two was whole more than twelve hours ago",
+    )
     move.add_argument("--reason", required=True, metavar="TEXT", help="why, for the audit table")
     move.add_argument("--yes", action="store_true", help="do not ask")
     add_output(move)
@@ -35,24 +54,26 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
 def run(options: argparse.Namespace) -> int:
     """Copy the records, in one pass."""
     from oncekey_operator.actions.acting import acting_on
-    from oncekey_operator.actions.moving import move
+    from oncekey_operator.actions.moving import ACTION, WHOLE, move, whither
 
     target = target_of(options)
     source, to = target.table, options.to
     if source == to:
         raise UsageError("--from and --to name the same table")
+    if not options.even_if:
+        _check_time(target, source, to)
     question = f"Every record of {source} is copied to {to}."
     if not confirm(question, expected="yes", assumed=options.yes):
         raise CommandError("nothing was copied")
     client = target.dynamodb
     count = int(client.describe_table(TableName=source)["Table"].get("ItemCount", 0))
     acting = acting_on(target, why=options.reason)
-    intention = acting.audit.intend("move", pk=f"table#{source}", before=f"to {to}")
+    intention = acting.audit.intend(ACTION, pk=_pk(source), before=whither(to))
     outcome, after = "failed", ""
     try:
         with Progress("copy", count) as progress:
             moved = move(client, source, to, acting.clock.now_ms(), progress.show)
-        outcome = "done" if moved.is_whole else "not-whole"
+        outcome = WHOLE if moved.is_whole else "not-whole"
         after = f"{moved.written} written, {moved.present} present, {moved.running} running"
     finally:
         intention.end(outcome, after=after)
@@ -67,3 +88,30 @@ def run(options: argparse.Namespace) -> int:
         if moved.unreadable:
             print("Some items cannot be read: `oncekey list` shows the records that are open.")
     return Exit.DONE if moved.is_whole else Exit.REFUSED
+
+
+def _pk(table: str) -> str:
+    return f"table#{table}"
+
+
+def _check_time(target: Target, source: str, to: str) -> None:
+    """Return if no record can have ended and been deleted on the table that took over.
+
+    Raises:
+        CommandError: a pass between the two tables, either way, was whole long ago.
+    """
+    from oncekey.clock import SystemClock
+    from oncekey_operator.actions.moving import whole_since_ms
+    from oncekey_operator.audit import AuditTable
+
+    if not target.audit_table:
+        return  # the first audit line says what to do
+    audit, now_ms = AuditTable(target.dynamodb, target.audit_table), SystemClock().now_ms()
+    for left, taken in ((source, to), (to, source)):
+        since_ms = whole_since_ms(audit.of(_pk(left)), taken)
+        if since_ms is not None and now_ms - since_ms > _LATE_MS:
+            raise CommandError(
+                f"{taken} had everything of {left} {relative(since_ms, now_ms)}. What has ended"
+                f" there since, and was deleted after its retention, is still open in {left}, and"
+                f" would begin again. If {taken} has not served since, say --even-if late"
+            )
