@@ -114,6 +114,29 @@ def test_what_was_read_last_serves_while_nobody_answers(place: Place) -> None:
         secret_words(VARIABLE)
 
 
+def test_a_clock_that_is_set_back_keeps_no_secret(place: Place) -> None:
+    """A secret that was read while the clock was a day ahead is read again; during an outage it
+    serves for an hour from then on.
+
+    Red when a revoked secret counts until the right time reaches the wrong one.
+    """
+    place.later(24 * 60)
+    assert secret_words(VARIABLE) == [OLD.encode()]
+    place.rotate(NEW)
+    place.later(-24 * 60)
+    place.is_down = True
+    for minutes in (0, 0.1, 59):
+        place.later(minutes)
+        assert secret_words(VARIABLE) == [OLD.encode()]
+    assert place.asked == 3
+
+    place.later(2)
+    with pytest.raises(StoreError):
+        secret_words(VARIABLE)
+    place.is_down = False
+    assert secret_words(VARIABLE) == [NEW.encode()]
+
+
 @pytest.mark.fault("K14.8")
 def test_a_secret_that_cannot_be_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """JSON in place of the value, and two places at once, are refused without repeating them.

@@ -55,7 +55,8 @@ def secret_text(name: str, now_ms: int) -> str:
     place = (name, *connection)
     with _one_at_a_time:
         kept = _kept.get(place)
-        if kept is not None and now_ms < kept.ask_at_ms:
+        # A clock that was set back must not prolong the use of a secret that was revoked.
+        if kept is not None and kept.read_at_ms <= now_ms < kept.ask_at_ms:
             return kept.text
         try:
             text = _read(name, connection)
@@ -63,7 +64,8 @@ def secret_text(name: str, now_ms: int) -> str:
             failure: StoreError = store_error(error)
             if kept is None or now_ms - kept.read_at_ms > OUTAGE_MS:
                 raise failure from error
-            _kept[place] = _Kept(kept.text, kept.read_at_ms, now_ms + _ASK_AGAIN_MS)
+            since_ms = min(kept.read_at_ms, now_ms)
+            _kept[place] = _Kept(kept.text, since_ms, now_ms + _ASK_AGAIN_MS)
             return kept.text
         _kept[place] = _Kept(text, now_ms, now_ms + MAX_AGE_MS)
         return text
