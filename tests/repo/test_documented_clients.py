@@ -96,7 +96,8 @@ globalThis.fetch = async (_, request) => {
   const [status, headers, body] = script.shift();
   if (!status) throw new TypeError("Failed to fetch");
   const broken = new ReadableStream({ start: body => body.error(new TypeError("terminated")) });
-  return new Response(body ? JSON.stringify(body) : broken, { status, headers });
+  const sent = body === "" ? null : body ? JSON.stringify(body) : broken;
+  return new Response(sent, { status, headers });
 };
 (async () => {
   while (script.length) {
@@ -106,7 +107,7 @@ globalThis.fetch = async (_, request) => {
   console.log(JSON.stringify({ results, keys, pauses }));
 })();
 """
-# Status (0: no answer), headers and body (None: it breaks off).
+# Status (0: no answer), headers and body (None: it breaks off; empty: there is none).
 Scripted = tuple[int, dict[str, str], Any]
 _NO_ANSWER: Scripted = (0, {}, {})
 _CREATED: Scripted = (201, {}, PAID)
@@ -130,6 +131,18 @@ def browse(*script: Scripted) -> dict[str, Any]:
     )
     said: dict[str, Any] = json.loads(result.stdout)
     return said
+
+
+def test_the_documented_page_takes_an_answer_without_a_body() -> None:
+    """204 No Content is an answer; a failure without a body is tried again.
+
+    Red when the page sends what is done again and again, and then says that it is not known.
+    """
+    said = browse((503, {}, ""), (204, {}, ""), (204, {}, ""))
+
+    assert said["results"] == [[{}, 0], [{}, 0]]
+    first, *again = said["keys"]
+    assert (again[0] == first, again[1] == first) == (True, False)
 
 
 def test_the_documented_page_pays_once() -> None:
