@@ -145,6 +145,19 @@ def test_the_documented_page_takes_an_answer_without_a_body() -> None:
     assert (again[0] == first, again[1] == first) == (True, False)
 
 
+def test_the_documented_page_pauses_whatever_it_is_asked_for() -> None:
+    """A date in Retry-After, as a proxy may send it, leaves the page's own growing pause.
+
+    Red when it makes the pause no number, so that the page sends without any.
+    """
+    date = {"Retry-After": "Sun, 29 Nov 2026 23:00:00 GMT"}
+
+    said = browse(*[(503, date, {})] * 6, _CREATED)
+
+    assert all(isinstance(pause, int | float) for pause in said["pauses"])
+    assert len(said["pauses"]) == 6
+
+
 def test_the_documented_page_pays_once() -> None:
     """The example with `fetch`, in node: one key over a lost answer, a 409 and a 429."""
     said = browse(
