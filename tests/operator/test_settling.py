@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import Completed, NotExecuted, StoreError
+from oncekey.clock import SystemClock
 from oncekey.record.record import Due, Effects, Status
 from oncekey.record.references import reference_to
 from oncekey.settlement.settlement import Settlement
 from oncekey.store.dynamodb.codec import attribute_values
 from oncekey.testing.memory import ManualClock, MemoryStore
 from oncekey_operator.actions.settling import end, settle
+from oncekey_operator.commands import resolve as resolve_command
 from oncekey_operator.commands.naming import census, check_census
 from oncekey_operator.exits import CommandError, UsageError
 from oncekey_operator.records.outlook import outlook
@@ -60,6 +62,33 @@ def test_not_executed_is_refused_until_no_call_can_arrive() -> None:
     assert (early.settlement, late.settlement) == (Settlement.TOO_EARLY, Settlement.SETTLED)
     assert noted.outcomes() == ["intended", "too-early", "intended", "settled"]
     assert service.send(POST)["statusCode"] == 201
+
+
+def test_a_finding_is_no_newer_than_the_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person who looked before the grace was over, and answers the question after it, has not
+    seen whether a call of the dead attempt arrived in between.
+
+    Red when the time of the answer counts as the time of the look.
+    """
+    clock = ManualClock(NOW_MS)
+    monkeypatch.setattr(SystemClock, "now_ms", lambda _: clock.now_ms())
+
+    def answers_later(_question: str, **_: object) -> bool:
+        clock.advance(LONG_MS)
+        return True
+
+    monkeypatch.setattr(resolve_command, "confirm", answers_later)
+    doubt = {"status": Status.UNKNOWN, "due": Due(shard="0", at_ms=1)}
+    unknown = record(**doubt, pk=f"v1#{'B' * 43}", escalated_at_ms=None, lease_until_ms=NOW_MS)
+    what = ("resolve", reference_to(unknown), "--not-executed", "--reason", "nothing there")
+    with operating(capsys) as service:
+        service.client.put_item(TableName=TABLE, Item=attribute_values(unknown))
+
+        assert service.run(*what) == 1
+        assert "look at the provider again after the grace" in service.out
+        assert service.run(*what) == 0
 
 
 def test_a_finding_about_one_attempt_settles_no_later_one() -> None:

@@ -59,11 +59,17 @@ class Settled:
 
 
 def settle(
-    acting: Acting, record: Record, finding: Completed | NotExecuted, *, step: str = ""
+    acting: Acting,
+    record: Record,
+    finding: Completed | NotExecuted,
+    *,
+    step: str = "",
+    found_at_ms: int | None = None,
 ) -> Settled:
     """Settle `record` as `oncekey.settle` does, with its lines in the audit table.
 
-    "Not executed" is about the attempt of this `record`, and settles no later one.
+    "Not executed" is about the attempt of this `record`, and settles no later one. It was found out
+    at `found_at_ms` at the latest, by default now.
 
     Raises:
         CommandError: the first audit line was not written, and nothing was settled.
@@ -84,6 +90,7 @@ def settle(
         finding,
         step=step,
         attempt=record.attempt,
+        found_at_ms=found_at_ms,
         settler=settler,
     )
     return _done(acting, record, f"resolve: {what}{f', step {step}' if step else ''}", flow)

@@ -96,10 +96,11 @@ def run(options: argparse.Namespace) -> int:
     from oncekey.clock import SystemClock
     from oncekey_operator.records.outlook import why_not_ended
 
-    finding = _finding(options)
+    # What a person has found out is no newer than the command, however long the question waits.
+    finding, found_at_ms = _finding(options), SystemClock().now_ms()
     target = target_of(options)
     if options.all_listed:
-        return _all(options, target, finding)
+        return _all(options, target, finding, found_at_ms)
     if options.end_with is not None and options.step:
         raise UsageError("--end-with ends the whole operation, and takes no --step")
     if options.not_executed and options.yes and options.attempt is None:
@@ -123,12 +124,17 @@ def run(options: argparse.Namespace) -> int:
     question = f"{record.operation} of {record.tenant}, {which}: {what}."
     if not confirm(question, expected="yes", assumed=options.yes):
         return Exit.REFUSED
-    (settled,) = _settled(options, target, [record], finding)
+    (settled,) = _settled(options, target, [record], finding, found_at_ms)
     _print(settled, as_json=options.json)
     return Exit.DONE if settled.is_done else Exit.REFUSED
 
 
-def _all(options: argparse.Namespace, target: Target, finding: Completed | NotExecuted) -> int:
+def _all(
+    options: argparse.Namespace,
+    target: Target,
+    finding: Completed | NotExecuted,
+    found_at_ms: int,
+) -> int:
     from oncekey.clock import SystemClock
 
     if any(each is not None for each in (options.id, options.key, options.request)):
@@ -153,7 +159,7 @@ def _all(options: argparse.Namespace, target: Target, finding: Completed | NotEx
         return Exit.REFUSED
     done = 0
     try:
-        for each in _settled(options, target, records, finding):
+        for each in _settled(options, target, records, finding, found_at_ms):
             # At once: what was settled is told, even if the next one cannot be.
             _print(each, as_json=options.json)
             done += each.is_done
@@ -167,6 +173,7 @@ def _settled(
     target: Target,
     records: Sequence[Record],
     finding: Completed | NotExecuted,
+    found_at_ms: int,
 ) -> Iterator[Settled]:
     from oncekey.settlement.resolvers import Completed
     from oncekey_operator.actions.acting import acting_on
@@ -178,7 +185,9 @@ def _settled(
             if options.end_with is not None and isinstance(finding, Completed):
                 settled = end(acting, record, finding)
             else:
-                settled = settle(acting, record, finding, step=options.step)
+                settled = settle(
+                    acting, record, finding, step=options.step, found_at_ms=found_at_ms
+                )
         except (TypeError, ValueError) as error:
             raise UsageError(str(error).removeprefix("oncekey: ")) from error
         yield settled
