@@ -20,6 +20,9 @@ from tests.benchmarks.units import Units
 from tests.support.capacity import UNITS
 from tests.support.protected import is_replay
 
+# Every call of every contender is recorded first.
+pytestmark = pytest.mark.proof
+
 CALLS = 2
 
 
@@ -29,7 +32,6 @@ def tapes() -> Tapes:
     return recorded(list(CASES.values()), CALLS)
 
 
-@pytest.mark.proof
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize(
     ("name", "over"),

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from tests.support.dev_service import Answer
 
+pytestmark = pytest.mark.proof
+
 MAX_ATTEMPTS = 3
 # A week: what nobody has settled by then is escalated again.
 ESCALATED_AGAIN_MS = 7 * 24 * 3_600_000

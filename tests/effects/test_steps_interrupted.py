@@ -31,9 +31,8 @@ pytestmark = [
 @pytest.mark.parametrize(
     ("kind", "every", "is_idempotent"),
     [
-        (KeyboardInterrupt, 3, False),
-        # The handlers of the others are the same but for what they catch and mark.
         (Signalled, 3, False),
+        # The handlers of the others are the same but for what they catch and mark.
         pytest.param(KeyboardInterrupt, 1, False, marks=pytest.mark.proof),
         pytest.param(KeyboardInterrupt, 1, True, marks=pytest.mark.proof),
         pytest.param(Signalled, 1, False, marks=pytest.mark.proof),

@@ -20,6 +20,8 @@ from tests.support.dev_service import ROOT, SAMPLE_SERVICE, is_alive, running, s
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.proof
+
 COMMAND = [sys.executable, "-m", "oncekey_local.cli", "dev", "--port", "0"]
 
 STARTER = """

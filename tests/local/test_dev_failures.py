@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from oncekey_local.dev_process import DevProcess
     from tests.support.dev_service import Answer
 
+pytestmark = pytest.mark.proof
+
 ERROR = (500, {"message": "Internal Server Error"})
 BROKEN = "tests.support.sample_service:BROKEN"
 

@@ -54,8 +54,8 @@ def _describe(store_url: str, name: str) -> dict[str, Any]:
     "number",
     [
         signal.SIGINT,
-        pytest.param(signal.SIGTERM, marks=pytest.mark.proof),
-        pytest.param(signal.SIGHUP, marks=pytest.mark.proof),
+        signal.SIGTERM,
+        signal.SIGHUP,
     ],
 )
 def test_signal(number: signal.Signals) -> None:
@@ -85,7 +85,7 @@ def test_killed() -> None:
             wait()
 
 
-@pytest.mark.parametrize("role", ["store", pytest.param("provider", marks=pytest.mark.proof)])
+@pytest.mark.parametrize("role", ["store", "provider"])
 def test_server_dies(role: str) -> None:
     """When the store or the provider dies, `oncekey dev` says so and ends, with status 1."""
     with running() as dev:
@@ -125,6 +125,8 @@ def test_interrupted_while_it_starts() -> None:
 
 CHILD = """
 from oncekey_local.child import die_at_end_of, die_with_parent
+
+pytestmark = pytest.mark.proof
 {arrange}
 print('ready', flush=True)
 while True:

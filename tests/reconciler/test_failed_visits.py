@@ -278,6 +278,7 @@ def test_what_can_be_read_again_is_done() -> None:
 
 
 @pytest.mark.fault("K5.6")
+@pytest.mark.proof
 def test_a_record_that_alone_is_never_given_ends_with_a_person() -> None:
     """A record whose reading times out each time, while the others are read, is its own trouble.
 
