@@ -7,7 +7,7 @@ catalogue of metrics nor OpenTelemetry is loaded.
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -63,8 +63,6 @@ def traceparent() -> str:
 def span_about(record: Record, name: str) -> AbstractContextManager[object]:
     """A span about `record`, in the trace of the request that reserved it; without traces, none."""
     if _tracing is None:
-        from contextlib import nullcontext
-
         return nullcontext()
     about = {"oncekey.operation": record.operation, "oncekey.operation_id": record.operation_id}
     return _tracing.span(name, parent=record.traceparent, attributes=about)
