@@ -59,7 +59,9 @@ def app(request: pytest.FixtureRequest) -> Synthesised:
     return synthesised
 
 
-@pytest.fixture(scope="session", params=["dev", "production"])
+@pytest.fixture(
+    scope="session", params=["dev", pytest.param("production", marks=pytest.mark.proof)]
+)
 def events(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Synthesised:
     """A service with streams and queues, of each stage in turn."""
     context = {"dev": {}, "production": PRODUCTION}[request.param]

@@ -114,6 +114,7 @@ def test_a_wrong_stage_ends_the_app_with_one_line(monkeypatch: pytest.MonkeyPatc
         app.main(["-c", "stage=prod"])
 
 
+@pytest.mark.proof
 def test_the_app_writes_templates_and_prints_nothing(tmp_path: Path) -> None:
     """`python -m infra.app` synthesises on a machine without node, AWS account or network."""
     kept = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}

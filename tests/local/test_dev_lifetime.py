@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.dev_service import ROOT, Meeting, is_alive, running, send, watched
 
+pytestmark = pytest.mark.proof
+
 FAILING = "tests.support.sample_service:FAILING"
 
 
@@ -126,7 +128,6 @@ def test_interrupted_while_it_starts() -> None:
 CHILD = """
 from oncekey_local.child import die_at_end_of, die_with_parent
 
-pytestmark = pytest.mark.proof
 {arrange}
 print('ready', flush=True)
 while True:

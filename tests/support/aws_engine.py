@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from functools import cache
 from typing import TYPE_CHECKING
 
+import boto3
+import botocore.hooks
+from botocore.compat import accepts_kwargs
 from moto import mock_aws
 from moto.core import models
 
@@ -17,6 +21,8 @@ if TYPE_CHECKING:
 # Clients of botocore alone call AWS here. For those of `requests`, moto would prepare a thousand
 # addresses each time that it begins.
 vars(models)["RESPONSES_METHODS"] = []
+# It asks this of the same sixty functions for each session.
+vars(botocore.hooks)["accepts_kwargs"] = cache(accepts_kwargs)
 
 
 @contextlib.contextmanager
@@ -29,4 +35,11 @@ def mocked_aws(*, honours_tokens: bool = False) -> Iterator[None]:
     quicken()
     check_client_tokens(honours_repeats=honours_tokens)
     with mock_aws():
+        # Moto takes the session away, and to make another one takes longer than many tests.
+        boto3.DEFAULT_SESSION = _session()
         yield
+
+
+@cache
+def _session() -> boto3.Session:
+    return boto3.Session()

@@ -6,7 +6,6 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import boto3
 from boto3.dynamodb.types import TypeDeserializer
 
 from functions.shared import dynamodb, payments_table
@@ -15,6 +14,7 @@ from oncekey.outbox.envelope import sealed
 from oncekey.store.dynamodb.outbox import message_from_item
 from oncekey_local.store.tables import create_table_request
 from tests.support.aws_engine import mocked_aws
+from tests.support.shared_clients import shared_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,8 +92,7 @@ class Tables:
 @contextlib.contextmanager
 def reference_tables() -> Iterator[Tables]:
     """The tables, empty."""
-    with mocked_aws():
-        client: DynamoDBClient = boto3.client("dynamodb")
+    with mocked_aws(), shared_client("dynamodb") as client:
         for table in SERVICE.tables:
             client.create_table(**create_table_request(physical(table.name), table))
         dynamodb.client.cache_clear()

@@ -149,6 +149,7 @@ def test_what_is_not_on_record_is_not_acknowledged(
     tables: Tables, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A report whose row could not be written leaves its message in the queue."""
+    monkeypatch.setattr(SystemClock, "pause", lambda _clock, _duration_ms: None)
     monkeypatch.setenv("REPORTS_TABLE", "no-such-table")
 
     answer = handler(delivery(job), None)
