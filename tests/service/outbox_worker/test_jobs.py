@@ -149,7 +149,12 @@ def test_what_is_not_on_record_is_not_acknowledged(
     tables: Tables, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A report whose row could not be written leaves its message in the queue."""
-    monkeypatch.setattr(SystemClock, "pause", lambda _clock, _duration_ms: None)
+    paused_ms: list[int] = []
+    now_ms = SystemClock.now_ms
+    monkeypatch.setattr(
+        SystemClock, "pause", lambda _clock, duration_ms: paused_ms.append(duration_ms)
+    )
+    monkeypatch.setattr(SystemClock, "now_ms", lambda clock: now_ms(clock) + sum(paused_ms))
     monkeypatch.setenv("REPORTS_TABLE", "no-such-table")
 
     answer = handler(delivery(job), None)
