@@ -64,6 +64,11 @@ class HalfAClock:
         ({"secrets": b""}, "secrets: there is no secret"),
         ({"secrets": "whsec_0123456789abcdef"}, "secrets: secrets are bytes, 16 or more"),
         ({"secrets": [b"short"]}, "secrets: secrets are bytes, 16 or more"),
+        ({"secrets": b"whsec_0123456789abcdef\n"}, "secrets: a secret begins or ends with white"),
+        (
+            {"secrets": [b" whsec_0123456789abcdef"]},
+            "white space, as the text of a file does: strip it",
+        ),
         ({"event_id": "id"}, "event_id is no callable"),
         ({"retention": 60}, "retention is 60: a timedelta is needed"),
         ({"retention": timedelta(days=3)}, "an event is sent again for 3 days"),

@@ -144,6 +144,9 @@ def secrets_faults(scheme: Scheme, secrets: object) -> list[str]:
 def _secret_fault(scheme: Scheme, secret: object) -> str | None:
     if not isinstance(secret, bytes) or len(secret) < _SHORTEST_SECRET_BYTES:
         return _NO_SECRET
+    if secret != secret.strip():
+        # No provider shows such a secret. Every signature would be refused, as a sender's fault.
+        return "a secret begins or ends with white space, as the text of a file does: strip it"
     try:
         scheme.key(secret)
     except ValueError as error:
