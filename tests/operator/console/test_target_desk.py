@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from tests.support.operating import Operating
 
 
+DAY_MS = 86_400_000
+
+
 @pytest.fixture
 def service(capsys: pytest.CaptureFixture[str]) -> Iterator[Operating]:
     """The tables of a service, all empty."""
@@ -151,11 +154,28 @@ def test_a_running_operation_is_not_settled(service: Operating) -> None:
     """Its own attempt may still end it: the refusal says so."""
     one = stored(service, status=Status.IN_PROGRESS, lease_until_ms=2**45)
 
-    about = {"reference": reference_to(one), "attempt": one.attempt}
+    about = {"reference": reference_to(one), "attempt": one.attempt, "looked_at": NOW_MS}
     status, sentence = done(service, "settle", **about, finding="not-executed")
 
     assert status == 409
     assert "may still end it" in sentence
+
+
+def test_a_look_is_no_newer_than_the_pages_question(service: Operating) -> None:
+    """A person who looked before the grace was over, and confirms after it, has not seen whether a
+    call of the dead attempt arrived in between. A page that does not say when it asked is refused.
+
+    Red when the time of the click on "Settle" counts as the time of the look.
+    """
+    one = stored(service, escalated_at_ms=None, lease_until_ms=NOW_MS)
+    about = {"reference": reference_to(one), "attempt": one.attempt, "finding": "not-executed"}
+
+    assert done(service, "settle", **about)[0] == 400
+    status, sentence = done(service, "settle", **about, looked_at=NOW_MS + 1)
+    assert (status, "look at the provider again" in sentence) == (409, True)
+    assert service.store.read(one.pk) == one
+
+    assert done(service, "settle", **about, looked_at=NOW_MS + DAY_MS)[0] == 200
 
 
 def test_a_page_that_is_out_of_date_settles_nothing(service: Operating) -> None:

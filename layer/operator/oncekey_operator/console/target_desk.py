@@ -132,11 +132,14 @@ class TargetDesk:
         if given.get("attempt") != record.attempt:
             raise CommandError("another attempt has begun since this was shown: look at it again")
         found, step = _finding(given), str(given.get("step") or "")
+        looked_at_ms = _looked_at_ms(given, found)
         try:
             if given.get("finding") == "end" and isinstance(found, Completed):
                 settled = settling.end(self._acting(given), record, found)
             else:
-                settled = settling.settle(self._acting(given), record, found, step=step)
+                settled = settling.settle(
+                    self._acting(given), record, found, step=step, found_at_ms=looked_at_ms
+                )
         except (TypeError, ValueError) as error:
             raise UsageError(str(error)) from error
         if not settled.is_done:
@@ -262,6 +265,16 @@ def _finding(given: Mapping[str, Any]) -> Completed | NotExecuted:
             return NotExecuted()
         case _:
             raise UsageError("finding is completed or end, with an answer, or not-executed")
+
+
+def _looked_at_ms(given: Mapping[str, Any], found: Completed | NotExecuted) -> int | None:
+    """When the page asked its person. What a person has found out is no newer than that."""
+    if isinstance(found, Completed):
+        return None
+    looked_at = given.get("looked_at")
+    if type(looked_at) is not int:
+        raise UsageError("not-executed needs looked_at, when the page asked, in epoch milliseconds")
+    return looked_at
 
 
 def _paused(given: Mapping[str, Any]) -> tuple[PauseScope, str]:

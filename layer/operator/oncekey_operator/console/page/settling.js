@@ -1,6 +1,6 @@
 // What a person says of an operation: it took effect, it did not, or it ends for good.
 
-import { api, ask } from "./parts.js";
+import { api, ask, now } from "./parts.js";
 
 const reasonField = { name: "reason", label: "Reason", hint: "It is written to the audit table with your name." };
 
@@ -30,6 +30,8 @@ export function end(one, refresh) {
 
 export function settle(one, completed, refresh) {
   const step = one.step_in_doubt;
+  // What a person has found out is no newer than the question, however long the dialog waits.
+  const lookedAt = now();
   const what = step ? `the step “${step}”` : "the operation";
   const fields = [reasonField];
   if (completed) fields.unshift(answerField(one, step, 201));
@@ -37,12 +39,12 @@ export function settle(one, completed, refresh) {
     title: completed ? `Settle ${what} as completed` : `Settle ${what} as not executed`,
     text: completed
       ? (step ? "The next request of the client goes on after this step." : "Every retry of the client gets this answer.")
-      : "Only if it is certain that nothing happened and nothing can still arrive: the same key may run again at once.",
+      : "Only if it is certain that nothing happened and nothing can still arrive: the same key may run again at once. What counts is what the provider showed when this was opened.",
     fields,
     action: completed ? "Settle as completed" : "Settle as not executed",
     danger: !completed,
     act: async (given) => {
-      const finding = completed ? { answer: parsed(given.answer) } : {};
+      const finding = completed ? { answer: parsed(given.answer) } : { looked_at: lookedAt };
       const said = await api("settle", {
         reference: one.reference, attempt: one.attempt, finding: completed ? "completed" : "not-executed", step, reason: given.reason, ...finding,
       });
