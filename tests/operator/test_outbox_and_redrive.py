@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.client import BaseClient
+from botocore.exceptions import ClientError
 
 from oncekey.outbox.envelope import sealed
 from oncekey.record.message import Message
@@ -229,6 +230,31 @@ def test_dead_letters_of_a_fifo_queue_go_back_in_their_order(service: Operating)
         "g0": [f"m{number}" for number in range(0, 12, 2)],
         "g1": [f"m{number}" for number in range(1, 12, 2)],
     }
+
+
+def test_dead_letters_of_a_fair_queue_go_back(
+    service: Operating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A standard queue's messages may have groups, which they keep. They get no deduplication id,
+    which SQS refuses there. The refusal is made here: moto takes the id.
+    """
+    sqs, service.queue_url, dead = queue_with_dead_letters()
+    sqs.send_message(QueueUrl=dead, MessageBody=sealed(message("m0")), MessageGroupId="acme")
+    of_botocore: Any = BaseClient
+    call = of_botocore._make_api_call
+
+    def strict(client: BaseClient, name: str, given: dict[str, Any]) -> Any:
+        if any("MessageDeduplicationId" in each for each in given.get("Entries", [])):
+            raise ClientError({"Error": {"Code": "InvalidParameterValue"}}, name)
+        return call(client, name, given)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", strict)
+
+    assert service.json("redrive", "--dead-letters", *REASON)["redriven"] == 1
+    (found,) = sqs.receive_message(QueueUrl=service.queue_url, MessageSystemAttributeNames=["All"])[
+        "Messages"
+    ]
+    assert found["Attributes"]["MessageGroupId"] == "acme"
 
 
 def test_a_dead_letter_that_the_queue_refuses_is_not_done(

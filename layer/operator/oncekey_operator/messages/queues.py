@@ -123,7 +123,10 @@ class DeadLetterQueue:
     def _move_back(self, letters: list[DeadLetter]) -> int:
         answer = self.client.send_message_batch(
             QueueUrl=self.source_url,
-            Entries=[_entry(number, each) for number, each in enumerate(letters)],
+            Entries=[
+                _entry(number, each, is_fifo=_is_fifo(self.source_url))
+                for number, each in enumerate(letters)
+            ],
         )
         sent = [letters[int(each["Id"])] for each in answer.get("Successful", [])]
         if not sent:
@@ -201,12 +204,19 @@ def _envelope(body: str) -> dict[str, str]:
         return {}
 
 
-def _entry(number: int, letter: DeadLetter) -> dict[str, Any]:
+def _is_fifo(url: str) -> bool:
+    # SQS requires the suffix.
+    return url.endswith(".fifo")
+
+
+def _entry(number: int, letter: DeadLetter, *, is_fifo: bool) -> dict[str, Any]:
     entry: dict[str, Any] = {"Id": str(number), "MessageBody": letter.body}
     if letter.attributes:
         entry["MessageAttributes"] = letter.attributes
     if letter.group is not None:
         entry["MessageGroupId"] = letter.group
-        # The queue would drop the first sending's id for five minutes, and so lose the message.
+    if is_fifo:
+        # A standard queue takes a group, too, and refuses this id. A FIFO queue would drop the id
+        # of the first sending for five minutes, and so lose the message.
         entry["MessageDeduplicationId"] = f"redrive-{letter.message_id}"
     return entry
