@@ -232,6 +232,29 @@ def test_dead_letters_of_a_fifo_queue_go_back_in_their_order(service: Operating)
     }
 
 
+def test_dead_letters_deep_in_a_group_are_not_said_to_be_gone(service: Operating) -> None:
+    """SQS shows no more of a group that is looked at. A dry run and a discard that see ten of
+    twelve say so, and do not let a person believe that the others are not there.
+    """
+    sqs, service.queue_url, dead = queue_with_dead_letters(is_fifo=True)
+    for number in range(12):
+        body = sealed(message(f"m{number}"))
+        sqs.send_message(
+            QueueUrl=dead,
+            MessageBody=body,
+            MessageGroupId="acme",
+            MessageDeduplicationId=f"m{number}",
+        )
+
+    assert service.run("redrive", "--dead-letters", "--dry-run") == 0
+    assert "There are about 12. SQS shows only the first messages of a group" in service.err
+    assert service.run("redrive", "--discard", "m11", *REASON) == 1
+    assert "SQS shows only the first messages of a group" in service.err
+
+    assert service.run("redrive", "--discard", "m9", *REASON) == 0
+    assert service.json("redrive", "--dead-letters", *REASON)["redriven"] == 11
+
+
 def test_dead_letters_of_a_fair_queue_go_back(
     service: Operating, monkeypatch: pytest.MonkeyPatch
 ) -> None:

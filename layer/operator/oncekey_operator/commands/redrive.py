@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from typing import TYPE_CHECKING, Any
 
 from oncekey_operator.exits import CommandError, Exit, UsageError
@@ -31,6 +32,10 @@ _MOST = 100
 # Of a message that is to be discarded.
 _SHOWN = ("message_id", "id", "topic", "operation", "operation_id")
 
+_FIRST_OF_A_GROUP = (
+    "SQS shows only the first messages of a group of a FIFO queue, ten at most, until these are"
+    " redriven or discarded"
+)
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     """The command line of `oncekey redrive`."""
@@ -117,10 +122,13 @@ def _dead_letters(target: Target, options: argparse.Namespace) -> int:
     queue = _queue(target)
     if options.dry_run:
         letters = [each for batch in queue.receive(options.limit) for each in batch]
+        count = min(queue.count(), options.limit)
         queue.show_again(letters)
         if not options.json:
             _show_letters(letters)
         return _said(options, 0, len(letters))
+        if queue.is_fifo and len(letters) < count:
+            print(f"There are about {count}. {_FIRST_OF_A_GROUP}.", file=sys.stderr)
     count = min(queue.count(), options.limit)
     to = queue.source_url.rpartition("/")[2]
     question = f"About {counted(count, 'dead letter')} of {options.limit} at most go to {to}."
@@ -156,7 +164,7 @@ def _discard(target: Target, options: argparse.Namespace) -> int:
         raise CommandError(
             f"{options.discard} is not set aside, and none of the first {options.limit} dead"
             " letters: `oncekey outbox --set-aside` and `oncekey redrive --dead-letters --dry-run`"
-            " show them"
+            " show them" + (f". {_FIRST_OF_A_GROUP}" if queue.is_fifo else "")
         )
     is_discarded = False
     try:

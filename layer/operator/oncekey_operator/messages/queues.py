@@ -46,6 +46,15 @@ class DeadLetterQueue:
     url: str
     source_url: str
 
+    @property
+    def is_fifo(self) -> bool:
+        """Whether it is a FIFO queue, which shows no more of a group that somebody looks at.
+
+        So all looks together see the first ten messages of a group at most.
+        https://repost.aws/knowledge-center/sqs-fifo-messages-not-returned
+        """
+        return _is_fifo(self.url)
+
     def count(self) -> int:
         """How many messages wait in it, about."""
         return waiting_in(self.client, self.url)
