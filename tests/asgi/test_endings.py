@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from tests.support.events import load, with_body, with_route
 from tests.support.protected import SHAPES, headers_of, problem_of, without_ours
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 POST = load("apigw_http_v2_post")
 
@@ -257,6 +258,53 @@ def test_a_body_that_the_route_does_not_accept_is_refused_once() -> None:
     assert [plain.send(body)["statusCode"] for body in bodies] == [422, 422]
     assert problem_of(checked.send(bodies[0]))[:2] == (400, "request-invalid")
     assert checked.send(bodies[1])["body"] == "5"
+
+
+async def slowly() -> AsyncIterator[bytes]:
+    """A body in two parts, with time in between for a server to notice things."""
+    yield b"first,"
+    await asyncio.sleep(0.01)
+    yield b"second"
+
+
+@pytest.mark.parametrize("is_between", [False, True])
+def test_a_client_that_leaves_cuts_no_answer_short(is_between: bool) -> None:
+    """Its retry gets the whole body, with or without a `BaseHTTPMiddleware` within.
+
+    Red when the app hears that the client has gone, and Starlette ends the stream.
+    """
+    app = FastAPI(openapi_url=None)
+    if is_between:
+
+        async def passes(request: Request, call_next: Any) -> Any:
+            return await call_next(request)
+
+        app.add_middleware(BaseHTTPMiddleware, dispatch=passes)
+    service = Service(app)
+    app.post("/payments", response_model=None)(lambda: StreamingResponse(slowly()))
+    key = {"Idempotency-Key": "one-key-of-a-test-0001"}
+
+    for leaves in (True, False):
+        assert service.call(key, leaves=leaves)["body"] == "first,second"
+    assert service.record.status is Status.COMPLETED
+
+
+class Half(Response):
+    """A response whose end is never sent."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send a part of the body."""
+        await send({"type": "http.response.start", "status": 201, "headers": []})
+        await send({"type": "http.response.body", "body": b"half", "more_body": True})
+
+
+def test_half_an_answer_is_not_stored(caplog: pytest.LogCaptureFixture) -> None:
+    """A response without its end is no answer, for whatever reason the app broke it off."""
+    service = answering(Half)
+
+    assert service.send(POST)["statusCode"] == 500
+    assert "before the end of its response's body" in caplog.text
+    assert service.record.status is Status.UNKNOWN
 
 
 def test_a_stream_of_events_is_refused_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:

@@ -50,9 +50,17 @@ class Service(Sender):
         return answer
 
     def call(
-        self, headers: Mapping[str, str], body: bytes = b"{}", path: str = "/payments"
+        self,
+        headers: Mapping[str, str],
+        body: bytes = b"{}",
+        path: str = "/payments",
+        *,
+        leaves: bool = False,
     ) -> Answer:
-        """One POST over ASGI, as a server on a port makes it of what it received."""
+        """One POST over ASGI, as a server on a port makes it of what it received.
+
+        The client `leaves` as soon as it has sent its request.
+        """
         scope = {
             "type": "http",
             "method": "POST",
@@ -66,6 +74,8 @@ class Service(Sender):
         sent: list[MutableMapping[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
+            if not parts and leaves:
+                return {"type": "http.disconnect"}
             if not parts:
                 # The client stays connected.
                 await asyncio.Event().wait()

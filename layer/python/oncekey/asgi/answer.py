@@ -29,6 +29,7 @@ class Collected:
         self._status: int | None = None
         self._headers: list[tuple[str, str]] = []
         self._parts: list[bytes] = []
+        self._is_whole = False
         self._outside = sys.exception()
         # Whether the app answers an exception. It then sends while it handles the exception.
         self.is_for_exception = False
@@ -54,6 +55,7 @@ class Collected:
                 )
         elif message["type"] == "http.response.body":
             self._parts.append(bytes(message.get("body", b"")))
+            self._is_whole = not message.get("more_body", False)
         else:
             raise TypeError(f"oncekey: a message {message['type']!r} cannot be stored and replayed")
 
@@ -61,10 +63,12 @@ class Collected:
         """The whole response.
 
         Raises:
-            TypeError: the app sent none.
+            TypeError: the app sent none, or not all of it.
         """
         if self._status is None:
             raise TypeError("oncekey: the app ended without a response")
+        if not self._is_whole:
+            raise TypeError("oncekey: the app ended before the end of its response's body")
         body = b"".join(self._parts)
         many: dict[str, list[str]] = {}
         for name, value in self._headers:

@@ -9,6 +9,7 @@ https://awslabs.github.io/aws-lambda-web-adapter/features/request-context.html
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from typing import TYPE_CHECKING, Any
@@ -128,6 +129,22 @@ async def _body(receive: Receive) -> bytes:
         parts.append(message.get("body", b""))
         if not message.get("more_body", False):
             return b"".join(parts)
+
+
+def staying(receive: Receive) -> Receive:
+    """`receive` for an app whose client seems to stay until the app has ended.
+
+    The answer is stored for the retry of a client that has gone. Starlette cuts a stream short as
+    soon as it hears of that, and the retry would get a part of the answer.
+    """
+
+    async def received() -> MutableMapping[str, Any]:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            await asyncio.Event().wait()
+        return message
+
+    return received
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

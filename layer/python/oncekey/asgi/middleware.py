@@ -29,7 +29,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from oncekey.asgi.answer import Collected, send_answer
-from oncekey.asgi.invocation import ClientGoneError, invocation_of
+from oncekey.asgi.invocation import ClientGoneError, invocation_of, staying
 from oncekey.asgi.routes import Place, without_convertors
 from oncekey.asgi.unprotected import UnprotectedScope
 from oncekey.engine.execution import run_async
@@ -90,7 +90,8 @@ class IdempotencyMiddleware:
     The response is held back until the app has ended, with its background tasks and the code after
     `yield` in its dependencies. If one of them raises, the attempt has failed, even if the route
     has returned. The body of a `StreamingResponse` is collected and sent as a whole. A stream of
-    events (`text/event-stream`) is refused with a `TypeError`.
+    events (`text/event-stream`) is refused with a `TypeError`. The app does not hear that its
+    client has gone: the whole answer is stored for the retry.
 
     If the app has an answer for an exception (`HTTPException`, a validation error, an exception
     handler), the answer's status decides: a 4xx is final and stored, a 5xx is not. With recorded
@@ -234,11 +235,13 @@ class _Attempt:
             return _SENT
         collected = Collected()
         self._scope[_PROTECTED] = True
-        # The server would send a file itself, and then there is no body to store.
-        extensions = dict(self._scope.get("extensions") or {})
-        extensions.pop("http.response.pathsend", None)
-        self._scope["extensions"] = extensions
-        await self._app(self._scope, self._invocation.receive, collected.send)
+        # What a server would do itself, such as sending a file, an early hint or trailers, is in no
+        # stored body. An app uses it only where it is offered.
+        offered = self._scope.get("extensions") or {}
+        self._scope["extensions"] = {
+            name: value for name, value in offered.items() if not name.startswith(_OF_A_RESPONSE)
+        }
+        await self._app(self._scope, staying(self._invocation.receive), collected.send)
         if collected.is_for_exception and operation.records_effects:
             # After an exception, no collected write is applied, even if there is an answer.
             operation.discard()
