@@ -289,6 +289,32 @@ def test_a_client_that_leaves_cuts_no_answer_short(is_between: bool) -> None:
     assert service.record.status is Status.COMPLETED
 
 
+class Hinting(Response):
+    """A response that uses what the server offers, as Starlette's template responses do."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send a message of each extension first."""
+        for name in scope["extensions"]:
+            await send({"type": name})
+        await super().__call__(scope, receive, send)
+
+
+@pytest.mark.parametrize("name", ["debug", "early_hint", "pathsend", "push", "trailers"])
+def test_what_a_server_offers_for_a_response_fails_no_attempt(name: str) -> None:
+    """An answer that is stored has a body and headers and no more, so nothing more is offered:
+    Starlette's TestClient offers `http.response.debug`, and hypercorn early hints.
+
+    Red when an app is offered a message that then fails its attempt.
+    """
+    service = answering(lambda: Hinting(b"made", 201))
+    key = {"Idempotency-Key": "one-key-of-a-test-0001"}
+
+    answer = service.call(key, offers=[f"http.response.{name}"])
+
+    assert (answer["statusCode"], answer["body"]) == (201, "made")
+    assert service.record.status is Status.COMPLETED
+
+
 class Half(Response):
     """A response whose end is never sent."""
 

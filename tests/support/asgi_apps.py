@@ -17,7 +17,7 @@ from oncekey.testing.memory import ManualClock, MemoryStore
 from tests.support.protected import Answer, Context, Sender, headers_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, MutableMapping
+    from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 
 
 @contextmanager
@@ -56,10 +56,11 @@ class Service(Sender):
         path: str = "/payments",
         *,
         leaves: bool = False,
+        offers: Sequence[str] = (),
     ) -> Answer:
         """One POST over ASGI, as a server on a port makes it of what it received.
 
-        The client `leaves` as soon as it has sent its request.
+        The client `leaves` as soon as it has sent its request. The server `offers` extensions.
         """
         scope = {
             "type": "http",
@@ -68,6 +69,7 @@ class Service(Sender):
             "raw_path": path.encode(),
             "query_string": b"",
             "root_path": "",
+            "extensions": {name: {} for name in offers},
             "headers": [(n.lower().encode(), v.encode()) for n, v in headers.items()],
         }
         parts = [body[:1], body[1:]]

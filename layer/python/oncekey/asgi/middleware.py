@@ -57,6 +57,8 @@ _NAME = re.compile(r"[A-Z]+ /\S*")
 _ANY_ROUTE = "(the matched route)"
 # Notes in the scope that the request is protected. A mounted app may have a middleware of its own.
 _PROTECTED = "oncekey.protected"
+# ASGI's extensions for responses: https://asgi.readthedocs.io/en/latest/extensions.html
+_OF_A_RESPONSE = "http.response."
 
 
 class IdempotencyMiddleware:
