@@ -31,6 +31,48 @@ def keep(service: Operating, **changes: Any) -> None:
     service.client.put_item(TableName=TABLE, Item=attribute_values(record(**changes)))
 
 
+def damage(service: Operating) -> str:
+    """Make an open record unreadable, as a newer release or another program could write it."""
+    pk = f"v1#{'C' * 43}"
+    item = attribute_values(record(pk=pk, tenant="acme", due=Due(shard="0", at_ms=NOW_MS)))
+    service.client.put_item(TableName=TABLE, Item={**item, "status": {"S": "FROM_THE_FUTURE"}})
+    return pk
+
+
+@pytest.mark.parametrize("how", [(), ("--all",)])
+def test_an_item_that_cannot_be_read_hides_no_other(
+    service: Operating, how: tuple[str, ...]
+) -> None:
+    """It is named on standard error, and the other operations are listed, by index or by scan.
+
+    Red when one item of the table ends every list.
+    """
+    keep(service, status=Status.PENDING, due=Due(shard="0", at_ms=NOW_MS + 1), lease_until_ms=None)
+    pk = damage(service)
+
+    assert service.json("list", *how)["status"] == "pending"
+    assert f"left out: {pk}: the stored record cannot be read" in service.err
+
+
+def test_a_tenant_is_not_erased_as_long_as_an_item_cannot_be_read(service: Operating) -> None:
+    """The item may have the tenant's data, so the exit status and the last line say that it is
+    left.
+    """
+    done = {"status": Status.COMPLETED, "due": None, "completed_at_ms": NOW_MS, "response": "{}"}
+    keep(service, **done, lease_until_ms=None, tenant="acme", expires_at_s=10**10)
+    pk = damage(service)
+    assert service.run("erase", "--tenant", "acme", "--reason", "asked") == 0
+    census = service.err.split("--expect ")[1].split(".")[0].strip()
+
+    assert (
+        service.run("erase", "--tenant", "acme", "--expect", census, "--reason", "asked", "--yes")
+        == 1
+    )
+    assert "erased: 1;" in service.out
+    assert "left: 1 items that cannot be read" in service.out
+    assert pk in service.err
+
+
 def test_operations_that_failed_and_wait_for_nobody_are_found(service: Operating) -> None:
     """They are not in the index of open records, so the command scans the table."""
     keep(service, status=Status.FAILED_RETRYABLE, due=None, lease_until_ms=None)

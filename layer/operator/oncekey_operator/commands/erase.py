@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from oncekey_operator.commands.list import HEADERS, OMITTED, row, scanned
+from oncekey_operator.commands.list import HEADERS, OMITTED, row, scanned, tell_left_out
 from oncekey_operator.commands.naming import (
     add_operation,
     add_reason,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oncekey.record.record import Record
+    from oncekey.store.dynamodb.codec import RecordUnreadable
     from oncekey_operator.actions.messages import Unsent
     from oncekey_operator.targets import Target
 
@@ -59,12 +60,13 @@ def run(options: argparse.Namespace) -> int:
     """Erase the data."""
     target = target_of(options)
     is_one = any(each is not None for each in (options.id, options.key, options.request))
+    left_out: list[str] = []
     if is_one:
         records = [operation_of(options, target)]
     elif not options.tenant:
         raise UsageError("name one operation, or --tenant for all of a tenant")
     else:
-        records = _of_tenant(target, options.tenant)
+        records = _of_tenant(target, options.tenant, left_out)
     messages = _unsent(options, target, records, is_one=is_one)
     dropped = f", and {len(messages)} unsent messages are deleted" if options.even_if else ""
     if not is_one:
@@ -74,7 +76,13 @@ def run(options: argparse.Namespace) -> int:
     question = f"The data of {len(records)} operations are erased{dropped}."
     if not confirm(question, expected="erase", assumed=options.yes):
         return Exit.REFUSED
-    return _erase(options, target, records, messages)
+    status = _erase(options, target, records, messages)
+    if left_out:
+        print(
+            f"left: {len(left_out)} items that cannot be read, and may be the tenant's, see above"
+        )
+        return Exit.REFUSED
+    return status
 
 
 def _unsent(
@@ -89,10 +97,14 @@ def _unsent(
     return unsent(storage_of(target), target.outbox_table, **of)
 
 
-def _of_tenant(target: Target, tenant: str) -> list[Record]:
+def _of_tenant(target: Target, tenant: str, left_out: list[str]) -> list[Record]:
     from oncekey_operator.records.listing import Wanted
 
-    return list(scanned(target, Wanted(tenant=tenant)))
+    def note(pk: str, error: RecordUnreadable) -> None:
+        tell_left_out(pk, error)
+        left_out.append(pk)
+
+    return list(scanned(target, Wanted(tenant=tenant), note))
 
 
 def _dry_run(records: Sequence[Record], dropped: str) -> int:

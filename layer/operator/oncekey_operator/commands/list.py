@@ -6,7 +6,14 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from oncekey_operator.output import Progress, add_output, duration, print_json, print_table
+from oncekey_operator.output import (
+    Progress,
+    add_output,
+    duration,
+    plain,
+    print_json,
+    print_table,
+)
 from oncekey_operator.targets import add_target, target_of
 
 if TYPE_CHECKING:
@@ -14,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from oncekey.record.record import Record
-    from oncekey_operator.records.listing import Wanted
+    from oncekey.store.dynamodb.codec import RecordUnreadable
+    from oncekey_operator.records.listing import LeftOut, Wanted
     from oncekey_operator.targets import Target
 
 STATES = {
@@ -149,11 +157,16 @@ def listed(target: Target, options: argparse.Namespace) -> Iterator[Record]:
     wanted = wanted_by(options)
     has_index, _ = table_of(target).described()
     if has_index and not options.all and not _NOT_IN_INDEX & wanted.states:
-        return open_records(target.store, wanted)
+        return open_records(target.store, wanted, tell_left_out)
     return scanned(target, wanted)
 
 
-def scanned(target: Target, wanted: Wanted) -> Iterator[Record]:
+def tell_left_out(pk: str, error: RecordUnreadable) -> None:
+    """Say that an item is left out, because it cannot be read as a record."""
+    print(plain(f"left out: {pk}: {error}"), file=sys.stderr)
+
+
+def scanned(target: Target, wanted: Wanted, left_out: LeftOut = tell_left_out) -> Iterator[Record]:
     """The records that are wanted, by a scan whose cost is said first."""
     from oncekey_operator.records.listing import table_of
 
@@ -164,4 +177,4 @@ def scanned(target: Target, wanted: Wanted) -> Iterator[Record]:
         file=sys.stderr,
     )
     with Progress("scanning", cost.items) as bar:
-        yield from table.scanned(wanted, lambda read: bar.show(read, f"{read} items"))
+        yield from table.scanned(wanted, lambda read: bar.show(read, f"{read} items"), left_out)

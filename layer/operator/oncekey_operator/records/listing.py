@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from oncekey.record.record import Status
 from oncekey.store.due_index import due_keys
-from oncekey.store.dynamodb.codec import record_from_item
+from oncekey.store.dynamodb.codec import RecordUnreadable, record_from_item
 from oncekey_operator.records.views import is_told
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ _SEGMENTS = 8
 _BYTES_PER_UNIT = 8_192
 # The key of a record begins so. Companions have the same beginning and no status.
 _VERSION = "v1#"
+# Hears the key of an item that cannot be read as a record, and why.
+LeftOut: TypeAlias = "Callable[[str, RecordUnreadable], object]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +59,35 @@ def _states(record: Record) -> set[str]:
     return found
 
 
-def open_records(store: OpenRecords, wanted: Wanted) -> Iterator[Record]:
+def not_told(_pk: str, _error: RecordUnreadable) -> None:
+    """Leave an item out, and say nothing: the reconciler escalates it."""
+
+
+def readable(pk: str, read: Callable[[], Record | None], left_out: LeftOut) -> Record | None:
+    """What `read` returns. An item that is no record hides no other: it is left out."""
+    try:
+        return read()
+    except RecordUnreadable as error:
+        left_out(pk, error)
+        return None
+
+
+def open_records(
+    store: OpenRecords, wanted: Wanted, left_out: LeftOut = not_told
+) -> Iterator[Record]:
     """The open records that are wanted: one query for each page of the index, and a read of each.
 
     Raises:
         StoreError: the store did not answer.
     """
+
+    def read(pk: str) -> Record | None:
+        return readable(pk, partial(store.read, pk), left_out)
+
     keys = iter(due_keys(store, until_ms=_EVER_MS, shards=0))
     with ThreadPoolExecutor(_READ_AT_ONCE) as readers:
         while page := list(islice(keys, _READ_AHEAD)):
-            for record in readers.map(store.read, page):
+            for record in readers.map(read, page):
                 if record is not None and record.due is not None and wanted.fits(record):
                     yield record
 
@@ -98,7 +120,9 @@ class RecordsTable:
         cost = ScanCost(items=found.get("ItemCount", 0), size_bytes=found.get("TableSizeBytes", 0))
         return "due" in indexes, cost
 
-    def scanned(self, wanted: Wanted, progress: Callable[[int], None]) -> Iterator[Record]:
+    def scanned(
+        self, wanted: Wanted, progress: Callable[[int], None], left_out: LeftOut = not_told
+    ) -> Iterator[Record]:
         """The records that are wanted, by a parallel scan. `progress` is told the items read."""
         read = 0
         with ThreadPoolExecutor(self.segments) as pool:
@@ -112,7 +136,7 @@ class RecordsTable:
                         after[segment] = page["LastEvaluatedKey"]
                     else:
                         del after[segment]
-                    yield from filter(wanted.fits, _records(page["Items"]))
+                    yield from filter(wanted.fits, _records(page["Items"], left_out))
 
     def _page(self, segment: int, after: Any) -> Any:
         start = {} if after is None else {"ExclusiveStartKey": after}
@@ -134,5 +158,8 @@ def table_of(target: Target) -> RecordsTable:
     return RecordsTable(target.dynamodb, target.table)
 
 
-def _records(items: Iterable[Any]) -> Iterator[Record]:
-    return (record_from_item(item) for item in items)
+def _records(items: Iterable[Any], left_out: LeftOut) -> Iterator[Record]:
+    for item in items:
+        record = readable(item["pk"]["S"], partial(record_from_item, item), left_out)
+        if record is not None:
+            yield record

@@ -10,11 +10,12 @@ seen there, and neither is a replay or a refusal, which write nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from oncekey.errors import StoreError
 from oncekey.store.due_index import due_keys
 from oncekey.store.dynamodb.codec import record_from_item
+from oncekey_operator.records.listing import not_told, readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -75,7 +76,7 @@ def open_records(store: OpenRecords, most: int) -> list[Record]:
     """Up to `most` open records, by the index; those that are due first come first in a shard."""
     found: list[Record] = []
     for pk in due_keys(store, until_ms=_END_OF_TIME_MS, shards=0):
-        record = _readable(store, pk)
+        record = readable(pk, partial(store.read, pk), not_told)
         if record is not None:
             found.append(record)
         if len(found) >= most:
@@ -86,13 +87,10 @@ def open_records(store: OpenRecords, most: int) -> list[Record]:
 def all_records(client: Any, table: str) -> list[Record]:
     """Every record of a table that is small enough to be read whole."""
     pages = client.get_paginator("scan").paginate(TableName=table, ConsistentRead=True)
-    return [record_from_item(item) for page in pages for item in page["Items"] if "status" in item]
-
-
-def _readable(store: OpenRecords, pk: str) -> Record | None:
-    try:
-        return store.read(pk)
-    except StoreError as error:
-        if error.transient:
-            raise
-        return None
+    records = (
+        readable(item["pk"]["S"], partial(record_from_item, item), not_told)
+        for page in pages
+        for item in page["Items"]
+        if "status" in item
+    )
+    return [record for record in records if record is not None]

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 Item = dict[str, dict[str, Any]]
 
+
+class RecordUnreadable(StoreError):  # noqa: N818 -- a property of the item
+    """An item is no record, or a newer release wrote it. Others of its table may be well."""
+
+
 ATTRIBUTE_NAMES = frozenset(
     {
         *("pk", "status", "rev", "tenant", "principal", "operation", "key", "operation_id"),
@@ -101,8 +106,8 @@ def record_from_item(item: Mapping[str, Mapping[str, Any]]) -> Record:
     """Read an item back.
 
     Raises:
-        StoreError: the item is not a record of oncekey, or a newer release wrote it. The error is
-            not transient, and nothing runs.
+        RecordUnreadable: the item is not a record of oncekey, or a newer release wrote it. The
+            error is not transient, and nothing runs.
     """
     try:
         status, effects = item["status"]["S"], item["effects"]["S"]
@@ -144,7 +149,8 @@ def record_from_item(item: Mapping[str, Mapping[str, Any]]) -> Record:
             traceparent=item["traceparent"]["S"] if "traceparent" in item else "",
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"the stored record cannot be read ({error})", transient=False) from error
+        reason = f"the stored record cannot be read ({error})"
+        raise RecordUnreadable(reason, transient=False) from error
 
 
 def answer_value(answer: StoredAnswer) -> dict[str, Any]:
