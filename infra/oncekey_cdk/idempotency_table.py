@@ -127,7 +127,11 @@ class IdempotencyTable(SafeTable):
         encryption_key: kms.IKey | None = None,
         due_index: bool = True,
     ) -> IdempotencyTable:
-        """The same by its ARN. Another account must allow the access too."""
+        """The same by its ARN. Another account must allow the access too.
+
+        A function then names the table by its ARN, because DynamoDB looks up a name in the account
+        of its caller.
+        """
         table = dynamodb.Table.from_table_arn(scope, f"{construct_id}Existing", table_arn)
         return cls(
             scope,

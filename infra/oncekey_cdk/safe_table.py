@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aws_cdk import RemovalPolicy
+from aws_cdk import RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from aws_cdk import aws_kms as kms
 
     from .faults import Props
+
+# The place of the account in an ARN.
+_ACCOUNT = 4
 
 
 class SafeTable(Construct):
@@ -126,8 +129,18 @@ class SafeTable(Construct):
 
     @property
     def table_name(self) -> str:
-        """The physical name, for a function's environment."""
-        return self.table.table_name
+        """The physical name, for a function's environment; the ARN of another account's table.
+
+        DynamoDB looks up a name in the account of its caller.
+        https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/rbac-cross-account-access.html
+        """
+        return self.table.table_arn if self._is_theirs else self.table.table_name
+
+    @property
+    def _is_theirs(self) -> bool:
+        # The ARN of a table of this app has no parts before the deployment.
+        parts = self.table.table_arn.split(":")
+        return len(parts) > _ACCOUNT and parts[_ACCOUNT] != Stack.of(self).account
 
     @property
     def table_arn(self) -> str:

@@ -56,7 +56,7 @@ def add_table_alarms(alarms: AlarmSet, table: SafeTable, name: str) -> None:
                 namespace="AWS/DynamoDB",
                 metric_name="WriteThrottleEvents",
                 dimensions_map={
-                    "TableName": table.table_name,
+                    "TableName": table.table.table_name,
                     "GlobalSecondaryIndexName": DUE_INDEX,
                 },
                 period=MINUTE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aws_cdk import App, Environment, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -22,8 +23,6 @@ from tests.support.sample_constructs import grants, new_role, new_stack, only, s
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from aws_cdk import Stack
 
 # What the layer calls for a handler; tests/repo holds the README's list against recorded calls.
 RESERVE = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:GetItem")
@@ -214,6 +213,26 @@ def test_a_table_that_is_there_already_is_taken_as_it_is() -> None:
         (RESERVE, "table/left-behind"),
         (("dynamodb:GetItem",), "table/theirs"),
     }
+
+
+def test_a_table_of_another_account_is_named_by_its_arn() -> None:
+    """DynamoDB looks up a name in the caller's account, so a function would miss another account's
+    table. A table of the own account keeps its name, however it was imported.
+
+    Red when ONCEKEY_TABLE has the name of a table that is elsewhere.
+    """
+    here, elsewhere = (
+        f"arn:aws:dynamodb:eu-west-1:{account}:table/records"
+        for account in ("111111111111", "222222222222")
+    )
+    for account, arn, named in (
+        ("111111111111", here, "records"),
+        ("111111111111", elsewhere, elsewhere),
+        (None, elsewhere, elsewhere),
+    ):
+        stack = Stack(App(), "Stack", env=Environment(account=account, region="eu-west-1"))
+        assert IdempotencyTable.from_table_arn(stack, "Records", arn).table_name == named
+        assert IdempotencyTable.from_table_name(stack, "Left", "left").table_name == "left"
 
 
 def _records(stack: Stack, **props: Any) -> None:
