@@ -252,3 +252,36 @@ def test_each_kind_of_trigger_in_a_template_is_found() -> None:
         "stream of Rows",
         "topic News",
     ]
+
+
+def test_functions_of_two_stacks_with_one_id_are_both_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The CDK gives the functions of equal constructs in two stacks the same logical id. Each
+    route is judged by the code of its own function.
+
+    Red when one of the two stands for both, and its protection hides the gap of the other.
+    """
+    codes = {
+        "pay": ("POST /payments", "@idempotent(operation='POST /payments', tenant=TENANT)\n"),
+        "refund": ("POST /refunds", ""),
+    }
+    for name, (route, decorator) in codes.items():
+        code = "from oncekey import idempotent, single_tenant\nTENANT = single_tenant()\n"
+        code += f"{decorator}def handler(event, context): ...\n"
+        (tmp_path / f"asset.{name}").mkdir()
+        (tmp_path / f"asset.{name}" / "app.py").write_text(code)
+        written = template(route)
+        written["Resources"]["Pay01234567"]["Properties"]["Code"]["S3Key"] = f"{name}.zip"
+        (tmp_path / f"{name}.template.json").write_text(json.dumps(written))
+        files = {name: {"source": {"path": f"asset.{name}", "packaging": "zip"}}}
+        (tmp_path / f"{name}.assets.json").write_text(json.dumps({"files": files}))
+
+    assert main(["audit", str(tmp_path), "--json"]) == 1
+
+    found = {one["trigger"]: one for one in json.loads(capsys.readouterr().out)["triggers"]}
+    assert {name: one["verdict"] for name, one in found.items()} == {
+        "POST /payments": "idempotent",
+        "POST /refunds": "gap",
+    }
+    assert found["POST /refunds"]["function"] == "refund/Pay"

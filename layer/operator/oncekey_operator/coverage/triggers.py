@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from oncekey.http.methods import SAFE
 from oncekey_operator.template_reading import Resource, Templates, listed, mapping, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _FUNCTION = "AWS::Lambda::Function"
 # The CDK ends a logical id with eight digits of a hash.
@@ -29,7 +31,8 @@ class Function:
     """A function, as its template or description has it.
 
     Attributes:
-        name: its logical id, or its name in the description.
+        name: its logical id, after its stack's name if several functions have it; or its name in
+            the description.
         handler: `module.name`; empty where the template does not say it.
         runtime: such as `python3.13`; empty for an image, or in a description.
         variables: those of its variables that are plain text.
@@ -84,10 +87,17 @@ def triggers_in(app: Templates) -> list[Trigger]:
 
     A trigger of a function that is in none of these templates is left out.
     """
-    found = {
-        (name, function.name): Trigger(name=name, function=function, is_route=is_route)
+    named = [
+        (target, name, is_route)
         for target, name, is_route in _named(app)
-        if (function := _function(target)) is not None
+        if target is not None and target.kind == _FUNCTION
+    ]
+    functions = _functions(target for target, *_ in named)
+    found = {
+        (name, functions[target].name): Trigger(
+            name=name, function=functions[target], is_route=is_route
+        )
+        for target, name, is_route in named
     }
     return [found[key] for key in sorted(found)]
 
@@ -97,13 +107,35 @@ def short_name(logical_id: str) -> str:
     return _HASH.sub("", logical_id)
 
 
-def _function(resource: Resource | None) -> Function | None:
-    if resource is None or resource.kind != _FUNCTION:
-        return None
+def _functions(resources: Iterable[Resource]) -> dict[Resource, Function]:
+    """The functions, each under a name of its own: constructs of two stacks may have one id."""
+    left = list(dict.fromkeys(resources))
+    found: dict[Resource, Function] = {}
+    for name_of in (_short, _in_stack, _in_template):
+        names = Counter(map(name_of, left))
+        found |= {one: _function(one, name_of(one)) for one in left if names[name_of(one)] == 1}
+        left = [one for one in left if one not in found]
+    return found
+
+
+def _short(resource: Resource) -> str:
+    return short_name(resource.name)
+
+
+def _in_stack(resource: Resource) -> str:
+    stack = PurePath(resource.template_name).name.removesuffix(".template.json")
+    return f"{stack}/{short_name(resource.name)}"
+
+
+def _in_template(resource: Resource) -> str:
+    return f"{resource.template_name}/{resource.name}"
+
+
+def _function(resource: Resource, name: str) -> Function:
     handler, runtime = (resource.properties.get(name) for name in ("Handler", "Runtime"))
     variables = {name: one for name, one in resource.variables.items() if isinstance(one, str)}
     return Function(
-        name=short_name(resource.name),
+        name=name,
         handler=handler if isinstance(handler, str) else "",
         runtime=runtime if isinstance(runtime, str) else "",
         variables=variables,
