@@ -285,3 +285,27 @@ def test_functions_of_two_stacks_with_one_id_are_both_looked_at(
         "POST /refunds": "gap",
     }
     assert found["POST /refunds"]["function"] == "refund/Pay"
+
+
+INVOKED = "arn:aws:apigateway:${AWS::Region}:lambda:path/functions/%s/invocations"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        INVOKED % "${Pay01234567.Arn}",
+        [INVOKED % "${Target}", {"Target": {"Fn::GetAtt": ["Pay01234567", "Arn"]}}],
+    ],
+)
+def test_a_function_within_a_text_is_found(uri: Any) -> None:
+    """Templates written by hand, and included by the CDK, put names into a text by `Fn::Sub`.
+
+    Red when their routes are left out, and a service with a gap passes.
+    """
+    written = template("POST /payments")["Resources"]
+    written["Route0"]["Properties"]["Target"] = {"Fn::Sub": "integrations/${Integration}"}
+    written["Integration"]["Properties"]["IntegrationUri"] = {"Fn::Sub": uri}
+
+    app = Templates({"pay.template.json": {"Resources": written}})
+
+    assert [each.name for each in triggers_in(app)] == ["POST /payments"]

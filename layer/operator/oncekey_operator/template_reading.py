@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Template = dict[str, Any]
 
-_WHOLE_SUB = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.[A-Za-z0-9.]+)?\}")
+_SUB = re.compile(r"\$\{([A-Za-z0-9]+)(?:\.[A-Za-z0-9.]+)?\}")
 # Functions that are called through a name of theirs.
 _NAMES_OF_FUNCTIONS = ("AWS::Lambda::Alias", "AWS::Lambda::Version")
 # Longer than any real chain of exports, parameters and names.
@@ -137,6 +137,8 @@ class Templates:
         if found is not None:
             return [found]
         inner = value.values() if isinstance(value, dict) else listed(value)
+        if isinstance(value, dict) and "Fn::Sub" in value:
+            inner = _substituted(value["Fn::Sub"])
         return [one for each in inner for one in self.mentioned(user, each)]
 
     def _followed(self, template_name: str, reference: Any, hops: int) -> Resource | None:
@@ -181,10 +183,18 @@ def _target(reference: Any) -> tuple[str | None, Any]:
             return name, None
         case {"Fn::GetAtt": str(path)}:
             return path.partition(".")[0], None
-        case {"Fn::Sub": str(text)} if whole := _WHOLE_SUB.fullmatch(text):
+        case {"Fn::Sub": str(text)} if whole := _SUB.fullmatch(text):
             return whole[1], None
         case _:
             return None, None
+
+
+def _substituted(given: Any) -> list[Any]:
+    """What stands in the places of a text with `${Name}` or `${Name.Attribute}` in it."""
+    text, *rest = given if isinstance(given, list) and given else [given]
+    named = mapping(rest[0]) if rest else {}
+    found = _SUB.finditer(text) if isinstance(text, str) else ()
+    return [named.get(each[1], {"Ref": each[1]}) for each in found]
 
 
 def is_unknown(reference: Any) -> bool:
