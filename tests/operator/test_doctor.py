@@ -298,6 +298,24 @@ def test_the_rules_and_functions_of_a_stack_are_asked(client: DynamoDBClient) ->
     assert facts.rules == {"minute": "DISABLED"}
 
 
+def test_a_resource_that_has_no_name_yet_is_passed_over(
+    client: DynamoDBClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stack that is being deployed, or failed to be, has such resources. The doctor looks at the
+    others, because then it is needed most.
+    """
+    make_tables(client)
+    listed = [
+        {"ResourceType": "AWS::Lambda::Function", "ResourceStatus": "CREATE_IN_PROGRESS"},
+        {"ResourceType": "AWS::Events::Rule", "ResourceStatus": "CREATE_FAILED"},
+    ]
+    monkeypatch.setattr(Asking, "_listed", lambda *_: listed)
+
+    facts = asked(client, stacks=("half-deployed",))
+
+    assert (facts.functions, facts.rules) == ((), {})
+
+
 def test_the_clock_is_compared_with_the_date_of_the_answers(client: DynamoDBClient) -> None:
     """A machine whose clock is a minute ahead is told so."""
     make_tables(client)

@@ -297,7 +297,8 @@ class Asking:
             one["PhysicalResourceId"]
             for stack in stacks
             for one in self._ask(f"stack {stack}", partial(self._listed, stack)) or []
-            if one["ResourceType"] == kind
+            # A resource that is being created, or could not be, has no name yet.
+            if one["ResourceType"] == kind and one.get("PhysicalResourceId")
         ]
 
     def _listed(self, stack: str) -> Sequence[Mapping[str, Any]]:
