@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from openapi_spec_validator import validate
+from pydantic import BaseModel, create_model
 
 from infra.service import SERVICE
 from oncekey_local import cli
@@ -60,6 +61,45 @@ def test_tokens_are_asked_for_where_the_service_does(document: dict[str, Any]) -
             is_open = path == "/webhooks/stripe"
             assert ("security" in operation) is not is_open
             assert ("401" in operation["responses"]) is not is_open
+
+
+class Tree(BaseModel):
+    """A class that contains itself."""
+
+    below: list[Tree] = []
+
+
+# Of two modules, such as `orders.models` and `refunds.models`.
+Numbered = create_model("Thing", number=(str, ...))
+Named = create_model("Thing", name=(str, ...))
+
+
+def test_each_class_has_a_schema_of_its_own() -> None:
+    """Two classes may have one name, and a class may contain itself.
+
+    Red when the second class replaces the first one, or a schema is nothing but a reference to
+    itself.
+    """
+    names = ("Numbered", "Named", "Tree")
+    function = Function(
+        name="things",
+        handler="functions.payments.handler.handler",
+        timeout_s=20,
+        routes=tuple(
+            Route(method="GET", path=f"/{name}", answers={200: f"{__name__}.{name}"})
+            for name in names
+        ),
+    )
+
+    made = document_of(Service(name="things", functions=(function,), tables=()))
+
+    validate(made)
+    found = []
+    for name in names:
+        answer = made["paths"][f"/{name}"]["get"]["responses"]["200"]
+        ref = answer["content"]["application/json"]["schema"]["$ref"]
+        found.append({*made["components"]["schemas"][ref.rpartition("/")[2]]["properties"]})
+    assert found == [{"number"}, {"name"}, {"below"}]
 
 
 def test_the_variables_of_a_function_count() -> None:

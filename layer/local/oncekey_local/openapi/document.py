@@ -24,7 +24,7 @@ from oncekey.settings import Settings
 from oncekey.webhooks.operation import webhook_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from oncekey_local.description import Function, Route, Service
 
@@ -168,7 +168,32 @@ def _add_gateways_answers(operation: Schema) -> None:
 
 
 def _model(model: Any, mode: str, components: Components) -> Schema:
+    """A reference to the schema of `model`, whose own and inner ones are added to `components`.
+
+    Classes of two modules may have one name, and what a class reads may differ from what it writes.
+    """
     schema: Schema = model.model_json_schema(mode=mode, ref_template=_REF.format("{model}"))
-    components.update(schema.pop("$defs", {}))
-    components[model.__name__] = schema
-    return {"$ref": _REF.format(model.__name__)}
+    # A class that contains itself is among its own inner ones.
+    added = {model.__name__: schema, **schema.pop("$defs", {})}
+    references = {_REF.format(name) for name in added}
+    for suffix in ("", *(f"-{number}" for number in range(2, len(components) + 3))):
+        renamed = {
+            f"{name}{suffix}": _referring(one, references, suffix) for name, one in added.items()
+        }
+        if all(components.get(name, one) == one for name, one in renamed.items()):
+            components.update(renamed)
+            return {"$ref": _REF.format(f"{model.__name__}{suffix}")}
+    raise AssertionError("there are more names than components")
+
+
+def _referring(value: Any, references: Container[str], suffix: str) -> Any:
+    """`value` with this suffix at these references."""
+    match value:
+        case dict():
+            return {key: _referring(one, references, suffix) for key, one in value.items()}
+        case list():
+            return [_referring(one, references, suffix) for one in value]
+        case str() if value in references:
+            return value + suffix
+        case _:
+            return value
