@@ -88,6 +88,26 @@ def test_what_is_no_new_folder_is_refused(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_folder_that_cannot_be_made_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A path through a file, or to where nobody may write, is a sentence and no traceback."""
+    (tmp_path / "file").write_text("")
+
+    assert cli.main(["new", str(tmp_path / "file" / "shop")]) == 2
+
+    assert f"oncekey new: {tmp_path / 'file' / 'shop'}: Not a directory" in capsys.readouterr().err
+
+
+def test_what_to_do_next_can_be_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The commands work as they are, also below a folder whose name has a space."""
+    folder = tmp_path / "my work" / "shop"
+
+    assert cli.main(["new", str(folder)]) == 0
+
+    assert f"  cd '{folder}'\n" in capsys.readouterr().out
+
+
 def test_an_empty_folder_is_filled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -267,6 +267,10 @@ def _new(options: argparse.Namespace) -> int:
     except ValueError as error:
         print(f"oncekey new: {error}", file=sys.stderr)
         return _USAGE_ERROR
+    except OSError as error:
+        what = error.strerror or str(error)
+        print(f"oncekey new: {error.filename or options.folder}: {what}", file=sys.stderr)
+        return _USAGE_ERROR
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ def write(folder: Path) -> str:
                 target.write_text(text, "utf-8")
     return (
         f"{folder} has a service named {name!r}. Next:\n"
-        f"  cd {folder}\n"
+        f"  cd {shlex.quote(str(folder))}\n"
         "  python -m pytest        # its tests\n"
         "  oncekey dev             # run it on this machine\n"
         "  npx aws-cdk synth       # its CloudFormation template; needs Node.js 22 or newer\n"
