@@ -9,6 +9,7 @@ import pytest
 
 from oncekey import NotExecuted
 from oncekey.record.record import Status
+from oncekey.value import replace
 from oncekey_operator.commands.tail import _show
 from oncekey_operator.records.tailing import Change, Tail, all_records, open_records
 from tests.support.dynamodb import TABLE, dynamodb_table, items, store_on
@@ -84,6 +85,24 @@ def test_a_change_is_one_line_without_key_or_answer(
     (line,) = capsys.readouterr().out.splitlines()
     assert f"POST /payments  single-tenant  {record.operation_id}  attempt 1  COMPLETED" in line
     assert record.key not in line
+
+
+def test_a_change_cannot_write_to_the_terminal(
+    table: DynamoDBClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names and reasons come from code and from other programs, and are shown as text only."""
+    service = Protected(store=store_on(table))
+    service.send(POST)
+    (record,) = all_records(table, TABLE)
+
+    _show(
+        Change(None, replace(record, operation="x\x1b]0;title\x07", last_error="y\x1b[2K\u202e")),
+        as_json=False,
+    )
+
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "x�]0;title�" in line
+    assert "(y�[2K�)" in line
 
 
 def test_the_command_says_what_it_cannot_see(capsys: pytest.CaptureFixture[str]) -> None:

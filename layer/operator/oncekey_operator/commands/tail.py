@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncekey_operator.exits import Exit
-from oncekey_operator.output import add_output, coloured, iso, print_json
+from oncekey_operator.output import add_output, coloured, iso, plain, print_json
 from oncekey_operator.targets import add_target, target_of
 
 if TYPE_CHECKING:
@@ -105,7 +105,6 @@ def _show(change: Change, *, as_json: bool) -> None:
     state = coloured(record.status.value, _COLOURS.get(record.status.value, "bold"))
     was = "" if before is None or before.status is record.status else f"{before.status.value} → "
     print(
-        f"{values['at']}  {record.operation}  {record.tenant}  {record.operation_id}"
-        f"  attempt {record.attempt}  {was}{state}{steps}{reason}",
+        plain(f"{which}  attempt {record.attempt}  {was}") + state + plain(f"{steps}{reason}"),
         flush=True,
     )
