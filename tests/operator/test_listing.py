@@ -16,6 +16,7 @@ from tests.support.records import NOW_MS, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from typing import Any
 
 
@@ -93,6 +94,20 @@ def test_an_operation_that_waits_for_nobody_is_found_by_its_id(service: Operatin
     assert service.json("show", operation_id, "--scan")["status"] == "failed_retryable"
     assert "Scanning" in service.err
     assert service.run("show", "another", "--scan") == 1
+
+
+def test_a_request_with_a_binary_body_names_its_operation(
+    service: Operating, tmp_path: Path
+) -> None:
+    """Only the head of a request that was saved is looked at, whatever its body is.
+
+    Red when a body that is no text ends the command with a traceback.
+    """
+    saved = tmp_path / "request"
+    saved.write_bytes(b"POST /photos HTTP/1.1\r\nIdempotency-Key: key-0001\r\n\r\n\xff\xd8\xff")
+
+    assert service.run("show", "--request", str(saved), "--tenant", "acme") == 1
+    assert "there is no record of this key of acme for POST /photos" in service.err
 
 
 @pytest.mark.parametrize("more", [(), ("--scan",)])

@@ -111,7 +111,9 @@ def _requested(file: str, operation: str | None) -> tuple[str, str]:
     from oncekey.http.event import read_request
     from oncekey.http.key import HEADER, idempotency_key
 
-    text = sys.stdin.read() if file == "-" else _read(file)
+    # Only the head of the request is looked at. Its body may be binary.
+    data = sys.stdin.buffer.read() if file == "-" else _read(file)
+    text = data.decode("utf-8", "surrogateescape")
     try:
         if text.lstrip().startswith("{"):
             request = read_request(json.loads(text))
@@ -127,9 +129,9 @@ def _requested(file: str, operation: str | None) -> tuple[str, str]:
     return operation or f"{method.upper()} {path.partition('?')[0]}", key
 
 
-def _read(file: str) -> str:
+def _read(file: str) -> bytes:
     try:
-        return Path(file).read_text("utf-8")
+        return Path(file).read_bytes()
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
 
