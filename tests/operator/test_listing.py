@@ -74,6 +74,31 @@ def test_a_tenant_is_not_erased_as_long_as_an_item_cannot_be_read(service: Opera
     assert pk in service.err
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("list", "--limit", "-1"),
+        ("outbox", "--limit", "0"),
+        ("redrive", "--set-aside", "--dry-run", "--limit", "-1"),
+        ("doctor", "--items", "-1"),
+        ("tail", "--looks", "0"),
+        ("tail", "--interval", "nan"),
+        ("tail", "--interval", "-1"),
+    ],
+)
+def test_a_number_that_means_nothing_is_refused(
+    service: Operating, line: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is told with its form, and is neither a traceback nor another number: the last messages
+    but one, or looks without an end.
+    """
+    with pytest.raises(SystemExit) as ended:
+        service.run(*line)
+
+    assert ended.value.code == 2
+    assert f"argument {line[-2]}: " in capsys.readouterr().err
+
+
 def test_operations_that_failed_and_wait_for_nobody_are_found(service: Operating) -> None:
     """They are not in the index of open records, so the command scans the table."""
     keep(service, status=Status.FAILED_RETRYABLE, due=None, lease_until_ms=None)

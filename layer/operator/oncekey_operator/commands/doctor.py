@@ -6,6 +6,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from oncekey_operator.arguments import positive, whole
 from oncekey_operator.exits import Exit
 from oncekey_operator.output import add_output, counted, print_json, print_pairs
 from oncekey_operator.targets import add_target, target_of
@@ -39,11 +40,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
         help="ONCEKEY_METRICS_NAMESPACE of the functions, for the leases that were used",
     )
     doctor.add_argument(
-        "--items", type=int, default=100, metavar="N", help="how many items to look at (100)"
+        "--items", type=whole, default=100, metavar="N", help="how many items to look at (100)"
     )
     doctor.add_argument(
         "--reconciler-every",
-        type=float,
+        type=positive,
         default=60,
         metavar="S",
         help="the reconciler runs every S seconds (60); `oncekey dev` says it itself",

@@ -6,6 +6,7 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from oncekey_operator.arguments import whole
 from oncekey_operator.output import (
     Progress,
     add_output,
@@ -51,7 +52,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
     add_filters(parser)
     parser.add_argument(
         "--limit",
-        type=int,
+        type=whole,
         default=_MOST,
         metavar="N",
         help=f"list so many at most ({_MOST}); 0 lists all",

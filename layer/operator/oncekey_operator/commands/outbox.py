@@ -6,6 +6,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from oncekey_operator.arguments import one_or_more
 from oncekey_operator.exits import Exit, UsageError
 from oncekey_operator.output import add_output, iso, print_json, print_table, relative
 from oncekey_operator.targets import add_target, target_of
@@ -29,7 +30,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
     )
     outbox.add_argument("--set-aside", action="store_true", help="only those that are set aside")
     outbox.add_argument(
-        "--limit", type=int, default=_MOST_SHOWN, metavar="N", help="read at most N (%(default)s)"
+        "--limit",
+        type=one_or_more,
+        default=_MOST_SHOWN,
+        metavar="N",
+        help="read at most N (%(default)s)",
     )
     add_output(outbox)
     add_target(outbox)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 from dataclasses import asdict, fields
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from oncekey_operator.arguments import number, one_or_more, whole
 from oncekey_operator.exits import UsageError
 from oncekey_operator.output import add_output, print_json, print_pairs, print_table
 
@@ -38,7 +38,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
     _add_operation(plan)
     plan.add_argument(
         "--shards",
-        type=_whole,
+        type=whole,
         default=16,
         metavar="N",
         help="ONCEKEY_DUE_SHARDS (16); 0 is no index",
@@ -84,7 +84,7 @@ def _add_requests(plan: argparse.ArgumentParser) -> None:
     answer = requests.add_mutually_exclusive_group()
     answer.add_argument(
         "--answer-bytes",
-        type=_whole,
+        type=whole,
         default=300,
         metavar="N",
         help="the size of an answer's body (300). It is taken to compress to about half",
@@ -108,14 +108,14 @@ def _add_operation(plan: argparse.ArgumentParser) -> None:
         ("--idempotent-steps", "steps with it (0)"),
         ("--messages", "messages that are published with the answer (0)"),
     ):
-        operation.add_argument(name, type=_whole, default=0, metavar="N", help=what)
+        operation.add_argument(name, type=whole, default=0, metavar="N", help=what)
     operation.add_argument(
-        "--message-bytes", type=_whole, default=500, metavar="N", help="a message's payload (500)"
+        "--message-bytes", type=whole, default=500, metavar="N", help="a message's payload (500)"
     )
     operation.add_argument("--queued", action="store_true", help='a job: mode="queued"')
     operation.add_argument(
         "--request-bytes",
-        type=_whole,
+        type=whole,
         default=1_500,
         metavar="N",
         help="the event that a job's message carries (1500)",
@@ -128,7 +128,7 @@ def _add_operation(plan: argparse.ArgumentParser) -> None:
         help="how many of new_keys and active_keys its quota has (0)",
     )
     operation.add_argument(
-        "--quota-shards", type=_one_or_more, default=1, metavar="N", help="its quota's shards (1)"
+        "--quota-shards", type=one_or_more, default=1, metavar="N", help="its quota's shards (1)"
     )
     operation.add_argument(
         "--largest-tenant",
@@ -253,29 +253,17 @@ def _values(made: Plan) -> dict[str, Any]:
 
 
 def _positive(text: str) -> float:
-    value = _number(text)
+    value = number(text)
     if value > 0:
         return value
     raise argparse.ArgumentTypeError(f"{text!r} is no rate: use a number above 0")
 
 
 def _share(text: str) -> float:
-    value = _number(text[:-1]) / 100 if text.endswith("%") else _number(text)
+    value = number(text[:-1]) / 100 if text.endswith("%") else number(text)
     if value >= 0:
         return value
     raise argparse.ArgumentTypeError(f"{text!r} is less than 0")
-
-
-def _whole(text: str) -> int:
-    if text.isascii() and text.isdecimal():
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no whole number: use 0 or more")
-
-
-def _one_or_more(text: str) -> int:
-    if value := _whole(text):
-        return value
-    raise argparse.ArgumentTypeError("use 1 or more")
 
 
 def _duration(text: str) -> int:
@@ -291,13 +279,3 @@ def _price(text: str) -> tuple[str, float]:
     raise argparse.ArgumentTypeError(
         f"{text!r} is no price: use NAME=USD, with one of {', '.join(_PRICES)}"
     )
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("inf")
-    if isfinite(value):
-        return value
-    raise argparse.ArgumentTypeError(f"{text!r} is no number")

@@ -6,6 +6,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
+from oncekey_operator.arguments import one_or_more
 from oncekey_operator.exits import CommandError, Exit, UsageError
 from oncekey_operator.output import (
     Progress,
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 _MOST = 100
 # Of a message that is to be discarded.
 _SHOWN = ("message_id", "id", "topic", "operation", "operation_id")
-
 _FIRST_OF_A_GROUP = (
     "SQS shows only the first messages of a group of a FIFO queue, ten at most, until these are"
     " redriven or discarded"
 )
+
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     """The command line of `oncekey redrive`."""
@@ -58,7 +59,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
         " that is set aside. What it asks for is not done",
     )
     redrive.add_argument(
-        "--limit", type=int, default=_MOST, metavar="N", help="at most N (%(default)s)"
+        "--limit", type=one_or_more, default=_MOST, metavar="N", help="at most N (%(default)s)"
     )
     redrive.add_argument("--dry-run", action="store_true", help="only show the messages")
     redrive.add_argument(
@@ -121,14 +122,14 @@ def _dead_letters(target: Target, options: argparse.Namespace) -> int:
 
     queue = _queue(target)
     if options.dry_run:
-        letters = [each for batch in queue.receive(options.limit) for each in batch]
         count = min(queue.count(), options.limit)
+        letters = [each for batch in queue.receive(options.limit) for each in batch]
         queue.show_again(letters)
         if not options.json:
             _show_letters(letters)
-        return _said(options, 0, len(letters))
         if queue.is_fifo and len(letters) < count:
             print(f"There are about {count}. {_FIRST_OF_A_GROUP}.", file=sys.stderr)
+        return _said(options, 0, len(letters))
     count = min(queue.count(), options.limit)
     to = queue.source_url.rpartition("/")[2]
     question = f"About {counted(count, 'dead letter')} of {options.limit} at most go to {to}."

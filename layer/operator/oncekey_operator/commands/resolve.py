@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oncekey_operator.arguments import one_or_more
 from oncekey_operator.commands.list import HEADERS, OMITTED, add_states, listed, row
 from oncekey_operator.commands.naming import (
     add_operation,
@@ -64,7 +65,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
     )
     finding.add_argument(
         "--attempt",
-        type=int,
+        type=one_or_more,
         metavar="N",
         help="the attempt that you looked at: nothing is settled if another has begun since. Needed"
         " for --not-executed with --yes",

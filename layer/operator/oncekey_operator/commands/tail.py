@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from oncekey_operator.arguments import one_or_more, positive
 from oncekey_operator.exits import Exit
 from oncekey_operator.output import add_output, coloured, iso, plain, print_json
 from oncekey_operator.targets import add_target, target_of
@@ -35,9 +36,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
         " the whole table.",
     )
     tail.add_argument(
-        "--interval", type=float, default=_INTERVAL_S, metavar="S", help="look every S seconds"
+        "--interval", type=positive, default=_INTERVAL_S, metavar="S", help="look every S seconds"
     )
-    tail.add_argument("--looks", type=int, metavar="N", help="end after N looks")
+    tail.add_argument("--looks", type=one_or_more, metavar="N", help="end after N looks")
     tail.add_argument("--operation", metavar="NAME", help="only this operation")
     tail.add_argument("--tenant", metavar="NAME", help="only this tenant")
     add_output(tail)
@@ -104,6 +105,7 @@ def _show(change: Change, *, as_json: bool) -> None:
     reason = f" ({record.last_error})" if record.last_error else ""
     state = coloured(record.status.value, _COLOURS.get(record.status.value, "bold"))
     was = "" if before is None or before.status is record.status else f"{before.status.value} → "
+    which = f"{values['at']}  {record.operation}  {record.tenant}  {record.operation_id}"
     print(
         plain(f"{which}  attempt {record.attempt}  {was}") + state + plain(f"{steps}{reason}"),
         flush=True,
