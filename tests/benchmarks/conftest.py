@@ -25,5 +25,6 @@ def in_lambda(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv(name, value)
     yield
     for each in gc.get_objects():
-        if isinstance(each, URLLib3Session | Connection):
+        # By its type: to ask a weak reference's proxy what it is raises once its object is gone.
+        if issubclass(type(each), URLLib3Session | Connection):
             each.close()
