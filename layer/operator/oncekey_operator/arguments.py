@@ -25,7 +25,7 @@ def positive(text: str) -> float:
     value = number(text)
     if value > 0:
         return value
-    raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
+    raise argparse.ArgumentTypeError(f"{text!r} is not above 0: use a larger number")
 
 
 def number(text: str) -> float:

@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oncekey_operator.arguments import number, one_or_more, whole
+from oncekey_operator.arguments import number, one_or_more, positive, whole
 from oncekey_operator.exits import UsageError
 from oncekey_operator.output import add_output, print_json, print_pairs, print_table
 
@@ -59,13 +59,13 @@ def _add_requests(plan: argparse.ArgumentParser) -> None:
     requests = plan.add_argument_group("requests")
     requests.add_argument(
         "--rps",
-        type=_positive,
+        type=positive,
         required=True,
         metavar="N",
         help="first requests a second, on average over the month",
     )
     requests.add_argument(
-        "--peak-rps", type=_positive, metavar="N", help="the same at the peak (three times --rps)"
+        "--peak-rps", type=positive, metavar="N", help="the same at the peak (three times --rps)"
     )
     requests.add_argument(
         "--duplicates",
@@ -252,13 +252,6 @@ def _values(made: Plan) -> dict[str, Any]:
     return values
 
 
-def _positive(text: str) -> float:
-    value = number(text)
-    if value > 0:
-        return value
-    raise argparse.ArgumentTypeError(f"{text!r} is no rate: use a number above 0")
-
-
 def _share(text: str) -> float:
     value = number(text[:-1]) / 100 if text.endswith("%") else number(text)
     if value >= 0:
@@ -275,7 +268,7 @@ def _duration(text: str) -> int:
 def _price(text: str) -> tuple[str, float]:
     name, _, value = text.partition("=")
     if name in _PRICES and value:
-        return name, _positive(value)
+        return name, positive(value)
     raise argparse.ArgumentTypeError(
         f"{text!r} is no price: use NAME=USD, with one of {', '.join(_PRICES)}"
     )
