@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,4 +67,5 @@ def service_variable(scope: Construct) -> dict[str, str]:
         name = Names.unique_resource_name(stack, max_length=_NAME_MAX, separator="-")
     inside = [each.node.id for each in scope.node.scopes[len(stack.node.scopes) :]]
     path = "-".join([name, *(each for each in inside if each != "Default")])
-    return {_SERVICE_VARIABLE: path[:_NAME_MAX]}
+    # CloudWatch takes no dimension with other characters.
+    return {_SERVICE_VARIABLE: re.sub(r"[^ -~]", "-", path)[:_NAME_MAX]}

@@ -21,6 +21,8 @@ OPTIONS: dict[str, Any] = {"operation": "POST /payments", "tenant": single_tenan
     ("options", "advice"),
     [
         ({"operation": ""}, "operation is empty"),
+        ({"operation": "POST /a\nPOST /b"}, "operation is no name"),
+        ({"operation": "x" * 256}, "operation is no name"),
         ({"tenant": None}, "tenant is no source: use jwt_claim"),
         ({"tenant": "acme"}, "tenant is no source"),
         ({"principal": "sub"}, "principal is no source"),

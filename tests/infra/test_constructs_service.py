@@ -12,10 +12,12 @@ import pytest
 from aws_cdk import App
 from aws_cdk import aws_kms as kms
 from aws_cdk.assertions import Template
+from constructs import Construct
 
 import infra.oncekey_cdk
 import oncekey
 from infra.oncekey_cdk import IdempotencyTable, Outbox, Reconciler
+from infra.oncekey_cdk.metrics import service_variable
 from oncekey.outbox.relay import OutboxRelay
 from oncekey.reconciler import reconciler
 from tests.support.sample_constructs import build_service, grants, let_be, new_role, new_stack, only
@@ -323,6 +325,16 @@ def test_the_layer_is_the_installed_library(stack: Any, service: Template) -> No
         for path in (source / "oncekey").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+
+
+def test_a_service_is_called_by_printable_ascii_whatever_its_construct_is_called() -> None:
+    """CloudWatch refuses an alarm by another dimension.
+
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_Dimension.html
+    """
+    variables = service_variable(Construct(new_stack(), "Zahlungen für Größen"))
+
+    assert variables["ONCEKEY_METRICS_SERVICE"].endswith("-Zahlungen f-r Gr--en")
 
 
 def test_the_package_can_leave_this_repository() -> None:

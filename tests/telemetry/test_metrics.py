@@ -320,6 +320,25 @@ def test_the_variable_of_the_layer_names_the_service_before_that_of_powertools(
     assert [line["service"] for line in emitted.lines()] == ["service_undefined"]
 
 
+def test_a_dimension_is_printable_ascii_of_a_length_that_cloudwatch_takes(
+    emitted: Emitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CloudWatch takes no metric with another dimension: what else is in a name is escaped.
+
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_Dimension.html
+    """
+    monkeypatch.setenv("ONCEKEY_METRICS_SERVICE", "Zahl\tungen\u00fc")
+    service = Protected(operation="POST /gr\u00f6\u00dfen")
+    service.send(POST)
+    Protected(operation="\U0001f4b6" * 255).send(POST)
+
+    first, second = emitted.lines()
+    assert first["service"] == "Zahl\\tungen\\xfc"
+    assert first["operation"] == "POST /gr\\xf6\\xdfen"
+    assert len(second["operation"]) == 1024
+    assert second["operation"].isascii()
+
+
 def test_without_a_namespace_nothing_is_emitted(
     emitted: Emitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,8 @@ _SOURCES = (
 )
 # 100,000 records of about a kilobyte each take 100 MB.
 _MOST_REMEMBERED = 100_000
+# A line of a log, and a metric, has room for so much.
+_LONGEST_NAME = 255
 _CLOCK = ["now_ms", "pause", "random_fraction", "new_owner", "new_operation_id"]
 _SECRETS_VARIABLE = "ONCEKEY_FINGERPRINT_SECRETS"
 
@@ -61,6 +63,10 @@ def name_faults(operation: object) -> list[str]:
     if not isinstance(operation, str) or not operation.strip():
         return [
             "operation is empty: name it, by convention method and route, such as 'POST /payments'"
+        ]
+    if len(operation) > _LONGEST_NAME or not operation.isprintable():
+        return [
+            f"operation is no name: write at most {_LONGEST_NAME} printable characters on one line"
         ]
     return []
 

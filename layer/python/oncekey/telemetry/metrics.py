@@ -108,6 +108,8 @@ _BY_NAME = {metric.name: metric for metric in CATALOGUE}
 # The longest list of values of one metric in one line.
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 _MOST_VALUES = 100
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_Dimension.html
+_LONGEST_DIMENSION = 1024
 
 
 class Meter(Protocol):
@@ -134,7 +136,7 @@ class EmfMeter:
 
     def __init__(self, namespace: str, service: str) -> None:
         self._namespace = namespace
-        self._service = service
+        self._service = _dimension(service)
         # By operation and tenant.
         self._pending: dict[tuple[str, str], dict[str, list[float]]] = {}
         self._lock = Lock()
@@ -160,7 +162,8 @@ class EmfMeter:
                 self._write(_line(self._namespace, self._named(*each), found, now_ms))
 
     def _named(self, operation: str, tenant: str) -> dict[str, str]:
-        named = {"service": self._service, "operation": operation, "tenant": tenant}
+        dimensions = {"service": self._service, "operation": _dimension(operation)}
+        named = {**dimensions, "tenant": tenant}
         return {name: value for name, value in named.items() if value or name == "service"}
 
     @staticmethod
@@ -172,6 +175,13 @@ class EmfMeter:
         except (OSError, ValueError):
             # Standard output is closed. A request does not fail for want of metrics.
             return
+
+
+def _dimension(value: str) -> str:
+    """The value as CloudWatch takes it: what is no printable ASCII is escaped."""
+    if not (value.isascii() and value.isprintable()):
+        value = ascii(value)[1:-1]
+    return value[:_LONGEST_DIMENSION]
 
 
 def _line(
