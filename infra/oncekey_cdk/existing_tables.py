@@ -17,6 +17,8 @@ _TYPES = {
     dynamodb.AttributeType.BINARY: "B",
 }
 Key = list[tuple[str, str]]
+# The place of the Region in an ARN.
+_REGION = 3
 _READ = {
     "keySchema": "key_schema",
     "attributeDefinitions": "attribute_definitions",
@@ -39,11 +41,22 @@ class Schema:
 
 
 def existing_faults(
-    table: dynamodb.ITable, needed: Schema, table_props: Mapping[str, Any]
+    table: dynamodb.ITable, needed: Schema, table_props: Mapping[str, Any], *, region: str
 ) -> Iterator[str]:
-    """What `table` lacks. Of a table of another app, only the stream can be checked."""
+    """What `table` lacks for functions of this Region.
+
+    Of a table of another app, only the Region and the stream can be checked.
+    """
     if table_props:
         yield "table_props cannot change an existing table: leave them out"
+    # The ARN of a table of this app has no parts before the deployment.
+    parts = table.table_arn.split(":")
+    theirs = parts[_REGION] if len(parts) > _REGION else table.env.region
+    if theirs != region and not (Token.is_unresolved(theirs) or Token.is_unresolved(region)):
+        yield (
+            f"the existing table is in {theirs}, but functions of this stack call DynamoDB in"
+            f" {region}: use a table of that Region"
+        )
     written = _written(table)
     if written is None:
         if needed.stream and table.table_stream_arn is None:

@@ -91,7 +91,7 @@ class SafeTable(Construct):
                 indexes=indexes,
                 stream=stream,
             )
-            faults += existing_faults(existing, needed, table_props)
+            faults += existing_faults(existing, needed, table_props, region=Stack.of(scope).region)
         refuse(faults, scope=scope, construct_id=construct_id, kind=self._kind)
         super().__init__(scope, construct_id)
         OncekeyChecks.of(self)

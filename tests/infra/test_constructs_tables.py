@@ -235,6 +235,28 @@ def test_a_table_of_another_account_is_named_by_its_arn() -> None:
         assert IdempotencyTable.from_table_name(stack, "Left", "left").table_name == "left"
 
 
+def test_a_table_of_another_region_is_refused() -> None:
+    """A function calls DynamoDB in its own Region, and would miss a table that is elsewhere, or use
+    another of the same name. A stack whose Region is not known yet is not refused.
+
+    Red when either of the two ways to name such a table is accepted.
+    """
+    app = App()
+    theirs = Stack(app, "Theirs", env=Environment(account="111111111111", region="eu-west-1"))
+    ours = Stack(app, "Ours", env=Environment(account="111111111111", region="us-east-1"))
+    table = IdempotencyTable(theirs, "Records").table
+    arn = "arn:aws:dynamodb:eu-west-1:111111111111:table/records"
+
+    said = (
+        "the existing table is in eu-west-1, but functions of this stack call DynamoDB in us-east"
+    )
+    with pytest.raises(ValueError, match=said):
+        IdempotencyTable.from_table_arn(ours, "Imported", arn)
+    with pytest.raises(ValueError, match=said):
+        IdempotencyTable(ours, "Existing", existing=table)
+    IdempotencyTable.from_table_arn(Stack(app, "Anywhere"), "Records", arn)
+
+
 def _records(stack: Stack, **props: Any) -> None:
     IdempotencyTable(stack, "Records", **props)
 
