@@ -26,8 +26,9 @@ RESPONSES = Bucket(
     expirations=(
         # Answers must outlive their records, which live for a day.
         Expiration(prefix="answers/", after_days=3),
-        # Large messages must outlive a queue and its dead letters, at most 14 days each.
-        Expiration(prefix="outbox/", after_days=30),
+        # Large messages must outlive a queue and its dead letters, at most 14 days each, and the
+        # wait for a person, who is told each week.
+        Expiration(prefix="outbox/", after_days=90),
         # The reports of the ledger.
         Expiration(prefix="reports/", after_days=90),
     ),

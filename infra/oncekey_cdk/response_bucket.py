@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from .faults import Props
 
 # Answers must outlive their records, which live for a day. S3 counts whole days, and removes late
-# rather than early. Messages must outlive a queue and its dead letters, at most 14 days each.
-EXPIRE_AFTER_DAYS: Mapping[str, int] = {ANSWERS: 3, MESSAGES: 30}
+# rather than early. Messages must outlive a queue and its dead letters, at most 14 days each, and
+# the wait for a person, who is told each week.
+EXPIRE_AFTER_DAYS: Mapping[str, int] = {ANSWERS: 3, MESSAGES: 90}
 
 
 @explained

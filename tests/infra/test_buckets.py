@@ -9,6 +9,7 @@ import pytest
 
 from infra.service import SERVICE
 from infra.service_resources import RESPONSES
+from oncekey.reconciler.settings import ReconcilerSettings
 from oncekey.settings import RETENTION_S
 from oncekey_local.description.event_faults import DEAD_LETTER_RETENTION_DAYS
 from tests.support.sample_templates import named
@@ -50,13 +51,14 @@ def test_what_is_kept_for_a_time_ends(app: Synthesised) -> None:
 
 
 def test_no_object_ends_before_what_names_it() -> None:
-    """An answer outlives its record, and a large message outlives queue and dead letters, however
-    long a queue may be told to keep what it has.
+    """An answer outlives its record. A large message outlives queue and dead letters, however long
+    a queue may be told to keep what it has. It outlives eight weekly calls for a person, too.
     """
     days = {one.prefix: one.after_days for one in RESPONSES.expirations}
 
     assert timedelta(days=days["answers/"]) > timedelta(seconds=RETENTION_S, days=1)
-    assert days["outbox/"] > 2 * DEAD_LETTER_RETENTION_DAYS
+    again = timedelta(milliseconds=ReconcilerSettings().escalate_again_ms)
+    assert timedelta(days=days["outbox/"]) > timedelta(2 * DEAD_LETTER_RETENTION_DAYS) + 8 * again
 
 
 @pytest.mark.parametrize(("stage", "policy"), [("dev", "Delete"), ("production", "Retain")])

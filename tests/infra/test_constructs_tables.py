@@ -173,7 +173,7 @@ def test_the_bucket_forgets_answers_and_messages_and_no_result(defaults: Templat
     rules = bucket["LifecycleConfiguration"]["Rules"]
     assert {rule["Prefix"]: rule["ExpirationInDays"] for rule in rules} == {
         "answers/": 3,
-        "outbox/": 30,
+        "outbox/": 90,
     }
     assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
     policy = only(defaults, "AWS::S3::BucketPolicy")["PolicyDocument"]["Statement"]
