@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
+from botocore.stub import ANY, Stubber
 
 from oncekey.store.dynamodb.schema import IDEMPOTENCY, OUTBOX
 from oncekey_local import cli
@@ -60,13 +61,14 @@ def asked(
     now: Callable[[], datetime] = utc_now,
     table: str = RECORDS,
     stacks: tuple[str, ...] = (),
+    namespace: str = "",
 ) -> Facts:
     """The facts about the tables, by this client."""
     target = Target(table=table, outbox_table=MESSAGES, region=REGION)
     # The property's value, so that the calls of this client are those that are denied.
     target.__dict__["dynamodb"] = client
     asking = Asking(target, now=now)
-    return asking.facts(functions=(), stacks=stacks, namespace="", most_items=100)
+    return asking.facts(functions=(), stacks=stacks, namespace=namespace, most_items=100)
 
 
 def faults(facts: Facts) -> set[str]:
@@ -314,6 +316,51 @@ def test_a_resource_that_has_no_name_yet_is_passed_over(
     facts = asked(client, stacks=("half-deployed",))
 
     assert (facts.functions, facts.rules) == ((), {})
+
+
+def test_leases_are_those_of_the_services_that_are_examined(
+    client: DynamoDBClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Services of one account share a namespace: another's operation of the same name says nothing
+    of this one. All pages are read.
+
+    Red when the service is not compared, or one page is read.
+    """
+    make_tables(client)
+    here = {"ONCEKEY_METRICS_SERVICE": "payments"}
+    ours = FunctionFacts(name="pay", timeout_s=30, variables=here)
+    monkeypatch.setattr(Asking, "_functions", lambda *_: [ours])
+    cloudwatch = boto3.client("cloudwatch", region_name=REGION)
+    monkeypatch.setattr(Target, "client", _or(cloudwatch, of="cloudwatch", other=Target.client))
+    name = {"Name": "operation", "Value": "POST /payments"}
+    sets = [[{"Name": "service", "Value": each}, name] for each in ("payments", "refunds")]
+    with Stubber(cloudwatch) as stub:
+        for page, after in enumerate(["more", None]):
+            stub.add_response(
+                "list_metrics",
+                {
+                    "Metrics": [{"MetricName": "LeaseUsed", "Dimensions": sets[page]}],
+                    **({"NextToken": after} if after else {}),
+                },
+            )
+        stub.add_response(
+            "get_metric_statistics",
+            {"Datapoints": [{"ExtendedStatistics": {"p99": 42.0}}]},
+            {
+                **dict.fromkeys(("StartTime", "EndTime", "Period", "ExtendedStatistics"), ANY),
+                "Namespace": "oncekey",
+                "MetricName": "LeaseUsed",
+                "Dimensions": sets[0],
+            },
+        )
+        facts = asked(client, namespace="oncekey")
+        stub.assert_no_pending_responses()
+
+    assert facts.lease_used == {"POST /payments": 42.0}
+
+
+def _or(client: object, *, of: str, other: Callable[..., object]) -> Callable[..., object]:
+    return lambda target, service: client if service == of else other(target, service)
 
 
 def test_the_clock_is_compared_with_the_date_of_the_answers(client: DynamoDBClient) -> None:

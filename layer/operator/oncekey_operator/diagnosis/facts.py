@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncekey.store.dynamodb.schema import DUE_INDEX
+from oncekey.telemetry.metrics import service_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,7 +59,8 @@ class Facts:
         may_only_read: these credentials may write nothing, like those of a person who looks.
         functions: the functions that were named, or that the stacks have.
         rules: the state of each EventBridge rule of the stacks.
-        lease_used: the 99th percentile of LeaseUsed in percent, by operation, of a day.
+        lease_used: the 99th percentile of LeaseUsed in percent, of a day, by operation; the largest
+            of several services.
         items: some items of the table.
         overdue_s: how long the oldest due record has waited for the reconciler.
         reconciler_every_s: how often the reconciler runs; 0 if nothing calls it.
@@ -122,16 +124,17 @@ class Asking:
             for one in records.description.get("GlobalSecondaryIndexes", [])
         )
         self._try_calls(has_index=has_index, has_outbox=bool(outbox and outbox.description))
+        found = () if is_local else (*self._functions(functions, stacks),)
         return Facts(
             table=target.table,
             records=records,
             outbox=outbox,
             relays=None if is_local else self._relays(outbox),
             ahead_s=self._ahead_s,
-            functions=() if is_local else (*self._functions(functions, stacks),),
+            functions=found,
             rules=dict(self._rules(stacks)),
             may_only_read=self._may_only_read,
-            lease_used={} if is_local or not namespace else self._lease_used(namespace),
+            lease_used={} if is_local or not namespace else self._lease_used(namespace, found),
             items=self._items(most_items) if most_items else (),
             overdue_s=self._overdue_s() if has_index else None,
             reconciler_every_s=(
@@ -341,15 +344,23 @@ class Asking:
                 is_stopped=(bound or {}).get("ReservedConcurrentExecutions") == 0,
             )
 
-    def _lease_used(self, namespace: str) -> Mapping[str, float]:
+    def _lease_used(
+        self, namespace: str, functions: Sequence[FunctionFacts]
+    ) -> Mapping[str, float]:
         client = self._target.client("cloudwatch")
+        pages = client.get_paginator("list_metrics")
         listed = self._ask(
-            "metrics", lambda: client.list_metrics(Namespace=namespace, MetricName="LeaseUsed")
+            "metrics",
+            lambda: [
+                *pages.paginate(Namespace=namespace, MetricName="LeaseUsed").search("Metrics")
+            ],
         )
+        # Services of one account may share a namespace.
+        services = {service_name(each.variables) for each in functions}
         found: dict[str, float] = {}
-        for metric in (listed or {}).get("Metrics", []):
+        for metric in listed or []:
             names = {one["Name"]: one["Value"] for one in metric["Dimensions"]}
-            if "operation" not in names:
+            if "operation" not in names or (services and names["service"] not in services):
                 continue
             got = self._ask(
                 "metrics",
@@ -366,7 +377,8 @@ class Asking:
             )
             points = (got or {}).get("Datapoints", [])
             if points:
-                found[names["operation"]] = points[0]["ExtendedStatistics"]["p99"]
+                used = points[0]["ExtendedStatistics"]["p99"]
+                found[names["operation"]] = max(used, found.get(names["operation"], 0))
         return found
 
 
