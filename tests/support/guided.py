@@ -15,6 +15,7 @@ import random
 import sys
 import time
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,14 +30,16 @@ from oncekey.errors import EnvelopeUnreadable, RequestRefused, StoreError
 from oncekey.http.event import HttpRequest, Shape, read_request
 from oncekey.http.key import first_sent_ms, idempotency_key
 from oncekey.outbox.envelope import sealed, unsealed
+from oncekey.record.stored_answer import Place, StoredRef
 from oncekey.store.dynamodb.codec import attribute_values, record_from_item
 from oncekey.testing.contract_samples import message as sample_message
+from oncekey.value import replace
 from oncekey.webhooks import GitHubSignature, ShopifySignature, StandardWebhooks, StripeSignature
 from tests.support.events import load
 from tests.support.records import STEPS, record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
 _PARSERS = str(Path(oncekey.__file__).parent)
@@ -63,6 +66,11 @@ _TOKENS = (
         "%ff",
     ),
     *('"S"', '"N"', '"M"', '"B"', "t=", "v1=", "v1,", "sha256=", "GMT", "NaN", "Infinity"),
+)
+# What a part of a document is replaced by; the first are names, too.
+_VALUES: tuple[Any, ...] = (
+    *("", "$", "S", "é", None, True, False, 0, -1, 2**53, 10**400, 1.5, 1e300),
+    *([], {}, [[]], {"S": "x"}, {"N": "1"}, {"$": "x"}, "x" * 300, "\ud800"),
 )
 
 
@@ -126,9 +134,31 @@ def an_event(text: str) -> None:
 def an_item(text: str) -> None:
     """An item is unreadable, or a record that is stored as it was read."""
     item = _document(text)
+    if not _is_held(item):
+        return
     with suppress(StoreError):
         found = record_from_item(item)
         assert record_from_item(attribute_values(found)) == found
+
+
+def _is_held(item: Any) -> bool:
+    """Whether DynamoDB can hold it: nothing else is ever read."""
+    return isinstance(item, dict) and all(map(_is_value, item.values()))
+
+
+def _is_value(value: Any) -> bool:
+    if not (isinstance(value, dict) and len(value) == 1):
+        return False
+    ((kind, held),) = value.items()
+    match kind:
+        case "S" | "N":
+            return isinstance(held, str)
+        case "M":
+            return _is_held(held)
+        case "BOOL" | "NULL":
+            return isinstance(held, bool)
+        case _:
+            return False
 
 
 def a_signature(text: str) -> None:
@@ -159,6 +189,7 @@ def _document(text: str) -> Any:
         return None
 
 
+_LARGE = StoredRef(place=Place.OBJECT, name="outbox/1/2", digest="0" * 64)
 _WHOLE = attribute_values(record(steps=STEPS["finished and started"]))
 TARGETS: dict[str, tuple[Callable[[str], None], tuple[str, ...]]] = {
     "a key": (a_key, ("a-key-of-sixteen", r'"quoted \" and \\ key"')),
@@ -170,7 +201,10 @@ TARGETS: dict[str, tuple[Callable[[str], None], tuple[str, ...]]] = {
     ),
     "a message": (
         a_message,
-        (sealed(sample_message("1")),),
+        tuple(
+            sealed(replace(sample_message("1"), **changes))
+            for changes in ({}, {"payload_ref": _LARGE}, {"traceparent": "00-1-2-01"})
+        ),
     ),
     "an event": (
         an_event,
@@ -244,9 +278,18 @@ class Guided:
             raise Broken(self.name, text) from error
 
     def made(self) -> str:
-        """A kept input with a few changes; the last kept ones are taken more often."""
+        """A kept input with a few changes; the last kept ones are taken more often.
+
+        Of a JSON document, mostly the parts are changed: a change of its text seldom leaves one.
+        """
         pick = self._chance
         text = pick.choice(self.corpus[-20:] if pick.random() < 0.5 else self.corpus)
+        document = _document(text)
+        if isinstance(document, dict | list) and pick.random() < 0.75:
+            document = [document]
+            for _ in range(pick.randint(1, 3)):
+                self._change(document)
+            return json.dumps(document[0] if document else None)[:20_000]
         for _ in range(pick.randint(1, 4)):
             start = pick.randint(0, len(text))
             end = min(len(text), start + pick.choice((0, 1, 1, 2, 8, 40)))
@@ -263,6 +306,35 @@ class Guided:
                     middle = text[start:end] * pick.choice((0, 2, 3))
             text = text[:start] + middle + text[end:]
         return text[:20_000]
+
+    def _change(self, document: list[Any]) -> None:
+        """Replace, remove, rename or double one part of it."""
+        pick = self._chance
+        parts = [*_parts(document)]
+        if not parts:
+            return
+        whole, at = pick.choice(parts)
+        match pick.randrange(5):
+            case 0:
+                del whole[at]
+            case 1:
+                other, place = pick.choice(parts)
+                whole[at] = deepcopy(other[place])
+            case 2 if isinstance(whole, dict):
+                whole[pick.choice([*whole, *_VALUES[:4]])] = whole.pop(at)
+            case 3 if isinstance(whole[at], str):
+                whole[at] = whole[at][: pick.randint(0, len(whole[at]))] + pick.choice(_TOKENS)
+            case _:
+                whole[at] = deepcopy(pick.choice(_VALUES))
+
+
+def _parts(whole: Any) -> Iterator[tuple[Any, Any]]:
+    """Where each part of a document is."""
+    places = whole.items() if isinstance(whole, dict) else enumerate(whole)
+    for at, part in places:
+        yield whole, at
+        if isinstance(part, dict | list):
+            yield from _parts(part)
 
 
 class Broken(Exception):
