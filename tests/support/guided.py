@@ -132,13 +132,16 @@ def an_event(text: str) -> None:
 
 
 def an_item(text: str) -> None:
-    """An item is unreadable, or a record that is stored as it was read."""
+    """An item is unreadable, or a record whose own item is read as it was stored.
+
+    What is 0 or empty is not stored, and is then None.
+    """
     item = _document(text)
     if not _is_held(item):
         return
     with suppress(StoreError):
-        found = record_from_item(item)
-        assert record_from_item(attribute_values(found)) == found
+        stored = attribute_values(record_from_item(item))
+        assert attribute_values(record_from_item(stored)) == stored
 
 
 def _is_held(item: Any) -> bool:
