@@ -317,6 +317,30 @@ def test_an_item_that_is_no_message_is_set_aside(line: Line) -> None:
     assert [body["message_id"] for body in escalations.bodies] == ["odd"]
 
 
+@pytest.mark.parametrize(
+    ("name", "is_sent"),
+    [("created_at", False), ("set_aside_at", False), ("tries", True), ("sequence", True)],
+)
+def test_a_number_with_a_fraction_stops_no_sweep(line: Line, name: str, is_sent: bool) -> None:
+    """An item with a number that no relay writes is sent, or told to a person. The others are sent.
+
+    Red when one such item fails every run of the reconciler.
+    """
+    odd, _ = line.write(1, 2)
+    line.client.put_item(
+        TableName=OUTBOX, Item=message_item(odd) | {name: {"N": f"{odd.created_at_ms}.5"}}
+    )
+    escalations = Escalations()
+
+    for _ in range(3):
+        line.sweeps(escalations=escalations)
+
+    told = [body["message_id"] for body in escalations.bodies]
+    assert (sorted(line.queue.ids), told) == (
+        (["message-001", "message-002"], []) if is_sent else (["message-002"], ["message-001"])
+    )
+
+
 def test_a_place_in_the_operation_is_kept(line: Line) -> None:
     """The sequence of a message is in its item, and read again."""
     (first,) = line.write(1)

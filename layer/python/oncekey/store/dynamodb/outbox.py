@@ -76,7 +76,8 @@ def message_from_item(item: Mapping[str, Mapping[str, Any]]) -> Message:
 
 
 def _number(item: Mapping[str, Mapping[str, Any]], name: str) -> int:
-    return int(item.get(name, {}).get("N", 0))
+    # Somebody else may have written a fraction. One such item must not stop the others.
+    return int(item.get(name, {}).get("N", "0").partition(".")[0])
 
 
 def _text(item: Mapping[str, Mapping[str, Any]], name: str) -> str:
