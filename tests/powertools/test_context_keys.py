@@ -129,6 +129,32 @@ def test_tasks_at_once_and_functions_in_functions_keep_their_own_keys() -> None:
     assert sorted(named) == [("inner", "a"), ("inner", "b"), ("outer", "a"), ("outer", "b")]
 
 
+def test_an_inner_operation_does_not_get_the_key_of_the_outer_one() -> None:
+    """A line of an operation that keeps its key out of the log has no other operation's key.
+
+    Red when the outer operation's key stays in the lines of the inner one.
+    """
+    lines, store = Lines(), MemoryStore()
+
+    @idempotent_function(
+        operation="inner", key="key", tenant=single_tenant(), store=store, store_raw_key=False
+    )
+    @operation_keys(logger=lines.logger)
+    def inner(_named: dict[str, str]) -> None:
+        lines.logger.info("inner")
+
+    @idempotent_function(operation="outer", key="key", tenant=single_tenant(), store=store)
+    @operation_keys(logger=lines.logger)
+    def outer(_named: dict[str, str]) -> None:
+        inner({"key": "b"})
+        lines.logger.info("outer")
+
+    outer({"key": "a"})
+
+    named = [(keys["operation"], keys.get("idempotency_key")) for keys in lines.keys]
+    assert named == [("inner", None), ("outer", "a")]
+
+
 def test_a_trace_is_annotated_with_the_operation() -> None:
     """The segment can be found by the operation's id and key."""
     segment: Any = Segment()

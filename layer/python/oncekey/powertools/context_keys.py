@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
+_NAMES = ("operation", "operation_id", "attempt", "idempotency_key")
+
 
 def operation_keys(
     *, logger: Logger | None = None, tracer: Tracer | None = None
@@ -68,7 +70,9 @@ def _added(logger: Logger | None, tracer: Tracer | None) -> Iterator[None]:
         return
     # An operation may run within another one, whose keys come back afterwards.
     before = logger.thread_safe_get_current_keys()
-    outer = {name: before[name] for name in keys if name in before}
+    outer = {name: before[name] for name in _NAMES if name in before}
+    # This operation may keep its own key out of the log, and the outer key is not its key.
+    logger.thread_safe_remove_keys(list(outer))
     logger.thread_safe_append_keys(**keys)
     try:
         yield
