@@ -10,7 +10,7 @@ from moto import mock_aws
 
 from infra.service import WORKER_FUNCTION
 from infra.service_resources import REQUESTED
-from oncekey.errors import StoreError
+from oncekey.errors import StoreError, StoreUnavailable
 from oncekey.outbox import Worker
 from oncekey.outbox.inbox import postpone
 from oncekey.settings import Settings
@@ -134,6 +134,20 @@ def test_a_failure_to_postpone_is_logged_and_never_raised(
     (entry,) = [record for record in caplog.records if record.name == "oncekey"]
     assert entry.getMessage().startswith("oncekey message-not-postponed")
     assert handle not in entry.getMessage()
+
+
+def test_an_error_that_names_no_time_leaves_the_message_to_the_visibility_timeout(
+    line: Line,
+) -> None:
+    """A table that is set up wrongly is no matter of time, so its error states none.
+
+    Red when that raises in a worker, and fails its whole batch.
+    """
+    error = StoreUnavailable(operation="work").in_vain()
+
+    assert postpone(line.handle, after_s=error.retry_after_s, queue=line.queue) is False
+
+    assert line.asked == []
 
 
 def test_a_test_without_a_queue_hears_nothing_of_it(caplog: pytest.LogCaptureFixture) -> None:

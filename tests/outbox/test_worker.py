@@ -242,6 +242,18 @@ def test_what_has_failed_waits_for_as_long_again_as_it_was_tried(
     assert turns.delays == {"a": delay_s}
 
 
+def test_a_record_without_a_receive_fails_like_one_that_was_received_once() -> None:
+    """An event that was written by hand may have a count of 0.
+
+    Red when it raises, so that the whole batch fails.
+    """
+    turns = Turns()
+    turns.raises = {"a": [ValueError("no")]}
+
+    assert turns.play(turns.record("a", receives=0), turns.record("b")) == ["a"]
+    assert turns.delays == {"a": 2}
+
+
 def test_paused_work_waits_for_more_than_a_day_with_ten_receives() -> None:
     """Each delivery counts, so a paused message comes rarely: after five minutes, then after as
     long as it has waited already, and at the latest after almost twelve hours.

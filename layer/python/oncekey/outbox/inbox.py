@@ -94,7 +94,7 @@ def with_payload(message: Message, text: str) -> Delivered:
 
 
 def postpone(
-    receipt_handle: str, *, after_s: int, receives: int = 1, queue: SqsQueue | None = None
+    receipt_handle: str, *, after_s: int | None, receives: int = 1, queue: SqsQueue | None = None
 ) -> bool:
     """Have the queue deliver a message again in `after_s`. You must still report it as failed.
 
@@ -104,7 +104,8 @@ def postpone(
 
     Args:
         receipt_handle: the SQS record's receiptHandle.
-        after_s: the `retry_after_s` of `InProgress`, `OutcomeUnknown` or `StoreUnavailable`.
+        after_s: the `retry_after_s` of `InProgress`, `OutcomeUnknown` or `StoreUnavailable`. With
+            None (waiting does not help), the queue's visibility timeout applies.
         receives: the SQS record's ApproximateReceiveCount.
         queue: by default the one that ONCEKEY_QUEUE_URL names.
 
@@ -112,7 +113,7 @@ def postpone(
         Whether the queue has confirmed it. With ONCEKEY_DISABLED it is not called, nor in a test
         with `use_store` and no queue.
     """
-    if defaults.is_disabled() or has_none(queue):
+    if after_s is None or defaults.is_disabled() or has_none(queue):
         return False
     delay_s = min(max(after_s, 0) << max(receives - 1, 0), LONGEST_DELAY_S)
     try:

@@ -370,7 +370,7 @@ def _again_s(received: _Received, now_ms: int, longest_s: int) -> int:
     the delay grows, so that the message does not use up its receives. Several receives within a
     short time do not lengthen it.
     """
-    doubled_s = _SHORTEST_DELAY_S << min(received.receives - 1, _MOST_DOUBLINGS)
+    doubled_s = _SHORTEST_DELAY_S << min(max(received.receives - 1, 0), _MOST_DOUBLINGS)
     tried_for_s = max(_SHORTEST_DELAY_S, received.tried_for_s(now_ms))
     return min(doubled_s, tried_for_s, longest_s)
 
