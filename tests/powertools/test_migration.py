@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -361,6 +362,71 @@ def test_powertools_expressions_find_keys_and_payloads() -> None:
     with pytest.raises(Exception, match="other arguments"):
         work(event(user="u", order=1, amount=9))
     assert len(runs) == 1
+
+
+@pytest.mark.parametrize("body", [None, "no JSON", '{"user": 1}', "5"])
+def test_a_call_that_a_powertools_expression_does_not_fit_has_no_key(body: Any) -> None:
+    """It is refused as a call without a key, and no error quotes it.
+
+    Red when an error of jmespath or Powertools, which quotes the event, is raised.
+    """
+
+    @idempotent_function(
+        operation="work",
+        key=powertools_key("powertools_json(body).[user, order]"),
+        tenant=single_tenant(),
+        store=MemoryStore(),
+    )
+    def work(event: dict[str, Any]) -> None:
+        pytest.fail("it ran without a key")
+
+    with pytest.raises(KeyMissing) as refused:
+        work({"body": body, "secret": "s3cr3t"})
+
+    assert "s3cr3t" not in str(refused.value)
+    assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize("read", [powertools_key, powertools_payload])
+@pytest.mark.parametrize(
+    ("expression", "fault"),
+    [
+        ("bad[", "is no JMESPath expression"),
+        ("", "is no JMESPath expression"),
+        (5, "is no JMESPath expression"),
+        ("powertools_yaml(body)", "has no function powertools_yaml()"),
+        ("powertools_json(body, body)", "takes 1 argument(s), not 2"),
+    ],
+)
+def test_a_mistake_in_a_powertools_expression_is_found_at_once(
+    read: Callable[[Any], Any], expression: Any, fault: str
+) -> None:
+    """It is the author's mistake, and not one of each request.
+
+    Red when every client gets a 400 for it.
+    """
+    with pytest.raises(ConfigurationError, match=re.escape(fault)):
+        read(expression)
+
+
+@pytest.mark.parametrize("expression", ["powertools_base64(body)", "powertools_base64_gzip(body)"])
+def test_a_body_that_a_powertools_expression_cannot_decode_is_a_400(expression: str) -> None:
+    """Whatever a client sends, it gets an answer.
+
+    Red when bytes that are no text, or no gzip, raise an error that quotes the request.
+    """
+
+    @idempotent(
+        operation="POST /payments",
+        tenant=single_tenant(),
+        fingerprint=powertools_payload(expression),
+        store=MemoryStore(),
+    )
+    def pay(event: dict[str, Any], context: object) -> dict[str, Any]:
+        pytest.fail("it ran")
+
+    bodies = ["/w==", "H4sI", "H4sIAAAA", "H4sIAAAAAAAA/w==", "5"]
+    assert [pay(with_body(POST, body), None)["statusCode"] for body in bodies] == [400] * 5
 
 
 def test_a_powertools_payload_is_a_fingerprint_of_requests() -> None:

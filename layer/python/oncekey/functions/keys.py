@@ -125,17 +125,12 @@ def _expression(
     text: str, parameters: list[str], operation: str
 ) -> Callable[[inspect.BoundArguments], Any]:
     # jmespath is installed with boto3. It is imported here because only an expression needs it.
-    import jmespath  # type: ignore[import-untyped]
+    from jmespath.functions import Functions  # type: ignore[import-untyped]
 
     try:
-        expression = jmespath.compile(text)
+        expression, faults = compiled(text, Functions)
     except ValueError as error:
-        # The parser's message has more lines, with a marker.
-        reason = " ".join(str(error).split())
-        raise _misconfigured(
-            operation, f"key={text!r} is no JMESPath expression: {reason}"
-        ) from None
-    faults = _function_faults(expression.parsed)
+        raise _misconfigured(operation, f"key={text!r} {error}") from None
     if not parameters:
         faults.append("the function has no parameters that could hold a key")
     if len(parameters) > 1:
@@ -169,15 +164,30 @@ def _root_names(tree: Mapping[str, Any]) -> list[str]:
     return [name for part in parts for name in _root_names(part)]
 
 
-def _function_faults(tree: Mapping[str, Any]) -> list[str]:
-    # jmespath itself checks functions only when it calls them.
-    from jmespath.functions import Functions  # type: ignore[import-untyped]
+def compiled(text: str, functions: Any) -> tuple[Any, list[str]]:
+    """The JMESPath expression in `text`, and what is wrong with its calls of `functions`.
 
-    faults = [fault for part in tree["children"] for fault in _function_faults(part)]
+    Raises:
+        ValueError: it is not an expression.
+    """
+    import jmespath  # type: ignore[import-untyped]
+
+    try:
+        expression = jmespath.compile(text)
+    except ValueError as error:
+        # The parser's message has more lines, with a marker.
+        reason = " ".join(str(error).split())
+        raise ValueError(f"is no JMESPath expression: {reason}") from None
+    return expression, _call_faults(expression.parsed, functions)
+
+
+def _call_faults(tree: Mapping[str, Any], functions: Any) -> list[str]:
+    # jmespath itself checks functions only when it calls them.
+    faults = [fault for part in tree["children"] for fault in _call_faults(part, functions)]
     if tree["type"] != "function_expression":
         return faults
     name, given = tree["value"], len(tree["children"])
-    known = Functions.FUNCTION_TABLE.get(name)
+    known = functions.FUNCTION_TABLE.get(name)
     if known is None:
         return [*faults, f"JMESPath has no function {name}()"]
     taken = known["signature"]

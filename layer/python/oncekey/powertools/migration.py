@@ -12,6 +12,7 @@ from oncekey.effects.raised import RefusedBelow
 from oncekey.effects.running import current_operation
 from oncekey.encoding.key_values import searchable
 from oncekey.errors import ConfigurationError, NotExecuted
+from oncekey.functions.keys import compiled
 from oncekey.http.event import HttpRequest
 from oncekey.record.outcome import Reason
 
@@ -100,12 +101,19 @@ def powertools_key(expression: str) -> Expression:
     """`key=` from an `event_key_jmespath` of Powertools, with its functions (`powertools_json`).
 
     It is applied to the first argument of a call. Unlike in Powertools, a key that is missing, or
-    of which a part is missing, is refused: such calls would share one key.
+    of which a part is missing, is refused: such calls would share one key. So is a call that the
+    expression does not fit.
+
+    Raises:
+        ConfigurationError: it is not an expression, or calls a function that Powertools lacks.
     """
-    search = _searching(expression)
+    search = _searching("powertools_key", expression)
 
     def key(*args: Any, **kwargs: Any) -> Any:
-        found = search(*args, **kwargs)
+        try:
+            found = search(*args, **kwargs)
+        except ValueError as error:
+            raise LookupError(str(error)) from None
         parts: Iterable[Any] = found.values() if isinstance(found, Mapping) else [found]
         if isinstance(found, list):
             parts = found
@@ -121,18 +129,37 @@ def powertools_payload(expression: str) -> Expression:
 
     It is applied to the first argument of a call, or to `{"body": ..., "headers": ...}` of an HTTP
     request.
+
+    Raises:
+        ConfigurationError: it is not an expression, or calls a function that Powertools lacks.
     """
-    return _searching(expression)
+    return _searching("powertools_payload", expression)
 
 
-def _searching(expression: str) -> Expression:
-    from aws_lambda_powertools.utilities.jmespath_utils import query
+def _searching(name: str, expression: str) -> Expression:
+    """Applies `expression` to a call. It raises ValueError if the expression does not fit it."""
+    from aws_lambda_powertools.utilities.jmespath_utils import PowertoolsFunctions, query
+
+    given: object = expression
+    faults = ["is no JMESPath expression: give a text"]
+    if isinstance(given, str):
+        try:
+            _, faults = compiled(given, PowertoolsFunctions)
+        except ValueError as error:
+            faults = [str(error)]
+    if faults:
+        raise ConfigurationError(f"{name}({expression!r})", faults)
 
     def search(*args: Any, **kwargs: Any) -> Any:
         given = args[0] if args else next(iter(kwargs.values()))
-        if isinstance(given, HttpRequest):
-            given = {"body": given.body.decode("utf-8"), "headers": dict(given.headers)}
-        return query(searchable(given), expression)
+        try:
+            if isinstance(given, HttpRequest):
+                given = {"body": given.body.decode("utf-8"), "headers": dict(given.headers)}
+            return query(searchable(given), expression)
+        except Exception as error:  # noqa: BLE001 -- of jmespath, or of a decoder of Powertools
+            # Its text may quote the whole event.
+            fault = f"{expression} does not fit the call ({type(error).__name__})"
+            raise ValueError(fault) from None
 
     return search
 
