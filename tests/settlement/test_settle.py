@@ -172,10 +172,15 @@ def test_a_time_that_is_ahead_of_ours_counts_as_now() -> None:
     assert says(service, NotExecuted(), found_at_ms=ahead_ms) is Settlement.TOO_EARLY
 
 
-@pytest.mark.parametrize("found_at_ms", [None, 1.5, True, 1_764_400_000, "2026-11-29T12:00:00Z"])
+@pytest.mark.parametrize(
+    "found_at_ms",
+    [None, 1.5, True, 1_764_400_000, 1_764_400_000_000_000, 10**18, "2026-11-29T12:00:00Z"],
+)
 def test_not_executed_needs_the_time_when_it_was_found_out(found_at_ms: Any) -> None:
     """Without a time, or with one that is not in milliseconds, nothing is settled, and the error
     says what to give.
+
+    Red when a time in seconds or microseconds is taken for another time.
     """
     service = unknown()
     with pytest.raises(TypeError, match="needs found_at_ms=.*epoch milliseconds"):

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from oncekey.settlement.resolvers import Completed
     from oncekey.store.store import Store
 
-# In 1973. A smaller number is in seconds, as Stripe's `created` is.
-_FIRST_TIME_MS = 10**11
+# From 1973 to 5138. A smaller number is in seconds, as Stripe's `created` is. A larger one is in
+# microseconds or nanoseconds, and would count as now, however old the event is.
+_TIMES_MS = range(10**11, 10**14)
 
 
 def settle(
@@ -82,7 +83,7 @@ def settle(
     """
     watching.look_again()
     check_finding(finding)
-    is_time = type(found_at_ms) is int and found_at_ms >= _FIRST_TIME_MS
+    is_time = type(found_at_ms) is int and found_at_ms in _TIMES_MS
     if isinstance(finding, NotExecuted) and not is_time:
         raise TypeError(
             "settle(reference, NotExecuted()) needs found_at_ms=, when that was found out: an"
