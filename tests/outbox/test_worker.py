@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from oncekey import InProgress, OutcomeUnknown, Paused, StoreUnavailable
+from oncekey import InProgress, OutcomeUnknown, Paused, QuotaExceeded, StoreUnavailable
 from oncekey.errors import StoreError
 from oncekey.outbox.worker import Worker
 from oncekey.testing.memory import ManualClock
@@ -290,6 +290,19 @@ def test_what_stands_behind_another_attempt_waits_for_it(
     turns.play(turns.record("a", receives=receives, tried_for_s=tried_for_s))
 
     assert turns.delays == {"a": delay_s}
+
+
+def test_a_message_above_its_tenants_quota_waits_for_the_time_that_the_refusal_names() -> None:
+    """The window may last for a day, and no delivery before its end can succeed.
+
+    Red when a tenant's burst becomes dead letters within some minutes.
+    """
+    turns = Turns()
+    turns.raises = {"a": [QuotaExceeded(operation="work", retry_after_s=3_600)]}
+
+    turns.play(turns.record("a"))
+
+    assert turns.delays == {"a": 3_600}
 
 
 def test_after_a_failure_in_a_fifo_group_nothing_of_it_is_begun() -> None:

@@ -23,6 +23,7 @@ from oncekey.errors import (
     InProgress,
     OutcomeUnknown,
     Paused,
+    QuotaExceeded,
     ResultUnavailable,
     StoreError,
     StoreUnavailable,
@@ -79,7 +80,8 @@ class Worker:
       to the queue, which delivers them again at once. Those received most often are begun first.
     - A failed message is delivered again after a delay of at least two seconds, which doubles with
       each receive. It is at most the time since the first receive, and the queue's visibility
-      timeout. If another attempt is running or the outcome is unknown, the error states the delay.
+      timeout. If another attempt is running, the outcome is unknown or the tenant's quota is used
+      up, the error states the delay.
     - The message of paused work is delivered again after five minutes, and then after as long as it
       has waited already, up to twelve hours. With ten receives, it waits for more than a day before
       it becomes a dead letter.
@@ -199,7 +201,7 @@ class Worker:
     def _failed(self, received: _Received, fault: Exception, turn: _Turn) -> None:
         now_ms = self._clock.now_ms()
         relay_telemetry.message_failed(received.id, received.receives, fault)
-        if isinstance(fault, InProgress | OutcomeUnknown | Paused):
+        if isinstance(fault, InProgress | OutcomeUnknown | Paused | QuotaExceeded):
             is_paused = isinstance(fault, Paused)
             after_s = _PAUSED_S if is_paused else fault.retry_after_s or 0
             delay_s = _not_now_s(received, after_s, now_ms)
@@ -376,7 +378,7 @@ def _again_s(received: _Received, now_ms: int, longest_s: int) -> int:
 
 
 def _not_now_s(received: _Received, after_s: int, now_ms: int) -> int:
-    """The delay in seconds for a message that must wait for another attempt.
+    """The delay in seconds for a message that must wait for another attempt or another time.
 
     It doubles each time, because the message would otherwise become a dead letter before a lease
     ends. It is at most the time since the first receive.
