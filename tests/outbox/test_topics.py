@@ -160,7 +160,12 @@ async def _later_pieces(message: Delivered, context: Any) -> AsyncIterator[None]
         ({"order.placed": functools.partial(_later)}, "'order.placed' is an async def function"),
         ({"order.placed": _pieces}, "'order.placed' is a generator function"),
         ({"order.placed": _later_pieces}, "'order.placed' is a generator function"),
+        ({"order.placed": _Later}, "'order.placed' is the class _Later: pass a function, or an"),
         ({JOB: print}, "accepted requests: pass jobs=Jobs(...) instead"),
+        ({5: print}, "5 is no topic: a topic is a text"),
+        ({"": print}, "'' is no topic: a topic is a text"),
+        (None, "the handlers are a NoneType: pass a dictionary of them by topic"),
+        ([print], "the handlers are a list: pass a dictionary of them by topic"),
     ],
 )
 def test_wrong_topics_are_refused_when_the_worker_is_made(handlers: Any, complaint: str) -> None:
@@ -172,6 +177,25 @@ def test_wrong_topics_are_refused_when_the_worker_is_made(handlers: Any, complai
         Topics(handlers)
 
     assert complaint in str(raised.value)
+
+
+@pytest.mark.parametrize("jobs", [Jobs, 5, "POST /reports"])
+def test_jobs_that_are_none_are_refused_when_the_worker_is_made(jobs: Any) -> None:
+    """The class that was not called, for example.
+
+    Red when every message of the queue fails on it, those of other topics too.
+    """
+    with pytest.raises(ConfigurationError, match=r"jobs= is no Jobs\(\.\.\.\)"):
+        Topics({"order.placed": print}, jobs=jobs)
+
+
+def test_a_worker_refuses_a_class_as_its_work() -> None:
+    """A call of a class makes an object, and does nothing with the message.
+
+    Red when a worker acknowledges each message, and runs none.
+    """
+    with pytest.raises(ConfigurationError, match=r"its work is the class dict: pass a function"):
+        Worker(dict)
 
 
 @pytest.mark.parametrize("work", [_later, _Later(), _pieces, _later_pieces])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,17 @@ def test_bounds_are_as_the_message_says(name: str) -> None:
         assert faults_of({of_field(name): str(value)}) == [
             f"{name} is {value}: {least} to {most} is possible"
         ]
+
+
+@pytest.mark.parametrize("value", [60e3, True, None, "60000"])
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_setting_is_a_whole_number(name: str, value: Any) -> None:
+    """Anything else is refused when the settings are made.
+
+    Red when every visit fails on it.
+    """
+    with pytest.raises(ConfigurationError, match=f"{name} is {value!r}: int is needed"):
+        ReconcilerSettings(**{name: value})
 
 
 def of_field(name: str) -> str:

@@ -71,6 +71,28 @@ def test_a_resolver_is_a_plain_function(declared: Any) -> None:
     assert resolver_of("POST /rides", "charge") is None
 
 
+@pytest.mark.parametrize("declared", [lambda: Completed(1), lambda _question, _more: Completed(1)])
+def test_a_resolver_takes_the_question_alone(declared: Any) -> None:
+    """A function that cannot be called with it is refused when it is declared.
+
+    Red when each call raises, and the operation is escalated some hours later.
+    """
+    with pytest.raises(ConfigurationError, match="takes one argument, the question"):
+        resolver("POST /rides", "charge")(declared)
+
+
+@pytest.mark.parametrize(
+    ("operation", "step"), [(5, ""), ("POST /rides", None), ("POST /rides", 5)]
+)
+def test_a_resolver_names_its_subject_by_texts(operation: Any, step: Any) -> None:
+    """The step of a whole operation is the empty text.
+
+    Red when a resolver is declared that nobody ever finds.
+    """
+    with pytest.raises(ConfigurationError, match="str is needed"):
+        resolver(operation, step)
+
+
 def test_two_functions_without_a_name_are_two() -> None:
     """Lambdas are all called the same; the second does not take the place of the first."""
     resolver("POST /rides", "charge")(lambda _question: Completed(1))

@@ -24,6 +24,9 @@ def plain_function_faults(what: str, function: Callable[..., object]) -> Iterato
     """The faults of a function that a worker is to call; `what` names it in the message."""
     if not callable(function):
         yield f"{what} is a {type(function).__name__}: pass a function"
+    elif isinstance(function, type):
+        # A call would make an object, and do nothing with the message.
+        yield f"{what} is the class {function.__name__}: pass a function, or an object of the class"
     elif is_coroutine_function(function):
         yield f"{what} is an async def function, and a Worker calls plain ones: {_RUN_IT}"
     elif is_generator_function(function):

@@ -9,6 +9,7 @@ A queue has one worker, so one worker handles all topics of an outbox.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from oncekey.engine.job import TOPIC as JOB
@@ -18,7 +19,7 @@ from oncekey.outbox.plain_function import plain_function_faults, refuse_unfinish
 from oncekey.telemetry import outbox as relay_telemetry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from oncekey.outbox.inbox import Delivered
 
@@ -51,7 +52,8 @@ class Topics:
         jobs: the accepted requests that this worker runs, `oncekey.queued.Jobs(...)`.
 
     Raises:
-        ConfigurationError: there is nothing to handle, or a handler is no plain function.
+        ConfigurationError: there is nothing to handle, a topic is not a text, a handler is no plain
+            function, or `jobs` cannot run jobs.
     """
 
     def __init__(
@@ -61,7 +63,9 @@ class Topics:
         jobs: JobRunner | None = None,
     ) -> None:
         faults = [*_faults(handlers)]
-        if not handlers and jobs is None:
+        if jobs is not None and (isinstance(jobs, type) or not hasattr(jobs, "takes")):
+            faults.append("jobs= is no Jobs(...)")
+        if not handlers and jobs is None and not faults:
             faults.append("name a handler for each topic, or pass jobs=")
         if faults:
             raise ConfigurationError("oncekey.outbox.Topics", faults)
@@ -90,8 +94,14 @@ class Topics:
 
 
 def _faults(handlers: Mapping[str, Callable[[Delivered, Any], object]]) -> Iterator[str]:
-    for topic, handler in handlers.items():
-        if topic == JOB:
+    given: object = handlers
+    if not isinstance(given, Mapping):
+        yield f"the handlers are a {type(given).__name__}: pass a dictionary of them by topic"
+        return
+    for topic, handler in given.items():
+        if not isinstance(topic, str) or not topic:
+            yield f"{topic!r} is no topic: a topic is a text"
+        elif topic == JOB:
             yield f"{topic!r} is the topic of accepted requests: pass jobs=Jobs(...) instead"
         else:
             yield from plain_function_faults(f"the handler of {topic!r}", handler)

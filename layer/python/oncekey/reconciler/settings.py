@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncekey.errors import ConfigurationError
+from oncekey.options import kind_faults
 from oncekey.settings import whole_numbers
 
 if TYPE_CHECKING:
@@ -53,10 +54,12 @@ class ReconcilerSettings:
     escalate_again_ms: int = 7 * _DAY_MS
 
     def __post_init__(self) -> None:
-        faults = [
-            f"{name} is {value}: {least} to {most} is possible"
+        given: dict[str, int] = {name: getattr(self, name) for name in _RANGES}
+        faults = kind_faults({name: (value, int) for name, value in given.items()})
+        faults = faults or [
+            f"{name} is {given[name]}: {least} to {most} is possible"
             for name, (least, most) in _RANGES.items()
-            if not least <= (value := getattr(self, name)) <= most
+            if not least <= given[name] <= most
         ]
         if faults:
             raise ConfigurationError("reconciler settings", faults)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -10,6 +11,7 @@ from oncekey.effects.handlers import is_coroutine_function
 from oncekey.effects.operation import downstream_key
 from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.misuse import explained, function_faults
+from oncekey.options import kind_faults
 from oncekey.record.record import Effects
 from oncekey.record.references import reference_to
 from oncekey.value import Value
@@ -126,15 +128,18 @@ class resolver(Value):  # noqa: N801 -- written as a decorator
         step: the step's name; empty for the whole operation.
 
     Raises:
-        ConfigurationError: the operation's name is empty, the operation or the step has another
-            resolver, or the declared object is not a plain function.
+        ConfigurationError: the operation's name is empty, a name is not a text, the operation or
+            the step has another resolver, or the declared object is not a plain function of one
+            argument.
     """
 
     operation: str
     step: str = ""
 
     def __post_init__(self) -> None:
-        faults = [] if self.operation else ["name the operation, and the step if it is about one"]
+        faults = kind_faults({"operation": (self.operation, str), "step": (self.step, str)})
+        if not self.operation:
+            faults = ["name the operation, and the step if it is about one"]
         if faults:
             raise ConfigurationError("@resolver", faults)
 
@@ -153,6 +158,10 @@ class resolver(Value):  # noqa: N801 -- written as a decorator
             return faults
         if is_coroutine_function(function):
             return ["a resolver is a plain function: nobody awaits a coroutine"]
+        try:
+            inspect.signature(function).bind(object())
+        except TypeError:
+            return ["a resolver takes one argument, the question"]
         known = _resolvers.get((self.operation, self.step))
         if known is not None and not _is_same(known, function):
             what = "step" if self.step else "operation"
