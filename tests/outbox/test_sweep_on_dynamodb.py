@@ -317,6 +317,22 @@ def test_an_item_that_is_no_message_is_set_aside(line: Line) -> None:
     assert [body["message_id"] for body in escalations.bodies] == ["odd"]
 
 
+def test_an_item_without_a_time_is_set_aside(line: Line) -> None:
+    """The relay may not have seen it, so the sweep tells of it, too.
+
+    Red when it waits unseen for ever.
+    """
+    (odd,) = line.write(1)
+    item = {name: value for name, value in message_item(odd).items() if name != "created_at"}
+    line.client.put_item(TableName=OUTBOX, Item=item)
+    escalations = Escalations()
+
+    reports = [line.sweeps(escalations=escalations) for _ in range(3)]
+
+    assert [each.set_aside for each in reports] == [1, 0, 0]
+    assert [body["message_id"] for body in escalations.bodies] == ["message-001"]
+
+
 @pytest.mark.parametrize(
     ("name", "is_sent"),
     [("created_at", False), ("set_aside_at", False), ("tries", True), ("sequence", True)],

@@ -34,7 +34,7 @@ SCAN = {
     "TableName": "outbox-under-test",
     "ConsistentRead": True,
     "FilterExpression": (
-        "(attribute_not_exists(#set_aside_at) AND #created_at < :before_ms)"
+        "(attribute_not_exists(#set_aside_at) AND NOT #created_at >= :before_ms)"
         " OR (attribute_exists(#set_aside_at) AND (attribute_not_exists(#escalated_at)"
         " OR #escalated_at < :told_before_ms))"
     ),

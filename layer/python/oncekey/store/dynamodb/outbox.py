@@ -141,7 +141,7 @@ class OutboxTable:
         self._client = client
 
     def waiting(self, before_ms: int, after: Any = None) -> OutboxPage:
-        """A page of the messages that were written before `before_ms`.
+        """A page of the messages that were not written at `before_ms` or later.
 
         It includes messages set aside, unless they were escalated in the week before `before_ms`.
         The read is strongly consistent, so that a message deleted by a relay is not sent again.
@@ -157,7 +157,8 @@ class OutboxTable:
                 TableName=self._name,
                 ConsistentRead=True,
                 FilterExpression=(
-                    "(attribute_not_exists(#set_aside_at) AND #created_at < :before_ms)"
+                    # An item without a time is found, too: it is unreadable.
+                    "(attribute_not_exists(#set_aside_at) AND NOT #created_at >= :before_ms)"
                     " OR (attribute_exists(#set_aside_at) AND (attribute_not_exists(#escalated_at)"
                     " OR #escalated_at < :told_before_ms))"
                 ),
