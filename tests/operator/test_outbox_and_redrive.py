@@ -76,6 +76,21 @@ def test_the_outbox_shows_what_waits_and_why_something_is_set_aside(service: Ope
     ]
 
 
+def test_an_item_with_a_fraction_in_a_number_is_shown_and_discarded(service: Operating) -> None:
+    """The library writes none, and a person must be able to get rid of one.
+
+    Red when no command can read an outbox with such an item.
+    """
+    table = publish(service, message("b", after_ms=5))
+    odd = message_item(message("a")) | {"created_at": {"N": f"{WRITTEN_MS}.5"}}
+    service.client.put_item(TableName=MESSAGES, Item=odd)
+    table.set_aside("a", "the item is no message of oncekey", WRITTEN_MS)
+
+    assert service.run("outbox") == 1
+    assert service.run("redrive", "--discard", "a", *REASON) == 0
+    assert service.run("outbox") == 0
+
+
 def test_a_long_outbox_is_not_read_whole(service: Operating) -> None:
     """The command says that there is more."""
     publish(service, *(message(f"m{number}") for number in range(4)))

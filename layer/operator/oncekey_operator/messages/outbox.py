@@ -57,7 +57,8 @@ def _item(item: Mapping[str, Mapping[str, Any]]) -> OutboxItem:
 
     def number(name: str) -> int | None:
         found = item.get(name, {}).get("N")
-        return None if found is None else int(found)
+        # Somebody else may have written a fraction.
+        return None if found is None else int(found.partition(".")[0])
 
     return OutboxItem(
         **{name: text(name) for name in ("id", "topic", "operation", "operation_id", "tenant")},
