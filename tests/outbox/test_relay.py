@@ -338,3 +338,13 @@ def test_a_relay_without_table_or_queue_says_what_to_set(monkeypatch: pytest.Mon
 
     with pytest.raises(ConfigurationError, match=r"ONCEKEY_OUTBOX_TABLE.*ONCEKEY_QUEUE_URL"):
         OutboxRelay()({"Records": []}, None)
+
+
+@pytest.mark.parametrize("group", ["tenant", OutboxRelay])
+def test_groups_that_are_no_function_are_refused_when_the_relay_is_made(group: Any) -> None:
+    """The name of a member, for example.
+
+    Red when each message is refused for it, and set aside in the end.
+    """
+    with pytest.raises(ConfigurationError, match="group= is no function of a message"):
+        OutboxRelay(group=group)

@@ -60,6 +60,9 @@ class OutboxRelay:
             Such a relay reads the table at each call; the table is nearly empty unless the queue is
             down.
         clock: for tests.
+
+    Raises:
+        ConfigurationError: `group` is no function.
     """
 
     def __init__(
@@ -70,6 +73,8 @@ class OutboxRelay:
         group: Callable[[Message], str] | None = None,
         clock: Clock | None = None,
     ) -> None:
+        if group is not None and (isinstance(group, type) or not callable(group)):
+            raise ConfigurationError("OutboxRelay", ["group= is no function of a message"])
         self._table = table
         self._queue = queue
         self._group = group
