@@ -51,6 +51,20 @@ def test_a_count_adds_one_and_removes_what_it_frees() -> None:
     assert counted(None, COUNT) == Counter(count=1, expires_at_s=NOW_S + 90)
 
 
+def test_no_write_removes_the_bucket_that_it_counts_in() -> None:
+    """With a retention of seconds, the key's own bucket may run out while it is being counted.
+
+    Red when one write changes an attribute twice, which DynamoDB refuses as invalid.
+    """
+    mine = replace(COUNT, runs_out_at_s=NOW_S)
+    full = Counter(count=3, buckets={NOW_S - 5: 1, NOW_S: 2})
+
+    assert after_refusal(RefusedCount(mine, full), NOW_S) == replace(
+        mine, taken_off=((NOW_S - 5, 1),)
+    )
+    assert after_refusal(RefusedCount(mine, Counter(count=3, buckets={NOW_S: 3})), NOW_S) is None
+
+
 def test_after_a_refusal_the_expired_keys_are_removed_with_the_next_count() -> None:
     """Keys expire in their very second. A counter that is full of living keys refuses for good."""
     full = Counter(count=3, buckets={NOW_S: 1, NOW_S - 5: 1, NOW_S + 1: 1})

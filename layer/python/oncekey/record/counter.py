@@ -89,7 +89,13 @@ def after_refusal(refused: RefusedCount, now_s: int) -> Count | None:
     A counter that does not exist has counted nothing.
     """
     counter = refused.counter
-    run_out = sorted((at_s, keys) for at_s, keys in _buckets(counter).items() if at_s <= now_s)
+    # One write cannot both count in a bucket and remove it.
+    own_at_s = refused.count.runs_out_at_s
+    run_out = sorted(
+        (at_s, keys)
+        for at_s, keys in _buckets(counter).items()
+        if at_s <= now_s and at_s != own_at_s
+    )
     again = replace(refused.count, taken_off=tuple(run_out[:_MOST_TAKEN_OFF]))
     return again if admits(counter, again) else None
 
