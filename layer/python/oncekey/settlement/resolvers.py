@@ -162,6 +162,9 @@ class resolver(Value):  # noqa: N801 -- written as a decorator
             inspect.signature(function).bind(object())
         except TypeError:
             return ["a resolver takes one argument, the question"]
+        except ValueError:
+            # Some callables written in C say nothing of their arguments.
+            pass
         known = _resolvers.get((self.operation, self.step))
         if known is not None and not _is_same(known, function):
             what = "step" if self.step else "operation"
