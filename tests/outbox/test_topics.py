@@ -194,8 +194,9 @@ def test_a_worker_refuses_a_class_as_its_work() -> None:
 
     Red when a worker acknowledges each message, and runs none.
     """
+    work: Any = dict
     with pytest.raises(ConfigurationError, match=r"its work is the class dict: pass a function"):
-        Worker(dict)
+        Worker(work)
 
 
 @pytest.mark.parametrize("work", [_later, _Later(), _pieces, _later_pieces])
