@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from aws_cdk import Duration, Names
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -116,7 +116,13 @@ def _count(
     status: str,
     by: Sequence[str] = (),
 ) -> logs.MetricFilter:
-    """Count the answers of this status by fields of the access log."""
+    """Count the answers of this status by fields of the access log.
+
+    The API has the count once, for every `Observability` that watches it.
+    """
+    counted = api.node.try_find_child(construct_id)
+    if counted is not None:
+        return cast("logs.MetricFilter", counted)
     return logs.MetricFilter(
         api,
         construct_id,

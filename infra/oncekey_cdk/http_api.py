@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Token
 from aws_cdk import aws_apigatewayv2 as apigateway
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
@@ -188,7 +188,8 @@ def _preflight(cors: Cors) -> apigateway.CorsPreflightOptions:
 
 
 def _authorizer_faults(issuer: str, audience: list[str]) -> Iterator[str]:
-    if not issuer.startswith(("https://", *_EMULATED_ISSUERS)):
+    # That of a user pool of this app, for example, is known to the deployment only.
+    if not (Token.is_unresolved(issuer) or issuer.startswith(("https://", *_EMULATED_ISSUERS))):
         yield f"jwt_issuer must be an https:// URL, not {issuer!r}"
     if not audience:
         yield "jwt_audience is empty, so any token of the issuer would pass: name your audience"

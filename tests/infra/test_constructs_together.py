@@ -6,14 +6,21 @@ from typing import Any
 
 import pytest
 from aws_cdk import App, Stack
+from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_ssm as ssm
 from aws_cdk.assertions import Template
 
-from infra.oncekey_cdk import IdempotencyTable, IdempotentFunction, Outbox
-from tests.support.sample_constructs import grants, let_be
+from infra.oncekey_cdk import (
+    IdempotencyTable,
+    IdempotentFunction,
+    IdempotentHttpApi,
+    Observability,
+    Outbox,
+)
+from tests.support.sample_constructs import grants, let_be, new_stack
 from tests.support.sample_templates import named
 
 
@@ -21,6 +28,13 @@ def function(scope: Stack, name: str, **props: Any) -> IdempotentFunction:
     """A function of which nothing more is asked."""
     code = lambda_.Code.from_inline("def handler(event, context): ...")
     return IdempotentFunction(scope, name, code=code, handler="index.handler", **props)
+
+
+def unprotected(scope: Stack, name: str, **props: Any) -> IdempotentFunction:
+    """A function whose table is not asked for."""
+    created = function(scope, name, **props)
+    let_be(created, "FunctionTable")
+    return created
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +48,7 @@ def app() -> App:
     handler = function(code, "Payments", table=records, outbox=outbox)
     outbox.add_worker(function(code, "Worker", table=records))
     ssm.StringParameter(code, "Limit", string_value="7").grant_read(handler)
-    inside = function(code, "Inside", function_props={"vpc": ec2.Vpc(code, "Vpc", nat_gateways=0)})
-    let_be(inside, "FunctionTable")
+    unprotected(code, "Inside", function_props={"vpc": ec2.Vpc(code, "Vpc", nat_gateways=0)})
     let_be(records, "Reconciler")
     return app
 
@@ -74,3 +87,40 @@ def test_a_function_in_a_vpc_can_reach_into_it(app: App) -> None:
 
     assert allowed >= {"ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface"}
     assert "ManagedPolicyArns" not in named(code, "AWS::IAM::Role", "InsideRole")
+
+
+def test_an_api_may_trust_a_user_pool_of_its_app() -> None:
+    """The address of a user pool is known to the deployment only, and the authorizer gets it.
+
+    Red when an issuer that is not known yet is refused as no https address.
+    """
+    stack = new_stack()
+    pool = cognito.UserPool(stack, "Users")
+    IdempotentHttpApi(
+        stack, "Api", jwt_issuer=pool.user_pool_provider_url, jwt_audience=["payments"]
+    ).add_route(unprotected(stack, "Payments"), "POST", "/payments")
+
+    authorizer = named(Template.from_stack(stack), "AWS::ApiGatewayV2::Authorizer", "ApiJwt")
+    (pool_id,) = Template.from_stack(stack).find_resources("AWS::Cognito::UserPool")
+    assert authorizer["JwtConfiguration"]["Issuer"] == {"Fn::GetAtt": [pool_id, "ProviderURL"]}
+
+
+def test_two_services_of_one_stack_may_share_an_api() -> None:
+    """Each watches the API with alarms of its own, and the API counts its refusals once.
+
+    Red when the second `Observability` creates what the first one has created at the API.
+    """
+    stack = new_stack()
+    api = IdempotentHttpApi(
+        stack, "Api", jwt_issuer="https://login.example.com/", jwt_audience=["payments"]
+    )
+    first = Observability(stack, "First", apis=[api])
+    second = Observability(stack, "Second", apis=[api])
+    second.watch_api(api)
+
+    assert (
+        {*first.alarms}
+        == {*second.alarms}
+        == {"ApiFailures", "ApiClientErrors", "ApiTooManyRequests"}
+    )
+    Template.from_stack(stack).resource_count_is("AWS::Logs::MetricFilter", 2)
