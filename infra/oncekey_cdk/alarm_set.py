@@ -19,6 +19,9 @@ MINUTE = Duration.minutes(1)
 FAILURE_PERIOD = Duration.minutes(5)
 # Shorter disturbances are covered by retries.
 PERIODS = 3
+# The longest time that an alarm looks back.
+# https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
+_LONGEST = Duration.days(7)
 # The page of this repository. A team may have a copy elsewhere.
 RUNBOOK = "layer/docs/guides/runbook.md"
 
@@ -87,6 +90,11 @@ class AlarmSet:
         self.alarms[construct_id] = alarm
         self._known[watched.node.path, f"{name}{about}"] = alarm
         return alarm
+
+
+def within_a_week(periods: int, period: Duration) -> int:
+    """`periods`, or fewer if CloudWatch refuses an alarm that looks back so long; 0 for none."""
+    return min(periods, int(_LONGEST.to_seconds() // period.to_seconds()))
 
 
 def _own_topic(scope: Construct) -> sns.Topic:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
-from .alarm_set import FAILURE_PERIOD, PERIODS
+from .alarm_set import FAILURE_PERIOD, PERIODS, within_a_week
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,10 +50,10 @@ class _Rule:
     threshold: float = 0
     advice: str
 
-    def metric(self, source: LayerMetrics) -> cloudwatch.IMetric:
+    def metric(self, source: LayerMetrics, period: Duration) -> cloudwatch.IMetric:
         """What the alarm looks at."""
         metrics = {
-            _variable(name): source.metric(name, statistic=self.statistic, period=self.period)
+            _variable(name): source.metric(name, statistic=self.statistic, period=period)
             for name in self.metrics
         }
         if self.expression is None:
@@ -63,7 +63,7 @@ class _Rule:
         return cloudwatch.MathExpression(
             expression=self.expression.format(requests=requests),
             using_metrics=metrics,
-            period=self.period,
+            period=period,
             label=self.about,
         )
 
@@ -204,17 +204,24 @@ def add_layer_alarms(
     name: str,
     rules: Sequence[_Rule],
     source: LayerMetrics,
+    *,
+    at_least: Duration = FAILURE_PERIOD,
 ) -> None:
-    """Add these alarms on the metrics of one service."""
+    """Add these alarms on the metrics of one service.
+
+    `at_least` is how often the metrics have values. In shorter periods, some would have none, and a
+    rule about several periods in a row would never hold.
+    """
     for rule in rules:
+        period = max(rule.period, at_least, key=lambda one: one.to_seconds())
         alarms.add(
             watched,
             name,
             rule.about,
-            rule.metric(source),
+            rule.metric(source, period),
             advice=rule.advice,
             threshold=rule.threshold,
-            periods=rule.periods,
+            periods=within_a_week(rule.periods, period),
         )
 
 

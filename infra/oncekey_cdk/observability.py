@@ -10,7 +10,7 @@ from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from .alarm_set import FAILURE_PERIOD, MINUTE, PERIODS, RUNBOOK, AlarmSet
+from .alarm_set import FAILURE_PERIOD, MINUTE, PERIODS, RUNBOOK, AlarmSet, within_a_week
 from .api_alarms import add_api_alarms
 from .arguments import explained
 from .dashboard import RECONCILER_GRAPHS, SERVICE_GRAPHS, ServiceDashboard
@@ -133,31 +133,43 @@ class Observability(Construct):
         self.watch_function(function, name=name)
         self.watch_depth(f"{name}Escalated", reconciler.escalated, advice=ESCALATED_ADVICE)
         self.watch_reconciling(function, every=reconciler.every, name=name)
-        self.watch_leftovers(function, name=name)
+        self.watch_leftovers(function, every=reconciler.every, name=name)
 
     def watch_reconciling(
         self, function: IdempotentFunction, *, every: Duration, name: str | None = None
     ) -> None:
-        """Alarms for missing runs, and for operations that runs leave unknown or fail on."""
+        """Alarms for missing runs, and for operations that runs leave unknown or fail on.
+
+        Raises:
+            ValueError: It runs less often than once a week.
+        """
         source = function.metrics
         if source is None:
             self.watch_schedule(function, every=every, name=name)
             return
         name = name or function.node.id
-        add_layer_alarms(self._set, function, name, OF_RECONCILERS, source)
+        period = _period(every, function)
+        add_layer_alarms(self._set, function, name, OF_RECONCILERS, source, at_least=period)
         # A run that is cut off does not count, so this says more than the function's invocations.
-        runs = source.metric("ReconcilerRuns", statistic="Sum", period=_period(every))
-        self._absent(function, name, runs)
+        runs = source.metric("ReconcilerRuns", statistic="Sum", period=period)
+        self._absent(function, name, runs, period)
         self._plot_layer(source, RECONCILER_GRAPHS)
 
     def watch_schedule(
         self, function: IdempotentFunction, *, every: Duration, name: str | None = None
     ) -> None:
-        """An alarm for a function that its schedule should call `every` so often, and does not."""
-        calls = function.function.metric_invocations(period=_period(every), statistic="Sum")
-        self._absent(function, name or function.node.id, calls)
+        """An alarm for a function that its schedule should call `every` so often, and does not.
 
-    def _absent(self, function: IdempotentFunction, name: str, runs: cloudwatch.IMetric) -> None:
+        Raises:
+            ValueError: `every` is longer than a week.
+        """
+        period = _period(every, function)
+        calls = function.function.metric_invocations(period=period, statistic="Sum")
+        self._absent(function, name or function.node.id, calls, period)
+
+    def _absent(
+        self, function: IdempotentFunction, name: str, runs: cloudwatch.IMetric, period: Duration
+    ) -> None:
         # Without runs there is no metric, so missing data sets off the alarm.
         self._set.add(
             function,
@@ -165,7 +177,7 @@ class Observability(Construct):
             "Absent",
             runs,
             threshold=1,
-            periods=_MISSED_RUNS,
+            periods=within_a_week(_MISSED_RUNS, period),
             missing=cloudwatch.TreatMissingData.BREACHING,
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             advice=(
@@ -175,14 +187,25 @@ class Observability(Construct):
             ),
         )
 
-    def watch_leftovers(self, reconciler: IdempotentFunction, *, name: str | None = None) -> None:
+    def watch_leftovers(
+        self,
+        reconciler: IdempotentFunction,
+        *,
+        every: Duration = MINUTE,
+        name: str | None = None,
+    ) -> None:
         """Alarms for an outbox whose messages the reconciler has to send, or that nobody sends.
 
         It sends a few when a relay was killed. If it does so all the time, the relay does not run.
+
+        Raises:
+            ValueError: It runs less often than once a week.
         """
         if reconciler.metrics is not None:
-            name = name or reconciler.node.id
-            add_layer_alarms(self._set, reconciler, name, OF_SWEEPS, reconciler.metrics)
+            name, period = name or reconciler.node.id, _period(every, reconciler)
+            add_layer_alarms(
+                self._set, reconciler, name, OF_SWEEPS, reconciler.metrics, at_least=period
+            )
 
     def watch_canary(self, function: IdempotentFunction, *, name: str | None = None) -> None:
         """Alarms for a function that checks the service as a client would, and that raises."""
@@ -389,5 +412,11 @@ def _errors(function: IdempotentFunction) -> cloudwatch.IMetric:
     return function.function.metric_errors(period=FAILURE_PERIOD, statistic="Sum")
 
 
-def _period(every: Duration) -> Duration:
+def _period(every: Duration, function: IdempotentFunction) -> Duration:
+    """A period in which a function that runs `every` so often has a run."""
+    if within_a_week(1, every) < 1:
+        raise ValueError(
+            f"{function.node.path!r} runs every {every.to_days(integral=False):g} days, and an"
+            " alarm looks back a week at most: watch it in another way, or let it run each week"
+        )
     return every if every.to_seconds() > FAILURE_PERIOD.to_seconds() else FAILURE_PERIOD

@@ -7,9 +7,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aws_cdk import Duration
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk.assertions import Template
 
 from functions.ledger.handler import emit_metrics
 from functions.ledger.models import Outcome, Window
+from infra.oncekey_cdk import IdempotencyTable, IdempotentFunction, Observability, Reconciler
 from oncekey import StillUnknown
 from oncekey.errors import StoreError
 from oncekey.ledger import LedgerTotals
@@ -23,6 +27,7 @@ from tests.support.events import with_body, with_key
 from tests.support.memory_outbox import MemoryOutbox, stream_of, waiting
 from tests.support.protected import Protected
 from tests.support.reconciled import Unrecorded, knows, reconciles
+from tests.support.sample_constructs import new_stack
 from tests.support.steps import POST
 from tests.support.strict_sqs import StrictSqs
 
@@ -280,6 +285,54 @@ def test_a_reconciler_that_does_not_run_is_absent(
     metrics.read(capsys.readouterr().out)
 
     assert not is_on(alarm, metrics, now_s=now_s)
+
+
+@pytest.mark.parametrize("every", [1, 5, 15, 60, 24 * 60, 3 * 24 * 60, 7 * 24 * 60])
+def test_a_reconciler_that_runs_seldom_is_watched_too(every: int) -> None:
+    """An alarm about several runs in a row goes off, however long the time between two runs is, and
+    looks back a week at most, as CloudWatch asks.
+
+    Red when a period between two runs has no data and so counts as a good one.
+    """
+    stack = new_stack()
+    reconciler = Reconciler(
+        stack,
+        "Reconciler",
+        table=IdempotencyTable(stack, "Records"),
+        every=Duration.minutes(every),
+    )
+    Observability(stack, "Alarms", reconcilers=[reconciler])
+    found = Template.from_stack(stack).find_resources(KIND)
+    alarms = {key[:-8]: dict(resource)["Properties"] for key, resource in found.items()}
+    every_s = every * MINUTE_S
+    assert {name.removeprefix("AlarmsReconciler") for name in alarms} >= {
+        *("Absent", "UnknownAge", "UnknownBacklog"),
+        *("VisitsFailed", "OutboxStalled", "OutboxAge"),
+    }
+
+    for name, alarm in alarms.items():
+        looks_back_s = alarm.get("Period", QUARTER_S) * alarm["EvaluationPeriods"]
+        assert looks_back_s <= 7 * DAY_S, name
+    metrics = Metrics()
+    for number in range(-(-max(QUARTER_S, 3 * every_s) // every_s)):
+        for emitted in ("VisitsFailed", "MessagesResent", "ReconcilerRuns"):
+            metrics.put("oncekey", emitted, {"service": "Stack"}, NOW_S - number * every_s, 1)
+    for about, expected in (("VisitsFailed", True), ("OutboxStalled", True), ("Absent", False)):
+        assert is_on(alarms[f"AlarmsReconciler{about}"], metrics, now_s=NOW_S) is expected
+
+
+def test_a_schedule_that_no_alarm_can_watch_is_refused() -> None:
+    """An alarm looks back a week at most, so a longer time between two runs is refused."""
+    stack = new_stack()
+    function = IdempotentFunction(
+        stack,
+        "Yearly",
+        code=lambda_.Code.from_inline("def handler(event, context): ..."),
+        handler="index.handler",
+    )
+
+    with pytest.raises(ValueError, match="'Stack/Yearly' runs every 8 days, and an alarm looks"):
+        Observability(stack, "Alarms").watch_schedule(function, every=Duration.days(8))
 
 
 @pytest.mark.parametrize("name", OF_AWS)

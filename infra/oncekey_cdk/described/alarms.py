@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import Duration
 
+from ..alarm_set import MINUTE
 from ..observability import Observability
 from .names import pascal
 
@@ -73,7 +74,8 @@ def create_alarms(
         if function.relays_from and function.streams:
             alarms.watch_stream(created)
         if function.relays_from and function.reconciles:
-            alarms.watch_leftovers(created)
+            every = _period(function.schedule) if function.schedule else MINUTE
+            alarms.watch_leftovers(created, every=every)
         if function.compares:
             told_as = created.metrics.service if created.metrics else _UNNAMED
             for ledger in function.compares:
