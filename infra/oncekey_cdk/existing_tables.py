@@ -49,14 +49,7 @@ def existing_faults(
     """
     if table_props:
         yield "table_props cannot change an existing table: leave them out"
-    # The ARN of a table of this app has no parts before the deployment.
-    parts = table.table_arn.split(":")
-    theirs = parts[_REGION] if len(parts) > _REGION else table.env.region
-    if theirs != region and not (Token.is_unresolved(theirs) or Token.is_unresolved(region)):
-        yield (
-            f"the existing table is in {theirs}, but functions of this stack call DynamoDB in"
-            f" {region}: use a table of that Region"
-        )
+    yield from region_faults(region_of(table), region, called="the existing table")
     written = _written(table)
     if written is None:
         if needed.stream and table.table_stream_arn is None:
@@ -87,6 +80,22 @@ def existing_faults(
         yield "the existing table has no stream with the new item"
     if len(_listed(written.get("replicas"))) > 1:
         yield "the existing table has replicas, but a condition sees one Region's copy only"
+
+
+def region_of(table: dynamodb.ITable) -> str:
+    """The Region of a table."""
+    # The ARN of a table of this app has no parts before the deployment.
+    parts = table.table_arn.split(":")
+    return parts[_REGION] if len(parts) > _REGION else table.env.region
+
+
+def region_faults(theirs: str, region: str, *, called: str) -> Iterator[str]:
+    """The fault of a table in the Region `theirs` that functions of `region` would miss."""
+    if theirs != region and not (Token.is_unresolved(theirs) or Token.is_unresolved(region)):
+        yield (
+            f"{called} is in {theirs}, but functions of this stack call DynamoDB in {region}: use a"
+            " table of that Region"
+        )
 
 
 def _index_faults(

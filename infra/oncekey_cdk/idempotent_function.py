@@ -140,11 +140,13 @@ class IdempotentFunction(Construct):
         given = without_none(function_props)
         if isinstance(given.get("timeout"), Duration):
             timeout = given["timeout"]
-        own = _own_variables(table, outbox, responses)
+        own = _own_variables(scope, table, outbox, responses)
         variables = {**_defaults(scope, timeout, table), **own, **(environment or {})}
         faults = [
             *_twice_faults(own, environment),
             *_index_faults(table, outbox),
+            *(table.region_faults(scope) if table else []),
+            *(outbox.table.region_faults(scope) if outbox else []),
             *_time_faults(timeout.to_seconds(integral=False), variables, responses),
             *override_faults(
                 function_props, name="function_props", of=lambda_.Function, fixed=FIXED_PROPS
@@ -243,15 +245,18 @@ def _defaults(
 
 
 def _own_variables(
-    table: IdempotencyTable | None, outbox: Outbox | None, responses: ResponseBucket | None
+    scope: Construct,
+    table: IdempotencyTable | None,
+    outbox: Outbox | None,
+    responses: ResponseBucket | None,
 ) -> dict[str, str]:
     variables = {}
     if table:
-        variables["ONCEKEY_TABLE"] = table.table_name
+        variables["ONCEKEY_TABLE"] = table.name_for(scope)
         if not table.has_due_index:
             variables["ONCEKEY_DUE_SHARDS"] = "0"
     if outbox:
-        variables["ONCEKEY_OUTBOX_TABLE"] = outbox.table.table_name
+        variables["ONCEKEY_OUTBOX_TABLE"] = outbox.table.name_for(scope)
     if responses:
         variables["ONCEKEY_RESPONSE_BUCKET"] = responses.bucket_name
     return variables

@@ -97,9 +97,9 @@ class OncekeyOperators(Construct):
             escalated = escalated or reconciler.escalated
         self._queue, self._dead_letters, self._escalated = queue, dead_letters, escalated
         outputs: dict[str, str | None] = {
-            "OncekeyTable": table.table_name,
-            "OncekeyAuditTable": audit.table_name,
-            "OncekeyOutboxTable": self._outbox.table_name if self._outbox else None,
+            "OncekeyTable": table.name_for(self),
+            "OncekeyAuditTable": audit.name_for(self),
+            "OncekeyOutboxTable": self._outbox.name_for(self) if self._outbox else None,
             "OncekeyResponseBucket": responses.bucket_name if responses else None,
             "OncekeyQueueUrl": queue.queue_url if queue else None,
             "OncekeyEscalationQueueUrl": escalated.queue_url if escalated else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
@@ -23,6 +23,7 @@ from .event_sources import (
     grant_stream,
     queue_source_faults,
 )
+from .existing_tables import region_faults
 from .faults import override_faults, refuse
 from .idempotent_function import FIXED_PROPS, IdempotentFunction
 from .resources import function_timeout_s, queue_resource, visibility_timeout_s
@@ -133,6 +134,11 @@ class Outbox(Construct):
                 relay_props, name="relay_props", of=lambda_.Function, fixed=FIXED_PROPS
             ),
             *OutboxTable.props_faults(table_props),
+            *region_faults(
+                Stack.of(scope).region,
+                Stack.of(relay_scope or scope).region,
+                called="the table of the outbox",
+            ),
         ]
         refuse(faults, scope=scope, construct_id=construct_id, kind="Outbox")
         super().__init__(scope, construct_id)
@@ -161,16 +167,16 @@ class Outbox(Construct):
             handler="index.handler",
             timeout=RELAY_TIMEOUT,
             memory_mb=_RELAY_MEMORY_MB,
-            environment=self._relay_variables(),
+            environment=self._relay_variables(relay_scope or self),
             layers=layers,
             keeps_data=keeps_data,
             function_props=relay_props,
         )
         self._connect_relay()
 
-    def _relay_variables(self) -> dict[str, str]:
+    def _relay_variables(self, scope: Construct) -> dict[str, str]:
         return {
-            "ONCEKEY_OUTBOX_TABLE": self.table.table_name,
+            "ONCEKEY_OUTBOX_TABLE": self.table.name_for(scope),
             "ONCEKEY_QUEUE_URL": self.queue.queue_url,
         }
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from aws_cdk import RemovalPolicy, Stack
+from aws_cdk import RemovalPolicy, Stack, Token
 from aws_cdk import aws_dynamodb as dynamodb
 from constructs import Construct
 
-from .existing_tables import Schema, existing_faults
+from .existing_tables import Schema, existing_faults, region_faults, region_of
 from .faults import overridden, override_faults, refuse, without_none
 from .grants import (
     TABLE_READ_KEY_ACTIONS,
@@ -19,7 +19,7 @@ from .grants import (
 from .synth_checks import OncekeyChecks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from aws_cdk import aws_iam as iam
     from aws_cdk import aws_kms as kms
@@ -129,18 +129,30 @@ class SafeTable(Construct):
 
     @property
     def table_name(self) -> str:
-        """The physical name, for a function's environment; the ARN of another account's table.
+        """The physical name, for functions of this stack; the ARN of another account's table."""
+        return self.name_for(self)
+
+    def name_for(self, scope: Construct) -> str:
+        """What functions in `scope` call it: by its name, or by its ARN from another account.
 
         DynamoDB looks up a name in the account of its caller.
         https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/rbac-cross-account-access.html
         """
-        return self.table.table_arn if self._is_theirs else self.table.table_name
-
-    @property
-    def _is_theirs(self) -> bool:
+        account = Stack.of(scope).account
         # The ARN of a table of this app has no parts before the deployment.
         parts = self.table.table_arn.split(":")
-        return len(parts) > _ACCOUNT and parts[_ACCOUNT] != Stack.of(self).account
+        if len(parts) > _ACCOUNT:
+            is_theirs = parts[_ACCOUNT] != account
+        else:
+            theirs = self.table.env.account
+            is_known = not (Token.is_unresolved(theirs) or Token.is_unresolved(account))
+            is_theirs = is_known and theirs != account
+        return self.table.table_arn if is_theirs else self.table.table_name
+
+    def region_faults(self, scope: Construct) -> Iterator[str]:
+        """The fault of functions in `scope` that would look for it in another Region."""
+        called = f"the table {self.node.path!r}"
+        return region_faults(region_of(self.table), Stack.of(scope).region, called=called)
 
     @property
     def table_arn(self) -> str:

@@ -15,11 +15,14 @@ from infra.oncekey_cdk import (
     AuditTable,
     IdempotencyTable,
     IdempotentFunction,
+    IdempotentService,
     Outbox,
     Reconciler,
     ResponseBucket,
+    ServiceResources,
 )
-from tests.support.sample_constructs import grants, new_role, new_stack, only, statements
+from oncekey_local.description import Function, Service, TableName, records_table
+from tests.support.sample_constructs import grants, let_be, new_role, new_stack, only, statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,11 +34,35 @@ READ_KEY = ("kms:Decrypt", "kms:DescribeKey")
 WRITE_KEY = (*READ_KEY, "kms:Encrypt", "kms:ReEncrypt*", "kms:GenerateDataKey*")
 TABLE = "AWS::DynamoDB::Table"
 BUCKET = "AWS::S3::Bucket"
+SERVICE = Service(
+    name="orders",
+    functions=(
+        Function(
+            name="orders",
+            handler="orders.handler",
+            timeout_s=20,
+            environment={"ONCEKEY_TABLE": TableName("records")},
+            reserves_in="records",
+        ),
+    ),
+    tables=(records_table("records"),),
+)
 
 
 def code() -> lambda_.InlineCode:
     """Some code."""
     return lambda_.Code.from_inline("def handler(event, context): ...")
+
+
+def a_function(scope: Stack, name: str, **props: Any) -> IdempotentFunction:
+    """A function of which nothing more is asked."""
+    return IdempotentFunction(scope, name, code=code(), handler="index.handler", **props)
+
+
+def table_of(stack: Stack) -> object:
+    """What the only function of this stack is told as the name of its table."""
+    function = only(Template.from_stack(stack), "AWS::Lambda::Function")
+    return function["Environment"]["Variables"]["ONCEKEY_TABLE"]
 
 
 @pytest.fixture(scope="module")
@@ -233,6 +260,57 @@ def test_a_table_of_another_account_is_named_by_its_arn() -> None:
         stack = Stack(App(), "Stack", env=Environment(account=account, region="eu-west-1"))
         assert IdempotencyTable.from_table_arn(stack, "Records", arn).table_name == named
         assert IdempotencyTable.from_table_name(stack, "Left", "left").table_name == "left"
+
+
+def test_a_table_of_another_stack_and_account_is_named_by_its_arn() -> None:
+    """A stack of the same app may be in another account, and its functions would miss the name.
+
+    Red when ONCEKEY_TABLE has the name of a table that is elsewhere.
+    """
+    app = App(analytics_reporting=False)
+    theirs, ours = (
+        Stack(app, name, env=Environment(account=account, region="eu-west-1"))
+        for name, account in (("Theirs", "111111111111"), ("Ours", "222222222222"))
+    )
+    records = IdempotencyTable(theirs, "Records", table_props={"table_name": "records"})
+    let_be(records, "Reconciler")
+    a_function(theirs, "Near", table=records)
+    a_function(ours, "Far", table=records)
+
+    arn = ["arn:", {"Ref": "AWS::Partition"}, ":dynamodb:eu-west-1:111111111111:table/records"]
+    (near,) = Template.from_stack(theirs).find_resources(TABLE)
+    assert table_of(theirs) == {"Ref": near}
+    assert table_of(ours) == {"Fn::Join": ["", arn]}
+
+
+def test_a_function_of_another_region_than_its_tables_is_refused() -> None:
+    """A function calls DynamoDB in its own Region, also if its table is of another stack.
+
+    Red when a function, a relay or a described service is told the name of a table that is
+    elsewhere.
+    """
+    app = App(analytics_reporting=False)
+    theirs, ours = (
+        Stack(
+            app,
+            region,
+            env=Environment(account="111111111111", region=region),
+            cross_region_references=True,
+        )
+        for region in ("eu-west-1", "us-east-1")
+    )
+    records, outbox = IdempotencyTable(theirs, "Records"), Outbox(theirs, "Outbox")
+    resources = ServiceResources(theirs, "Resources", SERVICE)
+
+    said = "in eu-west-1, but functions of this stack call DynamoDB in us-east-1"
+    with pytest.raises(ValueError, match=f"'eu-west-1/Records' is {said}"):
+        a_function(ours, "Payments", table=records)
+    with pytest.raises(ValueError, match=f"'eu-west-1/Outbox/Table' is {said}"):
+        a_function(ours, "Publisher", outbox=outbox)
+    with pytest.raises(ValueError, match=said):
+        Outbox(theirs, "Other", relay_scope=ours)
+    with pytest.raises(ValueError, match=said):
+        IdempotentService(ours, "Service", SERVICE, resources=resources, code=code())
 
 
 def test_a_table_of_another_region_is_refused() -> None:

@@ -96,6 +96,7 @@ class IdempotentService(Construct):
         settings = settings or {}
         faults = [
             *_api_faults(service, api),
+            *_region_faults(scope, resources),
             *setting_faults(service, settings),
             *(code_faults(service) if code is None else []),
         ]
@@ -114,7 +115,7 @@ class IdempotentService(Construct):
                 code=code,
                 handler=function.handler,
                 timeout=Duration.seconds(function.timeout_s),
-                environment={**named, **variables(function, self.resources, settings)},
+                environment={**named, **variables(self, function, self.resources, settings)},
                 layers=layers,
                 memory_mb=function.memory_mb,
                 runtime=runtime,
@@ -156,6 +157,12 @@ class IdempotentService(Construct):
         for route in function.routes:
             assert api is not None
             api.add_route(created, route.method, route.path, authorized=route.authorized)
+
+
+def _region_faults(scope: Construct, resources: ServiceResources | None) -> list[str]:
+    tables = [*resources.tables.values()] if resources else []
+    # All tables are in one stack, so one of them stands for all.
+    return [fault for table in tables[:1] for fault in table.region_faults(scope)]
 
 
 def _api_faults(

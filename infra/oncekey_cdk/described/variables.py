@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from aws_cdk import aws_secretsmanager as secretsmanager
+    from constructs import Construct
 
     from oncekey_local.description import EnvironmentValue, Function, Service
 
@@ -36,13 +37,14 @@ def setting_faults(
 
 
 def variables(
+    scope: Construct,
     function: Function,
     resources: ServiceResources,
     settings: Mapping[str, str | secretsmanager.ISecret],
 ) -> dict[str, str]:
-    """The variables of a function, without its secrets, whose values are in no template."""
+    """The variables of a function in `scope`, without secrets: their values are in no template."""
     return {
-        name: _resolved(value, resources, settings)
+        name: _resolved(scope, value, resources, settings)
         for name, value in function.environment.items()
         if not (isinstance(value, Setting) and value.secret)
     }
@@ -60,13 +62,14 @@ def secrets(
 
 
 def _resolved(
+    scope: Construct,
     value: EnvironmentValue,
     resources: ServiceResources,
     settings: Mapping[str, str | secretsmanager.ISecret],
 ) -> str:
     match value:
         case TableName(table=name):
-            return resources.tables[name].table_name
+            return resources.tables[name].name_for(scope)
         case BucketName(bucket=name):
             return resources.buckets[name].bucket_name
         case QueueUrl(queue=name):
