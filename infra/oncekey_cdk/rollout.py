@@ -51,7 +51,14 @@ class Rollout(Construct):
         # for each function, because a function may itself wait for the alias of another.
         arn = function.function_arn
         moves = iam.PolicyStatement(actions=[*MOVE_ACTIONS], resources=[arn, f"{arn}:{_ALIAS}"])
-        policy = iam.Policy(self, "Policy", roles=[shared.role], statements=[moves])
+        if shared.is_made_here:
+            policy = iam.Policy(self, "Policy", roles=[shared.role], statements=[moves])
+            # The permissions are there before anything is moved.
+            moved_after: list[Construct] = [policy, shared.role]
+        else:
+            # The CDK lists it for the team that makes the role.
+            shared.role.add_to_policy(moves)
+            moved_after = []
         at_once = codedeploy.LambdaDeploymentConfig.ALL_AT_ONCE
         self.group = codedeploy.LambdaDeploymentGroup(
             self,
@@ -64,8 +71,7 @@ class Rollout(Construct):
                 config.deployment_config_name == at_once.deployment_config_name
             ),
         )
-        # The permissions are there before anything is moved.
-        self.group.node.add_dependency(policy, shared.role.node.find_child("DefaultPolicy"))
+        self.group.node.add_dependency(*moved_after)
 
     @staticmethod
     def of(
@@ -100,8 +106,11 @@ class _Shared(Construct):
         # As in AWS's own policy for CodeDeploy, AWSCodeDeployRoleForLambdaLimited.
         allow(self.role, ALARM_ACTIONS, "*")
         # The CDK adds a managed policy to it, which may move the aliases of the whole account.
-        resource = cast("iam.CfnRole", self.role.node.default_child)
-        resource.managed_policy_arns = None
+        resource = cast("iam.CfnRole | None", self.role.node.default_child)
+        # A role that exists already (`Role.customize_roles`) is no resource.
+        self.is_made_here = resource is not None
+        if resource is not None:
+            resource.managed_policy_arns = None
 
     @staticmethod
     def of(scope: Construct) -> _Shared:

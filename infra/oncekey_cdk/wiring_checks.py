@@ -66,7 +66,8 @@ def _of_table(app: Templates, table: Resource) -> Iterator[Fault]:
         needs_index = any(one.variables.get("ONCEKEY_DUE_SHARDS") != "0" for one in users)
         for fault in _record_schema_faults(table, needs_index=needs_index):
             yield table, "TableSchema", fault
-        if needs_index and not _is_reconciled(app, table):
+        is_told = all(_role_of(app, one) is not None for one in users)
+        if needs_index and is_told and not _is_reconciled(app, table):
             yield (
                 table,
                 "Reconciler",
@@ -264,8 +265,8 @@ def _plain_secrets(variables: dict[str, Any]) -> Iterator[str]:
 
 
 def _has_no_grant(app: Templates, function: Resource, table: Resource) -> bool:
-    role = app.referred(function, function.properties.get("Role"))
-    if role is None or role.kind != "AWS::IAM::Role":
+    role = _role_of(app, function)
+    if role is None:
         return False
     managed = role.properties.get("ManagedPolicyArns", [])
     if not isinstance(managed, list) or any(_may_grant(one) for one in managed):
@@ -276,6 +277,12 @@ def _has_no_grant(app: Templates, function: Resource, table: Resource) -> bool:
         for policy, statement in _statements(app)
         if _is_of(app, policy, role)
     )
+
+
+def _role_of(app: Templates, function: Resource) -> Resource | None:
+    """The role of a function; None if it is not in these templates, and so not what it may do."""
+    role = app.referred(function, function.properties.get("Role"))
+    return role if role is not None and role.kind == "AWS::IAM::Role" else None
 
 
 def _may_grant(managed_policy: Any) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
+from aws_cdk import App, Stack
 from aws_cdk import aws_codedeploy as codedeploy
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 
@@ -144,6 +146,26 @@ def test_dev_deploys_at_once(dev: Synthesised) -> None:
     assert not kinds & {ALIAS, GROUP, "AWS::Lambda::Version"}
 
 
+def test_roles_that_exist_already_deploy_gradually_too() -> None:
+    """Where no role may be created (`Role.customize_roles`), the functions and CodeDeploy get those
+    that a platform team made, and what those may do is not asked of the template.
+
+    Red when a role without a resource fails the synthesis.
+    """
+    app = App(analytics_reporting=False)
+    theirs = {
+        f"Stack/{path}/Role": path.rpartition("/")[2]
+        for path in ("Payments", "OncekeyRollouts", "Reconciler/Reconciler")
+    }
+    iam.Role.customize_roles(app, prevent_synthesis=True, use_precreated_roles=theirs)
+    template = _built_in(Stack(app, "Stack"), CANARY)
+
+    kinds = {one["Type"] for one in template["Resources"].values()}
+    assert kinds >= {ALIAS, GROUP}
+    assert not kinds & {"AWS::IAM::Role", "AWS::IAM::Policy"}
+    assert len(groups(template)) == 2
+
+
 def _function(scope: Construct, table: IdempotencyTable, **options: Any) -> IdempotentFunction:
     given = {"code": lambda_.Code.from_inline("def handler(event, context): ..."), **options}
     return IdempotentFunction(scope, "Payments", handler="index.handler", table=table, **given)
@@ -152,7 +174,10 @@ def _function(scope: Construct, table: IdempotencyTable, **options: Any) -> Idem
 def _built(
     rollout: codedeploy.ILambdaDeploymentConfig, context: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    stack = new_stack(context)
+    return _built_in(new_stack(context), rollout)
+
+
+def _built_in(stack: Stack, rollout: codedeploy.ILambdaDeploymentConfig) -> dict[str, Any]:
     records = IdempotencyTable(stack, "Records")
     function = _function(stack, records, rollout=rollout)
     api = IdempotentRestApi(stack, "Api")
