@@ -57,7 +57,10 @@ def connect_schedule(
         ValueError: EventBridge or Lambda refuses such a schedule.
     """
     max_age_s = round(max_age.to_seconds(integral=False))
-    faults = _schedule_faults(expression, max_age_s, max_attempts, on_failure)
+    faults = [
+        *_schedule_faults(expression, max_age_s, max_attempts, on_failure),
+        *_runs_faults(target),
+    ]
     refuse(faults, scope=target, construct_id="Schedule", kind="Schedule")
     queue_arn = on_failure.queue_arn if on_failure else None
     rule = events.CfnRule(
@@ -119,6 +122,15 @@ def _schedule_faults(
         yield f"max_attempts is {max_attempts}: 1 to {_RUN_ATTEMPTS_MAX}"
     if on_failure is not None and on_failure.fifo:
         yield "on_failure is a FIFO queue: Lambda sends what has failed to none"
+
+
+def _runs_faults(target: IdempotentFunction) -> Iterator[str]:
+    # CloudFormation refuses a second configuration of the same function's runs.
+    if target.function.node.try_find_child("EventInvokeConfig") is not None:
+        yield (
+            "function_props of the function have max_event_age, retry_attempts, on_failure or"
+            " on_success, which its schedule sets: leave them out"
+        )
 
 
 def let_events_send(queue: sqs.Queue) -> None:

@@ -8,14 +8,20 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
+import pytest
+from aws_cdk import Duration
+from aws_cdk import aws_lambda as lambda_
 
 from infra.environments import EXAMPLE_ACCOUNT, EXAMPLE_REGION
+from infra.oncekey_cdk import IdempotentFunction
 from infra.oncekey_cdk.described.names import pascal
+from infra.oncekey_cdk.schedule import connect_schedule
 from infra.service import SERVICE
 from oncekey_local.events.event_sources import EventSources
 from oncekey_local.events.pumps import PumpSettings
 from oncekey_local.functions.runtime_api import Outcome, OutcomeKind
 from oncekey_local.store.client import StoreClient
+from tests.support.sample_constructs import new_stack
 from tests.support.sample_templates import EVENTS, called, named
 
 if TYPE_CHECKING:
@@ -181,3 +187,24 @@ def test_an_alarm_says_what_to_do_about_a_failed_run(events: Synthesised) -> Non
 
     assert "invoke the function with the event" in alarm["AlarmDescription"]
     assert "put the items of another table into it again" in alarm["AlarmDescription"]
+
+
+def test_nothing_else_configures_the_runs_of_a_scheduled_function() -> None:
+    """CloudFormation refuses a second configuration of a function's runs, so what would make one is
+    refused before.
+
+    Red when `function_props` of a function with a schedule have retries of their own.
+    """
+    for props in ({"retry_attempts": 0}, {"max_event_age": Duration.minutes(1)}):
+        stack = new_stack()
+        function = IdempotentFunction(
+            stack,
+            "Sweeper",
+            code=lambda_.Code.from_inline("def handler(event, context): ..."),
+            handler="index.handler",
+            function_props=props,
+        )
+
+        with pytest.raises(ValueError, match="retry_attempts, on_failure or on_success, which its"):
+            connect_schedule(function, expression="rate(1 day)", max_age=Duration.hours(1))
+        assert function.node.try_find_child("Schedule") is None
