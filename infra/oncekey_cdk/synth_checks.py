@@ -13,6 +13,7 @@ from aws_cdk import (
     PolicyValidationPluginReport,
     PolicyViolatingResource,
     PolicyViolation,
+    Stack,
     Stage,
     Validations,
 )
@@ -47,7 +48,7 @@ class _Plugin:
         templates = {
             path: json.loads(Path(path).read_text("utf-8")) for path in context.template_paths
         }
-        self._checks.findings = [*findings(templates)]
+        self._checks.findings = [*findings(templates, _places(self._checks.node.root))]
         return PolicyValidationPluginReport(
             success=not self._checks.findings,
             violations=[_violation(finding) for finding in self._checks.findings],
@@ -84,6 +85,16 @@ class OncekeyChecks(Construct):
 def acknowledge(scope: IConstruct, rule: str, reason: str) -> None:
     """Accept the findings of one of our rules about `scope`, with a reason."""
     Validations.of(scope).acknowledge(Acknowledgment(id=f"oncekey::{rule}", reason=reason))
+
+
+def _places(root: IConstruct) -> dict[str, object]:
+    """The stage, account and Region of each template, by its path."""
+    stacks = [one for one in root.node.find_all() if isinstance(one, Stack)]
+    return {
+        str(Path(stage.outdir, stack.template_file)): (stage.node.path, stack.account, stack.region)
+        for stack in stacks
+        if (stage := Stage.of(stack)) is not None
+    }
 
 
 def _violation(finding: Finding) -> PolicyViolation:

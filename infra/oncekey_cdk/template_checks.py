@@ -65,15 +65,19 @@ class Finding:
         return f"{stack}/{self.logical_id}: {self.fault}"
 
 
-def findings(templates: Mapping[str, Template]) -> Iterator[Finding]:
+def findings(
+    templates: Mapping[str, Template], places: Mapping[str, object] | None = None
+) -> Iterator[Finding]:
     """All faults of these templates, which may refer to each other.
 
     Values that only the deployment knows (`Ref` of a parameter, `Fn::If`) count as right.
 
     Args:
         templates: The templates by the names of their stacks, or by their paths.
+        places: Where each goes, such as account and Region, if stacks have the same names in two
+            places.
     """
-    app = Templates(templates)
+    app = Templates(templates, places or {})
     checks: dict[str, Check] = {
         "AWS::Lambda::EventSourceMapping": _of_event_source,
         "AWS::Lambda::Function": _of_function,

@@ -102,9 +102,15 @@ class Resource:
 
 @dataclass(frozen=True)
 class Templates:
-    """The templates of an app, by their names, which may refer to each other."""
+    """The templates of an app, by their names, which may refer to each other.
+
+    An export is of one account and Region. Two deployments in one app, such as two stages, may have
+    exports of the same names. `places` says by template where it goes; by default the folder of a
+    template's path stands for it, because each stage of the CDK has one.
+    """
 
     by_name: Mapping[str, Template]
+    places: Mapping[str, object] = field(default_factory=dict[str, object])
 
     @cached_property
     def resources(self) -> list[Resource]:
@@ -149,16 +155,24 @@ class Templates:
         if output is None and name in mapping(template.get("Resources")):
             assert name is not None
             return Resource(template_name, template, name)
-        given = self._outputs(output) if output is not None else self._parameters(name)
+        given = (
+            self._outputs(output, self._place(template_name))
+            if output is not None
+            else self._parameters(name)
+        )
         for other, value in given:
             found = self._followed(other, value, hops - 1)
             if found is not None:
                 return found
         return None
 
-    def _outputs(self, name: Any) -> Iterator[tuple[str, Any]]:
-        """The values that templates export or output under this name."""
-        for template_name, template in self.by_name.items():
+    def _place(self, template_name: str) -> object:
+        return self.places.get(template_name, template_name.rpartition("/")[0])
+
+    def _outputs(self, name: Any, place: object) -> Iterator[tuple[str, Any]]:
+        """The values that templates export or output under this name, those of `place` first."""
+        nearest = sorted(self.by_name.items(), key=lambda one: self._place(one[0]) != place)
+        for template_name, template in nearest:
             for logical_id, output in mapping(mapping(template).get("Outputs")).items():
                 exported = mapping(mapping(output).get("Export")).get("Name")
                 if name == f"Outputs.{logical_id}" or (exported is not None and exported == name):
