@@ -175,7 +175,7 @@ class IdempotentFunction(Construct):
         self.function = lambda_.Function(self, "Function", **props)
         # For the check in the finished templates that it has a table.
         function_resource(self.function).add_metadata(PROTECTED, value=True)
-        self.rollout = Rollout.of(self, self.function, rollout)
+        self.rollout = Rollout.of(self, self.function, props["layers"], rollout)
         self._grant(table, outbox, responses)
         self._grant_overrides(given)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, cast
 
-from aws_cdk import Stack
+from aws_cdk import FeatureFlags, Stack
 from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
@@ -14,10 +15,14 @@ from .grants import ALARM_ACTIONS, MOVE_ACTIONS, allow
 from .unwatched import is_watched
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aws_cdk import aws_cloudwatch as cloudwatch
 
 _ID = "OncekeyRollouts"
 _ALIAS = "live"
+# The CDK's flag with which the content of a layer is a part of a function's version.
+_LAYERS_COUNT = "@aws-cdk/aws-lambda:recognizeLayerVersion"
 
 
 class Rollout(Construct):
@@ -39,10 +44,14 @@ class Rollout(Construct):
         construct_id: str,
         *,
         function: lambda_.Function,
+        layers: Sequence[lambda_.ILayerVersion],
         config: codedeploy.ILambdaDeploymentConfig,
     ) -> None:
         super().__init__(scope, construct_id)
         self._stopping: set[str] = set()
+        if not FeatureFlags.of(self).is_enabled(_LAYERS_COUNT):
+            for layer in layers:
+                _let_it_count(layer, function)
         self.alias = lambda_.Alias(
             self, "Alias", alias_name=_ALIAS, version=function.current_version
         )
@@ -77,10 +86,13 @@ class Rollout(Construct):
     def of(
         scope: Construct,
         function: lambda_.Function,
+        layers: Sequence[lambda_.ILayerVersion],
         config: codedeploy.ILambdaDeploymentConfig | None,
     ) -> Rollout | None:
         """The rollout of a function with this configuration, if it has one."""
-        return Rollout(scope, "Rollout", function=function, config=config) if config else None
+        if config is None:
+            return None
+        return Rollout(scope, "Rollout", function=function, layers=layers, config=config)
 
     def stop_on(self, *alarms: cloudwatch.Alarm) -> None:
         """Let these alarms stop a deployment and roll it back.
@@ -92,6 +104,18 @@ class Rollout(Construct):
             if alarm.node.path not in self._stopping and is_watched(self):
                 self._stopping.add(alarm.node.path)
                 self.group.add_alarm(alarm)
+
+
+def _let_it_count(layer: lambda_.ILayerVersion, function: lambda_.Function) -> None:
+    """Make other content of a layer another version of the function.
+
+    Without its flag, the CDK looks at the layer's logical id only. The alias would then stay at a
+    version with the old library.
+    """
+    made = layer.node.default_child
+    if isinstance(made, lambda_.CfnLayerVersion):
+        content = Stack.of(layer).resolve(made.content)
+        function.invalidate_version_based_on(json.dumps(content, sort_keys=True))
 
 
 class _Shared(Construct):

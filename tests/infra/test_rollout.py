@@ -5,6 +5,7 @@ from __future__ import annotations
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from aws_cdk import App, Stack
 from aws_cdk import aws_codedeploy as codedeploy
 from aws_cdk import aws_iam as iam
@@ -263,15 +264,16 @@ def test_an_unwatched_deployment_has_no_alarm_to_ask() -> None:
     assert [alarms for _, alarms in found.values()] == [[], []]
 
 
-def test_new_code_and_a_new_layer_make_a_new_version(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flagged", [True, False])
+def test_new_code_and_a_new_layer_make_a_new_version(tmp_path: Path, *, flagged: bool) -> None:
     """Other code or another layer is another version, so that no release passes by the canary.
 
     Red when an app lacks the CDK's flag `recognizeLayerVersion` and a new library is not a new
-    version.
+    version: the alias then stays at a version with the old one.
     """
     versions = set()
     for code, layer in (("1", "1"), ("1", "1"), ("2", "1"), ("2", "2")):
-        stack = new_stack({"@aws-cdk/aws-lambda:recognizeLayerVersion": True})
+        stack = new_stack({"@aws-cdk/aws-lambda:recognizeLayerVersion": flagged})
         records = IdempotencyTable(stack, "Records")
         let_be(records, "Reconciler")
         folder = tmp_path / layer
