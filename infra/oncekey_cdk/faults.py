@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from aws_cdk import Duration, Token
 
 from oncekey.misuse import nearest
+from oncekey_local.description.functions import METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from constructs import Construct
 
 Props = dict[str, Any]
-METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 
 
 def refuse(faults: Iterable[str], *, scope: Construct, construct_id: str, kind: str) -> None:
@@ -80,15 +80,17 @@ def without_none(given: Mapping[str, object] | None) -> Props:
     return {name: value for name, value in (given or {}).items() if value is not None}
 
 
-def refuse_route(api: Construct, method: str, path: str, *, takes_preflights: bool = False) -> None:
+def refuse_route(
+    api: Construct, method: str, path: str, *, preflights: Collection[str] = ()
+) -> None:
     """Raise if `api` cannot have this route.
 
     Args:
         api: The API.
         method: Such as `POST`.
         path: A template.
-        takes_preflights: Whether a route for OPTIONS would take the preflights of an API with CORS,
-            and ask for a token that they do not have.
+        preflights: The methods of a route that would take the preflights of an API with CORS, and
+            ask for a token that they do not have.
 
     Raises:
         ValueError: There is no such method or path. The message names the API and the route.
@@ -96,7 +98,7 @@ def refuse_route(api: Construct, method: str, path: str, *, takes_preflights: bo
     faults: list[str] = []
     if method not in METHODS:
         faults.append(f"method {method!r}: use one of {', '.join(METHODS)}")
-    if method == "OPTIONS" and takes_preflights:
+    if method in preflights:
         faults.append("with cors=, the API answers OPTIONS itself: a preflight has no token")
     if not path.startswith("/"):
         faults.append(f"path {path!r} must begin with a slash")

@@ -161,7 +161,8 @@ class IdempotentHttpApi(Construct):
         Raises:
             ValueError: There is no such method or path.
         """
-        refuse_route(self, method, path, takes_preflights=self.cors is not None and authorized)
+        preflights = ("OPTIONS", "ANY") if self.cors and authorized else ()
+        refuse_route(self, method, path, preflights=preflights)
         if isinstance(function, lambda_.Function):
             target: lambda_.Function | lambda_.Alias = function
         else:

@@ -183,7 +183,7 @@ class IdempotentRestApi(Construct):
         Raises:
             ValueError: There is no such method or path.
         """
-        refuse_route(self, method, path, takes_preflights=self.cors is not None)
+        refuse_route(self, method, path, preflights=("OPTIONS",) if self.cors else ())
         if isinstance(function, lambda_.Function):
             target: lambda_.Function | lambda_.Alias = function
         else:

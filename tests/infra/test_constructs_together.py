@@ -17,9 +17,11 @@ from infra.oncekey_cdk import (
     IdempotencyTable,
     IdempotentFunction,
     IdempotentHttpApi,
+    IdempotentRestApi,
     Observability,
     Outbox,
 )
+from oncekey_local.description.functions import METHODS
 from tests.support.sample_constructs import grants, let_be, new_stack
 from tests.support.sample_templates import named
 
@@ -124,3 +126,29 @@ def test_two_services_of_one_stack_may_share_an_api() -> None:
         == {"ApiFailures", "ApiClientErrors", "ApiTooManyRequests"}
     )
     Template.from_stack(stack).resource_count_is("AWS::Logs::MetricFilter", 2)
+
+
+@pytest.mark.parametrize("kind", ["AWS::ApiGatewayV2::Route", "AWS::ApiGateway::Method"])
+def test_a_route_may_take_any_method(kind: str) -> None:
+    """What the description and the local runtime take as a method, both APIs take, too.
+
+    Red when a described service runs on this machine and cannot be deployed.
+    """
+    stack = new_stack()
+    api: IdempotentHttpApi | IdempotentRestApi = (
+        IdempotentRestApi(stack, "Api")
+        if kind == "AWS::ApiGateway::Method"
+        else IdempotentHttpApi(
+            stack, "Api", jwt_issuer="https://login.example.com/", jwt_audience=["payments"]
+        )
+    )
+    orders = unprotected(stack, "Orders")
+    for method in METHODS:
+        api.add_route(orders, method, "/orders")
+
+    routes = Template.from_stack(stack).find_resources(kind)
+    taken = {
+        one["Properties"].get("HttpMethod") or one["Properties"]["RouteKey"].partition(" ")[0]
+        for one in routes.values()
+    }
+    assert taken == {*METHODS}

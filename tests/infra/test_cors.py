@@ -167,6 +167,8 @@ def test_no_route_takes_the_preflights() -> None:
     for api in apis:
         with pytest.raises(ValueError, match="the API answers OPTIONS itself"):
             api.add_route(function, "OPTIONS", "/payments")
+    with pytest.raises(ValueError, match="the API answers OPTIONS itself"):
+        apis[0].add_route(function, "ANY", "/payments")
 
 
 def test_a_described_service_and_its_api_let_in_the_same_pages() -> None:

@@ -55,6 +55,7 @@ def test_all_faults_are_reported_at_once() -> None:
                 _function(routes=(route,), reserves_in="recrods"),
                 _function("refund", environment={"TABLE": TableName("refunds")}),
                 _function("report", reads=("archive",), writes=("reports",)),
+                _function("show", routes=(Route(method="get", path="pay"),)),
             ),
             tables=(TABLE, TABLE),
         )
@@ -69,6 +70,8 @@ def test_all_faults_are_reported_at_once() -> None:
         "function 'report' names table 'archive'",
         "function 'report' names table 'reports'",
         "function 'pay' has routes and a timeout of 30 s",
+        "route 'get pay': the method is one of ANY, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT",
+        "route 'get pay': the path must begin with a slash",
     ):
         assert fault in message
 

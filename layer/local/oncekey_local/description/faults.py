@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from oncekey.store.dynamodb.schema import DUE_INDEX
+from oncekey_local.description.functions import METHODS
 from oncekey_local.description.resources import (
     BucketName,
     QueueUrl,
@@ -41,6 +42,7 @@ def faults(service: Service) -> list[str]:
         *(fault for function in service.functions for fault in _of_allows(function)),
         *_shards(service),
         *_timeouts(service),
+        *_routes(service),
         *_preflights(service),
     ]
 
@@ -225,6 +227,15 @@ def _tables_named_by(function: Function) -> list[str]:
     roles = (function.reserves_in, function.reconciles, function.relays_from)
     named = [name for name in roles if name]
     return sorted({*referenced, *touched, *streamed, *named})
+
+
+def _routes(service: Service) -> Iterator[str]:
+    for function in service.functions:
+        for route in function.routes:
+            if route.method not in METHODS:
+                yield f"route {route.key!r}: the method is one of {', '.join(METHODS)}"
+            if not route.path.startswith("/"):
+                yield f"route {route.key!r}: the path must begin with a slash"
 
 
 def _preflights(service: Service) -> list[str]:

@@ -10,6 +10,8 @@ from oncekey_local.description.resources import BucketName, EnvironmentValue, Qu
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# What a route may have as its method.
+METHODS = ("ANY", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 _MINUTES_OF_A_DAY = 24 * 60
 # Lambda keeps the event of an asynchronous invocation no longer than this.
 _EVENT_AGE_S_MAX = 6 * 60 * 60
