@@ -47,7 +47,7 @@ def add_api_alarms(alarms: AlarmSet, api: IdempotentHttpApi | IdempotentRestApi)
         metrics.server_errors,
         advice=(
             f"{name} answers 5xx. The access log names the route. 503 means that the store does"
-            " not answer; 500 and 502 come from the handler."
+            " not answer, or that a function is too slow; 500 and 502 come from the handler."
         ),
     )
     for function in api.functions:
