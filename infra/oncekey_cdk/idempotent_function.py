@@ -144,9 +144,7 @@ class IdempotentFunction(Construct):
         variables = {**_defaults(scope, timeout, table), **own, **(environment or {})}
         faults = [
             *_twice_faults(own, environment),
-            *_index_faults(table, outbox),
-            *(table.region_faults(scope) if table else []),
-            *(outbox.table.region_faults(scope) if outbox else []),
+            *_table_faults(scope, table, outbox),
             *_time_faults(timeout.to_seconds(integral=False), variables, responses),
             *override_faults(
                 function_props, name="function_props", of=lambda_.Function, fixed=FIXED_PROPS
@@ -267,7 +265,13 @@ def _twice_faults(own: Mapping[str, str], given: Mapping[str, str] | None) -> It
         yield f"environment[{name!r}] is set by another argument too: leave one of them out"
 
 
-def _index_faults(table: IdempotencyTable | None, outbox: Outbox | None) -> Iterator[str]:
+def _table_faults(
+    scope: Construct, table: IdempotencyTable | None, outbox: Outbox | None
+) -> Iterator[str]:
+    if table:
+        yield from table.region_faults(scope)
+    if outbox:
+        yield from outbox.table.region_faults(scope)
     if table and not table.has_due_index and outbox:
         yield (
             "outbox= needs recorded effects or queued work, and table= has no index due"

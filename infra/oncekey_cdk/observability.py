@@ -10,7 +10,7 @@ from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from .alarm_set import FAILURE_PERIOD, MINUTE, PERIODS, RUNBOOK, AlarmSet, within_a_week
+from .alarm_set import FAILURE_PERIOD, MINUTE, PERIODS, RUNBOOK, AlarmSet
 from .api_alarms import add_api_alarms
 from .arguments import explained
 from .dashboard import RECONCILER_GRAPHS, SERVICE_GRAPHS, ServiceDashboard
@@ -19,6 +19,7 @@ from .idempotency_table import IdempotencyTable
 from .layer_alarms import OF_RECONCILERS, OF_SERVICES, OF_SWEEPS, add_layer_alarms
 from .ledger_alarms import add_ledger_alarms
 from .resources import function_timeout_s
+from .run_alarms import add_absent_alarm, period_of
 from .saved_queries import OF_APIS, OF_FUNCTIONS, SavedQueries
 from .table_alarms import add_table_alarms, pruned, throttles
 from .unwatched import leave_out_if_unwatched, watched_faults
@@ -43,8 +44,6 @@ _NEAR_TIMEOUT = 0.8
 _RELAY_BEHIND = Duration.minutes(5)
 # Longer than the visibility timeout of one failed attempt; shorter than a dead letter's first hour.
 _MESSAGE_WAITS = Duration.minutes(30)
-# Fewer runs may be late, or lost with a host.
-_MISSED_RUNS = 3
 DEAD_LETTERS_ADVICE = (
     "The queue holds dead letters. Look at them and at the worker's log, fix the cause, then move"
     " them back (oncekey redrive --dead-letters)."
@@ -148,11 +147,11 @@ class Observability(Construct):
             self.watch_schedule(function, every=every, name=name)
             return
         name = name or function.node.id
-        period = _period(every, function)
+        period = period_of(every, function)
         add_layer_alarms(self._set, function, name, OF_RECONCILERS, source, at_least=period)
         # A run that is cut off does not count, so this says more than the function's invocations.
         runs = source.metric("ReconcilerRuns", statistic="Sum", period=period)
-        self._absent(function, name, runs, period)
+        add_absent_alarm(self._set, function, name, runs, period)
         self._plot_layer(source, RECONCILER_GRAPHS)
 
     def watch_schedule(
@@ -163,29 +162,9 @@ class Observability(Construct):
         Raises:
             ValueError: `every` is longer than a week.
         """
-        period = _period(every, function)
+        period = period_of(every, function)
         calls = function.function.metric_invocations(period=period, statistic="Sum")
-        self._absent(function, name or function.node.id, calls, period)
-
-    def _absent(
-        self, function: IdempotentFunction, name: str, runs: cloudwatch.IMetric, period: Duration
-    ) -> None:
-        # Without runs there is no metric, so missing data sets off the alarm.
-        self._set.add(
-            function,
-            name,
-            "Absent",
-            runs,
-            threshold=1,
-            periods=within_a_week(_MISSED_RUNS, period),
-            missing=cloudwatch.TreatMissingData.BREACHING,
-            comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
-            advice=(
-                f"Function {name} does not run, or no run comes to its end, and its work waits."
-                " Check that its EventBridge rule is enabled and may invoke it, that its reserved"
-                " concurrency is not 0, and what its log shows."
-            ),
-        )
+        add_absent_alarm(self._set, function, name or function.node.id, calls, period)
 
     def watch_leftovers(
         self,
@@ -202,7 +181,7 @@ class Observability(Construct):
             ValueError: It runs less often than once a week.
         """
         if reconciler.metrics is not None:
-            name, period = name or reconciler.node.id, _period(every, reconciler)
+            name, period = name or reconciler.node.id, period_of(every, reconciler)
             add_layer_alarms(
                 self._set, reconciler, name, OF_SWEEPS, reconciler.metrics, at_least=period
             )
@@ -410,13 +389,3 @@ class Observability(Construct):
 
 def _errors(function: IdempotentFunction) -> cloudwatch.IMetric:
     return function.function.metric_errors(period=FAILURE_PERIOD, statistic="Sum")
-
-
-def _period(every: Duration, function: IdempotentFunction) -> Duration:
-    """A period in which a function that runs `every` so often has a run."""
-    if within_a_week(1, every) < 1:
-        raise ValueError(
-            f"{function.node.path!r} runs every {every.to_days(integral=False):g} days, and an"
-            " alarm looks back a week at most: watch it in another way, or let it run each week"
-        )
-    return every if every.to_seconds() > FAILURE_PERIOD.to_seconds() else FAILURE_PERIOD

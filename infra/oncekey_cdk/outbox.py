@@ -134,11 +134,7 @@ class Outbox(Construct):
                 relay_props, name="relay_props", of=lambda_.Function, fixed=FIXED_PROPS
             ),
             *OutboxTable.props_faults(table_props),
-            *region_faults(
-                Stack.of(scope).region,
-                Stack.of(relay_scope or scope).region,
-                called="the table of the outbox",
-            ),
+            *_region_faults(scope, relay_scope or scope),
         ]
         refuse(faults, scope=scope, construct_id=construct_id, kind="Outbox")
         super().__init__(scope, construct_id)
@@ -268,6 +264,11 @@ class Outbox(Construct):
             window=window,
             max_concurrency=max_concurrency,
         )
+
+
+def _region_faults(scope: Construct, relay_scope: Construct) -> Iterator[str]:
+    there, here = Stack.of(scope).region, Stack.of(relay_scope).region
+    return region_faults(there, here, called="the table of the outbox")
 
 
 def _queue_faults(retention: Duration, max_receives: int) -> Iterator[str]:

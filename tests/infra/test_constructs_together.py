@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aws_cdk import App, Stack
+from aws_cdk import App, Environment, Stack, Stage
 from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
@@ -20,6 +20,7 @@ from infra.oncekey_cdk import (
     IdempotentRestApi,
     Observability,
     Outbox,
+    Reconciler,
 )
 from oncekey_local.description.functions import METHODS
 from tests.support.sample_constructs import grants, let_be, new_stack
@@ -152,3 +153,31 @@ def test_a_route_may_take_any_method(kind: str) -> None:
         for one in routes.values()
     }
     assert taken == {*METHODS}
+
+
+@pytest.mark.parametrize("apart", ["stages", "regions"])
+def test_stacks_of_one_name_in_two_places_are_kept_apart(apart: str) -> None:
+    """Two stages, or two Regions, may have stacks of the same names, and so exports of the same
+    names. What a function of one refers to is not in the other.
+
+    Red when the two workers of two queues count as workers of the first one.
+    """
+    app = App(analytics_reporting=False)
+    for number in ("1", "2"):
+        env = Environment(account="111111111111", region=f"eu-west-{number}")
+        scope = Stage(app, f"Stage{number}") if apart == "stages" else app
+        data, code = (
+            Stack(
+                scope,
+                f"{name}{number}",
+                stack_name=name,
+                env=env if apart == "regions" else None,
+            )
+            for name in ("data", "code")
+        )
+        records = IdempotencyTable(data, "Records")
+        outbox = Outbox(data, "Outbox")
+        outbox.add_worker(function(code, "Worker", table=records))
+        Reconciler(code, "Reconciler", table=records)
+
+    assert app.synth()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aws_cdk import App, Duration, Environment, Stack, Stage
+from aws_cdk import App, Duration
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk.assertions import Template
 
@@ -332,41 +332,6 @@ def test_what_a_nested_stack_refers_to_is_followed(service: Written) -> None:
     }
 
     assert [*findings({"Outer": outer, "Inner": inner})] == []
-
-
-@pytest.mark.parametrize("apart", ["stages", "regions"])
-def test_stacks_of_one_name_in_two_places_are_kept_apart(apart: str) -> None:
-    """Two stages, or two Regions, may have stacks of the same names, and so exports of the same
-    names. What a function of one refers to is not in the other.
-
-    Red when the two workers of two queues count as workers of the first one.
-    """
-    app = App(analytics_reporting=False)
-    for number in ("1", "2"):
-        env = Environment(account="111111111111", region=f"eu-west-{number}")
-        scope = Stage(app, f"Stage{number}") if apart == "stages" else app
-        data, code = (
-            Stack(
-                scope,
-                f"{name}{number}",
-                stack_name=name,
-                env=env if apart == "regions" else None,
-            )
-            for name in ("data", "code")
-        )
-        records = oncekey_cdk.IdempotencyTable(data, "Records")
-        outbox = oncekey_cdk.Outbox(data, "Outbox")
-        worker = oncekey_cdk.IdempotentFunction(
-            code,
-            "Worker",
-            code=lambda_.Code.from_inline("def handler(event, context): ..."),
-            handler="index.handler",
-            table=records,
-        )
-        outbox.add_worker(worker)
-        oncekey_cdk.Reconciler(code, "Reconciler", table=records)
-
-    assert app.synth()
 
 
 @pytest.mark.fault("K14.7")

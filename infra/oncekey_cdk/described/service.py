@@ -95,8 +95,7 @@ class IdempotentService(Construct):
     ) -> None:
         settings = settings or {}
         faults = [
-            *_api_faults(service, api),
-            *_region_faults(scope, resources),
+            *_given_faults(scope, service, api, resources),
             *setting_faults(service, settings),
             *(code_faults(service) if code is None else []),
         ]
@@ -159,10 +158,17 @@ class IdempotentService(Construct):
             api.add_route(created, route.method, route.path, authorized=route.authorized)
 
 
-def _region_faults(scope: Construct, resources: ServiceResources | None) -> list[str]:
+def _given_faults(
+    scope: Construct,
+    service: Service,
+    api: IdempotentHttpApi | IdempotentRestApi | None,
+    resources: ServiceResources | None,
+) -> Iterator[str]:
+    yield from _api_faults(service, api)
     tables = [*resources.tables.values()] if resources else []
     # All tables are in one stack, so one of them stands for all.
-    return [fault for table in tables[:1] for fault in table.region_faults(scope)]
+    for table in tables[:1]:
+        yield from table.region_faults(scope)
 
 
 def _api_faults(
