@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import jsii
-from aws_cdk import Duration, Token
+from aws_cdk import Duration, Stack, Token
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from .outbox import Outbox
     from .response_bucket import ResponseBucket
 
+# The place of the account in an ARN.
+_ACCOUNT = 4
 # Shorter than an API waits.
 TIMEOUT = Duration.seconds(20)
 _MEMORY_MB = 512
@@ -229,7 +231,15 @@ class IdempotentFunction(Construct):
         # The ARN of an imported secret ends with six characters that are not known here.
         allow(self, SECRET_ACTIONS, named or f"{secret.secret_arn}-??????")
         allow_key(self, SECRET_KEY_ACTIONS, secret.encryption_key, service="secretsmanager")
-        self.function.add_environment(f"{variable}_ARN", named or secret.secret_name)
+        self.function.add_environment(f"{variable}_ARN", named or self._name_of(secret))
+
+    def _name_of(self, secret: secretsmanager.ISecret) -> str:
+        """The name of an imported secret; its ARN, as far as it is known, in another account.
+
+        Secrets Manager looks up a name in the account of its caller.
+        """
+        account = secret.secret_arn.split(":")[_ACCOUNT]
+        return secret.secret_name if account == Stack.of(self).account else secret.secret_arn
 
     def allow(self, arn: str, *actions: str) -> None:
         """Let the function do these actions to exactly this resource."""

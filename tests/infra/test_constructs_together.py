@@ -180,4 +180,4 @@ def test_stacks_of_one_name_in_two_places_are_kept_apart(apart: str) -> None:
         outbox.add_worker(function(code, "Worker", table=records))
         Reconciler(code, "Reconciler", table=records)
 
-    assert app.synth()
+    assert app.synth().stacks_recursively
