@@ -10,6 +10,7 @@ from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_ssm as ssm
 from aws_cdk.assertions import Template
 
@@ -181,3 +182,35 @@ def test_stacks_of_one_name_in_two_places_are_kept_apart(apart: str) -> None:
         Reconciler(code, "Reconciler", table=records)
 
     assert app.synth().stacks_recursively
+
+
+def test_another_accounts_secret_is_named_by_its_arn() -> None:
+    """Secrets Manager looks up a name in the caller's account, so a function would miss a secret of
+    another account. One of the own account keeps its name.
+
+    Red when a secret that is elsewhere is named by its name alone.
+    """
+    stack = Stack(App(), "Stack", env=Environment(account="111111111111", region="eu-west-1"))
+    reader = unprotected(stack, "Reader")
+    here, elsewhere = (
+        f"arn:aws:secretsmanager:eu-west-1:{account}:secret:webhook"
+        for account in ("111111111111", "222222222222")
+    )
+    imported = secretsmanager.Secret
+    secrets = {
+        "NAMED": imported.from_secret_name_v2(stack, "Named", "webhook"),
+        "HERE": imported.from_secret_partial_arn(stack, "Here", here),
+        "ELSEWHERE": imported.from_secret_partial_arn(stack, "Elsewhere", elsewhere),
+        "WHOLE": imported.from_secret_complete_arn(stack, "Whole", f"{elsewhere}-AbCdEf"),
+    }
+    for variable, secret in secrets.items():
+        reader.read_secret(variable, secret)
+
+    reading = named(Template.from_stack(stack), "AWS::Lambda::Function", "ReaderFunction")
+    told = reading["Environment"]["Variables"]
+    assert {variable: told[f"{variable}_ARN"] for variable in secrets} == {
+        "NAMED": "webhook",
+        "HERE": "webhook",
+        "ELSEWHERE": elsewhere,
+        "WHOLE": f"{elsewhere}-AbCdEf",
+    }

@@ -18,7 +18,11 @@ from aws_cdk import aws_lambda as lambda_  # noqa: E402
 from aws_cdk import aws_secretsmanager as secretsmanager  # noqa: E402
 from aws_cdk.assertions import Template  # noqa: E402
 
-from infra.oncekey_cdk import IdempotentHttpApi, IdempotentService  # noqa: E402
+from infra.oncekey_cdk import (  # noqa: E402
+    IdempotentHttpApi,
+    IdempotentService,
+    ServiceResources,
+)
 from infra.service import SERVICE  # noqa: E402
 from infra.service_environment import (  # noqa: E402
     PROVIDER_API_KEY,
@@ -30,6 +34,7 @@ from oncekey_local.description import (  # noqa: E402
     Attribute,
     Bucket,
     BucketName,
+    Expiration,
     Function,
     Index,
     Queue,
@@ -174,7 +179,7 @@ OWN = Service(
             indexes=(Index(name="by-year", partition_key=YEAR, all_attributes=True),),
         ),
     ),
-    buckets=(Bucket(name="files"),),
+    buckets=(Bucket(name="files", expirations=(Expiration(prefix="", after_days=30),)),),
     queues=(Queue(name="told"),),
 )
 
@@ -217,6 +222,23 @@ def test_a_described_table_is_deployed_as_described(own: Template) -> None:
     assert rows["GlobalSecondaryIndexes"][0]["Projection"] == {"ProjectionType": "ALL"}
     assert records["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
     assert [one["IndexName"] for one in records["GlobalSecondaryIndexes"]] == ["due", "by-tenant"]
+
+
+def test_a_described_bucket_is_deployed_as_described(own: Template) -> None:
+    """A bucket without answers may expire every object. One that keeps answers also has step
+    results, and may not.
+
+    Red when the rule for answers refuses another bucket, or lets one of answers lose results.
+    """
+    rules = named(own, "AWS::S3::Bucket", "ServiceResourcesFilesBucket")["LifecycleConfiguration"]
+    report, *others = OWN.functions
+    keeps = dataclasses.replace(report, keeps_answers_in="files")
+
+    assert rules == {"Rules": [{"ExpirationInDays": 30, "Status": "Enabled"}]}
+    with pytest.raises(ValueError, match="removes step results"):
+        ServiceResources(
+            new_stack(), "Resources", dataclasses.replace(OWN, functions=(keeps, *others))
+        )
 
 
 @pytest.mark.case(50)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aws_cdk import App, Duration, Environment, Stack
+from aws_cdk import App, Duration, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
@@ -221,38 +221,6 @@ def test_a_function_may_read_the_secret_that_it_is_told(overridden: Template) ->
 
     assert variables["Variables"]["ONCEKEY_WEBHOOK_SECRET_ARN"]["Ref"].startswith("Secret")
     assert (("secretsmanager:GetSecretValue",), "<SecretA720EF05>") in grants(overridden, "Worker")
-
-
-def test_another_accounts_secret_is_named_by_its_arn() -> None:
-    """Secrets Manager looks up a name in the caller's account, so a function would miss a secret of
-    another account. One of the own account keeps its name.
-
-    Red when a secret that is elsewhere is named by its name alone.
-    """
-    stack = Stack(App(), "Stack", env=Environment(account="111111111111", region="eu-west-1"))
-    reader = function(stack, "Reader")
-    let_be(reader, "FunctionTable")
-    here, elsewhere = (
-        f"arn:aws:secretsmanager:eu-west-1:{account}:secret:webhook"
-        for account in ("111111111111", "222222222222")
-    )
-    imported = secretsmanager.Secret
-    secrets = {
-        "NAMED": imported.from_secret_name_v2(stack, "Named", "webhook"),
-        "HERE": imported.from_secret_partial_arn(stack, "Here", here),
-        "ELSEWHERE": imported.from_secret_partial_arn(stack, "Elsewhere", elsewhere),
-        "WHOLE": imported.from_secret_complete_arn(stack, "Whole", f"{elsewhere}-AbCdEf"),
-    }
-    for variable, secret in secrets.items():
-        reader.read_secret(variable, secret)
-
-    told = only(Template.from_stack(stack), "AWS::Lambda::Function")["Environment"]["Variables"]
-    assert {variable: told[f"{variable}_ARN"] for variable in secrets} == {
-        "NAMED": "webhook",
-        "HERE": "webhook",
-        "ELSEWHERE": elsewhere,
-        "WHOLE": f"{elsewhere}-AbCdEf",
-    }
 
 
 @pytest.mark.fault("K14.1")

@@ -97,17 +97,63 @@ def test_the_layers_tables_have_the_layers_schema() -> None:
 
     for fault in (
         (
-            "function 'a' has reserves_in='records', a table with another key or TTL than the layer"
-            " needs: use records_table('records')"
+            "function 'a' has reserves_in='records', a table with another key, TTL or index than"
+            " the layer needs: use records_table('records')"
         ),
         "function 'b' has reconciles='records'",
         (
-            "function 'a' has relays_from='outbox', a table with another key or TTL than the layer"
-            " needs: use outbox_table('outbox')"
+            "function 'a' has relays_from='outbox', a table with another key, TTL or index than"
+            " the layer needs: use outbox_table('outbox')"
         ),
     ):
         assert fault in str(caught.value)
     Service(name="pay", functions=(_function(reserves_in="records"),), tables=(more,))
+    due = dataclasses.replace(TABLE.indexes[0], sort_key=None)
+    with pytest.raises(ValueError, match="reserves_in='records', a table with another key, TTL or"):
+        Service(
+            name="pay",
+            functions=(_function(reserves_in="records"),),
+            tables=(dataclasses.replace(TABLE, indexes=(due,)),),
+        )
+
+
+def test_what_aws_would_refuse_is_refused() -> None:
+    """A name, a key, an index, a timeout, memory or a handler that AWS does not take is refused
+    here, and neither when the app is synthesised nor in the middle of a deployment.
+
+    Red when such a description is accepted.
+    """
+    with pytest.raises(ValueError, match="service 'pay' is wrong") as caught:
+        Service(
+            name="pay",
+            functions=(
+                _function("a", timeout_s=0, memory_mb=64),
+                _function("b", memory_mb=10_241, handler="handler"),
+            ),
+            tables=(
+                Table(name="my orders", partition_key=Attribute(name="id", type="B")),
+                Table(
+                    name="orders",
+                    partition_key=Attribute(name="id"),
+                    indexes=(
+                        Index(name="by-id", partition_key=Attribute(name="id", type="N")),
+                        Index(name="by-id", partition_key=Attribute(name="day")),
+                    ),
+                ),
+            ),
+        )
+
+    for fault in (
+        "table 'my orders' has a name that DynamoDB would refuse",
+        "table 'my orders' has the key 'id' of type B: one of S and N",
+        "table 'orders' has the index 'by-id' twice",
+        "table 'orders' has the key 'id' of type N and S: one of S and N",
+        "function 'a' has a timeout of 0 s: at least 1",
+        "function 'a' has 64 MB of memory: 128 to 10240",
+        "function 'b' has 10241 MB of memory: 128 to 10240",
+        "function 'b' has the handler 'handler': say MODULE.NAME, from the root",
+    ):
+        assert fault in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from infra.node import use_packaged_node
 from oncekey_local.description import (
     Attribute,
     Function,
-    Index,
     Queue,
     QueueTrigger,
     QueueUrl,
@@ -16,6 +15,7 @@ from oncekey_local.description import (
     Service,
     StreamTrigger,
     Table,
+    records_table,
 )
 
 # The CDK starts node as it is imported.
@@ -123,12 +123,7 @@ EVENTS = Service(
     tables=(
         Table(name="outbox", partition_key=Attribute(name="pk"), stream=True),
         Table(name="plain", partition_key=Attribute(name="id")),
-        Table(
-            name="records",
-            partition_key=Attribute(name="pk"),
-            ttl_attribute="expires_at",
-            indexes=(Index(name="due", partition_key=Attribute(name="due_shard")),),
-        ),
+        records_table("records"),
     ),
     queues=(
         Queue(name="ordered", fifo=True, max_receives=3, retention_days=2),

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from aws_cdk import Duration
 from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from oncekey.store.dynamodb.schema import DUE_INDEX
+from oncekey_local.description import BucketName
 
 from ..arguments import explained
 from ..idempotency_table import IdempotencyTable
@@ -20,7 +23,7 @@ from .queues import create_queues
 if TYPE_CHECKING:
     from aws_cdk import aws_sqs as sqs
 
-    from oncekey_local.description import Attribute, Index, Service, Table
+    from oncekey_local.description import Attribute, Bucket, Function, Index, Service, Table
 
 _STREAM = dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
 _TYPES = {"S": dynamodb.AttributeType.STRING, "N": dynamodb.AttributeType.NUMBER}
@@ -53,17 +56,30 @@ class ServiceResources(Construct):
             for table in service.tables
         }
         self.buckets = {
-            bucket.name: ResponseBucket(
-                self,
-                f"{pascal(bucket.name)}Bucket",
-                expire_after_days={one.prefix: one.after_days for one in bucket.expirations},
-                keeps_data=keeps_data,
-            )
+            bucket.name: self._bucket(bucket, service, keeps_data=keeps_data)
             for bucket in service.buckets
         }
         self.queues: dict[str, sqs.Queue] = {}
         for queue in service.queues:
             self.queues.update(create_queues(self, queue, service, keeps_data=keeps_data))
+
+    def _bucket(self, bucket: Bucket, service: Service, *, keeps_data: bool) -> ResponseBucket:
+        construct_id = f"{pascal(bucket.name)}Bucket"
+        days = {one.prefix: one.after_days for one in bucket.expirations}
+        if any(_keeps_answers(function, bucket.name) for function in service.functions):
+            return ResponseBucket(self, construct_id, expire_after_days=days, keeps_data=keeps_data)
+        # It holds no step results, which no rule of the layer's own bucket may remove.
+        rules = [
+            s3.LifecycleRule(expiration=Duration.days(after), prefix=prefix or None)
+            for prefix, after in days.items()
+        ]
+        return ResponseBucket(
+            self,
+            construct_id,
+            expire_after_days={},
+            keeps_data=keeps_data,
+            bucket_props={"lifecycle_rules": rules},
+        )
 
     def _table(self, table: Table, service: Service, *, keeps_data: bool) -> SafeTable:
         construct_id = f"{pascal(table.name)}Table"
@@ -93,6 +109,13 @@ class ServiceResources(Construct):
         for index in indexes.values():
             cast("dynamodb.Table", created.table).add_global_secondary_index(**index)
         return created
+
+
+def _keeps_answers(function: Function, bucket: str) -> bool:
+    named = function.environment.get("ONCEKEY_RESPONSE_BUCKET")
+    return bucket in (function.keeps_answers_in, function.reads_answers_in) or named == BucketName(
+        bucket
+    )
 
 
 def _index(index: Index) -> dict[str, Any]:

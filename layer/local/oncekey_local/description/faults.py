@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from oncekey_local.description.resources import Attribute, Bucket, Table
 
 _DUE_SHARDS = "ONCEKEY_DUE_SHARDS"
+_TABLE_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_MEMORY_MIN_MB, _MEMORY_MAX_MB = 128, 10_240
 PLAIN_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 
 
@@ -38,6 +40,8 @@ def faults(service: Service) -> list[str]:
         *_without_due_index(service),
         *_of_layers_tables(service),
         *_names(service),
+        *(fault for table in service.tables for fault in _of_table(table)),
+        *(fault for function in service.functions for fault in _of_limits(function)),
         *_settings(service),
         *(fault for function in service.functions for fault in _of_allows(function)),
         *_shards(service),
@@ -120,20 +124,59 @@ def _without_due_index(service: Service) -> list[str]:
 def _of_layers_tables(service: Service) -> list[str]:
     tables = {table.name: table for table in service.tables}
     return [
-        f"function {function.name!r} has {field}={name!r}, a table with another key or TTL than"
-        f" the layer needs: use {made.__name__}({name!r})"
+        f"function {function.name!r} has {field}={name!r}, a table with another key, TTL or index"
+        f" than the layer needs: use {made.__name__}({name!r})"
         for function in service.functions
         for field, name, made in (
             ("reserves_in", function.reserves_in, records_table),
             ("reconciles", function.reconciles, records_table),
             ("relays_from", function.relays_from, outbox_table),
         )
-        if name in tables and _fixed(tables[name]) != _fixed(made(name))
+        if name in tables and not _fits(tables[name], made(name))
     ]
+
+
+def _fits(table: Table, made: Table) -> bool:
+    """Whether it has the layer's key and TTL, and the layer's index unless it has none."""
+    due = [index for index in table.indexes if index.name == DUE_INDEX]
+    return _fixed(table) == _fixed(made) and due in ([], [*made.indexes])
 
 
 def _fixed(table: Table) -> tuple[Attribute, Attribute | None, str | None]:
     return table.partition_key, table.sort_key, table.ttl_attribute
+
+
+def _of_table(table: Table) -> Iterator[str]:
+    name = f"table {table.name!r}"
+    if not _TABLE_NAME.fullmatch(table.name):
+        yield f"{name} has a name that DynamoDB would refuse: use letters, digits and hyphens"
+    indexes = [index.name for index in table.indexes]
+    for twice in sorted({each for each in indexes if indexes.count(each) > 1}):
+        yield f"{name} has the index {twice!r} twice"
+    keys = [key for each in (table, *table.indexes) for key in (each.partition_key, each.sort_key)]
+    types: dict[str, set[str]] = {}
+    for key in keys:
+        if key is not None:
+            types.setdefault(key.name, set()).add(key.type)
+    for attribute, found in types.items():
+        if found not in ({"S"}, {"N"}):
+            yield (
+                f"{name} has the key {attribute!r} of type {' and '.join(sorted(found))}: one of S"
+                " and N"
+            )
+
+
+def _of_limits(function: Function) -> Iterator[str]:
+    # https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
+    name = f"function {function.name!r}"
+    if function.timeout_s < 1:
+        yield f"{name} has a timeout of {function.timeout_s} s: at least 1"
+    if not _MEMORY_MIN_MB <= function.memory_mb <= _MEMORY_MAX_MB:
+        yield (
+            f"{name} has {function.memory_mb} MB of memory: {_MEMORY_MIN_MB} to {_MEMORY_MAX_MB}"
+        )
+    if not all(function.handler.rpartition(".")[::2]):
+        yield f"{name} has the handler {function.handler!r}: say MODULE.NAME, from the root"
 
 
 def _names(service: Service) -> list[str]:
