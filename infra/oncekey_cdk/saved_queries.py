@@ -98,7 +98,7 @@ class SavedQueries:
     """Queries of one kind, over the log groups that are added. They are made with the first one.
 
     Log Insights shows them in a folder. It is named after the stack, so those of two stacks do not
-    mix.
+    mix. Those of a second `Observability` of the stack are in a folder below, named after it.
     """
 
     def __init__(self, scope: Construct, questions: dict[str, str]) -> None:
@@ -112,7 +112,7 @@ class SavedQueries:
             return
         self._groups.append(group.log_group_name)
         if not self._definitions:
-            folder = Stack.of(self._scope).stack_name
+            folder = self._folder()
             self._definitions = [
                 logs.CfnQueryDefinition(
                     self._scope,
@@ -124,3 +124,14 @@ class SavedQueries:
             ]
         for definition in self._definitions:
             definition.log_group_names = self._groups
+
+    def _folder(self) -> str:
+        stack = Stack.of(self._scope)
+        folder = stack.stack_name
+        taken = {
+            one.name for one in stack.node.find_all() if isinstance(one, logs.CfnQueryDefinition)
+        }
+        if not taken & {f"{folder}/{question}" for question in self._questions}:
+            return folder
+        inside = self._scope.node.scopes[len(stack.node.scopes) :]
+        return "/".join([folder, *(each.node.id for each in inside)])

@@ -112,22 +112,26 @@ def test_an_api_may_trust_a_user_pool_of_its_app() -> None:
 def test_two_services_of_one_stack_may_share_an_api() -> None:
     """Each watches the API with alarms of its own, and the API counts its refusals once.
 
-    Red when the second `Observability` creates what the first one has created at the API.
+    Red when the second `Observability` creates what the first one has created at the API, or gives
+    its queries the same names.
     """
     stack = new_stack()
     api = IdempotentHttpApi(
         stack, "Api", jwt_issuer="https://login.example.com/", jwt_audience=["payments"]
     )
-    first = Observability(stack, "First", apis=[api])
-    second = Observability(stack, "Second", apis=[api])
+    functions = [unprotected(stack, name) for name in ("Orders", "Payments")]
+    first = Observability(stack, "First", functions=functions[:1], apis=[api])
+    second = Observability(stack, "Second", functions=functions[1:], apis=[api])
     second.watch_api(api)
 
-    assert (
-        {*first.alarms}
-        == {*second.alarms}
-        == {"ApiFailures", "ApiClientErrors", "ApiTooManyRequests"}
-    )
-    Template.from_stack(stack).resource_count_is("AWS::Logs::MetricFilter", 2)
+    about_it = {"ApiFailures", "ApiClientErrors", "ApiTooManyRequests"}
+    assert about_it <= {*first.alarms} & {*second.alarms}
+    template = Template.from_stack(stack)
+    template.resource_count_is("AWS::Logs::MetricFilter", 2)
+    queries = template.find_resources("AWS::Logs::QueryDefinition").values()
+    names = {one["Properties"]["Name"] for one in queries}
+    assert len(names) == len(queries)
+    assert names >= {f"Stack{below}/Why the store failed" for below in ("", "/Second")}
 
 
 @pytest.mark.parametrize("kind", ["AWS::ApiGatewayV2::Route", "AWS::ApiGateway::Method"])
