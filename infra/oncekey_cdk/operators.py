@@ -86,6 +86,7 @@ class OncekeyOperators(Construct):
         dead_letters: sqs.IQueue | None = None,
         escalated: sqs.IQueue | None = None,
     ) -> None:
+        refuse(_others(scope), scope=scope, construct_id=construct_id, kind="OncekeyOperators")
         super().__init__(scope, construct_id)
         self._table = table
         self._audit = audit
@@ -186,6 +187,14 @@ class OncekeyOperators(Construct):
             allow(grantee, (*KEEP_ACTIONS, *REMOVE_OBJECT_ACTIONS), bucket.arn_for_objects("*"))
             key = self._responses.encryption_key
             allow_key(grantee, KEEP_KEY_ACTIONS, key, service="s3")
+
+
+def _others(scope: Construct) -> list[str]:
+    return [
+        f"the stack has {one.node.path!r} already, whose outputs have the same names: use that one"
+        for one in Stack.of(scope).node.find_all()
+        if isinstance(one, OncekeyOperators) and Stack.of(one) is Stack.of(scope)
+    ]
 
 
 def _named(service: Service) -> tuple[dict[str, str], list[str]]:

@@ -243,7 +243,9 @@ class Outbox(Construct):
                 " one of the two, by chance: let one worker handle all topics"
                 " (oncekey.outbox.Topics), or give the other an outbox of its own"
             )
-        if worker.works_for is not None:
+        if worker.works_for is self:
+            faults.append(f"worker {worker.node.path!r} works for it already: add it once")
+        elif worker.works_for is not None:
             faults.append(
                 f"worker {worker.node.path!r} works for {worker.works_for.node.path!r} already, and"
                 " can delay the messages of one queue only: give this outbox a worker of its own"

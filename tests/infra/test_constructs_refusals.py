@@ -10,10 +10,12 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 
 from infra.oncekey_cdk import (
+    AuditTable,
     IdempotencyTable,
     IdempotentFunction,
     IdempotentHttpApi,
     IdempotentRestApi,
+    OncekeyOperators,
     Outbox,
     Reconciler,
     ResponseBucket,
@@ -170,6 +172,18 @@ def _given_too_short(stack: Stack) -> None:
     outbox.add_worker(_function(stack))
 
 
+def _same_worker(stack: Stack) -> None:
+    outbox, worker = Outbox(stack, "Outbox"), _function(stack)
+    outbox.add_worker(worker)
+    outbox.add_worker(worker)
+
+
+def _second_operators(stack: Stack) -> None:
+    records, audit = IdempotencyTable(stack, "Records"), AuditTable(stack, "Audit")
+    for name in ("Operators", "Others"):
+        OncekeyOperators(stack, name, table=records, audit=audit)
+
+
 def _second_outbox(stack: Stack) -> None:
     worker = _function(stack)
     Outbox(stack, "Outbox").add_worker(worker)
@@ -221,6 +235,14 @@ REFUSED: dict[str, tuple[Callable[[Stack], object], list[str]]] = {
     "visibility timeout": (
         _given_too_short,
         ["Outbox 'Stack/Outbox/Queue' is wrong: a visibility timeout of 119 s", "at least 120"],
+    ),
+    "same worker": (
+        _same_worker,
+        ["Outbox 'Stack/Outbox/Queue' is wrong: worker 'Stack/Payments' works for it already"],
+    ),
+    "second operators": (
+        _second_operators,
+        ["OncekeyOperators 'Stack/Others' is wrong: the stack has 'Stack/Operators' already"],
     ),
     "second outbox": (
         _second_outbox,
