@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from oncekey_local.description import Service
     from oncekey_local.description.functions import Function
-    from oncekey_local.description.resources import Attribute, Bucket, Table
+    from oncekey_local.description.resources import Attribute, Bucket, Index, Table
 
 _DUE_SHARDS = "ONCEKEY_DUE_SHARDS"
 _TABLE_NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -153,7 +153,8 @@ def _of_table(table: Table) -> Iterator[str]:
     indexes = [index.name for index in table.indexes]
     for twice in sorted({each for each in indexes if indexes.count(each) > 1}):
         yield f"{name} has the index {twice!r} twice"
-    keys = [key for each in (table, *table.indexes) for key in (each.partition_key, each.sort_key)]
+    keyed: list[Table | Index] = [table, *table.indexes]
+    keys = [key for each in keyed for key in (each.partition_key, each.sort_key)]
     types: dict[str, set[str]] = {}
     for key in keys:
         if key is not None:
