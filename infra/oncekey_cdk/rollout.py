@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aws_cdk import aws_cloudwatch as cloudwatch
+    from constructs import IConstruct
 
 _ID = "OncekeyRollouts"
 _ALIAS = "live"
@@ -63,7 +64,8 @@ class Rollout(Construct):
         if shared.is_made_here:
             policy = iam.Policy(self, "Policy", roles=[shared.role], statements=[moves])
             # The permissions are there before anything is moved.
-            moved_after: list[Construct] = [policy, shared.role]
+            of_role = shared.role.node.find_child("DefaultPolicy")
+            moved_after: list[IConstruct] = [policy, of_role]
         else:
             # The CDK lists it for the team that makes the role.
             shared.role.add_to_policy(moves)
