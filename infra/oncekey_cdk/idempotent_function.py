@@ -238,8 +238,10 @@ class IdempotentFunction(Construct):
 
         Secrets Manager looks up a name in the account of its caller.
         """
-        account = secret.secret_arn.split(":")[_ACCOUNT]
-        return secret.secret_name if account == Stack.of(self).account else secret.secret_arn
+        # An ARN that is a parameter of the stack has no parts before the deployment.
+        parts = secret.secret_arn.split(":")
+        is_theirs = len(parts) > _ACCOUNT and parts[_ACCOUNT] != Stack.of(self).account
+        return secret.secret_arn if is_theirs else secret.secret_name
 
     def allow(self, arn: str, *actions: str) -> None:
         """Let the function do these actions to exactly this resource."""

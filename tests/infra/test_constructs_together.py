@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from aws_cdk import App, Environment, Stack, Stage
+from aws_cdk import App, CfnParameter, Environment, Stack, Stage
 from aws_cdk import aws_cognito as cognito
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
@@ -207,6 +208,8 @@ def test_another_accounts_secret_is_named_by_its_arn() -> None:
         "ELSEWHERE": imported.from_secret_partial_arn(stack, "Elsewhere", elsewhere),
         "WHOLE": imported.from_secret_complete_arn(stack, "Whole", f"{elsewhere}-AbCdEf"),
     }
+    given = CfnParameter(stack, "Given").value_as_string
+    reader.read_secret("GIVEN", imported.from_secret_partial_arn(stack, "Later", given))
     for variable, secret in secrets.items():
         reader.read_secret(variable, secret)
 
@@ -218,3 +221,4 @@ def test_another_accounts_secret_is_named_by_its_arn() -> None:
         "ELSEWHERE": elsewhere,
         "WHOLE": f"{elsewhere}-AbCdEf",
     }
+    assert "Given" in json.dumps(told["GIVEN_ARN"])
