@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from oncekey import (
     ConfigurationError,
     DynamoDBStore,
     idempotent,
+    idempotent_function,
     jwt_claim,
     single_tenant,
 )
@@ -59,6 +61,17 @@ POST = load("apigw_http_v2_post")
         {"store_raw_key": None},
         {"problem_base": 5},
         {"clock": "x"},
+        {"methods": 5},
+        {"methods": (each for each in ["POST"])},
+        {"min_key_length": True},
+        {"store": MemoryStore},
+        {"preset": type(IETF)},
+        {"problem_base": []},
+        {"problem_base": "urn:\ud800"},
+        {"store_when": dict},
+        {"retention": timedelta.max},
+        {"wait_up_to": timedelta.max},
+        {"reconcile_grace": timedelta.min},
     ],
     ids=stable_repr,
 )
@@ -66,6 +79,92 @@ def test_an_option_that_cannot_work_is_refused_at_decoration(options: dict[str, 
     """No mistake in an option leaves a handler unprotected, or is first met by a request."""
     with pytest.raises(ConfigurationError):
         idempotent(**{"operation": "any", "tenant": single_tenant(), **options})
+
+
+async def _async_rule(*_given: Any) -> bool:
+    return False
+
+
+def _generator_rule(*_given: Any) -> Any:
+    yield False
+
+
+class _AsyncRule:
+    async def __call__(self, *_given: Any) -> bool:
+        return False
+
+
+_LATE = [_async_rule, _generator_rule, _AsyncRule(), functools.partial(_async_rule)]
+_RULES = [
+    *("tenant", "principal", "fingerprint", "fingerprint_secrets", "not_executed", "store_when"),
+    *("before_store", "upgrade_response", "on_event"),
+]
+
+
+@pytest.mark.parametrize("rule", _LATE, ids=["async", "generator", "object", "partial"])
+@pytest.mark.parametrize("option", _RULES)
+def test_a_rule_that_nobody_would_await_is_refused_at_decoration(option: str, rule: Any) -> None:
+    """A coroutine counts as true: such a rule would prove or store everything."""
+    with pytest.raises(ConfigurationError, match=f"{option} is an? (async|generator)"):
+        idempotent(**{"operation": "any", "tenant": single_tenant(), option: rule})
+
+
+@pytest.mark.parametrize("rule", _LATE, ids=["async", "generator", "object", "partial"])
+@pytest.mark.parametrize(
+    "option", ["key", "tenant", "fingerprint", "fingerprint_secrets", "not_executed", "on_event"]
+)
+def test_the_same_holds_for_the_rules_of_a_function(option: str, rule: Any) -> None:
+    """Its key would be the key of no call, and its proof the proof of everything."""
+    options = {"operation": "any", "key": "id", "tenant": single_tenant(), option: rule}
+
+    with pytest.raises(ConfigurationError, match=f"{option} is an? (async|generator)"):
+        idempotent_function(**options)
+
+
+@pytest.mark.parametrize("rule", [_async_rule, _generator_rule])
+def test_a_predicate_that_returns_a_coroutine_proves_nothing(rule: Any) -> None:
+    """A plain lambda may hide the async rule. Nothing runs again because of it."""
+    service = Protected(not_executed=lambda error: rule(error))  # noqa: PLW0108 -- it hides the rule
+
+    def handler(_event: object, _op: object) -> None:
+        raise LookupError
+
+    service.then = handler
+
+    with pytest.raises(LookupError):
+        service.send(POST)
+    assert problem_of(service.send(POST))[1] == "outcome-unknown"
+    assert len(service.runs) == 1
+
+
+@pytest.mark.parametrize("rule", [_async_rule, _generator_rule])
+def test_a_storing_rule_that_returns_a_coroutine_stores_nothing(rule: Any) -> None:
+    """Its author is told, and no answer is kept that the rule has not judged."""
+    when: Any = lambda answer: rule(answer)  # noqa: E731, PLW0108 -- it hides the rule
+    service = Protected(store_when=when, effects="repeatable")
+
+    with pytest.raises(TypeError, match="store_when returned a coroutine or a generator"):
+        service.send(POST)
+    assert records(service)[0].status is Status.FAILED_RETRYABLE
+
+
+@pytest.mark.parametrize("secrets", [(), (each for each in ())])
+def test_a_source_of_secrets_that_has_none_is_refused(secrets: Any) -> None:
+    """The table would reveal the request, which its author wants to hide."""
+    service = Protected(fingerprint_secrets=lambda: secrets)
+
+    with pytest.raises(ConfigurationError, match="at least one secret"):
+        service.send(POST)
+    assert not records(service)
+
+
+def test_secrets_may_come_from_a_generator() -> None:
+    """All of them count, also after they were checked."""
+    plain, keyed = Protected(), Protected(fingerprint_secrets=lambda: iter([b"sixteen bytes ..."]))
+    plain.send(POST)
+    keyed.send(POST)
+
+    assert records(plain)[0].fingerprint != records(keyed)[0].fingerprint
 
 
 def _keyword_only(event: Any, context: Any, *, op: Any) -> None: ...

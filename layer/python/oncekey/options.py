@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncekey import tenants
-from oncekey.effects.handlers import is_coroutine_function
+from oncekey.effects.handlers import (
+    has_not_run,
+    is_coroutine_function,
+    is_generator_function,
+    never_awaited,
+)
 from oncekey.effects.raised import exits
 from oncekey.errors import ConfigurationError
 from oncekey.misuse import nearest
@@ -30,7 +36,7 @@ _CLOCK = ["now_ms", "pause", "random_fraction", "new_owner", "new_operation_id"]
 _SECRETS_VARIABLE = "ONCEKEY_FINGERPRINT_SECRETS"
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 def predicate(
@@ -52,10 +58,15 @@ def predicate(
 
 def _verdict(operation: str, rule: Callable[[BaseException], bool], error: BaseException) -> bool:
     try:
-        return bool(rule(error))
-    except Exception as failure:  # noqa: BLE001 -- a rule that fails proves nothing
-        telemetry.rule_failed(operation, failure)
-        return False
+        verdict: object = rule(error)
+        if not has_not_run(verdict):
+            return bool(verdict)
+        # It would count as true, whatever it found out.
+        failure: Exception = never_awaited(verdict)
+    except Exception as raised:  # noqa: BLE001 -- a rule that fails proves nothing
+        failure = raised
+    telemetry.rule_failed(operation, failure)
+    return False
 
 
 def name_faults(operation: object) -> list[str]:
@@ -84,7 +95,7 @@ def caller_faults(tenant: object, principal: object) -> list[str]:
         faults.append("a source is called where it is given: jwt_claim('tenant_id')")
     if principal is not None and (not callable(principal) or isinstance(principal, type)):
         faults.append("principal is no source: use jwt_claim('sub') or another")
-    return faults
+    return [*faults, *rule_faults({"tenant": tenant, "principal": principal})]
 
 
 def effects_faults(effects: object, max_lease: timedelta | None) -> list[str]:
@@ -105,17 +116,19 @@ def fingerprint_faults(fingerprint: object) -> list[str]:
     is_model = isinstance(fingerprint, type) and hasattr(fingerprint, "model_validate_json")
     is_callable = callable(fingerprint) and not isinstance(fingerprint, type)
     if fingerprint is None or is_model or is_callable:
-        return []
+        return rule_faults({"fingerprint": fingerprint})
     return ["fingerprint is neither a callable of the request nor a pydantic model"]
 
 
 def preset_faults(preset: object, store_when: object, after_expiry: object) -> list[str]:
     """What is wrong with the preset, and with when answers are stored and forgotten."""
     faults: list[str] = []
-    if not hasattr(preset, "refusal"):
+    if not hasattr(preset, "refusal") or isinstance(preset, type):
         faults.append("preset is neither IETF nor STRIPE")
-    if store_when is not None and store_when not in ("final", "begun") and not callable(store_when):
+    is_rule = callable(store_when) and not isinstance(store_when, type)
+    if store_when is not None and store_when not in ("final", "begun") and not is_rule:
         faults.append(f"store_when is {store_when!r}: 'final', 'begun' or a callable is needed")
+    faults += rule_faults({"store_when": store_when})
     if after_expiry not in ("run", "gone"):
         faults.append(f"after_expiry is {after_expiry!r}: 'run' or 'gone' is needed")
     return faults
@@ -131,8 +144,15 @@ def secrets_source(
     if secrets is None:
         return lambda: _checked(secret_words(_SECRETS_VARIABLE), _SECRETS_VARIABLE)
     if callable(secrets):
-        return lambda: _checked(secrets(), "fingerprint_secrets")
+        return lambda: _given(tuple(secrets()))
     return lambda: tuple(secrets)
+
+
+def _given(secrets: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    # Without a secret, the table would reveal what the author wants to hide.
+    if not secrets:
+        raise ConfigurationError("fingerprint_secrets", ["a list of at least one secret is needed"])
+    return _checked(secrets, "fingerprint_secrets")
 
 
 def _checked(secrets: Sequence[bytes], source: str) -> tuple[bytes, ...]:
@@ -144,7 +164,7 @@ def _checked(secrets: Sequence[bytes], source: str) -> tuple[bytes, ...]:
 def secrets_faults(secrets: object) -> list[str]:
     """What is wrong with the fingerprint secrets."""
     if secrets is None or callable(secrets):
-        return []
+        return rule_faults({"fingerprint_secrets": secrets})
     if isinstance(secrets, list | tuple) and secrets and all(_is_secret(item) for item in secrets):
         return []
     return ["fingerprint_secrets is a list of secrets as bytes, 16 or more each, the newest first"]
@@ -154,13 +174,15 @@ def _is_secret(item: object) -> bool:
     return isinstance(item, bytes) and len(item) >= 16
 
 
-def key_faults(methods: Collection[str], min_key_length: object) -> list[str]:
+def key_faults(methods: object, min_key_length: Any) -> list[str]:
     """What is wrong with the methods and the length of keys."""
     faults: list[str] = []
-    if isinstance(methods, str) or not methods or not all(map(_is_method, methods)):
+    is_listed = isinstance(methods, Collection) and not isinstance(methods, str)
+    if not is_listed or not methods or not all(map(_is_method, methods)):
         faults.append("methods is a collection such as ('POST', 'PATCH')")
-    if not isinstance(min_key_length, int) or not 1 <= min_key_length <= MAX_KEY_LENGTH:
-        faults.append(f"min_key_length is {min_key_length}: 1 to {MAX_KEY_LENGTH} is possible")
+    is_number = isinstance(min_key_length, int) and not isinstance(min_key_length, bool)
+    if not is_number or not 1 <= min_key_length <= MAX_KEY_LENGTH:
+        faults.append(f"min_key_length is {min_key_length!r}: 1 to {MAX_KEY_LENGTH} is possible")
     return faults
 
 
@@ -174,13 +196,13 @@ def proof_faults(rule: object) -> list[str]:
     are_types = all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds)
     is_rule = callable(rule) and not isinstance(rule, type)
     if are_types or is_rule:
-        return []
+        return rule_faults({"not_executed": rule})
     return ["not_executed is neither exception types (one, or a tuple) nor a predicate"]
 
 
 def store_faults(store: object) -> list[str]:
     """What is wrong with the store."""
-    if store is None or hasattr(store, "write"):
+    if store is None or (hasattr(store, "write") and not isinstance(store, type)):
         return []
     return ["store is no store: pass DynamoDBStore(table), or name the table in ONCEKEY_TABLE"]
 
@@ -210,18 +232,35 @@ def _of_seconds(duration: object) -> str:
 
 def hook_faults(hooks: Mapping[str, object]) -> list[str]:
     """What is wrong with the callables that change answers."""
-    return [
+    faults = [
         f"{name} is no callable"
         for name, hook in hooks.items()
         if hook is not None and not callable(hook)
+    ]
+    return [*faults, *rule_faults(hooks)]
+
+
+def rule_faults(rules: Mapping[str, object]) -> list[str]:
+    """What is wrong with callables whose results are used at once: nobody awaits or iterates."""
+    given = {name: rule for name, rule in rules.items() if callable(rule)}
+    return [
+        *(
+            f"{name} is an async function, which nobody awaits"
+            for name, rule in given.items()
+            if is_coroutine_function(rule)
+        ),
+        *(
+            f"{name} is a generator, which nobody runs: return the result"
+            for name, rule in given.items()
+            if is_generator_function(rule)
+        ),
     ]
 
 
 def event_faults(on_event: object) -> list[str]:
     """What is wrong with the `on_event` hook."""
     if on_event is None or (callable(on_event) and not isinstance(on_event, type)):
-        is_async = on_event is not None and is_coroutine_function(on_event)
-        return ["on_event is an async function, which nobody awaits"] if is_async else []
+        return rule_faults({"on_event": on_event})
     return ["on_event is no callable of an OperationEvent"]
 
 
@@ -242,6 +281,15 @@ def kind_faults(values: Mapping[str, tuple[object, type]]) -> list[str]:
         f"{name} is {value!r}: {kind.__name__} is needed"
         for name, (value, kind) in values.items()
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool))
+    ]
+
+
+def text_faults(values: Mapping[str, object]) -> list[str]:
+    """What is wrong with options that are text or left out."""
+    return [
+        f"{name} is {value!r}: printable text is needed"
+        for name, value in values.items()
+        if value is not None and not (isinstance(value, str) and value.isprintable())
     ]
 
 
@@ -292,8 +340,9 @@ def settings_given(
     for name, duration in durations.items():
         if isinstance(duration, timedelta):
             unit = timedelta(milliseconds=1) if name.endswith("_ms") else timedelta(seconds=1)
+            whole, rest = divmod(duration, unit)
             # Rounded up: no time is shorter than the one given.
-            given[name] = -(-duration // unit)
+            given[name] = whole + bool(rest)
     return given
 
 

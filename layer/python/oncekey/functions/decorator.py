@@ -133,6 +133,7 @@ class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a de
         ]
         if self.fingerprint is not None and not callable(self.fingerprint):
             faults.append("fingerprint is no callable of the call's arguments")
+        faults += options.rule_faults({"key": self.key, "fingerprint": self.fingerprint})
         if self.in_progress == "accepted":
             faults.append("in_progress is 'accepted': a function has no such answer, use 'wait'")
         if reads_requests(self.tenant):

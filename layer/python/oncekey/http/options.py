@@ -33,7 +33,7 @@ def option_faults(given: idempotent, settings: dict[str, int | str]) -> list[str
         *options.event_faults(given.on_event),
         *options.cache_faults(given.local_cache),
         *options.kind_faults({name: (getattr(given, name), bool) for name in _SWITCHES}),
-        *options.kind_faults({"problem_base": (given.problem_base or "", str)}),
+        *options.text_faults({"problem_base": given.problem_base}),
         *_replay_faults(given.replay_headers),
         *options.version_faults(given.response_version),
         *options.mode_faults(given.mode, given.in_progress, given.start_within, given.required),

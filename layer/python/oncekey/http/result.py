@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.disposition import is_proof
-from oncekey.effects.handlers import is_awaitable, never_awaited
+from oncekey.effects.handlers import has_not_run, is_awaitable, never_awaited
 from oncekey.effects.raised import final_in
 from oncekey.effects.running import is_spent
 from oncekey.flow.commands import Answered, Raised, Unserialisable
@@ -139,7 +139,13 @@ def _is_final(status: int, text: str, policy: HttpPolicy) -> bool:
     if policy.is_final is is_final:
         return is_final_status(status)
     # The author's rule gets its own copy of the answer, because it may change it.
-    return policy.is_final(answer_from(text))
+    verdict: object = policy.is_final(answer_from(text))
+    if has_not_run(verdict):
+        raise TypeError(
+            "oncekey: store_when returned a coroutine or a generator, which nobody runs: return"
+            " whether the answer is stored"
+        ) from never_awaited(verdict)
+    return bool(verdict)
 
 
 def warn_of_unused(operation: Operation, value: Any) -> None:

@@ -94,7 +94,7 @@ class webhook(Value, kw_only=True):  # noqa: N801 -- written as a decorator
             *options.caller_faults(self.tenant, None),
             *options.hook_faults({"event_id": self.event_id}),
             *options.duration_faults({"retention": self.retention}),
-            *options.kind_faults({"problem_base": (self.problem_base or "", str)}),
+            *options.text_faults({"problem_base": self.problem_base}),
             *options.clock_faults(self.clock),
             *options.store_faults(self.store),
             *options.settings_faults(self._settings()),
