@@ -178,7 +178,8 @@ def key_faults(methods: object, min_key_length: Any) -> list[str]:
     """What is wrong with the methods and the length of keys."""
     faults: list[str] = []
     is_listed = isinstance(methods, Collection) and not isinstance(methods, str)
-    if not is_listed or not methods or not all(map(_is_method, methods)):
+    named: list[object] = [*methods] if is_listed and isinstance(methods, Collection) else []
+    if not named or not all(map(_is_method, named)):
         faults.append("methods is a collection such as ('POST', 'PATCH')")
     is_number = isinstance(min_key_length, int) and not isinstance(min_key_length, bool)
     if not is_number or not 1 <= min_key_length <= MAX_KEY_LENGTH:
