@@ -292,6 +292,26 @@ def test_wrong_options_are_found_when_the_middleware_is_made() -> None:
         made(FastAPI(), tenant=jwt_claim("t"), mode="queued")
     with pytest.raises(ConfigurationError, match="effects"):
         made(FastAPI(), tenant=jwt_claim("t"), routes={"POST /a": {"effects": "none"}})
+    with pytest.raises(ConfigurationError, match="operation is no option"):
+        made(FastAPI(), tenant=jwt_claim("t"), operation="POST /a")
+    with pytest.raises(ConfigurationError, match="operation is no option"):
+        made(FastAPI(), tenant=jwt_claim("t"), routes={"POST /a": {"operation": "POST /a"}})
+
+
+@pytest.mark.parametrize(
+    "routes", ["POST /a", ["POST /a"], {"POST /a": "recorded"}, {"POST /a": False}, {1: {}}]
+)
+def test_routes_of_another_form_are_told_what_to_write(routes: Any) -> None:
+    """Python's own error would name none of them."""
+    with pytest.raises(ConfigurationError, match="routes has the options of each route, or None"):
+        IdempotencyMiddleware(FastAPI(), tenant=jwt_claim("t"), routes=routes)
+
+
+@pytest.mark.parametrize("said", ["false", "0", None, 1])
+def test_whether_there_is_an_adapter_is_true_or_false(said: Any) -> None:
+    """A text such as "false" counts as true, and a client's own header would be believed."""
+    with pytest.raises(ConfigurationError, match="lambda_web_adapter is"):
+        IdempotencyMiddleware(FastAPI(), tenant=jwt_claim("t"), lambda_web_adapter=said)
 
 
 def test_the_example_of_the_module_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,9 @@ def test_a_downstream_key_needs_a_name() -> None:
     """Without a name two calls would share a key."""
     with pytest.raises(ValueError, match="needs a name for the call, such as 'charge'"):
         OPERATION.downstream_key("")
+    for other in (None, 7, b"charge"):
+        with pytest.raises(ValueError, match="needs a name for the call"):
+            OPERATION.downstream_key(other)  # type: ignore[arg-type]  # as its author may write
 
 
 def test_the_current_operation_is_found_from_anywhere_below() -> None:

@@ -219,6 +219,11 @@ async def coroutine_function() -> str:
     raise AssertionError("nobody awaits it")
 
 
+def generator() -> Any:
+    """What a call only makes. Its code runs when somebody iterates."""
+    yield coroutine_function()
+
+
 class CallableObject:
     """One more of the kind."""
 
@@ -231,6 +236,7 @@ NO_FUNCTIONS: dict[str, tuple[Any, str]] = {
     "a coroutine function": (coroutine_function, "use `await op.step_async(...)`"),
     "a partial of one": (functools.partial(coroutine_function), "op.step_async"),
     "an object that is called so": (CallableObject(), "op.step_async"),
+    "a generator": (generator, "was given a generator, which a call only makes"),
     "a result": ("charged", "was given str, which is no function: write `lambda: ...`"),
     "nothing": (None, "was given NoneType, which is no function"),
 }
@@ -266,6 +272,31 @@ def test_a_function_that_returns_a_coroutine_is_told_so() -> None:
     assert inspect.getcoroutinestate(coroutines[0]) == inspect.CORO_CLOSED
     assert service.record.status is Status.UNKNOWN
     assert problem_of(service.send(POST))[1] == "outcome-unknown"
+
+
+@pytest.mark.parametrize(
+    "made", [lambda: next(iter([generator()])), lambda: (each for each in "ab")]
+)
+def test_a_function_that_returns_a_generator_is_told_so(made: Callable[[], Any]) -> None:
+    """What it was to do has not run, so the record does not say that the step is done."""
+    service = Steps()
+
+    with pytest.raises(EffectMisused, match="returned a generator, which nobody runs"):
+        service.sends(lambda _service, op: op.step("charge", made))
+
+    assert service.record.status is Status.UNKNOWN
+    assert service.record.steps.finished == ()
+
+
+@pytest.mark.parametrize("idempotent", ["no", "false", 1, None])
+def test_whether_a_step_is_idempotent_is_true_or_false(idempotent: Any) -> None:
+    """A text such as "no" counts as true, and would let a charge run again."""
+    service = Steps()
+
+    service.sends(caught(lambda _service, op: op.step("charge", list, idempotent=idempotent)))
+
+    assert isinstance(service.given[0], EffectMisused)
+    assert service.store.asked == ["Reserve", "Complete"]
 
 
 def test_after_an_idempotent_step_that_returned_a_coroutine_a_handler_may_go_on() -> None:

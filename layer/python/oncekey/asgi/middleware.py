@@ -117,6 +117,9 @@ class IdempotencyMiddleware:
     ) -> None:
         # By this name of Starlette's, other middlewares' wrapped apps are found.
         self.app = app
+        faults = _own_faults(routes, lambda_web_adapter, options)
+        if faults:
+            raise ConfigurationError("IdempotencyMiddleware(...)", faults)
         self._has_adapter = lambda_web_adapter
         self._options = options
         self._routes = {without_convertors(name): own for name, own in (routes or {}).items()}
@@ -252,6 +255,29 @@ class _Attempt:
     async def _send_on(self, message: Message) -> None:
         self.has_begun_to_send = True
         await self._send(message)
+
+
+def _own_faults(routes: object, has_adapter: object, options: Mapping[str, Any]) -> list[str]:
+    own = routes if isinstance(routes, Mapping) else {}
+    named = ({"": options} | own).items()
+    faults = [
+        "operation is no option: each route is an operation, named by its method and path"
+        for _, each in named
+        if isinstance(each, Mapping) and "operation" in each
+    ]
+    # The header of a client would be believed because of a text such as "false".
+    if not isinstance(has_adapter, bool):
+        faults.append(f"lambda_web_adapter is {has_adapter!r}: True or False is needed")
+    are_routes = routes is None or isinstance(routes, Mapping)
+    if not are_routes or not all(
+        isinstance(name, str) and (each is None or isinstance(each, Mapping))
+        for name, each in named
+    ):
+        faults.append(
+            "routes has the options of each route, or None:"
+            " {'POST /refunds': {'effects': 'recorded'}, 'POST /search': None}"
+        )
+    return faults
 
 
 def _near(name: str, known: Iterable[str]) -> list[str]:

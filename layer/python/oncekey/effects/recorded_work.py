@@ -6,7 +6,12 @@ import inspect
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from oncekey.effects.handlers import is_awaitable, is_coroutine_function, never_awaited
+from oncekey.effects.handlers import (
+    has_not_run,
+    is_coroutine_function,
+    is_generator_function,
+    never_awaited,
+)
 from oncekey.effects.raised import final_in
 from oncekey.effects.step_results import final_text
 from oncekey.encoding.results import decode, encode
@@ -67,7 +72,7 @@ class RecordedWork:
 
     def step(self, name: str, function: Callable[[], R], *, is_idempotent: bool) -> R:
         """See `oncekey.effects.operation.Operation.step`."""
-        _check_function(name, function)
+        _check(name, function, is_idempotent)
         if is_coroutine_function(function):
             raise EffectMisused(
                 f"op.step({name!r}) was given a coroutine function: use `await op.step_async(...)`"
@@ -87,7 +92,7 @@ class RecordedWork:
         self, name: str, function: Callable[[], Awaitable[R]], *, is_idempotent: bool
     ) -> R:
         """See `oncekey.effects.operation.Operation.step_async`."""
-        _check_function(name, function)
+        _check(name, function, is_idempotent)
         self.use.open(name, f"op.step_async({name!r})")
         is_done = False
         try:
@@ -145,12 +150,12 @@ class RecordedWork:
                 raise final from error
             self.use.untold = None
             raise
-        if is_awaitable(value):
+        if has_not_run(value):
             never_awaited(value)
-            misused = EffectMisused(
-                f"the function of the step {name!r} returned an awaitable, which nobody awaits: use"
-                " `await op.step_async(...)`"
-            )
+            what = "an awaitable, which nobody awaits: use `await op.step_async(...)`"
+            if inspect.isgenerator(value) or inspect.isasyncgen(value):
+                what = "a generator, which nobody runs: return a list of what it yields"
+            misused = EffectMisused(f"the function of the step {name!r} returned {what}")
             self.drive(self.run.fail(name, misused))
             raise misused
         stored = _stored_form(name, value)
@@ -224,11 +229,20 @@ class _Stored:
     is_known: bool = True
 
 
-def _check_function(name: str, function: object) -> None:
+def _check(name: str, function: Any, is_idempotent: object) -> None:
     if not callable(function):
         raise EffectMisused(
             f"the step {name!r} was given {type(function).__name__}, which is no function: write"
             " `lambda: ...`, so that it is called only if the step has not finished"
+        )
+    if is_generator_function(function):
+        raise EffectMisused(
+            f"the step {name!r} was given a generator, which a call only makes and nobody runs:"
+            " return a list of what it yields"
+        )
+    if not isinstance(is_idempotent, bool):
+        raise EffectMisused(
+            f"the step {name!r} has idempotent={is_idempotent!r}: True or False is needed"
         )
 
 
