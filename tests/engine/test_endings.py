@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -183,9 +184,18 @@ def test_a_job_that_died_half_done_is_due_the_grace_after_its_repeat() -> None:
     assert expired.to.due.at_ms == service.clock.now_ms() + RECONCILE_GRACE_MS
 
 
+def _called(function: Callable[[], None]) -> None:
+    function()
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True], ids=["in its context", "in another"])
 @pytest.mark.parametrize("in_step", [False, True], ids=["in its handler", "in its step"])
-def test_a_coroutine_that_is_closed_raises_nothing_and_keeps_its_lease(in_step: bool) -> None:
-    """Its handler may have done anything, and nothing more can be awaited to record that."""
+def test_a_coroutine_that_is_closed_raises_nothing_and_keeps_its_lease(
+    in_step: bool, is_elsewhere: bool
+) -> None:
+    """Its handler may have done anything, and nothing more can be awaited to record that. The
+    garbage collector closes it in whatever context it runs in.
+    """
     store, clock, began = MemoryStore(), ManualClock(), asyncio.Event()
 
     @idempotent_function(
@@ -210,7 +220,7 @@ def test_a_coroutine_that_is_closed_raises_nothing_and_keeps_its_lease(in_step: 
             if waiting is not None and not began.is_set():
                 waiting._asyncio_future_blocking = False
                 await asyncio.wait([waiting])
-        coroutine.close()
+        (contextvars.Context().run if is_elsewhere else _called)(coroutine.close)
 
     asyncio.run(closes())
 
