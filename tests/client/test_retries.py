@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import math
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -322,3 +324,37 @@ def test_wrong_settings_are_named_together() -> None:
     """All faults are in one message."""
     with pytest.raises(ConfigurationError, match=r"attempts is 0.*total_s is -1.*methods is"):
         Retrying(attempts=0, total_s=-1, methods="POST")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attempts": "5"},
+        {"attempts": True},
+        {"attempts": 1.5},
+        {"total_s": timedelta(seconds=5)},
+        {"total_s": math.nan},
+        {"first_pause_s": math.inf},
+        {"longest_pause_s": None},
+        {"methods": 5},
+        {"methods": [5]},
+        {"sends_first_sent": "no"},
+        {"clock": ManualClock},
+    ],
+    ids=repr,
+)
+def test_a_wrong_setting_is_found_before_a_request_is_sent(wrong: dict[str, Any]) -> None:
+    """Not by Python's own error, after a request that may have had an effect."""
+    (name,) = wrong
+    with pytest.raises(ConfigurationError, match=f"{name} is"):
+        Retrying(**wrong)
+
+
+def test_a_client_may_retry_for_any_time_and_any_number_of_times() -> None:
+    """Neither an endless time nor the doubling of the pauses is too large a number."""
+    clock = ManualClock()
+    tries = Retrying(attempts=2_000, total_s=math.inf, clock=clock).begin("POST", {})
+
+    pauses = [tries.pause_after_error() for _ in range(2_000)]
+
+    assert pauses[-2:] == [5_000, None]

@@ -6,6 +6,7 @@ import functools
 from datetime import timedelta
 from typing import Any
 
+import boto3
 import pytest
 
 from oncekey import (
@@ -226,6 +227,37 @@ def test_what_is_known_of_a_users_client_wins() -> None:
     with dynamodb_table() as client:
         assert DynamoDBStore("t", client=client, call_timeout_ms=700).call_timeout_ms == 700
         assert DynamoDBStore("t", client=client).call_timeout_ms > 60_000
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"table": None},
+        {"table": ""},
+        {"table": 5},
+        {"client": DynamoDBStore},
+        {"client": "dynamodb"},
+        {"bucket": "responses"},
+        {"outbox": 5},
+        {"call_timeout_ms": 0},
+        {"call_timeout_ms": -1},
+        {"call_timeout_ms": 1.5},
+        {"call_timeout_ms": True},
+    ],
+    ids=stable_repr,
+)
+def test_a_store_that_cannot_work_is_refused_where_it_is_made(wrong: dict[str, Any]) -> None:
+    """Each request would get a 503, as if DynamoDB were down."""
+    (name,) = wrong
+    with pytest.raises(ConfigurationError, match=f"DynamoDBStore: {name} is"):
+        DynamoDBStore(**{"table": "t", **wrong})
+
+
+def test_a_resource_or_another_services_client_is_no_client() -> None:
+    """boto3 makes both, and neither has the calls that the store makes."""
+    for made in (boto3.resource("dynamodb", "eu-west-1"), boto3.client("s3", "eu-west-1")):
+        with pytest.raises(ConfigurationError, match=r"pass boto3\.client\('dynamodb'\)"):
+            DynamoDBStore("t", client=made)  # type: ignore[arg-type]  # as its author may write
 
 
 def test_a_key_that_is_ignored_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

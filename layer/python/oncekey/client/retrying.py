@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import ssl
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
 from oncekey.clock import Clock, SystemClock
 from oncekey.errors import ConfigurationError, OncekeyError
@@ -17,7 +18,7 @@ from oncekey.http.methods import SAFE
 from oncekey.value import Value, field
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, MutableMapping
+    from collections.abc import Iterator, Mapping, MutableMapping
 
 # Statuses that mean "not now", if the answer says nothing else: RFC 9110, section 15.5.9;
 # draft-ietf-httpapi-idempotency-key-header-07, section 2.6; RFC 8470, section 5.2; RFC 6585,
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 _NOT_NOW = frozenset({408, 409, 425, 429})
 _SERVER_FAILED = 500
 _MOST_DIGITS = 12
+_LONGEST_S = {"total_s": float("inf"), "first_pause_s": 86_400, "longest_pause_s": 86_400}
+# A millisecond has become longer than any pause by then, and is still a number.
+_MOST_DOUBLINGS = 64
 
 
 class BodyNotReplayable(OncekeyError, TypeError):  # noqa: N818 -- the state of the body
@@ -49,9 +53,9 @@ class Retrying(Value, kw_only=True):
 
     Args:
         attempts: how often a request is sent at the most.
-        total_s: the time from the first sending in which another one may begin. How long one
-            sending may take is the timeout of your HTTP client. It should be longer than the API
-            takes, which is up to 30 s.
+        total_s: the time from the first sending in which another one may begin; `math.inf` for any
+            time. How long one sending may take is the timeout of your HTTP client. It should be
+            longer than the API takes, which is up to 30 s.
         first_pause_s: the longest pause before the second sending. It doubles with each sending.
             The pause is drawn between none and the longest, so that clients that failed together
             do not come back together. A pause of `Retry-After` is added to it.
@@ -76,16 +80,25 @@ class Retrying(Value, kw_only=True):
     clock: Clock = field(default_factory=SystemClock, repr=False)
 
     def __post_init__(self) -> None:
-        least = {"attempts": 1, "total_s": 0, "first_pause_s": 0, "longest_pause_s": 0}
-        faults = [
-            f"{name} is {getattr(self, name)!r}: at least {at_least}"
-            for name, at_least in least.items()
-            if not getattr(self, name) >= at_least
+        faults: list[str] = []
+        if not _is_number(self.attempts, int) or self.attempts < 1:
+            faults.append(f"attempts is {self.attempts!r}: a whole number from 1 is needed")
+        faults += [
+            f"{name} is {seconds!r}: a number of seconds from 0 to {longest} is needed"
+            for name, longest in _LONGEST_S.items()
+            if not _is_number(seconds := getattr(self, name), int | float)
+            or not 0 <= seconds <= longest
         ]
-        if isinstance(self.methods, str):
-            faults.append("methods is a collection of methods, such as ('POST', 'PATCH')")
-        else:
+        if not isinstance(self.sends_first_sent, bool):
+            faults.append(f"sends_first_sent is {self.sends_first_sent!r}: True or False is needed")
+        if isinstance(self.clock, type):
+            faults.append(f"clock is the class {self.clock.__name__}: pass an object of it")
+        given: object = self.methods
+        is_listed = isinstance(given, Collection) and not isinstance(given, str | bytes)
+        if is_listed and all(isinstance(each, str) for each in self.methods):
             object.__setattr__(self, "methods", tuple(each.upper() for each in self.methods))
+        else:
+            faults.append("methods is a collection of methods, such as ('POST', 'PATCH')")
         if faults:
             raise ConfigurationError("Retrying", faults)
 
@@ -102,6 +115,10 @@ class Retrying(Value, kw_only=True):
         return Tries(
             self, is_keyed=wire.KEY in headers, is_safe=method.upper() in SAFE, begun_ms=now_ms
         )
+
+
+def _is_number(value: object, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 class Tries:
@@ -131,9 +148,10 @@ class Tries:
     def _pause(self, asked_for_ms: int) -> int | None:
         self._sent += 1
         retrying = self._retrying
-        longest_s = min(retrying.longest_pause_s, retrying.first_pause_s * 2 ** (self._sent - 1))
+        doublings = min(self._sent - 1, _MOST_DOUBLINGS)
+        longest_s = min(retrying.longest_pause_s, retrying.first_pause_s * 2**doublings)
         pause_ms = asked_for_ms + int(1000 * longest_s * retrying.clock.random_fraction())
-        ends_ms = self._begun_ms + int(1000 * retrying.total_s)
+        ends_ms = self._begun_ms + 1000 * retrying.total_s
         is_over = self._sent >= retrying.attempts or retrying.clock.now_ms() + pause_ms > ends_ms
         return None if is_over or not self.may_repeat else pause_ms
 

@@ -144,7 +144,8 @@ class Operation(Value, kw_only=True):
         It is a UUID, the same in every attempt. Send it with every outside call. The provider can
         then refuse a call that arrives late, after its attempt has died.
         """
-        if not isinstance(name, str) or not name:
+        given: object = name
+        if not isinstance(given, str) or not given:
             raise ValueError("downstream_key needs a name for the call, such as 'charge'")
         if self._work is not None:
             self._work.use.note_key(name)

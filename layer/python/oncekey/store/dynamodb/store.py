@@ -50,6 +50,8 @@ _FORM = (
     "its name, its key (partition key pk of type S, no sort key) and its index due (partition key"
     " due_shard of type S, sort key due_at of type N)"
 )
+# A method that boto3's client has, and neither its resource nor the client of another service.
+_CLIENT_HAS = "transact_write_items"
 
 
 class DynamoDBStore:
@@ -64,6 +66,9 @@ class DynamoDBStore:
     unless you pass it. `transport` is `sdk` (boto3) or `direct`, for the library's own client. It
     is refused beside `client`. By default, ONCEKEY_TRANSPORT decides. `bucket` stores the answers
     too large for an item. `outbox` is the table for messages, with the partition key `id`.
+
+    Raises:
+        ConfigurationError: an argument is wrong; the message names every fault.
     """
 
     def __init__(
@@ -76,7 +81,10 @@ class DynamoDBStore:
         call_timeout_ms: int | None = None,
         transport: str | None = None,
     ) -> None:
-        faults = list(_transport_faults(transport, client))
+        faults = [
+            *_kind_faults(table, client, bucket, outbox, call_timeout_ms),
+            *_transport_faults(transport, client),
+        ]
         if faults:
             raise ConfigurationError("DynamoDBStore", faults)
         self._table = table
@@ -267,6 +275,23 @@ class DynamoDBStore:
 
     def __repr__(self) -> str:
         return f"DynamoDBStore(table={self._table!r})"
+
+
+def _kind_faults(
+    table: object, client: object, bucket: object, outbox: object, call_timeout_ms: object
+) -> Iterator[str]:
+    # Otherwise each request would be answered 503, as if DynamoDB were down.
+    if not isinstance(table, str) or not table.strip():
+        yield f"table is {table!r}: the name of the idempotency table is needed, as text"
+    if client is not None and (isinstance(client, type) or not hasattr(client, _CLIENT_HAS)):
+        yield f"client is a {type(client).__name__}: pass boto3.client('dynamodb'), or leave it out"
+    if bucket is not None and not hasattr(bucket, "put"):
+        yield f"bucket is {bucket!r}: pass ResponseBucket(name)"
+    if outbox is not None and not isinstance(outbox, str):
+        yield f"outbox is {outbox!r}: the name of the outbox table is needed, as text"
+    is_number = isinstance(call_timeout_ms, int) and not isinstance(call_timeout_ms, bool)
+    if call_timeout_ms is not None and (not is_number or call_timeout_ms < 1):  # type: ignore[operator]  # it is a number
+        yield f"call_timeout_ms is {call_timeout_ms!r}: a whole number from 1 is needed"
 
 
 def _transport_faults(transport: str | None, client: object) -> Iterator[str]:
