@@ -149,7 +149,7 @@ def test_a_storing_rule_that_returns_a_coroutine_stores_nothing(rule: Any) -> No
     assert records(service)[0].status is Status.FAILED_RETRYABLE
 
 
-@pytest.mark.parametrize("secrets", [(), (each for each in ())])
+@pytest.mark.parametrize("secrets", [(), iter(())])
 def test_a_source_of_secrets_that_has_none_is_refused(secrets: Any) -> None:
     """The table would reveal the request, which its author wants to hide."""
     service = Protected(fingerprint_secrets=lambda: secrets)
