@@ -305,6 +305,56 @@ WRONG_VALUES: dict[str, tuple[Callable[[Any], None], type[Exception], str]] = {
         ValueError,
         ":v0.*take others",
     ),
+    "an empty set": (
+        lambda to: to.put(LEDGER, {"id": "a", "of": {"tags": set()}}),
+        TypeError,
+        "'of' is or holds .* sets that are not empty",
+    ),
+    "an item that is none": (
+        lambda to: to.put(LEDGER, cast("dict[str, str]", None)),
+        TypeError,
+        "are dictionaries; one is NoneType",
+    ),
+    "an item that is a list": (
+        lambda to: to.put(LEDGER, cast("dict[str, str]", ["id"])),
+        TypeError,
+        "are dictionaries; one is list",
+    ),
+    "names that are none": (
+        lambda to: to.put(LEDGER, {"id": "a"}, names=cast("dict[str, str]", None)),
+        TypeError,
+        "names= and values= are dictionaries; one is NoneType",
+    ),
+    "values that are none": (
+        lambda to: to.put(LEDGER, {"id": "a"}, values=cast("dict[str, str]", None)),
+        TypeError,
+        "are dictionaries; one is NoneType",
+    ),
+    "a name with a lone surrogate": (
+        lambda to: to.put(LEDGER, {"id": "a", "\ud800": "x"}),
+        TypeError,
+        "one has a lone surrogate",
+    ),
+    "a blank condition": (
+        lambda to: to.put(LEDGER, {"id": "a"}, condition=" "),
+        TypeError,
+        "it is blank",
+    ),
+    "a blank expression": (
+        lambda to: to.update(LEDGER, {"id": "a"}, " "),
+        TransactionInvalid,
+        "write an update expression",
+    ),
+    "an otherwise that is an answer": (
+        lambda to: to.put(LEDGER, {"id": "a"}, otherwise=cast("Final", {"statusCode": 409})),
+        TransactionInvalid,
+        r"otherwise is a Final\(status, body\)",
+    ),
+    "an otherwise that is not made": (
+        lambda to: to.put(LEDGER, {"id": "a"}, otherwise=cast("Final", Final)),
+        TransactionInvalid,
+        r"otherwise is a Final\(status, body\)",
+    ),
     "an otherwise that commits": (
         lambda to: to.delete(LEDGER, {"id": "a"}, otherwise=Final(409, commit=True)),
         TransactionInvalid,

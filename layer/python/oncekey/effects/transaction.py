@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.errors import TransactionInvalid
+from oncekey.errors import Final, TransactionInvalid
 from oncekey.record.business_write import BusinessWrite
 from oncekey.store.dynamodb.author_writes import conditions, low_level, size_bytes
 from oncekey.store.dynamodb.sizes import LARGEST_ITEM_BYTES, LARGEST_TRANSACTION_BYTES
@@ -13,7 +13,6 @@ from oncekey.store.dynamodb.sizes import LARGEST_ITEM_BYTES, LARGEST_TRANSACTION
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from oncekey.errors import Final
     from oncekey.record.message import Message
     from oncekey.store.dynamodb.author_writes import Condition, Values
 
@@ -168,7 +167,8 @@ class Transaction:
             raise TransactionInvalid("op.transaction.update: write an update expression, as text")
         if kind == "check" and condition is None:
             raise TransactionInvalid("op.transaction.check: a check is made of a condition")
-        if otherwise is not None and otherwise.commit:
+        answer: object = otherwise
+        if answer is not None and (not isinstance(answer, Final) or answer.commit):
             raise TransactionInvalid(
                 "otherwise is a Final(status, body) without commit: nothing is left to be committed"
             )
@@ -211,4 +211,4 @@ def _has(write: BusinessWrite, key: Mapping[str, Any]) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
+    return isinstance(value, str) and bool(value.strip())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from oncekey.store.dynamodb.sizes import item_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from boto3.dynamodb.conditions import ConditionBase
 
@@ -26,6 +27,7 @@ def low_level(values: Mapping[str, Any]) -> dict[str, Any]:
 
     serializer = TypeSerializer()
     written: dict[str, Any] = {}
+    _check_mapping(values, "an item, a key and the values of an expression")
     _check_texts(values, "attribute names and placeholders")
     for name, value in values.items():
         try:
@@ -34,8 +36,8 @@ def low_level(values: Mapping[str, Any]) -> dict[str, Any]:
             raise TypeError(
                 f"{name!r} is or holds a value that DynamoDB has no form for"
                 f" ({type(value).__name__}, {type(error).__name__}): write text, int, Decimal of up"
-                " to 38 digits rather than float, bytes, bool, None, lists, sets and dictionaries"
-                " with text keys"
+                " to 38 digits rather than float, bytes, bool, None, lists, sets that are not"
+                " empty, and dictionaries with text keys"
             ) from None
     return written
 
@@ -46,6 +48,8 @@ def _copied(value: Any) -> Any:
     match kind:
         case "S":
             content.encode("utf-8")
+        case "SS" | "NS" | "BS" if not content:
+            raise ValueError("DynamoDB has no empty set")
         case "B":
             return {"B": bytes(content)}
         case "BS":
@@ -60,11 +64,21 @@ def _copied(value: Any) -> Any:
     return value
 
 
+def _check_mapping(given: object, what: str) -> None:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{what} are dictionaries; one is {type(given).__name__}")
+
+
 def _check_texts(values: Iterable[object], what: str) -> None:
     # Without this check, botocore would raise in the middle of the commit.
     for value in values:
         if not isinstance(value, str):
             raise TypeError(f"{what} are text; one is {type(value).__name__}")
+        if not value.isascii():
+            try:
+                value.encode("utf-8")
+            except UnicodeEncodeError:
+                raise TypeError(f"{what} are text; one has a lone surrogate") from None
 
 
 def python_values(item: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -86,10 +100,11 @@ def conditions(
         ValueError: a placeholder of the author's has the same name as one of boto3's.
         TypeError: a condition, a name or a value has a type that is not supported.
     """
+    _check_mapping(names, "names= and values=")
     _check_texts([*names, *names.values()], "attribute names and their placeholders")
     all_names, all_values = dict(names), low_level(values)
     parameters: dict[str, Any] = {}
-    if isinstance(condition, str):
+    if isinstance(condition, str) and condition.strip():
         parameters["ConditionExpression"] = condition
     elif condition is not None:
         from boto3.dynamodb.conditions import (
@@ -97,17 +112,18 @@ def conditions(
             ConditionExpressionBuilder,
         )
 
-        if not isinstance(condition, ConditionBase):
+        given: object = condition
+        if not isinstance(given, ConditionBase):
+            kind = "blank" if isinstance(given, str) else type(given).__name__
             raise TypeError(
-                f"a condition is an expression, as text, or boto3's Attr(...);"
-                f" it is {type(condition).__name__}"
+                f"a condition is an expression, as text, or boto3's Attr(...); it is {kind}"
             )
-        built = ConditionExpressionBuilder().build_expression(condition)
+        built = ConditionExpressionBuilder().build_expression(given)
         parameters["ConditionExpression"] = built.condition_expression
-        given = {*built.attribute_name_placeholders, *built.attribute_value_placeholders}
-        if given & {*all_names, *all_values}:
+        taken = {*built.attribute_name_placeholders, *built.attribute_value_placeholders}
+        if taken & {*all_names, *all_values}:
             raise ValueError(
-                f"{', '.join(sorted(given & {*all_names, *all_values}))}: boto3 gives these names"
+                f"{', '.join(sorted(taken & {*all_names, *all_values}))}: boto3 gives these names"
                 " to the parts of a condition, take others"
             )
         all_names |= built.attribute_name_placeholders
