@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import uuid
 
@@ -23,6 +24,20 @@ def test_an_operations_id_is_a_random_uuid() -> None:
     for place, different in enumerate(drawn):
         expected = 1 if place in {*dashes, version} else 4 if place == variant else 16
         assert different == expected
+
+
+def test_jitter_differs_between_sandboxes_that_a_snapshot_made() -> None:
+    """A snapshot keeps the state of the module `random`. Sandboxes made from it would all pause
+    for the same time, and come back together.
+    """
+    drawn, snapshot = set(), random.getstate()
+    for _ in range(50):
+        random.setstate(snapshot)
+        drawn.add(SystemClock().random_fraction())
+
+    assert len(drawn) == 50
+    assert all(0 <= each < 1 for each in drawn)
+    assert min(drawn) < 0.3 < 0.7 < max(drawn)
 
 
 def test_an_owner_is_128_random_bits() -> None:

@@ -6,7 +6,10 @@ import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from oncekey.record.rules import applied
 from oncekey.record.transitions import Complete, Ending, Reserve
@@ -72,6 +75,26 @@ def test_a_clock_moves_only_when_it_is_told_to() -> None:
     clock.advance(1_500)
     clock.pause(500)
     assert clock.now_ms() == NOW_MS + 2_000
+
+
+@pytest.mark.parametrize("given", [1.5, 60_000.0, timedelta(hours=1), "60000", None, True])
+def test_a_clock_counts_whole_milliseconds(given: Any) -> None:
+    """What is something else is refused at once, and not by a store that is to keep it."""
+    with pytest.raises(TypeError, match="a ManualClock counts whole milliseconds"):
+        ManualClock().advance(given)
+    with pytest.raises(TypeError, match="a ManualClock counts whole milliseconds"):
+        ManualClock(given)
+
+
+async def _async_rule(_write: Any) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("holds", [None, False, _async_rule])
+def test_whether_a_condition_holds_is_asked_of_a_function(holds: Any) -> None:
+    """A coroutine counts as true: every condition would hold, and the test would find nothing."""
+    with pytest.raises(TypeError, match="MemoryStore: holds is"):
+        MemoryStore(holds=holds)
 
 
 def test_a_clock_draws_owners_and_ids_in_sequence() -> None:

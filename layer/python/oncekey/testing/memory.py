@@ -7,6 +7,7 @@ from collections import Counter as Counts
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import RefusedWrite
+from oncekey.options import hook_faults
 from oncekey.record.commit import ConditionsFailed
 from oncekey.record.counter import RefusedCount, admits, counted
 from oncekey.record.rules import applied, permitted
@@ -45,6 +46,10 @@ class MemoryStore:
     has_outbox = True
 
     def __init__(self, *, holds: Callable[[BusinessWrite], bool] = lambda _write: True) -> None:
+        given: object = holds
+        faults = ["holds is None"] if given is None else hook_faults({"holds": given})
+        if faults:
+            raise TypeError(f"MemoryStore: {'; '.join(faults)}")
         self.records: dict[str, Record] = {}
         self.writes: list[BusinessWrite] = []
         self.messages: list[Message] = []
@@ -173,6 +178,12 @@ class MemoryStore:
         return f"MemoryStore({len(self.records)} records)"
 
 
+def _check_ms(given: object) -> None:
+    # A record would hold a fraction or a `timedelta`, and DynamoDB's store would fail later.
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise TypeError(f"a ManualClock counts whole milliseconds, and {given!r} is no int")
+
+
 class ManualClock:
     """A clock that moves only when `advance` or `pause` is called.
 
@@ -180,12 +191,18 @@ class ManualClock:
     """
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        _check_ms(now_ms)
         self._now_ms = now_ms
         self._drawn = 0
         self._lock = threading.Lock()
 
     def advance(self, duration_ms: int) -> None:
-        """Let `duration_ms` milliseconds pass."""
+        """Let `duration_ms` milliseconds pass. A negative number sets the clock back.
+
+        Raises:
+            TypeError: it is no whole number.
+        """
+        _check_ms(duration_ms)
         with self._lock:
             self._now_ms += duration_ms
 
