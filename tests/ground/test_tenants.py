@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from oncekey import api_key_id, authorizer_value, iam_principal, jwt_claim, single_tenant
+from oncekey.errors import ConfigurationError
 from oncekey.http.event import request_context
 from oncekey.tenants import caller_of
 from tests.support import events
@@ -227,3 +228,11 @@ def test_a_person_is_told_from_others_in_the_same_role() -> None:
 
         assert caller(f"{people}/alice@example.com") != caller(f"{people}/bob@example.com")
         assert caller(f"{hosts}/host-1") == caller(f"{hosts}/host-2") == hosts
+
+
+@pytest.mark.parametrize("name", [None, "", " ", 5, ["tenant_id"]])
+@pytest.mark.parametrize("source", [jwt_claim, authorizer_value])
+def test_a_source_without_a_name_is_refused_where_it_is_made(source: Any, name: Any) -> None:
+    """An unset variable as the name would refuse every client (403)."""
+    with pytest.raises(ConfigurationError, match=rf"{source.__name__}.*: name is"):
+        source(name)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeGuard
 
+from oncekey.errors import ConfigurationError
+
 # Receives the event's `requestContext`: neither headers nor body, which a client can write at will.
 # Returns None where the caller cannot be told, and the request is then refused.
 CallerSource = Callable[[Mapping[str, Any]], str | None]
@@ -69,6 +71,9 @@ def jwt_claim(name: str) -> CallerSource:
 
     API Gateway's JWT authorizer (HTTP API) or Cognito authorizer (REST API) verified the token. A
     claim that is not text, or is a text such as `null` or `true`, names nobody; see `is_name`.
+
+    Raises:
+        ConfigurationError: `name` is no text, or blank.
     """
 
     def source(context: Mapping[str, Any]) -> str | None:
@@ -78,17 +83,21 @@ def jwt_claim(name: str) -> CallerSource:
         )
         return _name(claims.get(name))
 
-    return _looking_for(source, name)
+    return _looking_for(source, name, jwt_claim)
 
 
 def authorizer_value(name: str) -> CallerSource:
-    """The value `name` that your own Lambda authorizer returned (HTTP API and REST API)."""
+    """The value `name` that your own Lambda authorizer returned (HTTP API and REST API).
+
+    Raises:
+        ConfigurationError: `name` is no text, or blank.
+    """
 
     def source(context: Mapping[str, Any]) -> str | None:
         authorizer = _mapping(context.get("authorizer"))
         return _name(_mapping(authorizer.get("lambda")).get(name)) or _name(authorizer.get(name))
 
-    return _looking_for(source, name)
+    return _looking_for(source, name, authorizer_value)
 
 
 def iam_principal() -> CallerSource:
@@ -149,7 +158,12 @@ def single_tenant() -> Callable[..., str]:
     return lambda *_args, **_kwargs: SINGLE_TENANT
 
 
-def _looking_for(source: CallerSource, name: str) -> CallerSource:
+def _looking_for(source: CallerSource, name: str, kind: Callable[[str], Any]) -> CallerSource:
+    given: object = name
+    if not isinstance(given, str) or not given.strip():
+        # Otherwise every request would be refused (403).
+        fault = f"name is {given!r}: name what the authorizer returned, such as 'tenant_id'"
+        raise ConfigurationError(f"{kind.__name__}(...)", [fault])
     # For the log, if the source names nobody.
     setattr(source, _LOOKS_FOR, name)
     return _of_requests(source)
