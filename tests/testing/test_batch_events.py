@@ -126,3 +126,17 @@ def test_an_event_of_your_own_has_its_content() -> None:
 def test_an_empty_batch_has_no_records(make: Any) -> None:
     """An empty batch is an event too."""
     assert make([]) == {"Records": []}
+
+
+@pytest.mark.parametrize("one", ["text", b"data", {"id": "7"}])
+@pytest.mark.parametrize("make", [sqs_event, dynamodb_stream_event, kinesis_event])
+def test_one_thing_is_no_list_of_things(make: Any, one: Any) -> None:
+    """A text would arrive letter by letter, and a mapping as the names in it."""
+    with pytest.raises(TypeError, match=f"is a list, not {type(one).__name__}"):
+        make(one)
+
+
+def test_a_change_that_no_stream_has_is_refused() -> None:
+    """A handler that skips what it does not know would seem to work."""
+    with pytest.raises(ValueError, match="change is one of INSERT, MODIFY, REMOVE, not 'UPDATE'"):
+        dynamodb_stream_event([{"id": "7"}], change="UPDATE")  # type: ignore[arg-type]  # as its author may write

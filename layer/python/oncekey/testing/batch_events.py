@@ -16,7 +16,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from oncekey.outbox.envelope import sealed
 from oncekey.record.message import Message
@@ -24,6 +24,7 @@ from oncekey.store.dynamodb.author_writes import low_level
 from oncekey.store.dynamodb.outbox import message_item
 from oncekey.testing.gateway_shapes import ACCOUNT_ID, REGION, Event
 
+Change = Literal["INSERT", "MODIFY", "REMOVE"]
 Text = str | bytes | Mapping[str, Any] | Sequence[Any]
 
 _NOW_S = 1_796_083_200
@@ -46,7 +47,11 @@ def sqs_event(
         queue: the queue's name.
         receives: how often each message has been received, with this time.
         group: the message group, of a FIFO queue.
+
+    Raises:
+        TypeError: `messages` is one message and no list.
     """
+    _check_list("messages", messages)
     fifo = "" if group is None or queue.endswith(".fifo") else ".fifo"
     records = []
     for number, message in enumerate(messages):
@@ -81,7 +86,7 @@ def dynamodb_stream_event(
     items: Sequence[Message | Mapping[str, Any]],
     *,
     keys: Sequence[str] = ("id",),
-    change: Literal["INSERT", "MODIFY", "REMOVE"] = "INSERT",
+    change: Change = "INSERT",
     old: Sequence[Mapping[str, Any]] = (),
     table: str = "table-under-test",
 ) -> Event:
@@ -94,7 +99,14 @@ def dynamodb_stream_event(
         change: what happened to each item.
         old: the items before a MODIFY, in the same order.
         table: the table's name.
+
+    Raises:
+        TypeError: `items` is one item and no list.
+        ValueError: a stream has no such change.
     """
+    _check_list("items", items)
+    if change not in get_args(Change):
+        raise ValueError(f"change is one of {', '.join(get_args(Change))}, not {change!r}")
     records = []
     for number, item in enumerate(items):
         image = message_item(item) if isinstance(item, Message) else _typed(item)
@@ -132,7 +144,11 @@ def kinesis_event(
     """The event with which a Kinesis stream calls a function.
 
     `data` has one entry for each record: bytes and text as they are, a mapping or a list as JSON.
+
+    Raises:
+        TypeError: `data` is one entry and no list.
     """
+    _check_list("data", data)
     records = []
     arn = f"arn:aws:kinesis:{REGION}:{ACCOUNT_ID}:stream/{stream}"
     for number, each in enumerate(data):
@@ -185,6 +201,12 @@ def eventbridge_event(
         "resources": list(resources),
         "detail": content,
     }
+
+
+def _check_list(name: str, given: object) -> None:
+    # A text would be sent letter by letter.
+    if isinstance(given, str | bytes | bytearray | Mapping | Message):
+        raise TypeError(f"{name} is a list, not {type(given).__name__}")
 
 
 def _text(value: str | Mapping[str, Any] | Sequence[Any]) -> str:
