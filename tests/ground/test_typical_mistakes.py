@@ -199,6 +199,22 @@ def _a_key_in_an_object() -> None:
     work(SimpleNamespace(id="1"))
 
 
+@CALLED.told("in a str: to take the argument itself as the key, write key='@'")
+def _a_key_that_is_the_parameters_name() -> None:
+    @function(key="invoice_id")
+    def work(invoice_id: str) -> None: ...
+
+    work("inv-1")
+
+
+@CALLED.told("give str(...) of its id, which is the same in a repeat")
+def _a_key_that_is_an_object() -> None:
+    @function(key=lambda record: object())
+    def work(record: str) -> None: ...
+
+    work("a")
+
+
 @CALLED.told("found nothing but blanks and nulls")
 def _a_key_that_is_none() -> None:
     @function(key=lambda record: None)

@@ -106,7 +106,9 @@ def _why_nothing(key: str, bound: inspect.BoundArguments) -> str:
     if fields is not None:
         listed, meant = ", ".join(fields) or "none", nearest(key, list(fields))
         return f"{nothing}; the fields of {name} are {listed}{meant}"
-    if not isinstance(argument, Mapping | list | str | int | float | None):
+    if isinstance(argument, str | int | float):
+        return f"{nothing} in a {name}: to take the argument itself as the key, write key='@'"
+    if not isinstance(argument, Mapping | list | None):
         return f"{nothing}: no expression looks into a {name}, so pass key=lambda it: it.id"
     return nothing
 
@@ -235,7 +237,9 @@ def _json_text(found: Any, operation: str) -> str:
         return _JSON + spelled(json_value(found))
     except NotAKeyValue as reason:
         raise _misconfigured(
-            operation, f"key= gave a value that no key is made of: {reason}: give str(...) of it"
+            operation,
+            f"key= gave a value that no key is made of: {reason}: give"
+            " str(...) of its id, which is the same in a repeat",
         ) from None
     except ValueError:
         raise _missing(operation, "it has a number that is too long") from None
