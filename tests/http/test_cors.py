@@ -163,6 +163,13 @@ def test_the_decorator_below_ours_is_refused(names: bool) -> None:
     ("given", "fault"),
     [
         ({"origins": []}, "origins is empty"),
+        ({"origins": None}, "origins is a list of texts"),
+        ({"origins": [5]}, "origins is a list of texts"),
+        ({"origins": iter([SHOP])}, "origins is a list of texts"),
+        ({"origins": [SHOP], "send_headers": None}, "send_headers is a list of texts"),
+        ({"origins": [SHOP], "credentials": "no"}, "credentials is 'no'"),
+        ({"origins": [SHOP], "max_age_s": "600"}, "max_age_s is '600'"),
+        ({"origins": [SHOP], "max_age_s": 1.5}, "max_age_s is 1.5"),
         ({"origins": "https://shop.example"}, "origins is a list of texts"),
         ({"origins": ["https://shop.example/"]}, "is not scheme and host alone"),
         ({"origins": ["https://Shop.example"]}, "in lower case"),

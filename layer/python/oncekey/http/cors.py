@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from oncekey.effects.handlers import is_coroutine_function
@@ -168,13 +168,18 @@ class Cors(Value, kw_only=True):
         return origin if origin in self.origins else None
 
     def _faults(self) -> Iterator[str]:
+        # A text such as "no" counts as true.
+        if not isinstance(self.credentials, bool):
+            yield f"credentials is {self.credentials!r}: True or False is needed"
+        for argument in ("origins", "send_headers", "read_headers"):
+            given: object = getattr(self, argument)
+            is_listed = isinstance(given, Collection) and not isinstance(given, str | bytes)
+            if not is_listed or not all(isinstance(each, str) for each in getattr(self, argument)):
+                yield f"{argument} is a list of texts"
+                return
         names = (*self.send_headers, *self.read_headers)
         if not self.origins:
             yield "origins is empty: name the pages' origins, or use no Cors at all"
-        for argument in ("origins", "send_headers", "read_headers"):
-            if isinstance(getattr(self, argument), str):
-                yield f"{argument} is a list of texts"
-                return
         for origin in self.origins:
             if origin != _ANY and not re.fullmatch(_ORIGIN, origin):
                 yield (
@@ -191,8 +196,9 @@ class Cors(Value, kw_only=True):
         for name in names:
             if not is_header_name(name) or name == _ANY:
                 yield f"{name!r} is no header name"
-        if not 0 <= self.max_age_s <= _MAX_AGE_S:
-            yield f"max_age_s is {self.max_age_s}: 0 to {_MAX_AGE_S}"
+        age_s: object = self.max_age_s
+        if not isinstance(age_s, int) or isinstance(age_s, bool) or not 0 <= age_s <= _MAX_AGE_S:
+            yield f"max_age_s is {age_s!r}: a whole number from 0 to {_MAX_AGE_S} is needed"
 
 
 def _request(event: Any) -> HttpRequest | None:
