@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from oncekey import EffectMisused, NotExecuted, StoreError, idempotent, single_tenant
+from oncekey import (
+    EffectMisused,
+    NotExecuted,
+    StoreError,
+    idempotent,
+    idempotent_function,
+    single_tenant,
+)
 from oncekey.record.commit import Commit, Inapplicable
 from oncekey.record.transitions import Complete
 from oncekey.store.dynamodb.transaction import cancellation
+from oncekey.testing import MemoryStore
 from tests.support.dynamodb import TABLE, LossyTransport, dynamodb_table, make_table, store_on
 from tests.support.events import load, with_header
 from tests.support.protected import headers_of, problem_of
@@ -92,6 +100,29 @@ def test_a_bare_run_that_acted_is_not_said_not_to_be_executed(before: str) -> No
         answer = service.sends(*actions, ends=NotExecuted())
         assert problem_of(answer) == (503, "not-executed", True)
         assert headers_of(answer)["retry-after"] == "1"
+
+
+def test_a_bare_step_that_passed_on_the_proof_of_a_function_has_acted() -> None:
+    """`NotExecuted` of a function below covers that function alone, also without a record. What the
+    step did before it called the function is not said not to be executed.
+    """
+    service = Steps(required=False)
+    service.event = with_header(POST, "idempotency-key")
+
+    @idempotent_function(operation="inform", key=str, tenant=single_tenant(), store=MemoryStore())
+    def inform(_order: str) -> None:
+        raise NotExecuted
+
+    def pay(_service: Steps, op: Operation) -> None:
+        def charge_and_inform() -> None:
+            service.ran.append("charge")
+            inform("o-1")
+
+        op.step("charge", charge_and_inform)
+
+    with pytest.raises(NotExecuted):
+        service.sends(caught(pay, NotExecuted), ends=NotExecuted())
+    assert service.ran == ["charge"]
 
 
 def test_a_bare_run_that_is_over_does_nothing() -> None:

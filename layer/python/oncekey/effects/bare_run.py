@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.effects.disposition import Disposition, decide
-from oncekey.effects.raised import RefusedBelow, leaves
+from oncekey.effects.disposition import Disposition, decide, is_proof, never_spent
+from oncekey.effects.raised import RefusedBelow
 from oncekey.effects.run_order import RunOrder
 from oncekey.effects.running import RunningAttempt, run_handler
 from oncekey.effects.transaction import Collected
 from oncekey.effects.usage_guard import UsageGuard
-from oncekey.errors import NotExecuted, StoreError
+from oncekey.errors import StoreError
 from oncekey.flow import retry
 from oncekey.flow.commands import Answered, Invoke, Pause, Raised, Transact
 from oncekey.flow.retry import Budget
@@ -52,6 +52,7 @@ class BareRun:
     until_ms: int
     call_timeout_ms: int
     raised: Callable[[BaseException], Result] = field(default=Raised, repr=False)
+    is_spent: Callable[[BaseException], bool] = field(default=never_spent, repr=False)
     collected: Collected = field(default_factory=Collected)
     use: UsageGuard = field(default_factory=UsageGuard)
     order: RunOrder = field(default_factory=RunOrder)
@@ -73,7 +74,7 @@ class BareRun:
 
     async def fail(self, name: str, error: BaseException) -> None:  # noqa: ARG002 -- as above
         """Note that the step raised `error`. The step may be tried again."""
-        if all(isinstance(each, NotExecuted) for each in leaves(error)):
+        if is_proof(Raised(error), _only_not_executed, self.is_spent):
             self.acts -= 1
 
     async def take_back(self, name: str) -> None:
@@ -153,6 +154,10 @@ class BareRun:
             await Pause(delay_ms)
 
 
+def _only_not_executed(_error: BaseException) -> bool:
+    return False
+
+
 async def run_bare(
     operation: Operation,
     effects: Effects,
@@ -167,15 +172,16 @@ async def run_bare(
 
     The store is not used, unless the handler has collected writes or messages.
     """
+    running = RunningAttempt(operation, until_ms)
     bare = BareRun(
         operation_id=operation.operation_id,
         clock=clock,
         until_ms=until_ms,
         call_timeout_ms=STORE_TIMEOUT_MS,
         raised=raised,
+        is_spent=running.is_spent,
     )
     journal = bare if effects is Effects.RECORDED else None
-    running = RunningAttempt(operation, until_ms)
     invoke = Invoke(operation, journal, running, returned, raised)
     result = await run_handler(invoke)
     disposition = decide(result, effects, is_not_executed, is_spent=running.is_spent)
