@@ -14,6 +14,7 @@ from oncekey import (
     STRIPE,
     ConfigurationError,
     DynamoDBStore,
+    ResponseBucket,
     idempotent,
     idempotent_function,
     jwt_claim,
@@ -251,6 +252,16 @@ def test_a_store_that_cannot_work_is_refused_where_it_is_made(wrong: dict[str, A
     (name,) = wrong
     with pytest.raises(ConfigurationError, match=f"DynamoDBStore: {name} is"):
         DynamoDBStore(**{"table": "t", **wrong})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"name": None}, {"name": ""}, {"client": "s3"}, {"client": ResponseBucket}]
+)
+def test_a_bucket_that_cannot_work_is_refused_where_it_is_made(wrong: dict[str, Any]) -> None:
+    """The first answer that is too large for the table would be lost."""
+    (name,) = wrong
+    with pytest.raises(ConfigurationError, match=f"ResponseBucket: {name} is"):
+        ResponseBucket(**{"name": "responses", **wrong})
 
 
 def test_a_resource_or_another_services_client_is_no_client() -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from oncekey.errors import ConfigurationError
 from oncekey.record.stored_answer import OBJECT_CALL_TIMEOUT_MS
 from oncekey.store.aws_errors import store_error
 from oncekey.store.dynamodb.client import making_a_client
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mypy_boto3_s3 import S3Client
 
     from oncekey.errors import StoreError
@@ -24,9 +27,15 @@ class ResponseBucket:
     after the queues' retention. Results stay, because a retry of half-done work needs them.
 
     Creating this object sends nothing. Unless a client is given, the first call creates it.
+
+    Raises:
+        ConfigurationError: the name is no text, or `client` is no client of S3.
     """
 
     def __init__(self, name: str, *, client: S3Client | None = None) -> None:
+        faults = [*_faults(name, client)]
+        if faults:
+            raise ConfigurationError("ResponseBucket", faults)
         self._name = name
         self._client = client
 
@@ -71,6 +80,14 @@ class ResponseBucket:
 
     def __repr__(self) -> str:
         return f"ResponseBucket({self._name!r})"
+
+
+def _faults(name: object, client: object) -> Iterator[str]:
+    # Otherwise the first large answer would be lost.
+    if not isinstance(name, str) or not name.strip():
+        yield f"name is {name!r}: the bucket's name is needed, as text"
+    if client is not None and (isinstance(client, type) or not hasattr(client, "put_object")):
+        yield f"client is a {type(client).__name__}: pass boto3.client('s3'), or leave it out"
 
 
 def _own_client() -> S3Client:
