@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oncekey import ConfigurationError, Operation, idempotent_function, single_tenant
 from oncekey.effects.handlers import (
     handler_faults,
     has_not_run,
     is_generator_function,
     needed_arguments,
 )
+from oncekey.webhooks import StripeSignature, webhook
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -70,7 +72,7 @@ def test_a_coroutine_has_not_run_before_it_is_awaited() -> None:
     assert not has_not_run(asyncio.run(made))
 
 
-@pytest.mark.parametrize("handler", [generator, async_generator])
+@pytest.mark.parametrize("handler", [generator, async_generator, Yields(), YieldsLater()])
 def test_a_generator_is_refused_as_a_handler(handler: Callable[..., Any]) -> None:
     """It is told so when it is decorated."""
     assert handler_faults(handler) == ["a generator has no answer to store: return one"]
@@ -79,6 +81,34 @@ def test_a_generator_is_refused_as_a_handler(handler: Callable[..., Any]) -> Non
 def test_a_handler_without_a_fault_has_none() -> None:
     """The list is empty, for plain handlers and coroutine functions."""
     assert handler_faults(plain) == handler_faults(coroutine) == []
+
+
+@pytest.mark.parametrize("function", [generator, async_generator, Yields(), YieldsLater()])
+def test_a_generator_is_refused_as_a_function_and_by_a_webhook(function: Any) -> None:
+    """A call would only make it, and its work would be on record as done."""
+    protect = idempotent_function(operation="made", key="@", tenant=single_tenant())
+    with pytest.raises(ConfigurationError, match="a generator has no result"):
+        protect(function)
+    accept = webhook(operation="POST /made", scheme=StripeSignature(), tenant=single_tenant())
+    with pytest.raises(ConfigurationError, match="only decides: write it as a plain def"):
+        accept(function)
+
+
+def annotated(event: object, operation: Operation) -> int:
+    """Would get the context in place of the operation."""
+    return 1
+
+
+def with_default(event: object, context: object, op: Operation | None = None) -> int:
+    """Would never get the operation."""
+    return 1
+
+
+@pytest.mark.parametrize("handler", [lambda event, op: 1, annotated, with_default])
+def test_an_operation_in_another_place_is_refused(handler: Callable[..., Any]) -> None:
+    """A handler that asks for the operation gets nothing else, and is told so before a request."""
+    (fault,) = handler_faults(handler)
+    assert fault.endswith("takes the operation: make it the third, without a default")
 
 
 def test_a_method_is_decorated_where_it_is_bound() -> None:

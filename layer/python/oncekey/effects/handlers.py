@@ -78,7 +78,7 @@ def handler_faults(handler: Callable[..., object]) -> list[str]:
     faults = function_faults(handler)
     if faults:
         return faults
-    if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+    if is_generator_function(handler):
         return ["a generator has no answer to store: return one"]
     if next(iter(inspect.signature(handler).parameters), "") in {"self", "cls"}:
         return ["a method is decorated where it is bound: idempotent(...)(instance.method)"]
@@ -86,6 +86,10 @@ def handler_faults(handler: Callable[..., object]) -> list[str]:
     if len(needed) not in (_GIVEN, _WITH_OPERATION):
         taken = f" (this one needs {', '.join(needed)})" if needed else ""
         return [f"a handler takes event and context, and op as a third if it wants it{taken}"]
+    operation = operation_parameter(_counted_signature(handler))
+    if operation is not None and operation.name not in needed[_GIVEN:]:
+        # It would get the event, the context or its default.
+        return [f"{operation.name} takes the operation: make it the third, without a default"]
     return []
 
 
@@ -148,11 +152,7 @@ def needed_arguments(handler: Callable[..., object]) -> list[str]:
     with event and context.
     """
     kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    # The signature of a wrapper itself counts, unless it accepts and passes on any arguments.
-    own = inspect.signature(handler, follow_wrapped=False).parameters.values()
-    passes_on = {parameter.kind for parameter in own} & set(kinds)
-    signature = inspect.signature(handler, follow_wrapped=bool(passes_on))
-    parameters = list(signature.parameters.values())
+    parameters = list(_counted_signature(handler).parameters.values())
     needed = [
         parameter.name
         for number, parameter in enumerate(parameters)
@@ -166,3 +166,11 @@ def needed_arguments(handler: Callable[..., object]) -> list[str]:
     if named_only:
         return []
     return needed if len(needed) >= _GIVEN or not takes_any else ["event", "context"]
+
+
+def _counted_signature(handler: Callable[..., object]) -> inspect.Signature:
+    """The signature of a wrapper itself, unless it accepts and passes on any arguments."""
+    own = inspect.signature(handler, follow_wrapped=False).parameters.values()
+    any_ = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    passes_on = any_ & {parameter.kind for parameter in own}
+    return inspect.signature(handler, follow_wrapped=bool(passes_on))

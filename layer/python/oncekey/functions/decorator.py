@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from oncekey import options
 from oncekey.declared import second_operation
-from oncekey.effects.handlers import is_coroutine_function, operation_faults, operation_parameter
+from oncekey.effects.handlers import (
+    is_coroutine_function,
+    is_generator_function,
+    operation_faults,
+    operation_parameter,
+)
 from oncekey.engine.execution import run, run_async
 from oncekey.errors import ConfigurationError
 from oncekey.functions.keys import KeySource, function_key
@@ -249,6 +254,6 @@ def _function_faults(function: Any) -> list[str]:
     faults = function_faults(function)
     if faults:
         return faults
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    if is_generator_function(function):
         return ["a generator has no result to store: return a list"]
     return []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey import options
 from oncekey.declared import second_operation
-from oncekey.effects.handlers import is_coroutine_function
+from oncekey.effects.handlers import is_coroutine_function, is_generator_function
 from oncekey.errors import ConfigurationError
 from oncekey.misuse import explained, function_faults
 from oncekey.value import Value, field
@@ -165,7 +165,7 @@ def _function_faults(function: Callable[..., object]) -> list[str]:
     faults = function_faults(function)
     if faults:
         return faults
-    if is_coroutine_function(function) or inspect.isgeneratorfunction(function):
+    if is_coroutine_function(function) or is_generator_function(function):
         return ["a webhook's function only decides: write it as a plain def that returns"]
     try:
         inspect.signature(function).bind(object())
