@@ -150,6 +150,21 @@ def test_a_storing_rule_that_returns_a_coroutine_stores_nothing(rule: Any) -> No
     assert records(service)[0].status is Status.FAILED_RETRYABLE
 
 
+@pytest.mark.parametrize("raised", [ZeroDivisionError(), SystemExit(1)], ids=repr)
+def test_a_storing_rule_that_raises_completes_nothing(raised: BaseException) -> None:
+    """Whatever it raises, nobody has judged the answer, so the end of the attempt is unknown."""
+
+    def rule(_answer: Any) -> bool:
+        raise raised
+
+    service = Protected(store_when=rule)
+    service.then = lambda _event, _op: {"statusCode": 500}
+
+    with pytest.raises(type(raised)):
+        service.send(POST)
+    assert records(service)[0].status is Status.UNKNOWN
+
+
 @pytest.mark.parametrize("secrets", [(), iter(())])
 def test_a_source_of_secrets_that_has_none_is_refused(secrets: Any) -> None:
     """The table would reveal the request, which its author wants to hide."""

@@ -109,7 +109,7 @@ def _answered(
     passed_on = is_our_refusal(value)
     try:
         final = is_last_word or (_is_final(status, text, policy) and not passed_on)
-    except Exception as mistake:  # noqa: BLE001 -- the author's rule failed, so the end is unknown
+    except BaseException as mistake:  # noqa: BLE001 -- the author's rule failed, so the end is unknown
         return Raised(mistake, has_returned=True)
     stored = text
     try:
