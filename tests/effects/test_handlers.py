@@ -63,6 +63,18 @@ def test_a_generator_has_not_run_and_has_no_answer(function: Callable[..., Any])
     assert has_not_run(function(None, None))
 
 
+class Opaque:
+    """An author's object that nobody can look into."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise LookupError(name)
+
+
+def test_what_nobody_can_look_into_has_run() -> None:
+    """The question raises nothing: what a handler returned is recorded, whatever it is."""
+    assert not has_not_run(Opaque())
+
+
 def test_a_coroutine_has_not_run_before_it_is_awaited() -> None:
     """It is no generator, and what it returns is an answer."""
     made: Any = coroutine(None, None)

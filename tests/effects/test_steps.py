@@ -274,20 +274,6 @@ def test_a_function_that_returns_a_coroutine_is_told_so() -> None:
     assert problem_of(service.send(POST))[1] == "outcome-unknown"
 
 
-@pytest.mark.parametrize(
-    "made", [lambda: next(iter([generator()])), lambda: (each for each in "ab")]
-)
-def test_a_function_that_returns_a_generator_is_told_so(made: Callable[[], Any]) -> None:
-    """What it was to do has not run, so the record does not say that the step is done."""
-    service = Steps()
-
-    with pytest.raises(EffectMisused, match="returned a generator, which nobody runs"):
-        service.sends(lambda _service, op: op.step("charge", made))
-
-    assert service.record.status is Status.UNKNOWN
-    assert service.record.steps.finished == ()
-
-
 @pytest.mark.parametrize("idempotent", ["no", "false", 1, None])
 def test_whether_a_step_is_idempotent_is_true_or_false(idempotent: Any) -> None:
     """A text such as "no" counts as true, and would let a charge run again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import types
 from typing import TYPE_CHECKING, Any
 
 from oncekey.effects.operation import Operation
@@ -60,7 +61,9 @@ def is_generator_function(handler: Callable[..., Any]) -> bool:
 
 def has_not_run(made: object) -> bool:
     """Whether a function that returned `made` has work left: an awaitable or a generator."""
-    return inspect.isgenerator(made) or inspect.isasyncgen(made) or is_awaitable(made)
+    # `type()` is used because `__class__` may be the author's code.
+    kinds = types.GeneratorType | types.AsyncGeneratorType
+    return issubclass(type(made), kinds) or is_awaitable(made)
 
 
 def never_awaited(made: Any) -> TypeError:

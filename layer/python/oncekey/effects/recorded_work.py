@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from oncekey.effects.handlers import (
-    has_not_run,
+    is_awaitable,
     is_coroutine_function,
     is_generator_function,
     never_awaited,
@@ -150,12 +150,12 @@ class RecordedWork:
                 raise final from error
             self.use.untold = None
             raise
-        if has_not_run(value):
+        if is_awaitable(value):
             never_awaited(value)
-            what = "an awaitable, which nobody awaits: use `await op.step_async(...)`"
-            if inspect.isgenerator(value) or inspect.isasyncgen(value):
-                what = "a generator, which nobody runs: return a list of what it yields"
-            misused = EffectMisused(f"the function of the step {name!r} returned {what}")
+            misused = EffectMisused(
+                f"the function of the step {name!r} returned an awaitable, which nobody awaits: use"
+                " `await op.step_async(...)`"
+            )
             self.drive(self.run.fail(name, misused))
             raise misused
         stored = _stored_form(name, value)
