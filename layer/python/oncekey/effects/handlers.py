@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _GIVEN = 2
 # Event, context and operation.
 _WITH_OPERATION = 3
+_GENERATORS = (types.GeneratorType, types.AsyncGeneratorType)
 
 
 def takes_operation(handler: Callable[..., Any]) -> bool:
@@ -62,8 +63,7 @@ def is_generator_function(handler: Callable[..., Any]) -> bool:
 def has_not_run(made: object) -> bool:
     """Whether a function that returned `made` has work left: an awaitable or a generator."""
     # `type()` is used because `__class__` may be the author's code.
-    kinds = types.GeneratorType | types.AsyncGeneratorType
-    return issubclass(type(made), kinds) or is_awaitable(made)
+    return issubclass(type(made), _GENERATORS) or is_awaitable(made)
 
 
 def never_awaited(made: Any) -> TypeError:
