@@ -317,6 +317,42 @@ def test_what_the_document_says_stays() -> None:
     assert {"title": "SoldOut"} in schema["anyOf"]
 
 
+def test_a_shared_response_is_copied_before_refusals_are_added() -> None:
+    """What stands beside a `$ref` is not read: the refusals would be in no reader's document."""
+    name = "POST /payments"
+    shared = {"description": "Sold out.", "headers": {"X-Left": {"schema": {"type": "integer"}}}}
+    document = {**bare(name), "components": {"responses": {"SoldOut": shared}}}
+    responses = document["paths"]["/payments"]["post"]["responses"]
+    responses["409"] = {"$ref": "#/components/responses/SoldOut"}
+
+    after = describe(
+        document, {name: idempotent(operation=name, tenant=single_tenant())}, variables={}
+    )
+
+    validate(after)
+    conflict = after["paths"]["/payments"]["post"]["responses"]["409"]
+    assert "$ref" not in conflict
+    assert conflict["description"].startswith("Sold out. `request-in-progress`")
+    assert {"X-Left", "Retry-After"} <= {*conflict["headers"]}
+    assert after["components"]["responses"] == {"SoldOut": shared}
+
+
+def test_statuses_that_are_numbers_are_those_of_the_document() -> None:
+    """YAML reads them as numbers, and JSON would have two answers of one status."""
+    name = "POST /payments"
+    document = bare(name)
+    document["paths"]["/payments"]["post"]["responses"] = {409: {"description": "Sold out."}}
+
+    after = describe(
+        document, {name: idempotent(operation=name, tenant=single_tenant())}, variables={}
+    )
+
+    validate(after)
+    responses = after["paths"]["/payments"]["post"]["responses"]
+    assert all(isinstance(status, str) for status in responses)
+    assert responses["409"]["description"].startswith("Sold out. ")
+
+
 def test_operations_with_other_problem_types_have_other_schemas() -> None:
     """Two operations with their own `problem_base` do not describe each other's refusals."""
     names = ("POST /payments", "POST /refunds")

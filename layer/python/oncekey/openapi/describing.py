@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
+_SHARED = "#/components/responses/"
 _STATUS_CODES = ("tenant-missing", "operation-unknown", "store-unavailable")
 
 
@@ -111,7 +112,12 @@ class _Describing:
         components = document.setdefault("components", {})
         self._schemas = components.setdefault("schemas", {})
         self._headers = components.setdefault("headers", {})
-        self._responses: dict[str, Any] = operation.setdefault("responses", {})
+        # A document that was read from YAML may have numbers as statuses.
+        self._responses: dict[str, Any] = {
+            str(status): response for status, response in operation.get("responses", {}).items()
+        }
+        operation["responses"] = self._responses
+        self._shared: Mapping[str, Any] = components.get("responses", {})
 
     def protected(self, policy: HttpPolicy, settings: Settings) -> None:
         """Describe a protected operation."""
@@ -177,6 +183,10 @@ class _Describing:
 
     def _response(self, status: int, text: str, *, adds: bool = False) -> Document:
         answer: Document = self._responses.setdefault(str(status), {})
+        shared = self._shared.get(str(answer.get("$ref", "")).removeprefix(_SHARED))
+        if shared is not None:
+            # What stands beside a reference is not read, and others refer to the shared one.
+            answer = self._responses[str(status)] = copy.deepcopy(shared)
         given = answer.get("description")
         answer["description"] = f"{given} {text}" if given and adds else given or text
         return answer
