@@ -259,7 +259,7 @@ class _Attempt:
 
 def _own_faults(routes: object, has_adapter: object, options: Mapping[str, Any]) -> list[str]:
     own = routes if isinstance(routes, Mapping) else {}
-    named = ({"": options} | own).items()
+    named: list[tuple[object, object]] = [("", options), *own.items()]
     faults = [
         "operation is no option: each route is an operation, named by its method and path"
         for _, each in named
