@@ -83,8 +83,9 @@ class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
         fingerprint: selects what must be the same in a repeat, instead of the whole body. Pass a
             callable that takes the request and returns a JSON value, or a pydantic model. With a
             model, only the members of the body that it reads count, as they were sent. If the body
-            does not fit the model, or the callable fails on it, the request is refused (400) before
-            anything is written.
+            does not fit the model, or the callable raises a ValueError, LookupError, TypeError or
+            the like on it, the request is refused (400) before anything is written. Any other
+            exception is raised.
         ignore_query: names of query parameters that a repeat may change or leave out, such as the
             signature of a signed URL: `("X-Amz-*",)`. A trailing `*` matches any ending.
         base_path: a prefix that is removed from a path before it is compared, such as the base path
