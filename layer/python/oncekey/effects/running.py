@@ -53,13 +53,13 @@ class RunningAttempt:
     def __exit__(self, *_: object) -> None:
         """The handler has ended."""
         _under_way.discard(self)
-        token, self._token = self._token, None
-        if token is not None:
+        if self._token is not None:
             try:  # noqa: SIM105 -- every request passes here, and `suppress` is slower
-                _around.reset(token)
+                _around.reset(self._token)
             except ValueError:
                 # A coroutine that the garbage collector closes ends in another context.
                 pass
+            self._token = None
 
     def hear(self, error: BaseException) -> None:
         """Note that an idempotent function, which this attempt may have called, raised `error`."""
