@@ -93,6 +93,8 @@ def test_each_value_that_the_fingerprint_leaves_out_must_be_named() -> None:
     with pytest.raises(AssertionError, match=r"say ignored=\['items\.0\.id'\]"):
         check(ignored=["sent_at", "items.0.note"])
     assert "another body" in check(ignored=["sent_at", "items"])
+    with pytest.raises(TypeError, match=r"ignored is a list of paths: write \['sent_at'\]"):
+        check(ignored="sent_at")
 
 
 POOL = ThreadPoolExecutor(1)

@@ -94,8 +94,12 @@ def assert_idempotent(
         AssertionError: a promise does not hold. The message names it, what happened, the likely
             mistake, and the arguments that play this alone.
         ValueError: there is no such play as `only`.
+        TypeError: `ignored` is one path and no list.
     """
     __tracebackhide__ = True
+    if isinstance(ignored, str):
+        # It would be a list of letters.
+        raise TypeError(f"ignored is a list of paths: write [{ignored!r}]")
     subject = Subject(
         call=call_with(handler, context),
         event=event,
