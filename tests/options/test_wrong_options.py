@@ -71,6 +71,8 @@ POST = load("apigw_http_v2_post")
         {"problem_base": []},
         {"problem_base": "urn:\ud800"},
         {"store_when": dict},
+        {"after_expiry": "gone", "gone_for": None},
+        {"after_expiry": "gone", "gone_for": timedelta(0)},
         {"retention": timedelta.max},
         {"wait_up_to": timedelta.max},
         {"reconcile_grace": timedelta.min},

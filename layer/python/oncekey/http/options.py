@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from oncekey import options
@@ -38,6 +39,7 @@ def option_faults(given: idempotent, settings: dict[str, int | str]) -> list[str
         *options.version_faults(given.response_version),
         *options.mode_faults(given.mode, given.in_progress, given.start_within, given.required),
         *_abandonment_faults(given),
+        *_gone_faults(given.after_expiry, given.gone_for),
         *options.clock_faults(given.clock),
         *options.store_faults(given.store),
         *options.quota_faults(given.quota),
@@ -78,6 +80,14 @@ def _replay_faults(chosen: object) -> list[str]:
     if is_choice:
         return []
     return ["replay_headers says of each header whether it is repeated: {'Set-Cookie': True}"]
+
+
+def _gone_faults(after_expiry: object, gone_for: object) -> list[str]:
+    # Without a time, the key would run again at once, as with "run".
+    is_time = isinstance(gone_for, timedelta) and gone_for > timedelta(0)
+    if after_expiry != "gone" or is_time:
+        return []
+    return [f"gone_for is {gone_for!r}: after_expiry='gone' needs a time, or leave gone_for out"]
 
 
 def _abandonment_faults(given: idempotent) -> list[str]:
