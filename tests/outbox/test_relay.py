@@ -348,3 +348,18 @@ def test_groups_that_are_no_function_are_refused_when_the_relay_is_made(group: A
     """
     with pytest.raises(ConfigurationError, match="group= is no function of a message"):
         OutboxRelay(group=group)
+
+
+async def _async_group(_message: Any) -> str:
+    return "everybody"
+
+
+def _generator_group(_message: Any) -> Any:
+    yield "everybody"
+
+
+@pytest.mark.parametrize("group", [_async_group, _generator_group])
+def test_a_group_that_nobody_would_await_is_refused(group: Any) -> None:
+    """What it makes is no group, so that every message would be set aside."""
+    with pytest.raises(ConfigurationError, match="async function or a generator"):
+        OutboxRelay(group=group)

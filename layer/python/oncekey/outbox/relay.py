@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from oncekey.effects.handlers import is_coroutine_function, is_generator_function
 from oncekey.engine.request import remaining_ms
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.flow.driver import NO_STORE, drive
@@ -75,6 +76,9 @@ class OutboxRelay:
     ) -> None:
         if group is not None and (isinstance(group, type) or not callable(group)):
             raise ConfigurationError("OutboxRelay", ["group= is no function of a message"])
+        if group is not None and (is_coroutine_function(group) or is_generator_function(group)):
+            fault = "group= is an async function or a generator, which nobody runs: return the text"
+            raise ConfigurationError("OutboxRelay", [fault])
         self._table = table
         self._queue = queue
         self._group = group
