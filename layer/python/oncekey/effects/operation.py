@@ -92,8 +92,8 @@ class Operation(Value, kw_only=True):
 
         Raises:
             RunStopped: this attempt must not continue. Do not catch it.
-            EffectMisused: the step is inside another step, its name is used twice, or `function` is
-                not a function.
+            EffectMisused: the step is inside another step, its name is used twice, `function` is
+                not a function or is a generator, or `idempotent` is neither True nor False.
             TypeError: the result cannot be stored. The step is on record as done, and no attempt
                 can resume after it.
             ConfigurationError: as for `transaction`.
