@@ -63,6 +63,7 @@ POST = load("apigw_http_v2_post")
         {"store_raw_key": None},
         {"problem_base": 5},
         {"clock": "x"},
+        {"response_version": 10**40},
         {"methods": 5},
         {"methods": (each for each in ["POST"])},
         {"min_key_length": True},

@@ -33,6 +33,8 @@ _MOST_REMEMBERED = 100_000
 # A line of a log, and a metric, has room for so much.
 _LONGEST_NAME = 255
 _CLOCK = ["now_ms", "pause", "random_fraction", "new_owner", "new_operation_id"]
+# No record of DynamoDB holds a number of more than 38 digits.
+_LAST_VERSION = 10**18
 _SECRETS_VARIABLE = "ONCEKEY_FINGERPRINT_SECRETS"
 
 if TYPE_CHECKING:
@@ -297,7 +299,9 @@ def text_faults(values: Mapping[str, object]) -> list[str]:
 def version_faults(response_version: object) -> list[str]:
     """What is wrong with the version of the answers."""
     if isinstance(response_version, int) and not isinstance(response_version, bool):
-        return [] if response_version >= 1 else ["response_version is less than 1"]
+        if response_version < 1:
+            return ["response_version is less than 1"]
+        return ["response_version is too long"] if response_version > _LAST_VERSION else []
     return [f"response_version is {response_version!r}: int is needed"]
 
 
