@@ -79,6 +79,14 @@ def _seconds_for_a_duration() -> None:
     idempotent(operation="POST /a", tenant=TENANT, retention=3600)  # type: ignore[arg-type]
 
 
+@DECORATED.told("not_executed is an async function, which nobody awaits")
+def _an_async_rule() -> None:
+    async def was_refused(error: BaseException) -> bool:
+        return isinstance(error, LookupError)
+
+    idempotent(operation="POST /a", tenant=TENANT, not_executed=was_refused)  # type: ignore[arg-type]
+
+
 @DECORATED.told("effects is 'record' (did you mean recorded?)")
 def _an_unknown_kind_of_effects() -> None:
     idempotent(operation="POST /a", tenant=TENANT, effects="record")
@@ -88,6 +96,12 @@ def _an_unknown_kind_of_effects() -> None:
 def _a_handler_of_the_event_alone() -> None:
     decorator: Any = idempotent(operation="POST /a", tenant=TENANT)
     decorator(lambda event: event)
+
+
+@DECORATED.told("op takes the operation: make it the third, without a default")
+def _a_handler_of_the_event_and_the_operation() -> None:
+    decorator: Any = idempotent(operation="POST /a", tenant=TENANT)
+    decorator(lambda event, op: event)
 
 
 @DECORATED.told("a class is decorated: decorate the function or method that does the work")
