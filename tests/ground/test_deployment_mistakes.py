@@ -95,6 +95,30 @@ def test_every_source_that_finds_nobody_is_told(
 
 
 @pytest.mark.fault("K12.1")
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (lambda: "acme", "the source raised TypeError; the names"),
+        (lambda context: context["claims"].tenant, "the source raised KeyError; the names"),
+        (lambda _context: 4242, "the source returned no name but int; the names"),
+    ],
+    ids=["arguments", "key", "number"],
+)
+def test_what_an_authors_source_does_instead_is_told(
+    source: Any, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every client gets 403, and nobody would look for the mistake in the source. No value is
+    told.
+
+    Red when the log names what is in the context, and not what the source made of it.
+    """
+    line = refused(source, {"claims": {"tenant": "4242"}}, caplog)
+
+    assert told in line
+    assert "4242" not in line
+
+
+@pytest.mark.fault("K12.1")
 def test_whoever_asks_after_an_operation_is_told_in_the_same_way(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

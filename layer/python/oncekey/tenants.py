@@ -190,13 +190,23 @@ def why_nobody(source: CallerSource, context: Mapping[str, Any]) -> str:
     more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
     sought = getattr(source, _LOOKS_FOR, None)
     if sought is None:
-        return f"the names in the authorizer's context are {shown}{more}"
+        instead = _found_instead(source, context)
+        return f"{instead}the names in the authorizer's context are {shown}{more}"
     if sought in names:
         return f"{sought!r} is there and names nobody: it is no text, or says null and the like"
     from oncekey.misuse import nearest
 
     likely = nearest(sought, names)
     return f"there is no {sought!r} in the authorizer's context{likely}; there are {shown}{more}"
+
+
+def _found_instead(source: CallerSource, context: Mapping[str, Any]) -> str:
+    """What a source of the author's does in place of naming the caller, by types alone."""
+    try:
+        found: object = source(context)
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        return f"the source raised {type(error).__name__}; "
+    return "" if found is None else f"the source returned no name but {type(found).__name__}; "
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
