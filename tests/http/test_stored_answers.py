@@ -232,6 +232,34 @@ def test_an_answer_of_an_older_version_is_upgraded_when_it_is_given() -> None:
 
 
 @pytest.mark.requirement("D8")
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"body": {"amount": 5}},
+        {"headers": {"X-Amount": "5\r\nSet-Cookie: a=b"}},
+        {"headers": {"X-Amount": ["5"]}},
+        {"more": {1, 2}},
+    ],
+)
+def test_an_upgraded_answer_that_cannot_be_sent_is_told(changed: dict[str, Any]) -> None:
+    """It is checked like a handler's answer.
+
+    Red when a header gets a line break, or the gateway an answer that it cannot read.
+    """
+    old = Protected(response_version=1)
+    old.send(POST)
+    new = Protected(
+        store=old.store,
+        response_version=2,
+        upgrade_response=lambda answer, _version: answer | changed,
+    )
+
+    with pytest.raises(TypeError, match="what upgrade_response returned cannot be sent"):
+        new.send(POST)
+    assert not new.runs
+
+
+@pytest.mark.requirement("D8")
 def test_without_a_hook_an_older_answer_is_given_as_it_was() -> None:
     """Nobody says how to turn the answer of another version into one of this: it stays as it is.
 

@@ -6,7 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 from oncekey.http import wire
-from oncekey.http.answer import Answer, answer_from, changed_by, with_headers
+from oncekey.http.answer import (
+    Answer,
+    answer_from,
+    changed_by,
+    stored_and_given,
+    with_headers,
+)
 from oncekey.http.headers import for_replay, with_cookies_for
 from oncekey.http.key import HEADER
 from oncekey.http.preset import Marks, retry_after
@@ -61,7 +67,8 @@ def _replay(
         telemetry.answer_unavailable(record, record.created_at_ms, "the stored answer is damaged")
         return refused(Reason.ANSWER_UNAVAILABLE, request, policy, settings)
     # A record of another release, or a resolver's answer, may contain headers not to be repeated.
-    repeated = for_replay(_upgraded(answer, record, policy), policy.replay_headers)
+    upgraded = _upgraded(answer, record, request, policy)
+    repeated = for_replay(upgraded, policy.replay_headers)
     return _marked(with_cookies_for(repeated, request.shape), marks, request, policy)
 
 
@@ -131,11 +138,16 @@ def _accepted(refusal: Refusal) -> Answer:
     }
 
 
-def _upgraded(answer: Answer, record: Record, policy: HttpPolicy) -> Answer:
+def _upgraded(answer: Answer, record: Record, request: HttpRequest, policy: HttpPolicy) -> Answer:
     version = record.response_version or 1
     if policy.upgrade_response is None or version == policy.response_version:
         return answer
-    return changed_by("upgrade_response", policy.upgrade_response(answer, version))
+    changed = changed_by("upgrade_response", policy.upgrade_response(answer, version))
+    try:
+        return stored_and_given(changed, request.shape)[1]
+    except TypeError as mistake:
+        told = f"oncekey: what upgrade_response returned cannot be sent: {mistake}"
+        raise TypeError(told) from None
 
 
 def _marks(
