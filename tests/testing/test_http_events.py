@@ -209,6 +209,13 @@ def test_the_callers_of_a_lambda_authorizer_and_of_a_usage_plan() -> None:
         ({"route": "ANY /"}, "route is a method and a path"),
         ({"claims": {}, "user_arn": "arn:aws:iam::1:user/a"}, "give one of claims, user_arn"),
         ({"claims": {"tenant_id": 7}}, "claims as text, so not tenant_id=7"),
+        ({"key": 5}, "'key' is text, not 5"),
+        ({"user_arn": 5}, "'user_arn' is text, not 5"),
+        ({"headers": {"X-Cost": 5}}, "'X-Cost' of headers is text, not 5"),
+        ({"headers": {"X-Cost": [None]}}, "'X-Cost' of headers is text"),
+        ({"headers": [("X-Cost", "5")]}, "headers is a mapping of names to texts, not list"),
+        ({"query": {"page": 5}}, "'page' of query is text, not 5"),
+        ({"path_parameters": {"id": None}}, "'id' of path_parameters is text, not None"),
     ],
 )
 def test_an_impossible_request_is_refused(options: dict[str, Any], message: str) -> None:

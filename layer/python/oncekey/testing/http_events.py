@@ -75,12 +75,12 @@ def api_event(
         api_key_id: the id of the API key that the usage plan accepted.
 
     Raises:
-        ValueError: the route is no method and path, a path parameter is missing or unknown, a claim
-            is no text, or a request of this shape cannot have a caller of this kind.
+        ValueError: the route is no method and path, a path parameter is missing or unknown, a name
+            or a value is no text, or a request of this shape cannot have a caller of this kind.
     """
     if shape not in get_args(ApiShape):
         raise ValueError(f"shape is one of {', '.join(get_args(ApiShape))}, not {shape!r}")
-    method, _, template = route.partition(" ")
+    method, _, template = route.partition(" ") if _is_text(route) else ("", "", "")
     is_path = template.startswith("/") and "?" not in template
     if not re.fullmatch("[A-Z]+", method) or method == "ANY" or not is_path:
         raise ValueError(
@@ -101,12 +101,17 @@ def api_event(
                 f"an event of shape {shape!r} has no {name}: it may have "
                 + (", ".join(known) or "no verified caller")
             )
-    given = [name for name in told if name in _AUTHORIZERS]
-    if len(given) > 1:
-        raise ValueError(f"a request has one authorizer: give one of {', '.join(given)}")
+    authorizers = [name for name in told if name in _AUTHORIZERS]
+    if len(authorizers) > 1:
+        raise ValueError(f"a request has one authorizer: give one of {', '.join(authorizers)}")
     odd = [f"{name}={value!r}" for name, value in (claims or {}).items() if not _is_text(value)]
     if odd:
         raise ValueError(f"API Gateway passes on claims as text, so not {', '.join(odd)}")
+    singles = {"key": key, "user_arn": user_arn, "api_key_id": api_key_id}
+    _check_texts("", {name: value for name, value in singles.items() if value is not None})
+    _check_texts("path_parameters", path_parameters or {})
+    _check_texts("query", query or {})
+    _check_texts("headers", headers or {})
     lines = _headers(headers or {}, key=key, body=body, shape=shape, told=told)
     text, is_base64 = _body(body, lines, shape)
     sent = Sent(
@@ -159,6 +164,19 @@ def _body(body: Body, headers: dict[str, list[str]], shape: str) -> tuple[str | 
 
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
+
+
+def _check_texts(argument: str, given: object) -> None:
+    """Check that there are names with texts, and in a query or in headers lists of them."""
+    if not isinstance(given, Mapping):
+        kind = type(given).__name__
+        raise ValueError(f"{argument} is a mapping of names to texts, not {kind}")  # noqa: TRY004 -- as for all arguments
+    is_listed = argument in {"query", "headers"}
+    for name, value in given.items():
+        is_list = is_listed and isinstance(value, Sequence) and not isinstance(value, str | bytes)
+        if not all(map(_is_text, [name, *(value if is_list else [value])])):
+            of = f" of {argument}" if argument else ""
+            raise ValueError(f"{name!r}{of} is text, not {value!r}")
 
 
 def _listed(lines: str | Sequence[str]) -> list[str]:
