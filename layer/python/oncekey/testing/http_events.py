@@ -104,11 +104,8 @@ def api_event(
     authorizers = [name for name in told if name in _AUTHORIZERS]
     if len(authorizers) > 1:
         raise ValueError(f"a request has one authorizer: give one of {', '.join(authorizers)}")
-    odd = [f"{name}={value!r}" for name, value in (claims or {}).items() if not _is_text(value)]
-    if odd:
-        raise ValueError(f"API Gateway passes on claims as text, so not {', '.join(odd)}")
-    singles = {"key": key, "user_arn": user_arn, "api_key_id": api_key_id}
-    _check_texts("", {name: value for name, value in singles.items() if value is not None})
+    _check_claims(claims or {})
+    _check_singles({"key": key, "user_arn": user_arn, "api_key_id": api_key_id})
     _check_texts("path_parameters", path_parameters or {})
     _check_texts("query", query or {})
     _check_texts("headers", headers or {})
@@ -166,6 +163,18 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _check_claims(claims: Mapping[str, object]) -> None:
+    odd = [f"{name}={value!r}" for name, value in claims.items() if not _is_text(value)]
+    if odd:
+        raise ValueError(f"API Gateway passes on claims as text, so not {', '.join(odd)}")
+
+
+def _check_singles(given: Mapping[str, object]) -> None:
+    for name, value in given.items():
+        if value is not None and not _is_text(value):
+            raise ValueError(f"{name!r} is text, not {value!r}")
+
+
 def _check_texts(argument: str, given: object) -> None:
     """Check that there are names with texts, and in a query or in headers lists of them."""
     if not isinstance(given, Mapping):
@@ -175,8 +184,7 @@ def _check_texts(argument: str, given: object) -> None:
     for name, value in given.items():
         is_list = is_listed and isinstance(value, Sequence) and not isinstance(value, str | bytes)
         if not all(map(_is_text, [name, *(value if is_list else [value])])):
-            of = f" of {argument}" if argument else ""
-            raise ValueError(f"{name!r}{of} is text, not {value!r}")
+            raise ValueError(f"{name!r} of {argument} is text, not {value!r}")
 
 
 def _listed(lines: str | Sequence[str]) -> list[str]:
