@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # The least number of interleavings that each must come to: fewer would mean that the exploration
-# has lost a kind of move. The other worlds take minutes to hours, by `tests/simulation/worlds.py`.
+# has lost a kind of move. The other worlds take minutes, by `tests/simulation/worlds.py`.
 LEAST = {
     "unrecorded-2-1": 2_500,
     "unrecorded-2-2": 50_000,
