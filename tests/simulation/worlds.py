@@ -2,7 +2,8 @@
 
     python -m tests.simulation.worlds [NAME ...]
 
-carries out those of these names, or all, and prints what each comes to. The largest takes most of an hour.
+carries out those of these names, or all, and prints what each comes to. The largest takes most of
+an hour.
 """
 
 from __future__ import annotations
