@@ -196,6 +196,31 @@ def stored_answers_stay(history: History) -> Iterator[Violation]:
             yield Violation("a stored answer was changed", (write,))
 
 
+def ids_are_reserved_once(history: History) -> Iterator[Violation]:
+    """An operation's id is reserved again only after its record was deleted, by what outlived that.
+
+    After an operator's deletion, that is any reservation that was under way. Its retention outlives
+    a record's callers, where the platform kills them in time, and whatever they have sent.
+    """
+    forgotten: dict[str, Swept] = {}
+    reserved: dict[str, Wrote] = {}
+    for event in history.events:
+        if isinstance(event, Swept):
+            forgotten[event.record.operation_id] = event
+        elif isinstance(event, Wrote) and event.permitted and isinstance(event.transition, Reserve):
+            operation_id = event.transition.record.operation_id
+            before = reserved.get(operation_id)
+            reserved[operation_id] = event
+            if before is None:
+                continue
+            deletion = forgotten.pop(operation_id, None)
+            is_by_hand = deletion is not None and deletion.actor != ""
+            if before.actor != event.actor:
+                yield Violation("an id was reserved by another actor", (before, event))
+            elif not is_by_hand and history.circumstances.killed_in_time:
+                yield Violation("an id was reserved again", (before, event))
+
+
 SAFETY = (
     at_most_one_effect,
     settlements_are_true,
@@ -207,4 +232,5 @@ SAFETY = (
     nothing_in_doubt_expires,
     everything_in_doubt_is_due,
     stored_answers_stay,
+    ids_are_reserved_once,
 )

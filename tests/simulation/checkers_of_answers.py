@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from oncekey.record.outcome import Failed, Ran, Reason, Refusal, Replayed
 from oncekey.record.record import Effects, Status
+from oncekey.record.transitions import Reserve
 from tests.simulation.history import Affected, Answer, Began, Event, Healed, Told, Wrote
 from tests.simulation.story import (
     Violation,
     false_settlements,
     operations_with,
+    outlived_denials,
     unrecorded_operations,
 )
 
@@ -24,12 +26,18 @@ if TYPE_CHECKING:
 MOST_RETRIES = 3
 
 
-def _first_stored(history: History) -> dict[str, tuple[Record, str]]:
-    """The record of each operation as it was completed, and the text of its answer."""
-    found: dict[str, tuple[Record, str]] = {}
+def _first_stored(history: History) -> dict[str, list[tuple[Record, str]]]:
+    """For each life of each operation, its record when it was completed, and its answer's text."""
+    found: dict[str, list[tuple[Record, str]]] = {}
+    is_open: set[str] = set()
     for write in history.applied:
-        if write.after is not None and write.after.status is Status.COMPLETED:
-            found.setdefault(write.after.operation_id, (write.after, write.answer))
+        if write.after is None:
+            continue
+        if isinstance(write.transition, Reserve):
+            is_open.add(write.after.operation_id)
+        if write.after.status is Status.COMPLETED and write.after.operation_id in is_open:
+            is_open.remove(write.after.operation_id)
+            found.setdefault(write.after.operation_id, []).append((write.after, write.answer))
     return found
 
 
@@ -39,13 +47,13 @@ def replays_equal_the_first_answer(history: History) -> Iterator[Violation]:
     for told in history.answers:
         match told.outcome:
             case Replayed(record):
-                first = stored.get(record.operation_id)
-                if first is None or first[0].response != record.response:
+                first = stored.get(record.operation_id, ())
+                if record.response not in [each.response for each, _ in first]:
                     yield Violation("a replay is not what was stored first", (told,))
             case Ran(value=Answer() as answer, expires_at_s=int(expires_at_s)):
-                first = stored.get(answer.operation_id)
-                is_stored = first is not None and first[1] == answer.stored
-                if not is_stored or first is None or first[0].expires_at_s != expires_at_s:
+                first = stored.get(answer.operation_id, ())
+                promised = (answer.stored, expires_at_s)
+                if promised not in [(text, each.expires_at_s) for each, text in first]:
                     yield Violation("an answer was promised that is not stored", (told,))
 
 
@@ -106,10 +114,12 @@ def nothing_ran_where_it_was_said(history: History) -> Iterator[Violation]:
 def final_answers_are_kept(history: History) -> Iterator[Violation]:
     """Whoever got a final answer from its own run: it is stored, or its operation never runs again.
 
-    That is, again without a false settlement, and unless it was declared repeatable.
+    That is, again without a false settlement, and unless it was declared repeatable. A settlement
+    is false, too, if an attempt that it denied begins after it, whether or not it has an effect.
     """
     once = unrecorded_operations(history)
     once -= {effect.operation_id for _, effect in false_settlements(history)}
+    once -= {began.operation_id for _, began in outlived_denials(history)}
     given: dict[str, Told] = {}
     left: dict[str, Status] = {}
     for event in history.events:

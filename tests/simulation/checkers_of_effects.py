@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 def business_writes_are_made_once(history: History) -> Iterator[Violation]:
     """A business write is applied at most once, and so is a message, by its id."""
     made: dict[str, Wrote] = {}
+    again = history.ids_reserved_again
     for event in history.events:
         if not isinstance(event, Wrote):
+            continue
+        if again and event.after is not None and event.after.operation_id in again:
             continue
         for name in (*event.writes, *(f"message {message.id}" for message in event.messages)):
             if name in made:
@@ -117,7 +120,9 @@ def answers_are_on_record(history: History) -> Iterator[Violation]:
             stored.setdefault(event.after.operation_id, event.answer)
         elif isinstance(event, Told):
             given = _given(event.outcome)
-            if given is not None and stored.get(given[0]) != given[1]:
+            if given is None or given[0] in history.ids_reserved_again:
+                continue
+            if stored.get(given[0]) != given[1]:
                 yield Violation("a final answer was told that is not on record", (event,))
 
 
@@ -133,7 +138,7 @@ def _given(outcome: Any) -> tuple[str, str] | None:
 
 def steps_have_one_effect(history: History) -> Iterator[Violation]:
     """A step has one effect at most, unless a settlement denied it falsely."""
-    recorded = operations_with(history, Effects.RECORDED)
+    recorded = operations_with(history, Effects.RECORDED) - history.ids_reserved_again
     denied = {(effect.operation_id, effect.step) for _, effect in false_settlements(history)}
     effects: dict[tuple[str, str], Affected] = {}
     for event in history.events:
@@ -181,9 +186,12 @@ def finished_steps_never_run_again(history: History) -> Iterator[Violation]:
     """A step that is on record as finished is neither marked nor called again."""
     finished: dict[tuple[str, str], Wrote] = {}
     is_exact = history.circumstances.leases_are_exact
+    again = history.ids_reserved_again
     for event in history.events:
         if isinstance(event, Wrote) and event.permitted and event.after is not None:
             operation_id, transition = event.after.operation_id, event.transition
+            if operation_id in again:
+                continue
             if isinstance(transition, StartStep):
                 before = finished.get((operation_id, transition.step.name))
                 if before is not None:

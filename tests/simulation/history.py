@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from oncekey.record.transitions import Reserve
+
 if TYPE_CHECKING:
     from oncekey.record.message import Message
     from oncekey.record.outcome import Outcome
@@ -238,6 +240,21 @@ class History:
     def effects(self) -> tuple[Affected, ...]:
         """What happened in the outside world."""
         return tuple(event for event in self.events if isinstance(event, Affected))
+
+    @cached_property
+    def ids_reserved_again(self) -> frozenset[str]:
+        """The operations whose id a reservation took again, for another life of their key.
+
+        A reservation that is still under way when its record is deleted finds the key free. What
+        is promised of one operation is not promised of both lives together.
+        """
+        found: set[str] = set()
+        again: set[str] = set()
+        for write in self.applied:
+            if isinstance(write.transition, Reserve):
+                operation_id = write.transition.record.operation_id
+                (again if operation_id in found else found).add(operation_id)
+        return frozenset(again)
 
     @cached_property
     def kinds_of_effects(self) -> dict[str, frozenset[Effects]]:

@@ -178,7 +178,7 @@ MUTATIONS = (
         name="operation-id-from-key",
         scenario=replace(AGED, callers=(A, B)),
         clock=broken_stores.OperationIdFromKey,
-        breaks="not what was stored first",
+        breaks="reserved by another actor",
     ),
     Mutation(
         name="ours-after-the-lease",

@@ -16,7 +16,7 @@ from oncekey.record.transitions import (
     SettleStep,
     TakeOver,
 )
-from tests.simulation.history import Affected, Asked, Event, Kept, Told, Wrote
+from tests.simulation.history import Affected, Asked, Began, Event, Kept, Told, Wrote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,8 +85,8 @@ def is_grant(write: Wrote) -> bool:
 
 
 def unrecorded_operations(history: History) -> set[str]:
-    """The operations all of whose attempts said `unrecorded`."""
-    return operations_with(history, Effects.UNRECORDED)
+    """The operations of one life all of whose attempts said `unrecorded`."""
+    return operations_with(history, Effects.UNRECORDED) - history.ids_reserved_again
 
 
 def operations_with(history: History, effects: Effects) -> set[str]:
@@ -103,12 +103,26 @@ def false_settlements(history: History) -> Iterator[tuple[Wrote, Affected]]:
     effects = history.effects
     for write in history.applied if effects else ():
         record, step = write.after, _denied(write)
-        if record is None or step is None:
+        if record is None or step is None or record.operation_id in history.ids_reserved_again:
             continue
         for effect in effects:
             same = (effect.operation_id, effect.step) == (record.operation_id, step)
             if same and effect.attempt <= record.attempt:
                 yield write, effect
+
+
+def outlived_denials(history: History) -> Iterator[tuple[Wrote, Began]]:
+    """Settlements as not executed, each with an attempt up to then that began all the same."""
+    denials: list[Wrote] = []
+    for event in history.events:
+        if isinstance(event, Wrote) and event.permitted and _denied(event) is not None:
+            denials.append(event)
+        elif isinstance(event, Began) and denials:
+            for denial in denials:
+                record = denial.after
+                is_same = record is not None and record.operation_id == event.operation_id
+                if is_same and record is not None and event.attempt <= record.attempt:
+                    yield denial, event
 
 
 def _denied(write: Wrote) -> str | None:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 EVENTS = "POST /events"
 CONSUMER = "consumer"
+# The time of a relay's, a reconciler's or an operator's run.
+SERVING_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +122,8 @@ class ServiceActor(Actor):
         caller, service = self.caller, self.service
         assert service is not None
         self.is_old = service.is_old
+        remaining_ms = SERVING_MS if caller is None else caller.remaining_ms
+        self.until_ms = self.clock.now_ms() - self.clock.skew_ms + remaining_ms
         match caller:
             case Client():
                 self.identity = caller.identity
@@ -157,7 +161,6 @@ class ServiceActor(Actor):
             job=job,
             timed_out=TIMED_OUT if is_queued else None,
         )
-        self.until_ms = self.clock.now_ms() - self.clock.skew_ms + caller.remaining_ms
         flow = attempt(request, self.clock, reserving=reserving, raised=self._result_of)
         self.flow = self._with_handler(flow, store, caller)
 
@@ -219,7 +222,6 @@ class ServiceActor(Actor):
             store=store,
             service=service,
         )
-        self.until_ms = self.clock.now_ms() - self.clock.skew_ms + 60_000
         self.flow = SERVERS[self.name.partition("-")[0]](serving)
 
 

@@ -56,6 +56,8 @@ RESERVED = wrote("A", RESERVE, None, RUNNING)
 COMPLETION = wrote("A", COMPLETE, RUNNING, COMPLETED)
 HEALED = Healed(at_ms=AT_MS, actor="")
 TAKEN = replace(RUNNING, owner="B/1", rev=2, attempt=2, effects=Effects.REPEATABLE)
+EXPIRY = Swept(at_ms=AT_MS, actor="", record=COMPLETED)
+DELETION = replace(EXPIRY, actor="operator")
 REFUSAL = turned_away("B", Reason.RUNNING)
 
 FIRST_RUN: tuple[Event, ...] = (
@@ -168,12 +170,12 @@ BAD: list[tuple[Checker, tuple[Event, ...]]] = [
     (checkers_of_answers.replays_equal_the_first_answer, (replayed("B"),)),
     (
         checkers_of_answers.replays_equal_the_first_answer,
-        (COMPLETION, replayed("B", replace(COMPLETED, response="op/2/B"))),
+        (RESERVED, COMPLETION, replayed("B", replace(COMPLETED, response="op/2/B"))),
     ),
     (checkers_of_answers.replays_equal_the_first_answer, (began("A"), ran("A"))),
     (
         checkers_of_answers.replays_equal_the_first_answer,
-        (COMPLETION, ran("A", expires_at_s=EXPIRES_AT_S + 1)),
+        (RESERVED, COMPLETION, ran("A", expires_at_s=EXPIRES_AT_S + 1)),
     ),
     (checkers_of_answers.answers_belong_to_their_request, (replayed("B", body="b"),)),
     (
@@ -198,6 +200,18 @@ BAD: list[tuple[Checker, tuple[Event, ...]]] = [
         checkers_of_answers.final_answers_are_kept,
         (RESERVED, ran("A", expires_at_s=None), wrote("S", DENIAL, UNKNOWN, DENIED)),
     ),
+    (
+        checkers_of_answers.final_answers_are_kept,
+        (
+            RESERVED,
+            wrote("S", DENIAL, UNKNOWN, DENIED),
+            ran("B", expires_at_s=None),
+            began("C", 2),
+        ),
+    ),
+    (checkers.ids_are_reserved_once, (RESERVED, RESERVED)),
+    (checkers.ids_are_reserved_once, (RESERVED, EXPIRY, RESERVED)),
+    (checkers.ids_are_reserved_once, (RESERVED, DELETION, wrote("B", RESERVE, None, RUNNING))),
     (answers_come_at_last, (HEALED, REFUSAL)),
     (answers_come_at_last, (HEALED, *[REFUSAL] * MOST_RETRIES, replayed("B"))),
 ]
@@ -249,6 +263,20 @@ def test_a_false_settlement_excuses_the_second_effect() -> None:
 
     assert list(checkers.at_most_one_effect(history(*denied))) == []
     assert list(checkers.settlements_are_true(history(*denied, killed_in_time=False))) == []
+
+
+def test_a_denied_attempt_that_begins_all_the_same_excuses_the_second_run() -> None:
+    """Who was neither killed nor done began after its denial; another run was answered since."""
+    denied = (RESERVED, wrote("S", DENIAL, UNKNOWN, DENIED), ran("B", expires_at_s=None))
+
+    assert list(checkers_of_answers.final_answers_are_kept(history(*denied, began("A")))) == []
+
+
+def test_a_frozen_caller_may_reserve_its_id_again_after_the_retention() -> None:
+    """No platform kills it in time, so it outlives the record that it had reserved."""
+    again = history(RESERVED, EXPIRY, RESERVED, killed_in_time=False)
+
+    assert list(checkers.ids_are_reserved_once(again)) == []
 
 
 @pytest.mark.parametrize("circumstance", ["killed_in_time", "clocks_agree"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from oncekey.store.dynamodb.outbox import whole_number
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -55,16 +57,11 @@ def _item(item: Mapping[str, Mapping[str, Any]]) -> OutboxItem:
     def text(name: str) -> str:
         return str(item.get(name, {}).get("S", ""))
 
-    def number(name: str) -> int | None:
-        found = item.get(name, {}).get("N")
-        # Somebody else may have written a fraction.
-        return None if found is None else int(found.partition(".")[0])
-
     return OutboxItem(
         **{name: text(name) for name in ("id", "topic", "operation", "operation_id", "tenant")},
-        created_at_ms=number("created_at") or 0,
-        tries=number("tries") or 0,
-        set_aside_at_ms=number("set_aside_at"),
-        escalated_at_ms=number("escalated_at"),
+        created_at_ms=whole_number(item, "created_at") or 0,
+        tries=whole_number(item, "tries") or 0,
+        set_aside_at_ms=whole_number(item, "set_aside_at"),
+        escalated_at_ms=whole_number(item, "escalated_at"),
         reason=text("reason"),
     )

@@ -75,9 +75,17 @@ def message_from_item(item: Mapping[str, Mapping[str, Any]]) -> Message:
         raise NotAMessage(f"the item is no message of oncekey ({type(error).__name__})") from None
 
 
+def whole_number(item: Mapping[str, Mapping[str, Any]], name: str) -> int | None:
+    """The number under this name, without a fraction; None if there is none.
+
+    Somebody else may have written a fraction. One such item must not stop the others.
+    """
+    found = item.get(name, {}).get("N")
+    return None if found is None else int(found.partition(".")[0])
+
+
 def _number(item: Mapping[str, Mapping[str, Any]], name: str) -> int:
-    # Somebody else may have written a fraction. One such item must not stop the others.
-    return int(item.get(name, {}).get("N", "0").partition(".")[0])
+    return whole_number(item, name) or 0
 
 
 def _text(item: Mapping[str, Mapping[str, Any]], name: str) -> str:
