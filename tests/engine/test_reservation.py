@@ -115,6 +115,28 @@ def test_a_lease_that_ended_while_it_was_reserved_lets_nothing_run() -> None:
     assert result.decision.reason is Reason.OUTCOME_UNKNOWN
 
 
+def test_a_request_that_reserves_another_operation_does_so_as_another_owner() -> None:
+    """What it reserved first was forgotten. Whoever has seen that one knows it by its owner.
+
+    Red when both operations have the same owner: seed 5901296 of the simulation then ends the
+    second by a write that was decided for the first.
+    """
+    forgotten = replace(
+        record(pk=REQUEST.pk, status=Status.COMPLETED, due=None, lease_until_ms=None),
+        owner="me",
+        expires_at_s=NOW_S - 1,
+    )
+
+    result = reserved(iter([Refused(forgotten), Written()]))
+
+    first, second = result.written
+    assert first.record.owner == "me"
+    assert second.record.owner != "me"
+    assert second.record.operation_id != first.record.operation_id
+    assert isinstance(result.decision, Held)
+    assert result.decision.record == second.record
+
+
 def test_a_record_that_never_stops_changing_is_left_to_the_others() -> None:
     """After eight rounds the request is refused and may come back in a second: no loop is endless.
 

@@ -199,8 +199,8 @@ def stored_answers_stay(history: History) -> Iterator[Violation]:
 def ids_are_reserved_once(history: History) -> Iterator[Violation]:
     """An operation's id is reserved again only after its record was deleted, by what outlived that.
 
-    After an operator's deletion, that is any reservation that was under way. Its retention outlives
-    a record's callers, where the platform kills them in time, and whatever they have sent.
+    After an operator's deletion, that is any reservation that was under way. After the retention,
+    it is what its dead caller had sent, or a caller that no platform kills in time.
     """
     forgotten: dict[str, Swept] = {}
     reserved: dict[str, Wrote] = {}
@@ -217,7 +217,9 @@ def ids_are_reserved_once(history: History) -> Iterator[Violation]:
             is_by_hand = deletion is not None and deletion.actor != ""
             if before.actor != event.actor:
                 yield Violation("an id was reserved by another actor", (before, event))
-            elif not is_by_hand and history.circumstances.killed_in_time:
+            elif deletion is None and event.before is None:
+                yield Violation("an id was reserved again without a deletion", (before, event))
+            elif not (is_by_hand or event.late) and history.circumstances.killed_in_time:
                 yield Violation("an id was reserved again", (before, event))
 
 

@@ -210,6 +210,7 @@ BAD: list[tuple[Checker, tuple[Event, ...]]] = [
         ),
     ),
     (checkers.ids_are_reserved_once, (RESERVED, RESERVED)),
+    (checkers.ids_are_reserved_once, (RESERVED, replace(RESERVED, late=True))),
     (checkers.ids_are_reserved_once, (RESERVED, EXPIRY, RESERVED)),
     (checkers.ids_are_reserved_once, (RESERVED, DELETION, wrote("B", RESERVE, None, RUNNING))),
     (answers_come_at_last, (HEALED, REFUSAL)),
@@ -277,6 +278,13 @@ def test_a_frozen_caller_may_reserve_its_id_again_after_the_retention() -> None:
     again = history(RESERVED, EXPIRY, RESERVED, killed_in_time=False)
 
     assert list(checkers.ids_are_reserved_once(again)) == []
+
+
+def test_a_late_reservation_may_outlive_the_record_that_it_repeats() -> None:
+    """It arrives within the retention of its sending; the record was made a moment before that."""
+    again = (RESERVED, EXPIRY, replace(RESERVED, late=True))
+
+    assert list(checkers.ids_are_reserved_once(history(*again))) == []
 
 
 @pytest.mark.parametrize("circumstance", ["killed_in_time", "clocks_agree"])

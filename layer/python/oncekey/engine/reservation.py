@@ -25,6 +25,7 @@ from oncekey.record.transitions import (
 from oncekey.store.store import Refused, Written
 from oncekey.telemetry import requests as telemetry
 from oncekey.telemetry.operation_event import tell
+from oncekey.value import replace
 
 if TYPE_CHECKING:
     from oncekey.clock import Clock
@@ -74,7 +75,7 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
         # not store a large payload, nor lock the counters of new keys.
         met = await retry.read(request.pk, budget, clock)
     decision = decide(met, request, owner, clock)
-    polls, is_accepted, takes_over = 0, False, False
+    polls, is_reserved, is_accepted, takes_over = 0, False, False, False
     for _ in range(MOST_ROUNDS):
         while (
             wait_until_ms
@@ -94,6 +95,13 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
             decision, met = await _unless_paused(decision, met, request, owner, budget, clock)
             if isinstance(decision, Held | Replayed | Refusal):
                 break
+        if isinstance(decision, Reserve):
+            if is_reserved:
+                # What this request reserved before was forgotten. Whoever has seen that operation
+                # knows it by its owner, and must not take this one for it.
+                owner = clock.new_owner()
+                decision = replace(decision, record=replace(decision.record, owner=owner))
+            is_reserved = True
         takes_over = isinstance(decision, TakeOver)
         reply: Written | Refused | Refusal
         if request.job is not None and isinstance(decision, Enqueue | Reserve):
