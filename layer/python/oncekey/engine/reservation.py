@@ -95,13 +95,10 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
             decision, met = await _unless_paused(decision, met, request, owner, budget, clock)
             if isinstance(decision, Held | Replayed | Refusal):
                 break
-        if isinstance(decision, Reserve):
-            if is_reserved:
-                # What this request reserved before was forgotten. Whoever has seen that operation
-                # knows it by its owner, and must not take this one for it.
-                owner = clock.new_owner()
-                decision = replace(decision, record=replace(decision.record, owner=owner))
-            is_reserved = True
+        if isinstance(decision, Reserve) and is_reserved:
+            owner = clock.new_owner()
+            decision = _by_another_owner(decision, owner)
+        is_reserved |= isinstance(decision, Reserve)
         takes_over = isinstance(decision, TakeOver)
         reply: Written | Refused | Refusal
         if request.job is not None and isinstance(decision, Enqueue | Reserve):
@@ -127,6 +124,15 @@ async def reserve(request: Request, owner: str, budget: Budget, clock: Clock) ->
     if isinstance(decision, Held | Replayed | Refusal):
         return decision
     return Refusal(reason=Reason.RUNNING, record=met, retry_after_ms=SHORTEST_RETRY_AFTER_MS)
+
+
+def _by_another_owner(second: Reserve, owner: str) -> Reserve:
+    """The `second` reservation of one request, for `owner`.
+
+    The operation that it reserved first was forgotten. Whoever has seen that one knows it by its
+    owner, and must not take the second for it.
+    """
+    return replace(second, record=replace(second.record, owner=owner))
 
 
 async def _unless_paused(
