@@ -87,11 +87,12 @@ def calls_in(history: History) -> list[tuple[Call, tuple[Event, ...]]]:
             case Swept():
                 found.append((Call(number, number, "", empties=True), (event,)))
             case Wrote(permitted=True, transition=Reserve(record=record), before=before):
+                takes_again = event.actor in took
                 took.add(event.actor)
                 if before is not None:
                     found.append((Call(number, number, "", empties=True), (event,)))
-                if event.late and event.actor not in asked:
-                    # Its call has ended, and it takes a key that was forgotten since.
+                if takes_again or (event.late and event.actor not in asked):
+                    # Its call has taken the key before, or has ended. The key was forgotten since.
                     found.append((Call(number, number, record.fingerprint), (event,)))
     for begins, asking in asked.values():
         found.append((Call(begins, _FOREVER, asking.fingerprint), (asking,)))

@@ -117,6 +117,16 @@ GOOD: dict[str, tuple[Event, ...]] = {
         asks("B", B),
         refused("B", Reason.KEY_REUSED, B),
     ),
+    # Found by seed 8347568.
+    "a call that takes the key, and again once it was forgotten, and never ends": (
+        asks("A"),
+        TAKEN,
+        asks("B", B),
+        refused("B", Reason.KEY_REUSED, B),
+        replace(ANEW, actor="A"),
+        asks("C", B),
+        refused("C", Reason.KEY_REUSED, B),
+    ),
 }
 
 BAD: dict[str, tuple[Event, ...]] = {

@@ -21,7 +21,7 @@ FROZEN = (3996653,)
 # An attempt that nobody has killed begins after its denial, without an effect.
 DENIED = (879219, 1772675, 2142794, 3311412, 3341637, 5044185)
 # Others: a call outlives its key's retention, or comes to a key that was deleted since.
-OF_ORDER = (16688, 228280, 234384)
+OF_ORDER = (16688, 228280, 234384, 8347568)
 # A worker ends the second operation of a client by a write that it had decided for the first.
 OF_OWNERS = (5901296,)
 
