@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import struct
 import threading
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -175,6 +177,47 @@ def test_the_server_serves_the_page_and_the_api_on_the_loopback_address() -> Non
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class _SlowDesk(GivenDesk):
+    """A desk that says when it is asked, and answers when the page is gone."""
+
+    def __init__(self) -> None:
+        super().__init__(unknown())
+        self.is_asked, self.is_gone = threading.Event(), threading.Event()
+
+    def operations(self, wanted: Wanted) -> Any:
+        """See `Desk`."""
+        self.is_asked.set()
+        assert self.is_gone.wait(30)
+        return super().operations(wanted)
+
+
+def test_a_page_that_is_closed_early_leaves_no_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The terminal of `oncekey console` shows its address, and nothing of each closed page."""
+    desk = _SlowDesk()
+    server = ConsoleServer(Console(desk, Access(token=TOKEN)), 0)
+    # Its thread is waited for, so that it has written what it writes.
+    server.daemon_threads = False
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        with socket.create_connection(("127.0.0.1", server.server_port)) as page:
+            host = f"127.0.0.1:{server.server_port}"
+            head = f"GET /api/operations HTTP/1.1\r\nHost: {host}\r\nX-Oncekey-Console: {TOKEN}"
+            page.sendall(f"{head}\r\n\r\n".encode())
+            assert desk.is_asked.wait(30)
+            # Closed with a reset, as by a browser with data that nobody reads.
+            page.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        desk.is_gone.set()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+    assert capfd.readouterr().err == ""
 
 
 def _ask(server: ConsoleServer, path: str, headers: dict[str, str]) -> tuple[int, str | None]:
