@@ -10,6 +10,7 @@ import json
 import sys
 import tomllib
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,7 +70,7 @@ def _add_new(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     new.add_argument(
         "folder", metavar="DIR", help="a new or empty folder; its name is the service's"
     )
-    new.set_defaults(run=_new, needs=())
+    new.set_defaults(run=partial(operator_commands.run, "new", _new), needs=())
 
 
 def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -186,7 +187,7 @@ def _add_token(dev: argparse.ArgumentParser) -> None:
     token.add_argument(
         "--expires-in-s", type=int, default=3600, metavar="S", help="lifetime in seconds (3600)"
     )
-    token.set_defaults(run=_token)
+    token.set_defaults(run=partial(operator_commands.run, "dev token", _token))
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -214,7 +215,7 @@ def _add_openapi(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "of the functions that have routes.",
     )
     _add_service(openapi)
-    openapi.set_defaults(run=_openapi, needs=())
+    openapi.set_defaults(run=partial(operator_commands.run, "openapi", _openapi), needs=())
 
 
 def _openapi(options: argparse.Namespace) -> int:

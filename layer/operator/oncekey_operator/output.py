@@ -5,6 +5,7 @@ Colours, progress bars and the terminal's width are for terminals only. A pipe g
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -50,6 +51,15 @@ def plain(text: str) -> str:
 def print_json(value: Any) -> None:
     """Print one value as one line of JSON."""
     print(json.dumps(value, separators=(",", ":"), default=str))
+
+
+def print_to_nobody() -> None:
+    """Let all that is printed from here on go nowhere: the reader of standard output has ended.
+
+    Otherwise, Python would end with a status of its own, because it cannot write the rest.
+    """
+    with contextlib.suppress(OSError):  # it is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def iso(at_ms: int) -> str:

@@ -10,9 +10,11 @@ import logging
 import sys
 from functools import partial
 from importlib import import_module
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from oncekey_operator.exits import CommandError, Exit
+from oncekey_operator.output import print_to_nobody
 
 if TYPE_CHECKING:
     import argparse
@@ -65,15 +67,23 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def run(
     name: str, command: Callable[[argparse.Namespace], int], options: argparse.Namespace
 ) -> int:
-    """Run a command. Its errors become a sentence on standard error and an exit status."""
+    """Run a command. Its errors become a sentence on standard error and an exit status.
+
+    What the encoding of standard output does not have is written as an escape.
+    """
     from botocore.exceptions import BotoCoreError, ClientError
 
     from oncekey.errors import StoreError
 
     # The command says what happened. The layer's log lines are for functions.
     logging.getLogger("oncekey").addHandler(logging.NullHandler())
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    status: int = Exit.DONE
     try:
-        return command(options)
+        status = command(options)
+        # Here, and not at the exit of Python, which says so and ends with a status of its own.
+        print(end="", flush=True)
     except CommandError as error:
         print(f"oncekey {name}: {error}", file=sys.stderr)
         return error.status
@@ -85,8 +95,8 @@ def run(
         return Exit.NO_ANSWER
     except BrokenPipeError:
         # The reader has ended (`oncekey list | head`). Nothing more is written at the exit, either.
-        sys.stderr.close()
-        return Exit.DONE
+        print_to_nobody()
+    return status
 
 
 def _advice(error: Exception) -> str:
