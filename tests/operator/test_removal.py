@@ -220,6 +220,37 @@ def test_no_tenant_is_not_every_tenant(tables: Tables, capsys: pytest.CaptureFix
     assert "--tenant for all of a tenant" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("erase", "--tenant", "acme", "--operation", "POST /photos"), "--operation"),
+        (("erase", "--tenant", "acme", "--principal", "user_1"), "--principal"),
+        (("erase", "an-operation-id", "--tenant", "acme"), "--tenant"),
+        (("erase", "an-operation-id", "--expect", "1-abc"), "--expect"),
+        (
+            ("bust", "an-operation-id", "--tenant", "acme", "--operation", "POST /photos"),
+            "--tenant",
+        ),
+    ],
+)
+def test_nobody_removes_more_than_the_options_name(
+    arguments: tuple[str, ...],
+    option: str,
+    tables: Tables,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """An option that would not narrow what is removed is refused.
+
+    Red when `--operation` beside `--tenant` erases the tenant's other operations, too.
+    """
+    where = ("--table", tables.records, "--audit-table", "audit", "--region", "eu-central-1")
+
+    assert cli.main([*arguments, "--reason", "asked", "--yes", *where]) == 2
+    said = capsys.readouterr().err
+    assert option in said
+    assert "would have no effect" in said
+
+
 def test_unsent_messages_are_found_and_dropped(tables: Tables) -> None:
     """A tenant's messages in the outbox are counted, and deleted if a person wants that.
 

@@ -13,6 +13,7 @@ from oncekey_operator.commands.naming import (
     census,
     check_census,
     operation_of,
+    refuse_ignored,
 )
 from oncekey_operator.exits import CommandError, Exit, UsageError
 from oncekey_operator.output import Progress, confirm, print_table
@@ -62,10 +63,13 @@ def run(options: argparse.Namespace) -> int:
     is_one = any(each is not None for each in (options.id, options.key, options.request))
     left_out: list[str] = []
     if is_one:
+        refuse_ignored("one operation", expect=options.expect)
         records = [operation_of(options, target)]
     elif not options.tenant:
         raise UsageError("name one operation, or --tenant for all of a tenant")
     else:
+        narrower = {"operation": options.operation, "principal": options.principal}
+        refuse_ignored("--tenant, which is about all of a tenant", **narrower)
         records = _of_tenant(target, options.tenant, left_out)
     messages = _unsent(options, target, records, is_one=is_one)
     dropped = f", and {len(messages)} unsent messages are deleted" if options.even_if else ""

@@ -71,6 +71,9 @@ def operation_of(options: argparse.Namespace, target: Target, *, by_item: bool =
     if "" in given:
         # An empty filter fits every operation. A script whose variable is unset names none.
         raise UsageError("name one operation: what names it is empty")
+    if options.id is not None:
+        of_key = {"tenant": options.tenant, "operation": options.operation}
+        refuse_ignored("an ID", **of_key, principal=options.principal)
     if options.id is None:
         operation, key = options.operation, options.key
         if options.request is not None:
@@ -105,6 +108,21 @@ def operation_of(options: argparse.Namespace, target: Target, *, by_item: bool =
         raise UsageError(str(error)) from error
 
 
+def refuse_ignored(beside: str, **options: object) -> None:
+    """Return if none of these options is given, which would have no effect beside another one.
+
+    A person who narrows an action would otherwise act on more, or on another operation.
+
+    Raises:
+        UsageError: one of them is given.
+    """
+    given = [f"--{name}" for name, value in options.items() if value]
+    if given:
+        raise UsageError(
+            f"{' and '.join(given)} would have no effect beside {beside}: leave it out"
+        )
+
+
 def _requested(file: str, operation: str | None) -> tuple[str, str]:
     """The operation and the key of a request: an event of Lambda as JSON, or its text."""
     from oncekey.errors import OncekeyError
@@ -124,7 +142,7 @@ def _requested(file: str, operation: str | None) -> tuple[str, str]:
             fields = [line.partition(":") for line in head]
             lines = [value.strip() for name, _, value in fields if name.lower() == HEADER]
         key = idempotency_key(lines, min_length=1)
-    except (OncekeyError, ValueError, TypeError, KeyError) as error:
+    except (OncekeyError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise UsageError(f"{file} is no HTTP request with an Idempotency-Key: {error}") from error
     return operation or f"{method.upper()} {path.partition('?')[0]}", key
 
