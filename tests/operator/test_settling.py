@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import io
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -165,6 +168,57 @@ def test_what_was_settled_of_many_is_told_before_one_cannot_be(
         status = service.run("resolve", *many, "--expect", census([first, second]))
 
     assert (status, service.out) == (2, f"{first.operation_id}: settled\n")
+    assert "1 of 2 settled" in service.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("--all-listed", "--unknown", "--attempt", "2"), "--attempt"),
+        (("--all-listed", "--unknown", "--principal", "user_1"), "--principal"),
+        (("an-operation-id", "--expect", "1-abc"), "--expect"),
+        (("an-operation-id", "--escalated"), "--escalated"),
+        (("an-operation-id", "--tenant", "acme", "--attempt", "2"), "--tenant"),
+    ],
+)
+def test_nobody_settles_other_operations_than_the_options_name(
+    arguments: tuple[str, ...], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option that would not narrow what is settled is refused."""
+    with operating(capsys) as service:
+        assert service.run("resolve", *arguments, "--not-executed", "--reason", WHY) == 2
+    assert f"{option} would have no effect" in service.err
+
+
+def test_an_answer_from_standard_input_is_utf_8(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the terminal's encoding is, the client gets the text that the person has sent.
+
+    Red when a terminal with Latin-1 stores an answer with "Ã¼" in place of "ü" for good.
+    """
+    piped = io.TextIOWrapper(io.BytesIO('{"name": "Zürich"}'.encode()), "latin-1")
+    monkeypatch.setattr("sys.stdin", piped)
+    options = argparse.Namespace(completed="-", end_with=None, not_executed=False)
+
+    assert resolve_command._finding(options) == Completed({"name": "Zürich"})
+
+
+def test_who_reads_no_further_is_not_told_that_all_were_settled(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`oncekey resolve --all-listed | head -1` leaves the others, and its exit status says so."""
+    with operating(capsys) as service:
+        states = {"status": Status.UNKNOWN, "escalated_at_ms": None, "lease_until_ms": 1}
+        pair = [record(**states, due=Due(shard="0", at_ms=at), pk=f"v1#{at}") for at in (1, 2)]
+        for each in pair:
+            service.client.put_item(TableName=TABLE, Item=attribute_values(each))
+        monkeypatch.setattr(resolve_command, "_print", Mock(side_effect=BrokenPipeError))
+
+        many = ("--all-listed", "--unknown", "--not-executed", "--reason", WHY, "--yes")
+        status = service.run("resolve", *many, "--expect", census(pair))
+
+    assert status == 1
     assert "1 of 2 settled" in service.err
 
 

@@ -15,9 +15,16 @@ from oncekey_operator.commands.naming import (
     census,
     check_census,
     operation_of,
+    refuse_ignored,
 )
 from oncekey_operator.exits import CommandError, Exit, UsageError
-from oncekey_operator.output import add_output, confirm, print_json, print_table
+from oncekey_operator.output import (
+    add_output,
+    confirm,
+    print_json,
+    print_table,
+    print_to_nobody,
+)
 from oncekey_operator.targets import add_target, target_of
 
 if TYPE_CHECKING:
@@ -102,6 +109,8 @@ def run(options: argparse.Namespace) -> int:
     target = target_of(options)
     if options.all_listed:
         return _all(options, target, finding, found_at_ms)
+    states = dict.fromkeys(options.states, True)
+    refuse_ignored("one operation, without --all-listed", expect=options.expect, **states)
     if options.end_with is not None and options.step:
         raise UsageError("--end-with ends the whole operation, and takes no --step")
     if options.not_executed and options.yes and options.attempt is None:
@@ -140,6 +149,7 @@ def _all(
 
     if any(each is not None for each in (options.id, options.key, options.request)):
         raise UsageError("--all-listed takes filters, and no ID, --key or --request")
+    refuse_ignored("--all-listed", principal=options.principal, attempt=options.attempt)
     if options.end_with is not None:
         raise UsageError("--end-with ends one operation: name it")
     if not options.states:
@@ -161,9 +171,12 @@ def _all(
     done = 0
     try:
         for each in _settled(options, target, records, finding, found_at_ms):
+            done += each.is_done
             # At once: what was settled is told, even if the next one cannot be.
             _print(each, as_json=options.json)
-            done += each.is_done
+    except BrokenPipeError:
+        # Nobody reads what becomes of the others, so they are left.
+        print_to_nobody()
     finally:
         print(f"{done} of {len(records)} settled.", file=sys.stderr)
     return Exit.DONE if done == len(records) else Exit.REFUSED
@@ -221,9 +234,10 @@ def _finding(options: argparse.Namespace) -> Completed | NotExecuted:
 
 def _answer_in(file: str) -> Any:
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-        return json.loads(text)
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        # JSON is UTF-8, whatever the terminal is.
+        return json.loads(data.decode("utf-8"))
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{file} is not JSON: {error}") from error
