@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
+import getpass
+import io
+import json
 import os
 import shlex
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from pathlib import Path
+from unittest.mock import Mock
 
+import boto3
 import pytest
+from moto import mock_aws
 
 from oncekey_local import cli
+from oncekey_operator.commands import run
 from oncekey_operator.local_runtime import LocalRuntime, running_in
-from oncekey_operator.targets import target_arguments
+from oncekey_operator.targets import target_arguments, target_of
+from tests.support.operating import REGION
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+ROOT = Path(__file__).resolve().parents[2]
 SHOW = ("show", "--tenant", "acme", "--operation", "POST /x", "--key", "a-key-of-a-client")
 
 
@@ -98,3 +107,71 @@ def test_a_command_that_is_shown_works_on_the_same_service(where: str) -> None:
     options = cli._parser().parse_args(["list", *shlex.split(where)])
 
     assert target_arguments(options) == where
+
+
+def stack(name: str, **outputs: str) -> None:
+    """A deployed stack with these outputs."""
+    template = {
+        "Resources": {"Queue": {"Type": "AWS::SQS::Queue"}},
+        "Outputs": {output: {"Value": value} for output, value in outputs.items()},
+    }
+    client = boto3.client("cloudformation", region_name=REGION)
+    client.create_stack(StackName=name, TemplateBody=json.dumps(template))
+
+
+def test_the_stacks_of_two_services_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Their outputs have the same names, and nothing is done to the tables of the second one.
+
+    Red when the table of one service is used with the outbox and the audit table of another.
+    """
+    with mock_aws():
+        stack("pay", OncekeyTable="pay-records", OncekeyAuditTable="pay-audit")
+        stack("more-of-pay", OncekeyTable="pay-records", OncekeyOutboxTable="pay-outbox")
+        stack("ship", OncekeyTable="ship-records")
+        where = ["list", "--region", REGION, "--stack", "pay", "--stack"]
+
+        found = target_of(cli._parser().parse_args([*where, "more-of-pay"]))
+        assert (found.table, found.audit_table, found.outbox_table) == (
+            "pay-records",
+            "pay-audit",
+            "pay-outbox",
+        )
+        assert cli.main([*where, "ship"]) == 2
+    assert "pay and ship are of different services" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [KeyError("uid not found: 1234"), OSError("No username set")])
+def test_who_has_no_login_name_is_audited_by_a_number(
+    error: Exception, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container may run under a user id that has no name."""
+    runtime(port=8080, pid=os.getpid()).write(folder)
+    monkeypatch.setattr(getpass, "getuser", Mock(side_effect=error))
+
+    assert target_of(cli._parser().parse_args(["list"])).who == f"user {os.getuid()}"
+
+
+@pytest.mark.parametrize("command", ["plan --rps 5", "dev token --tenant acme", "openapi"])
+def test_who_reads_no_further_ends_no_command_with_an_error(command: str) -> None:
+    """`oncekey ... | head -1`: exit status 0 and no complaint, however little it prints."""
+    read, write = os.pipe()
+    os.close(read)
+    program = [sys.executable, "-m", "oncekey_local.cli", *command.split()]
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        program, stdout=write, stderr=subprocess.PIPE, cwd=ROOT, env=variables, check=False
+    )
+    os.close(write)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_terminal_without_utf_8_gets_every_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its encoding does not have is written as an escape, and the command goes on."""
+    terminal = io.TextIOWrapper(io.BytesIO(), "latin-1")
+    monkeypatch.setattr(sys, "stdout", terminal)
+
+    assert run("show", lambda _: terminal.write("zürich → łódź") * 0, argparse.Namespace()) == 0
+    assert terminal.buffer.getvalue() == r"zürich \u2192 \u0142ód\u017a".encode("latin-1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,7 @@ from oncekey_operator.local_runtime import FOLDER, running_in
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from oncekey.store.dynamodb.store import DynamoDBStore
     from oncekey_operator.local_runtime import LocalRuntime
@@ -90,7 +91,7 @@ class Target:
             CommandError: AWS does not say it.
         """
         if self.local is not None:
-            return getpass.getuser()
+            return _login_name()
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -117,6 +118,14 @@ class Target:
             return boto3.Session(profile_name=self.profile, region_name=self.region)
         except ProfileNotFound as error:
             raise UsageError(str(error)) from error
+
+
+def _login_name() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        # A container may run under a number without a name. Python 3.13 raises OSError.
+        return f"user {os.getuid()}"
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -234,7 +243,9 @@ def _of_stacks(options: argparse.Namespace) -> Target:
             raise UsageError(f"stack {stack!r} cannot be read: {error}") from error
         except BotoCoreError as error:
             raise CommandError(f"CloudFormation did not answer: {error}", Exit.NO_ANSWER) from error
-        outputs |= {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])}
+        theirs = {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", [])}
+        _check_same_service(options.stack, outputs, theirs)
+        outputs |= theirs
     fields = _found(OUTPUTS, outputs) | _given(options)
     if "table" not in fields:
         raise UsageError(
@@ -242,6 +253,18 @@ def _of_stacks(options: argparse.Namespace) -> Target:
             " the stack that has the tables, or say --table NAME"
         )
     return Target(**fields, **connection, local=None)
+
+
+def _check_same_service(
+    stacks: Sequence[str], known: Mapping[str, str], theirs: Mapping[str, str]
+) -> None:
+    """Return if the stacks do not have one output of ours with two values."""
+    for name in OUTPUTS.values():
+        if name in known and theirs.get(name, known[name]) != known[name]:
+            raise UsageError(
+                f"{' and '.join(stacks)} are of different services, which both have an output"
+                f" {name}: name the stacks of one"
+            )
 
 
 def _found(names: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
