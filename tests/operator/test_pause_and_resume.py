@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from botocore.client import BaseClient
 
 from oncekey.record.pause import PauseScope
 from tests.support.operating import AUDIT, Operating, operating
@@ -79,7 +80,10 @@ def test_who_pauses_twice_is_told(service: Operating) -> None:
         (("pause", REFUNDS, "--yes"), 2, "--reason TEXT"),
         (("pause", " ", "--reason", "r", "--yes"), 2, "say whose work it is"),
         (("pause", REFUNDS, "--reason", "r"), 2, "say --yes"),
-        (("resume", "--reason", "r", "--yes"), 2, "say what to resume"),
+        (("pause", "--reason", "r"), 2, "say whose work it is"),
+        (("pause", "--yes"), 2, "say whose work it is"),
+        (("resume", "--yes"), 2, "say whose work it is"),
+        (("resume",), 2, "say what to resume"),
         (("resume", REFUNDS, "--reason", "r", "--yes"), 1, "is not paused"),
     ],
 )
@@ -99,3 +103,26 @@ def test_nothing_is_paused_without_an_audit_line(service: Operating) -> None:
     assert service.run(*PAUSE) == 3
     assert "nothing was changed" in service.err
     assert service.store.pauses() == ()
+
+
+def test_a_lost_answer_to_an_audit_line_is_no_failure(
+    service: Operating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """boto3 sends the call again, and DynamoDB refuses the second one, because the line is there.
+
+    Red when an action is said to have failed that was done, and has both of its lines.
+    """
+    answer = BaseClient._make_request
+    lost: list[str] = []
+
+    def second_call(client: Any, model: Any, request: Any, context: Any) -> Any:
+        if model.name == "PutItem" and AUDIT.encode() in request["body"]:
+            lost.append(model.name)
+            answer(client, model, dict(request), context)
+        return answer(client, model, request, context)
+
+    monkeypatch.setattr(BaseClient, "_make_request", second_call)
+
+    assert service.run(*PAUSE) == 0, service.err
+    assert len(lost) == 2
+    assert [outcome for _, outcome, _ in service.audited()] == ["intended", "done"]

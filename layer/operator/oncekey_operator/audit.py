@@ -81,9 +81,16 @@ class AuditTable:
                 "no audit table is named, and nothing is changed without one: say --audit-table"
                 " NAME, or give the stack an output OncekeyAuditTable"
             )
-        self.client.put_item(
-            TableName=self.table, Item=line.item(), ConditionExpression="attribute_not_exists(pk)"
-        )
+        try:
+            self.client.put_item(
+                TableName=self.table,
+                Item=line.item(),
+                ConditionExpression="attribute_not_exists(pk)",
+            )
+        except self.client.exceptions.ConditionalCheckFailedException:
+            # A line's key has the action's id, so it is this line: the answer to the first call was
+            # lost, and boto3 sent it again.
+            return
 
     def of(self, pk: str) -> list[Line]:
         """The lines about `pk`, in the order of time."""

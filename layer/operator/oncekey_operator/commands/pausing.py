@@ -26,7 +26,7 @@ def paused_by(options: argparse.Namespace) -> tuple[PauseScope, str] | None:
     """The scope and the name that the options say; None if they say nothing.
 
     Raises:
-        UsageError: they say what, and not why.
+        UsageError: they say what, and not why; or the other way round.
     """
     from oncekey.record.pause import EVERYTHING, PauseScope
 
@@ -37,7 +37,8 @@ def paused_by(options: argparse.Namespace) -> tuple[PauseScope, str] | None:
         found = PauseScope.TENANT, options.tenant
     elif options.operation is not None:
         found = PauseScope.OPERATION, options.operation
-    if found is not None and not (found[1].strip() and (options.reason or "").strip()):
+    is_said = found is not None and found[1].strip() and (options.reason or "").strip()
+    if not is_said and (found is not None or options.reason is not None or options.yes):
         raise UsageError("say whose work it is, and --reason TEXT, which the audit table keeps")
     return found
 
