@@ -299,3 +299,13 @@ def test_a_table_is_not_copied_to_itself(service: Operating) -> None:
     """The two options name two tables."""
     assert service.run("move", "--to", TABLE, *REASON) == 2
     assert "the same table" in service.err
+
+
+def test_a_table_that_is_not_there_gets_no_whole_pass(service: Operating) -> None:
+    """A misspelt name is told, also if there is nothing to copy.
+
+    Red when the audit table says that everything is in a table that nobody has made.
+    """
+    assert service.run("move", "--to", f"{NEW}s", *REASON) == 2
+    assert "correct the name" in service.err
+    assert service.audited() == []

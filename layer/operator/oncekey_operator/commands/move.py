@@ -60,12 +60,14 @@ def run(options: argparse.Namespace) -> int:
     source, to = target.table, options.to
     if source == to:
         raise UsageError("--from and --to name the same table")
+    client = target.dynamodb
+    # Of no item, none is refused: a pass to a table that is not there would be whole.
+    client.describe_table(TableName=to)
     if not options.even_if:
         _check_time(target, source, to)
     question = f"Every record of {source} is copied to {to}."
     if not confirm(question, expected="yes", assumed=options.yes):
         raise CommandError("nothing was copied")
-    client = target.dynamodb
     count = int(client.describe_table(TableName=source)["Table"].get("ItemCount", 0))
     acting = acting_on(target, why=options.reason)
     intention = acting.audit.intend(ACTION, pk=_pk(source), before=whither(to))
