@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+import sys
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oncekey import idempotent_function, single_tenant
 from oncekey.record.record import Due, Status
 from oncekey.record.references import reference_to
 from oncekey.store.dynamodb.codec import attribute_values
+from oncekey.tenants import SINGLE_TENANT
 from oncekey_operator import output
+from oncekey_operator.console.exchange import json_response
+from oncekey_operator.console.target_desk import TargetDesk
+from oncekey_operator.records.finding import by_key
+from oncekey_operator.targets import Target
 from tests.support.dynamodb import TABLE
-from tests.support.operating import Operating, operating
+from tests.support.operating import REGION, Operating, operating
 from tests.support.records import NOW_MS, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-    from typing import Any
 
 
 @pytest.fixture
@@ -226,3 +234,76 @@ def test_a_table_that_is_not_there_is_no_outage(
 
     assert "oncekey doctor" in service.err
     assert "did not answer" not in service.err
+
+
+@pytest.mark.parametrize("name", ["--tenant", "--operation"])
+def test_an_empty_filter_fits_nothing(service: Operating, name: str) -> None:
+    """A script whose variable is unset lists, and settles, no operations of others."""
+    keep(service, status=Status.UNKNOWN, due=Due(shard="0", at_ms=NOW_MS), lease_until_ms=None)
+    many = ("--all-listed", "--unknown", "--not-executed", "--reason", "r")
+
+    assert service.run("list", name, "") == 2
+    assert service.run("resolve", *many, name, "") == 2
+    assert (service.out, service.audited()) == ("", [])
+
+
+def test_a_request_that_nobody_can_read_is_a_wrong_command_line(
+    service: Operating, tmp_path: Path
+) -> None:
+    """A file nested too deep names no operation, and holds no answer."""
+    deep = tmp_path / "deep.json"
+    deep.write_text('{"a":' * 100_000)
+
+    assert service.run("show", "--request", str(deep), "--tenant", "acme") == 2
+    assert service.run("resolve", "id", "--completed", str(deep), "--reason", "r", "--yes") == 2
+
+
+def test_the_result_of_a_function_is_shown_without_its_classes(
+    service: Operating, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator's machine does not have the handler's modules, and JSON not all its values.
+
+    Red when a completed function whose result is a dataclass cannot be looked at.
+    """
+    (tmp_path / "of_the_handler.py").write_text(
+        "from dataclasses import dataclass\n\n@dataclass\nclass Shipment:\n    weights: dict\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("of_the_handler")
+
+    @idempotent_function(
+        operation="ship", key=lambda order: order, tenant=single_tenant(), store=service.store
+    )
+    def ship(order: str) -> Any:
+        return module.Shipment({(order, 1): Decimal("1.5")})
+
+    ship("order-000000000001")
+    monkeypatch.delitem(sys.modules, "of_the_handler")
+    which = ("--key", "order-000000000001", "--tenant", SINGLE_TENANT, "--operation", "ship")
+
+    assert service.run("show", *which) == 0
+    assert "a function's result" in service.out
+    assert service.run("show", *which, "--reveal") == 0
+    told = service.json("show", *which, "--reveal")["stored_answer"]
+    assert (told["$"], told["c"]) == ("dataclass", "of_the_handler:Shipment")
+    desk = TargetDesk(Target(table=TABLE, region=REGION))
+    record = by_key(service.store, tenant=SINGLE_TENANT, operation="ship", key=which[1])
+    assert record is not None
+    assert json_response(desk.revealed(record)).status == 200
+
+
+@pytest.mark.parametrize("answer", [0, "", [], False])
+def test_an_answer_that_is_nothing_is_revealed(service: Operating, answer: Any) -> None:
+    """The console shows it as it shows every other one."""
+
+    @idempotent_function(
+        operation="count", key=lambda order: order, tenant=single_tenant(), store=service.store
+    )
+    def count(order: str) -> Any:
+        return answer
+
+    count("order-000000000001")
+    found = by_key(service.store, tenant=SINGLE_TENANT, operation="count", key="order-000000000001")
+    assert found is not None
+
+    assert TargetDesk(Target(table=TABLE, region=REGION)).revealed(found)["answer"] == answer

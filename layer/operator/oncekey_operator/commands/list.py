@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from oncekey_operator.arguments import whole
+from oncekey_operator.exits import UsageError
 from oncekey_operator.output import (
     Progress,
     add_output,
@@ -141,9 +142,16 @@ def _lease(record: Record, now_ms: int) -> str:
 
 
 def wanted_by(options: argparse.Namespace) -> Wanted:
-    """The filters of the options."""
+    """The filters of the options.
+
+    Raises:
+        UsageError: one of them is empty.
+    """
     from oncekey_operator.records.listing import Wanted
 
+    if "" in (options.tenant, options.operation):
+        # It would fit every operation. A script whose variable is unset means none.
+        raise UsageError("--tenant or --operation is empty: name it, or leave it out")
     return Wanted(
         states=frozenset(options.states),
         tenant=options.tenant or "",

@@ -85,8 +85,10 @@ class TargetDesk:
     def revealed(self, record: Record) -> Mapping[str, Any]:
         """See `Desk.revealed`."""
         what, answer = answer_of(record, self._connected().store)
-        sent = {"key": record.key, "principal": record.principal, "answer": answer}
-        return {name: value for name, value in sent.items() if value} | {"stored": what}
+        sent = {"key": record.key or None, "principal": record.principal or None, "answer": answer}
+        # An answer may be 0 or an empty text.
+        found = {name: value for name, value in sent.items() if value is not None}
+        return found | {"stored": what}
 
     def outbox(self) -> Sequence[Mapping[str, Any]]:
         """See `Desk.outbox`."""

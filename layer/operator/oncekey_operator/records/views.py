@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from oncekey.encoding.results import decode
 from oncekey.reconciler.decisions import TOLD_ONCE_IN_MS
 from oncekey.record.policy import Encoding
 from oncekey.record.record import Status
 from oncekey.record.references import reference_to
-from oncekey.record.stored_answer import AnswerDamaged, NotKept, StoredRef, opened
+from oncekey.record.stored_answer import NotKept, StoredRef, opened
 from oncekey_operator.output import iso
 
 if TYPE_CHECKING:
@@ -73,6 +72,9 @@ def is_told(record: Record) -> bool:
 def answer_of(record: Record, store: Store) -> tuple[str, Any]:
     """The stored answer: a few words about it, and its value, which is None if it has none.
 
+    A function's result is as it is stored: what is no JSON value is tagged with its kind. The
+    classes of its handler are not loaded here.
+
     Raises:
         StoreError: the store did not answer.
     """
@@ -82,12 +84,11 @@ def answer_of(record: Record, store: Store) -> tuple[str, Any]:
         return f"not stored: {record.response.reason}", None
     blob = store.fetch(record.response) if isinstance(record.response, StoredRef) else None
     try:
-        text = opened(record.response, blob)
-    except AnswerDamaged as error:
+        answer = json.loads(opened(record.response, blob))
+    except ValueError as error:  # AnswerDamaged is one
         return f"damaged: {error}", None
     if record.policy is not None and record.policy.encoding is Encoding.RESULT:
-        return "a function's result", decode(text)
-    answer = json.loads(text)
+        return "a function's result", answer
     return f"HTTP {answer.get('statusCode', 200)}", answer
 
 
