@@ -13,7 +13,7 @@ from .alarm_set import FAILURE_PERIOD, PERIODS
 from .metrics import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from .alarm_set import AlarmSet
     from .http_api import IdempotentHttpApi
@@ -32,9 +32,10 @@ class ApiMetrics:
 
     server_errors: cloudwatch.IMetric
     client_errors: cloudwatch.IMetric
-    too_many: cloudwatch.IMetric
+    # By the access log. None for an API with another log than that of its construct.
+    too_many: cloudwatch.IMetric | None = None
     # A search: one line for each route and status that was refused.
-    refused_by_route: cloudwatch.IMetric
+    refused_by_route: cloudwatch.IMetric | None = None
 
 
 def add_api_alarms(alarms: AlarmSet, api: IdempotentHttpApi | IdempotentRestApi) -> ApiMetrics:
@@ -73,6 +74,8 @@ def add_api_alarms(alarms: AlarmSet, api: IdempotentHttpApi | IdempotentRestApi)
             " deployment changed what is accepted."
         ),
     )
+    if metrics.too_many is None:
+        return metrics
     alarms.add(
         api,
         name,
@@ -89,15 +92,21 @@ def add_api_alarms(alarms: AlarmSet, api: IdempotentHttpApi | IdempotentRestApi)
 
 
 def _metrics(api: IdempotentHttpApi | IdempotentRestApi) -> ApiMetrics:
+    errors: Mapping[str, cloudwatch.IMetric] = {
+        "server_errors": api.api.metric_server_error(period=FAILURE_PERIOD, statistic="Sum"),
+        "client_errors": api.api.metric_client_error(period=_QUARTER, statistic="Sum"),
+    }
+    log = api.access_log
+    if log is None:
+        return ApiMetrics(**errors)
     # CloudWatch has these names in the whole account.
     unique = Names.unique_resource_name(api, max_length=200)
     by_route = f"Refused-{unique}"
-    _count(api, "RefusedByRoute", by_route, status="4*", by=("route", "status"))
-    too_many = _count(api, "TooManyRequests", f"TooManyRequests-{unique}", status="429")
+    _count(api, log, "RefusedByRoute", by_route, status="4*", by=("route", "status"))
+    too_many = _count(api, log, "TooManyRequests", f"TooManyRequests-{unique}", status="429")
     search = f'{{{NAMESPACE},route,status}} MetricName="{by_route}"'
     return ApiMetrics(
-        server_errors=api.api.metric_server_error(period=FAILURE_PERIOD, statistic="Sum"),
-        client_errors=api.api.metric_client_error(period=_QUARTER, statistic="Sum"),
+        **errors,
         too_many=too_many.metric(period=FAILURE_PERIOD, statistic="Sum"),
         refused_by_route=cloudwatch.MathExpression(
             expression=f"SEARCH('{search}', 'Sum', 300)",
@@ -110,6 +119,7 @@ def _metrics(api: IdempotentHttpApi | IdempotentRestApi) -> ApiMetrics:
 
 def _count(
     api: IdempotentHttpApi | IdempotentRestApi,
+    log: logs.ILogGroup,
     construct_id: str,
     metric: str,
     *,
@@ -126,7 +136,7 @@ def _count(
     return logs.MetricFilter(
         api,
         construct_id,
-        log_group=api.access_log,
+        log_group=log,
         filter_pattern=logs.FilterPattern.literal(f'{{ $.status = "{status}" }}'),
         metric_namespace=NAMESPACE,
         metric_name=metric,

@@ -60,7 +60,8 @@ class IdempotentHttpApi(Construct):
     Attributes:
         api: The API.
         stage: Its only stage, `$default`, with throttle and access log.
-        access_log: The log group of the access log.
+        access_log: The log group of the access log; None if `stage_props` have another log, in
+            which nobody can count refusals: then there is no alarm for 429 answers.
         cors: The pages that may call the API.
         functions: The protected functions behind its routes.
 
@@ -128,14 +129,16 @@ class IdempotentHttpApi(Construct):
         self.stage = apigateway.HttpStage(
             self, "Stage", http_api=self.api, **overridden(stage, stage_props)
         )
-        self.access_log = create_log_group(
+        access_log = create_log_group(
             self, "AccessLog", retention=log_retention, keeps_data=keeps_data
         )
+        self.access_log: logs.LogGroup | None = None
         if "access_log_settings" in without_none(stage_props):
             return
+        self.access_log = access_log
         resource = cast("apigateway.CfnStage", self.stage.node.default_child)
         resource.access_log_settings = apigateway.CfnStage.AccessLogSettingsProperty(
-            destination_arn=self.access_log.log_group_arn, format=json.dumps(ACCESS_LOG_FIELDS)
+            destination_arn=access_log.log_group_arn, format=json.dumps(ACCESS_LOG_FIELDS)
         )
 
     def add_route(

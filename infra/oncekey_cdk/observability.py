@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from aws_cdk import Duration
+from aws_cdk import Annotations, Duration
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
@@ -293,7 +293,17 @@ class Observability(Construct):
         self._plot_layer(source, SERVICE_GRAPHS)
 
     def watch_table(self, table: SafeTable, *, name: str | None = None) -> None:
-        """Alarms for a table that throttles writes, or whose records are never deleted."""
+        """Alarms for a table that throttles writes, or whose records are never deleted.
+
+        A table of another account has its metrics there, so here it gets a warning of the CDK.
+        """
+        if table.is_of_another_account(self):
+            Annotations.of(self).add_warning_v2(
+                "oncekey:TableOfAnotherAccount",
+                f"the table {table.node.path!r} is in another account, and so are its metrics: let"
+                " an Observability of a stack there watch it",
+            )
+            return
         add_table_alarms(self._set, table, name or table.node.id)
         self._plot("Table throttles", throttles(table))
         if isinstance(table, IdempotencyTable):
@@ -366,9 +376,16 @@ class Observability(Construct):
                 )
         metrics = add_api_alarms(self._set, api)
         self._plot("API 5xx", metrics.server_errors)
-        self._plot("API 4xx and 429", metrics.client_errors, metrics.too_many)
-        self._plot("API refusals by route", metrics.refused_by_route)
-        self._access_queries.add(api.access_log)
+        by_log = {
+            "API 4xx and 429": metrics.too_many,
+            "API refusals by route": metrics.refused_by_route,
+        }
+        self._plot("API 4xx and 429", metrics.client_errors)
+        for title, metric in by_log.items():
+            if metric is not None:
+                self._plot(title, metric)
+        if api.access_log is not None:
+            self._access_queries.add(api.access_log)
 
     def _plot(self, title: str, *metrics: cloudwatch.IMetric) -> None:
         if self._board:

@@ -73,6 +73,8 @@ class IdempotentRestApi(Construct):
         api: The API.
         access_log: The log group of its stage. The account needs a role for it, once:
             https://docs.aws.amazon.com/apigateway/latest/developerguide/set-up-logging.html
+            None if `stage_props` have another destination or format, in which nobody can count
+            refusals: then there is no alarm for 429 answers.
         cors: The pages that may call the API.
         functions: The protected functions behind its routes.
         plans: The usage plans, by the names that they were given.
@@ -126,14 +128,17 @@ class IdempotentRestApi(Construct):
         super().__init__(scope, construct_id)
         self.cors, self._timeout = cors, timeout or Duration.seconds(API_TIMEOUT_S)
         OncekeyChecks.of(self)
-        self.access_log = create_log_group(
+        access_log = create_log_group(
             self, "AccessLog", retention=log_retention, keeps_data=keeps_data
         )
+        given = without_none(stage_props)
+        has_another = bool(given.keys() & {"access_log_destination", "access_log_format"})
+        self.access_log: logs.LogGroup | None = None if has_another else access_log
         stage: Props = {
             "throttling_rate_limit": requests_per_second,
             "throttling_burst_limit": burst_requests,
-            **_observed(self.access_log),
-            **without_none(stage_props),
+            **_observed(access_log),
+            **given,
         }
         self.api = apigateway.RestApi(
             self,

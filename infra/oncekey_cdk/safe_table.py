@@ -149,6 +149,13 @@ class SafeTable(Construct):
             is_theirs = is_known and theirs != account
         return self.table.table_arn if is_theirs else self.table.table_name
 
+    def is_of_another_account(self, scope: Construct) -> bool:
+        """Whether both accounts, its own and that of `scope`, are known and are two."""
+        parts = self.table.table_arn.split(":")
+        theirs = parts[_ACCOUNT] if len(parts) > _ACCOUNT else self.table.env.account
+        ours = Stack.of(scope).account
+        return theirs != ours and not (Token.is_unresolved(theirs) or Token.is_unresolved(ours))
+
     def region_faults(self, scope: Construct) -> Iterator[str]:
         """The fault of functions in `scope` that would look for it in another Region."""
         called = f"the table {self.node.path!r}"

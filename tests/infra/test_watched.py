@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import jsii
 import pytest
+from aws_cdk import App, Environment, Stack, aws_apigateway, aws_apigatewayv2
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk.assertions import Template
+from aws_cdk import aws_logs as logs
+from aws_cdk.assertions import Annotations, Match, Template
 from constructs import Construct
 
 from functions.ledger.handler import emit_metrics
@@ -264,3 +267,60 @@ def test_an_unwatched_deployment_has_no_alarms_dashboard_or_queries() -> None:
     assert {"AWS::Lambda::Function", "AWS::SNS::Topic"} <= {*found["false"]}
     with pytest.raises(ValueError, match="oncekey:watched=no is unknown: true or false"):
         Observability(new_stack({"oncekey:watched": "no"}), "Alarms")
+
+
+@jsii.implements(aws_apigatewayv2.IAccessLogSettings)
+class _OtherLog:
+    """An access log of somebody else."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._group = logs.LogGroup(stack, "OtherLog")
+
+    @property
+    def destination(self) -> aws_apigatewayv2.LogGroupLogDestination:
+        return aws_apigatewayv2.LogGroupLogDestination(self._group)
+
+    @property
+    def format(self) -> None:
+        return None
+
+
+def test_an_api_with_another_access_log_has_no_alarm_that_cannot_go_off() -> None:
+    """Refusals are counted in the construct's own access log; without it, nothing counts them."""
+    stack = new_stack()
+    http = IdempotentHttpApi(
+        stack,
+        "Http",
+        jwt_issuer="https://login.example.com/",
+        jwt_audience=["a"],
+        stage_props={"access_log_settings": cast("Any", _OtherLog(stack))},
+    )
+    other_format = {"access_log_format": aws_apigateway.AccessLogFormat.clf()}
+    rest = IdempotentRestApi(stack, "Rest", stage_props=other_format)
+    rest.api.root.add_method("GET")
+    watched = Observability(stack, "Alarms", apis=[http, rest])
+
+    assert {name for name in watched.alarms if name.startswith(("Http", "Rest"))} == {
+        "HttpFailures",
+        "HttpClientErrors",
+        "RestFailures",
+        "RestClientErrors",
+    }
+    Template.from_stack(stack).resource_count_is("AWS::Logs::MetricFilter", 0)
+
+
+@pytest.mark.parametrize(("account", "is_watched"), [("1" * 12, True), ("2" * 12, False)])
+def test_a_table_of_another_account_has_no_alarm_that_cannot_go_off(
+    account: str, *, is_watched: bool
+) -> None:
+    """Its metrics are in its own account, and the synthesis says so."""
+    stack = Stack(App(), "Stack", env=Environment(account="1" * 12, region="eu-central-1"))
+    arn = f"arn:aws:dynamodb:eu-central-1:{account}:table/records"
+    table = IdempotencyTable.from_table_arn(stack, "Records", arn)
+
+    watched = Observability(stack, "Alarms", tables=[table])
+
+    assert ("RecordsThrottles" in watched.alarms) is is_watched
+    told = Annotations.from_stack(stack).find_warning("*", Match.any_value())
+    assert [each for each in told if "so are its metrics" in str(each.entry.data)] == told
+    assert bool(told) is not is_watched
