@@ -73,7 +73,7 @@ class Assembly:
     """
 
     def __init__(self, folder: Path) -> None:
-        files = sorted(folder.rglob("*.template.json")) if folder.is_dir() else []
+        files = _templates(folder) if folder.is_dir() else []
         if not files:
             raise UsageError(
                 f"{folder} has no templates: run `cdk synth`, and name its folder (cdk.out)"
@@ -109,6 +109,34 @@ class Assembly:
             beside = Path(resource.template_name).parent / written
             return beside if beside.is_dir() else None
         return None
+
+
+def _templates(folder: Path) -> list[Path]:
+    """The templates in a folder; those of its manifest, if it has one.
+
+    The CDK leaves the templates of an earlier synthesis where they are, such as those of a stack
+    with its former name.
+    """
+    manifest = folder / "manifest.json"
+    if not manifest.is_file():
+        return sorted(folder.rglob("*.template.json"))
+    found: set[Path] = set()
+    for artifact in map(mapping, mapping(mapping(_json(manifest)).get("artifacts")).values()):
+        properties = mapping(artifact.get("properties"))
+        match artifact.get("type"), properties:
+            case "aws:cloudformation:stack", {"templateFile": str(name)}:
+                found.add(folder / name)
+            case "cdk:asset-manifest", {"file": str(name)}:
+                # Those of nested stacks are assets.
+                assets = mapping(mapping(_json(folder / name)).get("files")).values()
+                paths = [mapping(mapping(asset).get("source")).get("path") for asset in assets]
+                named = [path for path in paths if isinstance(path, str)]
+                found |= {folder / path for path in named if path.endswith(".template.json")}
+            case "cdk:cloud-assembly", {"directoryName": str(name)}:
+                found |= {*_templates(folder / name)}
+            case _:
+                pass
+    return sorted(found)
 
 
 def look_at_all(wanted: Mapping[str, tuple[str, Code, Mapping[str, str]]]) -> dict[str, Looked]:
