@@ -254,6 +254,8 @@ def test_each_fault_of_functions_leases_and_clocks_is_found(healthy: Facts) -> N
     for check, facts in wrong.items():
         assert faults(facts) == {check}
     assert faults(replace(healthy, relays=[failing])) == {"outbox: relay"}
+    for state in ("Creating", "Enabling", "Updating"):  # a deployment is in progress
+        assert faults(replace(healthy, relays=[{"State": state}])) == set()
     slow = function(timeout_s=3, ONCEKEY_STORE_TIMEOUT_MS="1500")
     assert faults(replace(healthy, functions=[slow])) == {"function pay"}
 

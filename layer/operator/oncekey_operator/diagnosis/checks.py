@@ -26,6 +26,8 @@ _LEASE_WARNS_PERCENT = 80
 # after as many. Never less than this: a run takes time, too.
 _MISSED_RUNS = 3
 _LEAST_OVERDUE_S = 30
+# Of an event source; all but the first in the middle of a deployment.
+_RUNS = ("Enabled", "Enabling", "Creating", "Updating")
 _DIGEST = "[A-Za-z0-9_-]{43}"
 # Every form that `pk` has, as the page on what is stored lists them.
 _KEYS = re.compile(rf"v1#{_DIGEST}(#.+)?|op#.+|quota#.+|due#shards|pause#.+", re.DOTALL)
@@ -228,7 +230,7 @@ def _outbox(facts: Facts) -> Iterator[Finding]:
     yield _ok("outbox: stream", stream["StreamViewType"])
     if facts.relays is None:
         return
-    running = [one for one in facts.relays if one.get("State") in ("Enabled", "Creating")]
+    running = [one for one in facts.relays if one.get("State") in _RUNS]
     if not running:
         yield _fault(
             "outbox: relay",
