@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -21,7 +20,7 @@ from oncekey.http.fingerprint import LeftOut
 from oncekey.http.key import DEFAULT_MIN_KEY_LENGTH
 from oncekey.http.methods import methods_of
 from oncekey.http.operation import HttpOperation, mark_protected
-from oncekey.http.options import option_faults
+from oncekey.http.options import GONE_FOR, option_faults
 from oncekey.http.policy import HttpPolicy
 from oncekey.http.preset import IETF
 from oncekey.misuse import explained
@@ -29,6 +28,8 @@ from oncekey.record.record import Effects
 from oncekey.value import Value, field
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from oncekey.clock import Clock
     from oncekey.effects.operation import Operation
     from oncekey.http.fingerprint import Selection
@@ -42,7 +43,6 @@ Event = TypeVar("Event")
 Context = TypeVar("Context")
 Result = TypeVar("Result")
 
-_GONE_FOR = timedelta(hours=24)
 NotExecutedRule = (
     type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 )
@@ -179,7 +179,7 @@ class idempotent(Value, kw_only=True):  # noqa: N801 -- written as a decorator
     wait_up_to: timedelta | None = None
     retention: timedelta | None = None
     after_expiry: str = "run"
-    gone_for: timedelta = _GONE_FOR
+    gone_for: timedelta = GONE_FOR
     mode: str = "sync"
     start_within: timedelta | None = None
     on_abandoned: str = "wait"

@@ -12,6 +12,7 @@ from oncekey.http.headers import is_header_name
 if TYPE_CHECKING:
     from oncekey.http.decorator import idempotent
 
+GONE_FOR = timedelta(hours=24)
 _DURATIONS = ["wait_up_to", "retention", "gone_for", "start_within", "max_lease", "reconcile_grace"]
 _SWITCHES = ["required", "store_raw_key"]
 
@@ -83,6 +84,8 @@ def _replay_faults(chosen: object) -> list[str]:
 
 
 def _gone_faults(after_expiry: object, gone_for: object) -> list[str]:
+    if after_expiry == "run" and gone_for != GONE_FOR:
+        return ["gone_for has no effect without after_expiry='gone': add that, or leave it out"]
     # Without a time, the key would run again at once, as with "run".
     is_time = isinstance(gone_for, timedelta) and gone_for > timedelta(0)
     if after_expiry != "gone" or is_time:
