@@ -266,6 +266,12 @@ def test_a_described_function_may_do_what_its_fields_say(own: Template) -> None:
     assert actions("ToldQueue") == ["sqs:PurgeQueue"]
 
 
+def renamed(name: str) -> Service:
+    """The reference service with another name of its first function."""
+    first, *others = SERVICE.functions
+    return dataclasses.replace(SERVICE, functions=(dataclasses.replace(first, name=name), *others))
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "no API": (
         lambda given: {**given, "api": None},
@@ -289,6 +295,18 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a misspelt argument": (
         lambda given: {**given, "setings": {}},
         r"setings is no argument \(did you mean settings\?\)",
+    ),
+    "a function with the id of the alarms": (
+        lambda given: {**given, "service": renamed("alarms")},
+        "function 'alarms' would have the id Alarms, which another part of the service has",
+    ),
+    "a function with the id of the resources": (
+        lambda given: {**given, "service": renamed("resources")},
+        "give it another name, such as 'resources-function'",
+    ),
+    "two functions with one id": (
+        lambda given: {**given, "service": renamed("outbox--relay")},
+        "function 'outbox-relay' would have the id OutboxRelay",
     ),
     "no code": (
         lambda given: {**given, "code": None},

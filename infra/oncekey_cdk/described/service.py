@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from ..http_api import IdempotentHttpApi
     from ..rest_api import IdempotentRestApi
 
+# The ids of the other parts in the construct.
+_ALARMS, _RESOURCES = "Alarms", "Resources"
+
 
 @explained
 class IdempotentService(Construct):
@@ -96,13 +99,14 @@ class IdempotentService(Construct):
         settings = settings or {}
         faults = [
             *_given_faults(scope, service, api, resources),
+            *_name_faults(service, [_ALARMS] if resources else [_ALARMS, _RESOURCES]),
             *setting_faults(service, settings),
             *(code_faults(service) if code is None else []),
         ]
         refuse(faults, scope=scope, construct_id=construct_id, kind="IdempotentService")
         super().__init__(scope, construct_id)
         self.resources = resources or ServiceResources(
-            self, "Resources", service, keeps_data=keeps_data
+            self, _RESOURCES, service, keeps_data=keeps_data
         )
         code = code or handlers_code(service)
         named = service_variable(self)
@@ -156,6 +160,18 @@ class IdempotentService(Construct):
         for route in function.routes:
             assert api is not None
             api.add_route(created, route.method, route.path, authorized=route.authorized)
+
+
+def _name_faults(service: Service, taken: list[str]) -> Iterator[str]:
+    """The functions that would get the id of another part of the construct."""
+    for function in service.functions:
+        name = pascal(function.name)
+        if name in taken:
+            yield (
+                f"function {function.name!r} would have the id {name}, which another part of the"
+                f" service has: give it another name, such as {f'{function.name}-function'!r}"
+            )
+        taken = [*taken, name]
 
 
 def _given_faults(
