@@ -15,7 +15,7 @@ from oncekey_operator.actions.moving import Moved, move
 from oncekey_operator.commands import move as move_command
 from tests.support.dynamodb import TABLE, items
 from tests.support.events import with_key
-from tests.support.operating import Operating, operating
+from tests.support.operating import MESSAGES, Operating, operating
 from tests.support.protected import Protected, fails, is_replay, while_running
 from tests.support.quotas import Metered
 from tests.support.records import record
@@ -308,4 +308,7 @@ def test_a_table_that_is_not_there_gets_no_whole_pass(service: Operating) -> Non
     """
     assert service.run("move", "--to", f"{NEW}s", *REASON) == 2
     assert "correct the name" in service.err
+    for source, to in ((TABLE, MESSAGES), (MESSAGES, NEW)):
+        assert service.run("move", "--to", to, *REASON, table=source) == 2
+        assert f"{MESSAGES} is no table of records" in service.err
     assert service.audited() == []

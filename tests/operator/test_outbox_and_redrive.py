@@ -11,8 +11,10 @@ from botocore.exceptions import ClientError
 
 from oncekey.outbox.envelope import sealed
 from oncekey.record.message import Message
+from oncekey.record.stored_answer import Place, StoredRef
 from oncekey.store.dynamodb.outbox import OutboxTable, message_item
 from oncekey.value import replace
+from oncekey_operator.commands.naming import census
 from oncekey_operator.messages import queues
 from tests.support.operating import MESSAGES, Operating, operating, queue_with_dead_letters
 
@@ -194,6 +196,26 @@ def test_a_message_that_was_set_aside_is_discarded(service: Operating) -> None:
 
     assert [each["id"] for each in service.json("outbox")["messages"]] == ["b"]
     assert service.audited()[-1][:2] == ("discard", "done")
+
+
+def test_no_message_is_removed_without_its_payload(service: Operating) -> None:
+    """A large payload is in the response bucket. Where that is not named, nothing is deleted.
+
+    Red when a tenant's data are said to be erased, and the payload stays.
+    """
+    at = StoredRef(place=Place.OBJECT, name="outbox/a", digest="0" * 43)
+    large = replace(message("a"), payload="", payload_ref=at)
+    publish(service, large).set_aside("a", "no", WRITTEN_MS)
+    tenants = ("--tenant", "acme", "--even-if", "unsent")
+    _, service.queue_url, _ = queue_with_dead_letters()
+
+    assert service.run("redrive", "--discard", "a", *REASON) == 1
+    assert "say --bucket NAME" in service.err
+    assert service.run("erase", *tenants, "--expect", census([]), *REASON) == 1
+    assert "say --bucket NAME" in service.err
+
+    assert [each["id"] for each in service.json("outbox")["messages"]] == ["a"]
+    assert service.audited() == []
 
 
 def test_an_empty_id_discards_nothing(service: Operating) -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from oncekey_operator.exits import CommandError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from oncekey_operator.actions.acting import Acting
     from oncekey_operator.actions.removal import Storage
+
+
+PAYLOAD_ELSEWHERE = "the payload is in the response bucket, and would stay there: say --bucket NAME"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +26,15 @@ class Unsent:
     def __len__(self) -> int:
         """How many there are."""
         return len(self.items)
+
+    def check_reaches(self, storage: Storage) -> None:
+        """Return if their payloads can be deleted with them.
+
+        Raises:
+            CommandError: one is in a bucket that is not named.
+        """
+        if storage.s3 is None and any("payload_ref" in item for item in self.items):
+            raise CommandError(PAYLOAD_ELSEWHERE)
 
 
 def unsent(storage: Storage, outbox: str, *, tenant: str = "", operation_id: str = "") -> Unsent:
@@ -39,7 +53,11 @@ def drop(acting: Acting, storage: Storage, outbox: str, messages: Unsent) -> int
     """Delete those of `messages` that are still unsent. What they ask for never happens.
 
     Returns how many were deleted. The others were sent in the meantime, and keep their payloads.
+
+    Raises:
+        CommandError: a payload is out of reach. Nothing was deleted.
     """
+    messages.check_reaches(storage)
     dropped = 0
     for item in messages.items:
         message_id = item["id"]["S"]

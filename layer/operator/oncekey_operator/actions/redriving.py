@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from oncekey_operator.actions.messages import PAYLOAD_ELSEWHERE
+from oncekey_operator.exits import CommandError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -81,9 +84,12 @@ def discard_set_aside(acting: Acting, storage: Storage, outbox: str, item: Outbo
     Returns False if it is no longer set aside.
 
     Raises:
-        CommandError: the audit line was not written, and nothing was deleted.
+        CommandError: its payload is out of reach, or the audit line was not written. Nothing was
+            deleted.
         ClientError: the table did not answer; the message may have been deleted.
     """
+    if item.has_object and storage.s3 is None:
+        raise CommandError(PAYLOAD_ELSEWHERE)
     intention = acting.audit.intend(
         "discard",
         pk=f"outbox#{item.id}",

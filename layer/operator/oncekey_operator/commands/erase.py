@@ -59,6 +59,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
 
 def run(options: argparse.Namespace) -> int:
     """Erase the data."""
+    from oncekey_operator.actions.acting import storage_of
+
     target = target_of(options)
     is_one = any(each is not None for each in (options.id, options.key, options.request))
     left_out: list[str] = []
@@ -72,6 +74,8 @@ def run(options: argparse.Namespace) -> int:
         refuse_ignored("--tenant, which is about all of a tenant", **narrower)
         records = _of_tenant(target, options.tenant, left_out)
     messages = _unsent(options, target, records, is_one=is_one)
+    if options.even_if:
+        messages.check_reaches(storage_of(target))
     dropped = f", and {len(messages)} unsent messages are deleted" if options.even_if else ""
     if not is_one:
         if options.expect is None:

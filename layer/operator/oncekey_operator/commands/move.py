@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncekey_operator.exits import CommandError, Exit, UsageError
 from oncekey_operator.output import (
@@ -61,8 +61,8 @@ def run(options: argparse.Namespace) -> int:
     if source == to:
         raise UsageError("--from and --to name the same table")
     client = target.dynamodb
-    # Of no item, none is refused: a pass to a table that is not there would be whole.
-    client.describe_table(TableName=to)
+    for name in (source, to):
+        _check_schema(client, name)
     if not options.even_if:
         _check_time(target, source, to)
     question = f"Every record of {source} is copied to {to}."
@@ -90,6 +90,22 @@ def run(options: argparse.Namespace) -> int:
         if moved.unreadable:
             print("Some items cannot be read: `oncekey list` shows the records that are open.")
     return Exit.DONE if moved.is_whole else Exit.REFUSED
+
+
+def _check_schema(client: Any, table: str) -> None:
+    """Return if it has the key of a table of records.
+
+    Nothing else tells it of a table that gets no item: the pass would be whole.
+
+    Raises:
+        ClientError: there is no such table.
+        UsageError: it has another key.
+    """
+    from oncekey.store.dynamodb.schema import IDEMPOTENCY
+
+    key = {"AttributeName": IDEMPOTENCY.partition_key, "KeyType": "HASH"}
+    if client.describe_table(TableName=table)["Table"]["KeySchema"] != [key]:
+        raise UsageError(f"{table} is no table of records: it has another key")
 
 
 def _pk(table: str) -> str:

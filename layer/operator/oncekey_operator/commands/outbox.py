@@ -86,4 +86,5 @@ def _print(items: list[OutboxItem], now_ms: int) -> None:
 def _values(item: OutboxItem) -> dict[str, Any]:
     times = ("created_at", "set_aside_at", "escalated_at")
     found = {name.removesuffix("_ms"): value for name, value in asdict(item).items()}
+    del found["has_object"]
     return found | {name: iso(found[name]) for name in times if found[name] is not None}

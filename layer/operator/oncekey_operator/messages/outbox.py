@@ -16,7 +16,8 @@ class OutboxItem:
     """One item of the outbox table, without its payload.
 
     `set_aside_at_ms` is None for a message that the relay, or the sweep, will send. An item that
-    is no message of the library has an empty topic.
+    is no message of the library has an empty topic. `has_object` says that its payload is in the
+    response bucket.
     """
 
     id: str
@@ -29,6 +30,7 @@ class OutboxItem:
     set_aside_at_ms: int | None
     escalated_at_ms: int | None
     reason: str
+    has_object: bool = False
 
 
 def outbox_items(client: Any, table: str, *, set_aside_only: bool = False) -> Iterator[OutboxItem]:
@@ -39,7 +41,7 @@ def outbox_items(client: Any, table: str, *, set_aside_only: bool = False) -> It
     only = {"FilterExpression": "attribute_exists(set_aside_at)"} if set_aside_only else {}
     names = (
         *("id", "topic", "operation", "operation_id", "tenant", "created_at", "tries"),
-        *("set_aside_at", "escalated_at", "reason"),
+        *("set_aside_at", "escalated_at", "reason", "payload_ref"),
     )
     pages = client.get_paginator("scan").paginate(
         TableName=table,
@@ -64,4 +66,5 @@ def _item(item: Mapping[str, Mapping[str, Any]]) -> OutboxItem:
         set_aside_at_ms=whole_number(item, "set_aside_at"),
         escalated_at_ms=whole_number(item, "escalated_at"),
         reason=text("reason"),
+        has_object="payload_ref" in item,
     )
