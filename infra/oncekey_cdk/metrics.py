@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from constructs import Construct
 
 NAMESPACE = "oncekey"
-_NAMESPACE_VARIABLE, _SERVICE_VARIABLE = "ONCEKEY_METRICS_NAMESPACE", "ONCEKEY_METRICS_SERVICE"
+_NAMESPACE_VARIABLE, SERVICE_VARIABLE = "ONCEKEY_METRICS_NAMESPACE", "ONCEKEY_METRICS_SERVICE"
 _NAME_MAX = 128
 
 
@@ -36,7 +36,7 @@ class LayerMetrics:
     def of(cls, variables: Mapping[str, str]) -> LayerMetrics | None:
         """The metrics of a function with these variables; None if it emits none."""
         namespace = variables.get(_NAMESPACE_VARIABLE, "")
-        service = variables.get(_SERVICE_VARIABLE, "")
+        service = variables.get(SERVICE_VARIABLE, "")
         return cls(namespace=namespace, service=service) if namespace and service else None
 
     def metric(self, name: str, *, statistic: str, period: Duration) -> cloudwatch.Metric:
@@ -68,4 +68,4 @@ def service_variable(scope: Construct) -> dict[str, str]:
     inside = [each.node.id for each in scope.node.scopes[len(stack.node.scopes) :]]
     path = "-".join([name, *(each for each in inside if each != "Default")])
     # CloudWatch takes no dimension with other characters.
-    return {_SERVICE_VARIABLE: re.sub(r"[^ -~]", "-", path)[:_NAME_MAX]}
+    return {SERVICE_VARIABLE: re.sub(r"[^ -~]", "-", path)[:_NAME_MAX]}

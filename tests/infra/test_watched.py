@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import jsii
@@ -13,6 +14,7 @@ from aws_cdk import App, Environment, Stack, aws_apigateway, aws_apigatewayv2
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk.assertions import Annotations, Match, Template
+from aws_cdk.aws_secretsmanager import Secret
 from constructs import Construct
 
 from functions.ledger.handler import emit_metrics
@@ -23,6 +25,7 @@ from infra.oncekey_cdk import (
     IdempotentFunction,
     IdempotentHttpApi,
     IdempotentRestApi,
+    IdempotentService,
     Observability,
     Outbox,
     Reconciler,
@@ -180,6 +183,32 @@ def test_the_reference_service_is_watched_for_silence_and_differences(app: Synth
     (ledger,) = app.service.find_resources("AWS::Lambda::Function", LEDGER).values()
     service = ledger["Properties"]["Environment"]["Variables"]["ONCEKEY_METRICS_SERVICE"]
     assert read == {(f"Ledger{end}", *sorted((service, "refunds"))) for end in _ENDS}
+
+
+def test_a_ledger_is_watched_without_the_layers_metrics() -> None:
+    """A service may switch those off (ONCEKEY_METRICS_NAMESPACE). Its ledger function emits its own
+    under the name that it is told all the same.
+
+    Red when the alarm looks at a name that no metric has.
+    """
+    stack = new_stack()
+    (ledger,) = (one for one in SERVICE.functions if one.compares)
+    quiet = {**ledger.environment, "ONCEKEY_METRICS_NAMESPACE": ""}
+    service = replace(SERVICE, functions=(replace(ledger, environment=quiet),))
+    settings = {
+        "provider-url": "https://api.stripe.com",
+        "provider-api-key": Secret.from_secret_name_v2(stack, "Key", "key"),
+    }
+    code = lambda_.Code.from_inline("def handler(event, context): ...")
+    created = IdempotentService(stack, "Service", service, settings=settings, code=code)
+
+    dimensions = {
+        one["value"]
+        for name, alarm in created.alarms.alarms.items()
+        if name.startswith("LedgerPayments")
+        for one in stack.resolve(cast("Any", alarm.node.default_child).dimensions)
+    }
+    assert dimensions == {"payments", "Stack-Service"}
 
 
 LEDGER = {"Properties": {"Handler": "functions.ledger.handler.handler"}}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from aws_cdk import Duration
 
 from ..alarm_set import MINUTE
+from ..metrics import SERVICE_VARIABLE, service_variable
 from ..observability import Observability
 from .names import pascal
 
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
     from aws_cdk import aws_sns as sns
     from constructs import Construct
 
-    from oncekey_local.description import ScheduleTrigger, Service
+    from oncekey_local.description import Function, ScheduleTrigger, Service
 
     from ..http_api import IdempotentHttpApi
     from ..idempotent_function import IdempotentFunction
     from ..rest_api import IdempotentRestApi
     from .service_resources import ServiceResources
 
-# The dimension `service` of a function without metrics of the layer, as Powertools calls it.
+# The dimension `service` of a function that is told no name, as Powertools calls it.
 _UNNAMED = "service_undefined"
 _OF_STREAMS = (
     "Lambda gave up records of a stream. Fix the cause shown in the function's log. The reconciler"
@@ -76,11 +77,9 @@ def create_alarms(
         if function.relays_from and function.reconciles:
             every = _period(function.schedule) if function.schedule else MINUTE
             alarms.watch_leftovers(created, every=every)
-        if function.compares:
-            told_as = created.metrics.service if created.metrics else _UNNAMED
-            for ledger in function.compares:
-                name = f"{pascal(function.name)}{pascal(ledger)}"
-                alarms.watch_ledger(name, ledger=ledger, service=told_as)
+        for ledger in function.compares:
+            name = f"{pascal(function.name)}{pascal(ledger)}"
+            alarms.watch_ledger(name, ledger=ledger, service=_told_as(scope, function))
     dead_letters = {queue.dead_letters for queue in service.queues}
     for name in unattended(service):
         alarms.watch_depth(
@@ -93,6 +92,13 @@ def create_alarms(
     for name in sorted(attended):
         alarms.watch_queue(resources.queues[name], name=pascal(name))
     return alarms
+
+
+def _told_as(scope: Construct, function: Function) -> str:
+    """The dimension `service` of a function's own metrics, whether the layer emits any or not."""
+    variables = {**service_variable(scope), **function.environment}
+    names = (variables.get(SERVICE_VARIABLE), variables.get("POWERTOOLS_SERVICE_NAME"))
+    return next((name for name in names if isinstance(name, str) and name), _UNNAMED)
 
 
 def _period(schedule: ScheduleTrigger) -> Duration:
