@@ -65,6 +65,12 @@ def test_a_runtime_is_found_by_its_file_while_its_process_lives(folder: Path) ->
         ((8080, 8081), (), "several `oncekey dev` run in this folder: say --local PORT"),
         ((8080,), ("--local", "9"), "on port 9"),
         ((8080,), ("--local", "--table", "t"), "name different services"),
+        ((8080,), ("--profile", "production"), "say --stack NAME or --table NAME"),
+        (
+            (8080,),
+            ("--local", "--bucket", "b", "--region", "r"),
+            "--bucket, --region: ",
+        ),
     ],
 )
 def test_exactly_one_service_must_be_named(

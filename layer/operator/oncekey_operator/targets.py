@@ -192,6 +192,13 @@ def target_of(options: argparse.Namespace) -> Target:
         return _of_stacks(options)
     if options.table is not None:
         return Target(**_given(options), **_connection(options), local=None)
+    connection = {name: value for name, value in _connection(options).items() if value is not None}
+    if given := [*_given(options), *connection]:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise UsageError(
+            f"{names}: `oncekey dev` says that itself; for another service, say --stack NAME or"
+            " --table NAME"
+        )
     return of_runtime(_runtime(options.local))
 
 
