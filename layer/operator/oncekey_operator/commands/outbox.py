@@ -26,7 +26,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argpar
         help="show the messages that wait for the queue, and those that are set aside",
         description="Shows the outbox table, the oldest message first. A message waits for seconds;"
         " one that is older than the reconciler's grace (a minute) shows that neither relay nor"
-        " sweep sends. Exit status 1 if a message is set aside. Payloads are not shown.",
+        " sweep sends. Exit status 1 if one of those that it reads is set aside. Payloads are not"
+        " shown.",
     )
     outbox.add_argument("--set-aside", action="store_true", help="only those that are set aside")
     outbox.add_argument(
