@@ -195,7 +195,7 @@ def test_a_ledger_is_watched_without_the_layers_metrics() -> None:
     (ledger,) = (one for one in SERVICE.functions if one.compares)
     quiet = {**ledger.environment, "ONCEKEY_METRICS_NAMESPACE": ""}
     service = replace(SERVICE, functions=(replace(ledger, environment=quiet),))
-    settings = {
+    settings: dict[str, Any] = {
         "provider-url": "https://api.stripe.com",
         "provider-api-key": Secret.from_secret_name_v2(stack, "Key", "key"),
     }
