@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from aws_cdk import Annotations, Duration
+from aws_cdk import Duration
 from aws_cdk import aws_apigateway as apigateway
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
@@ -21,7 +21,7 @@ from .ledger_alarms import add_ledger_alarms
 from .resources import function_timeout_s
 from .run_alarms import add_absent_alarm, period_of
 from .saved_queries import OF_APIS, OF_FUNCTIONS, SavedQueries
-from .table_alarms import add_table_alarms, pruned, throttles
+from .table_alarms import add_table_alarms, pruned, throttles, warned_of_another_account
 from .unwatched import leave_out_if_unwatched, watched_faults
 
 if TYPE_CHECKING:
@@ -297,12 +297,7 @@ class Observability(Construct):
 
         A table of another account has its metrics there, so here it gets a warning of the CDK.
         """
-        if table.is_of_another_account(self):
-            Annotations.of(self).add_warning_v2(
-                "oncekey:TableOfAnotherAccount",
-                f"the table {table.node.path!r} is in another account, and so are its metrics: let"
-                " an Observability of a stack there watch it",
-            )
+        if warned_of_another_account(self, table):
             return
         add_table_alarms(self._set, table, name or table.node.id)
         self._plot("Table throttles", throttles(table))
@@ -376,20 +371,14 @@ class Observability(Construct):
                 )
         metrics = add_api_alarms(self._set, api)
         self._plot("API 5xx", metrics.server_errors)
-        by_log = {
-            "API 4xx and 429": metrics.too_many,
-            "API refusals by route": metrics.refused_by_route,
-        }
-        self._plot("API 4xx and 429", metrics.client_errors)
-        for title, metric in by_log.items():
-            if metric is not None:
-                self._plot(title, metric)
+        self._plot("API 4xx and 429", metrics.client_errors, metrics.too_many)
+        self._plot("API refusals by route", metrics.refused_by_route)
         if api.access_log is not None:
             self._access_queries.add(api.access_log)
 
-    def _plot(self, title: str, *metrics: cloudwatch.IMetric) -> None:
+    def _plot(self, title: str, *metrics: cloudwatch.IMetric | None) -> None:
         if self._board:
-            self._board.plot(title, *metrics)
+            self._board.plot(title, *(one for one in metrics if one is not None))
 
     def _plot_layer(
         self, source: LayerMetrics, graphs: Mapping[str, tuple[str, tuple[str, ...]]]

@@ -36,6 +36,7 @@ _FIXED = {
     "default_method_options": "use authorizer= and usage_plans=",
 }
 _NAME_MAX = 128
+_OF_ANOTHER_LOG = {"access_log_destination", "access_log_format"}
 # A page that signs its requests (IAM) or has an API key sends these, too.
 _SENT_TO_REST_APIS = ("X-Api-Key", "X-Amz-Date", "X-Amz-Security-Token")
 # The answers that API Gateway gives itself, such as 403 without authorization, or 429.
@@ -98,6 +99,7 @@ class IdempotentRestApi(Construct):
         ValueError: An argument is wrong. The message lists all faults.
     """
 
+    access_log: logs.LogGroup | None
     functions: list[IdempotentFunction]
     plans: dict[str, apigateway.UsagePlan]
     keys: dict[str, apigateway.IApiKey]
@@ -132,14 +134,9 @@ class IdempotentRestApi(Construct):
             self, "AccessLog", retention=log_retention, keeps_data=keeps_data
         )
         given = without_none(stage_props)
-        has_another = bool(given.keys() & {"access_log_destination", "access_log_format"})
-        self.access_log: logs.LogGroup | None = None if has_another else access_log
-        stage: Props = {
-            "throttling_rate_limit": requests_per_second,
-            "throttling_burst_limit": burst_requests,
-            **_observed(access_log),
-            **given,
-        }
+        self.access_log = None if _OF_ANOTHER_LOG & {*given} else access_log
+        throttle = _throttle(requests_per_second, burst_requests)
+        stage = {**throttle, **_observed(access_log), **given}
         self.api = apigateway.RestApi(
             self,
             "Api",
@@ -231,6 +228,13 @@ class IdempotentRestApi(Construct):
         created.add_api_stage(stage=self.api.deployment_stage)
         self.plans[name], self.keys[name] = created, self.api.add_api_key(f"{name}Key")
         created.add_api_key(self.keys[name])
+
+
+def _throttle(requests_per_second: int, burst_requests: int) -> Props:
+    return {
+        "throttling_rate_limit": requests_per_second,
+        "throttling_burst_limit": burst_requests,
+    }
 
 
 def _observed(access_log: logs.LogGroup) -> Props:

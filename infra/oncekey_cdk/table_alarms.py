@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aws_cdk import Duration
+from aws_cdk import Annotations, Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from oncekey.store.dynamodb.schema import DUE_INDEX
@@ -13,6 +13,8 @@ from .alarm_set import MINUTE, PERIODS
 from .idempotency_table import IdempotencyTable
 
 if TYPE_CHECKING:
+    from constructs import Construct
+
     from .alarm_set import AlarmSet
     from .safe_table import SafeTable
 
@@ -29,6 +31,18 @@ def throttles(table: SafeTable) -> cloudwatch.IMetric:
 def pruned(table: SafeTable, *, period: Duration = _DAY) -> cloudwatch.IMetric:
     """The items that DynamoDB deleted because their time was up."""
     return table.table.metric("TimeToLiveDeletedItemCount", period=period, statistic="Sum")
+
+
+def warned_of_another_account(scope: Construct, table: SafeTable) -> bool:
+    """Whether `table` is in another account, and so are its metrics. The CDK then says so."""
+    if not table.is_of_another_account(scope):
+        return False
+    Annotations.of(scope).add_warning_v2(
+        "oncekey:TableOfAnotherAccount",
+        f"the table {table.node.path!r} is in another account, and so are its metrics: let an"
+        " Observability of a stack there watch it",
+    )
+    return True
 
 
 def add_table_alarms(alarms: AlarmSet, table: SafeTable, name: str) -> None:

@@ -99,7 +99,6 @@ class IdempotentService(Construct):
         settings = settings or {}
         faults = [
             *_given_faults(scope, service, api, resources),
-            *_name_faults(service, [_ALARMS] if resources else [_ALARMS, _RESOURCES]),
             *setting_faults(service, settings),
             *(code_faults(service) if code is None else []),
         ]
@@ -181,6 +180,7 @@ def _given_faults(
     resources: ServiceResources | None,
 ) -> Iterator[str]:
     yield from _api_faults(service, api)
+    yield from _name_faults(service, [_ALARMS] if resources else [_ALARMS, _RESOURCES])
     tables = [*resources.tables.values()] if resources else []
     # All tables are in one stack, so one of them stands for all.
     for table in tables[:1]:
