@@ -12,6 +12,7 @@ import pytest
 from oncekey import idempotent_function, single_tenant
 from oncekey.record.record import Due, Status
 from oncekey.record.references import reference_to
+from oncekey.record.stored_answer import Place, StoredRef
 from oncekey.store.dynamodb.codec import attribute_values
 from oncekey.tenants import SINGLE_TENANT
 from oncekey_operator import output
@@ -307,3 +308,25 @@ def test_an_answer_that_is_nothing_is_revealed(service: Operating, answer: Any) 
     assert found is not None
 
     assert TargetDesk(Target(table=TABLE, region=REGION)).revealed(found)["answer"] == answer
+
+
+def test_an_operation_is_shown_without_the_bucket_of_its_answer(service: Operating) -> None:
+    """Its state and times are in the table. Of the answer, the command says where it is.
+
+    Red when nothing is shown of an operation whose answer is large.
+    """
+    one = record(
+        pk=f"v1#{'B' * 43}",
+        status=Status.COMPLETED,
+        lease_until_ms=None,
+        escalated_at_ms=None,
+        completed_at_ms=NOW_MS,
+        expires_at_s=4_000_000_000,
+        response=StoredRef(place=Place.OBJECT, name="answers/large", digest="0" * 43),
+    )
+    service.client.put_item(TableName=TABLE, Item=attribute_values(one))
+
+    shown = service.json("show", reference_to(one))
+
+    assert (shown["status"], shown["operation_id"]) == ("completed", one.operation_id)
+    assert "say --bucket NAME" in shown["answer"]

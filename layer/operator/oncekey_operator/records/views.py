@@ -9,7 +9,7 @@ from oncekey.reconciler.decisions import TOLD_ONCE_IN_MS
 from oncekey.record.policy import Encoding
 from oncekey.record.record import Status
 from oncekey.record.references import reference_to
-from oncekey.record.stored_answer import NotKept, StoredRef, opened
+from oncekey.record.stored_answer import NotKept, Place, StoredRef, opened
 from oncekey_operator.output import iso
 
 if TYPE_CHECKING:
@@ -82,6 +82,9 @@ def answer_of(record: Record, store: Store) -> tuple[str, Any]:
         return "none", None
     if isinstance(record.response, NotKept):
         return f"not stored: {record.response.reason}", None
+    is_object = isinstance(record.response, StoredRef) and record.response.place is Place.OBJECT
+    if is_object and not store.has_bucket:
+        return "in the response bucket: say --bucket NAME to read it", None
     blob = store.fetch(record.response) if isinstance(record.response, StoredRef) else None
     try:
         answer = json.loads(opened(record.response, blob))
