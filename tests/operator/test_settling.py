@@ -31,6 +31,8 @@ from tests.support.settled import ANSWER, in_doubt, the
 from tests.support.steps import FAILED, POST, Steps, step
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from oncekey.record.record import Record
     from oncekey_operator.actions.settling import Settled
 
@@ -202,6 +204,17 @@ def test_an_answer_from_standard_input_is_utf_8(
     options = argparse.Namespace(completed="-", end_with=None, not_executed=False)
 
     assert resolve_command._finding(options) == Completed({"name": "Zürich"})
+
+
+@pytest.mark.parametrize("text", ["NaN", '{"statusCode": 201, "body": [-Infinity]}', "{", "\xff"])
+def test_an_answer_that_is_no_json_is_refused(text: str, tmp_path: Path) -> None:
+    """No client could read it, and it would be the answer for good."""
+    file = tmp_path / "answer.json"
+    file.write_text(text, "latin-1")
+    options = argparse.Namespace(completed=str(file), end_with=None, not_executed=False)
+
+    with pytest.raises(UsageError, match="is not JSON"):
+        resolve_command._finding(options)
 
 
 def test_who_reads_no_further_is_not_told_that_all_were_settled(

@@ -30,7 +30,7 @@ from oncekey_operator.targets import add_target, target_of
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
     from oncekey.errors import NotExecuted
     from oncekey.record.record import Record
@@ -236,8 +236,13 @@ def _answer_in(file: str) -> Any:
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         # JSON is UTF-8, whatever the terminal is.
-        return json.loads(data.decode("utf-8"))
+        return json.loads(data.decode("utf-8"), parse_constant=_no_json)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{file} is not JSON: {error}") from error
+
+
+def _no_json(constant: str) -> NoReturn:
+    # Python reads NaN and Infinity, and would send them to a client that cannot.
+    raise ValueError(f"{constant} is no value of JSON")
