@@ -127,6 +127,7 @@ def test_bad_service(reference: str, complaint: str, capsys: pytest.CaptureFixtu
     ("text", "complaint"),
     [
         (None, "no pyproject.toml in"),
+        ('[tool]\noncekey = "service:SERVICE"\n', "pyproject.toml names no service: say"),
         ("[project]\n", "pyproject.toml names no service: say --service MODULE:NAME, or add"),
         ("[tool.oncekey", "pyproject.toml cannot be read"),
     ],

@@ -12,7 +12,7 @@ import tomllib
 import traceback
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncekey_local import arguments
 from oncekey_local.description import DescriptionInvalid, Service
@@ -300,12 +300,13 @@ def described_in(folder: Path) -> str:
     """
     how = 'say --service MODULE:NAME, or add to pyproject.toml: [tool.oncekey] service = "..."'
     try:
-        project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
+        named: Any = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))
     except FileNotFoundError:
         raise ValueError(f"no pyproject.toml in {folder} names a service: {how}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"pyproject.toml cannot be read: {error}") from None
-    named = project.get("tool", {}).get("oncekey", {}).get("service")
+    for name in ("tool", "oncekey", "service"):
+        named = named.get(name) if isinstance(named, dict) else None
     if isinstance(named, str):
         return named
     raise ValueError(f"pyproject.toml names no service: {how}")

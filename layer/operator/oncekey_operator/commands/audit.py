@@ -157,11 +157,13 @@ def _project(folder: Path) -> Mapping[str, Any]:
     """The table [tool.oncekey] of the folder's pyproject.toml."""
     try:
         text = (folder / "pyproject.toml").read_text("utf-8")
-        found = tomllib.loads(text).get("tool", {}).get("oncekey", {})
+        found: Any = tomllib.loads(text)
     except FileNotFoundError:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"pyproject.toml cannot be read: {error}") from error
+    for name in ("tool", "oncekey"):
+        found = found.get(name) if isinstance(found, dict) else None
     return found if isinstance(found, dict) else {}
 
 
