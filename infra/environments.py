@@ -157,6 +157,8 @@ _NEEDED = ("jwt_issuer", "jwt_audience", "provider_url", *_SECRETS)
 _URLS = ("jwt_issuer", "provider_url")
 # CloudFormation's rule for the names of stacks, which end with more.
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9-]{0,63}")
+# https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_CreateSecret.html
+_SECRET_NAME = re.compile(r"[A-Za-z0-9/_+=.@-]{1,512}")
 _PLACE = {
     "account": re.compile(r"\d{12}"),
     "region": re.compile(r"[a-z]{2}(-[a-z]+)+-\d"),
@@ -191,6 +193,11 @@ def environment_from(context: Mapping[str, object]) -> Environment:
         if values[name]
         and not _is_https(values[name])
         and not (stage is Stage.DEV and _is_loopback(values[name]))
+    ]
+    faults += [
+        f"{name} {values[name]!r} is no name of a secret: give its name, and not its ARN"
+        for name in _SECRETS
+        if context.get(name) and not _SECRET_NAME.fullmatch(values[name])
     ]
     faults += target_faults(**runtime)
     if not _NAME.fullmatch(name):

@@ -62,6 +62,18 @@ def test_only_dev_may_name_this_machine() -> None:
         environment_from({"provider_url": "http://127.0.0.1.example.com"})
 
 
+@pytest.mark.parametrize(
+    "name", ["provider_api_key_secret", "webhook_secret", "canary_client_secret"]
+)
+def test_a_secret_goes_by_its_name(name: str) -> None:
+    """Its ARN would be taken for a name, and the function would get a grant on no secret."""
+    arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:stripe-AbCdEf"
+
+    with pytest.raises(ValueError, match=f"{name} 'arn:.*' is no name of a secret"):
+        environment_from({name: arn})
+    assert getattr(environment_from({name: "stripe/live_key"}), name) == "stripe/live_key"
+
+
 def test_a_stage_can_be_pinned_to_an_account_and_a_region() -> None:
     """The stacks of a pinned stage carry their account and Region, which the CDK's command line
     compares with the credentials. One without the other is refused, as is what is neither.
