@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from aws_cdk import Token
 from aws_cdk import aws_dynamodb as dynamodb
 
 from oncekey.store.dynamodb.schema import (
@@ -15,6 +16,7 @@ from oncekey.store.dynamodb.schema import (
 from oncekey_local.description.actions import DUE_ACTIONS, READ_ACTIONS, RESERVE_ACTIONS
 
 from .arguments import explained
+from .faults import refuse
 from .grants import PAUSE_ACTIONS, PAUSES_KEY, deny_items
 from .safe_table import SafeTable
 
@@ -108,6 +110,9 @@ class IdempotencyTable(SafeTable):
         It must have the schema, and is not changed. If it has a customer's key, pass it as
         `encryption_key`; otherwise the grants do not include the key.
         """
+        is_arn = table_name.startswith("arn:") and not Token.is_unresolved(table_name)
+        faults = [f"{table_name!r} is an ARN: use from_table_arn"] if is_arn else []
+        refuse(faults, scope=scope, construct_id=construct_id, kind=cls._kind)
         table = dynamodb.Table.from_table_name(scope, f"{construct_id}Existing", table_name)
         return cls(
             scope,
