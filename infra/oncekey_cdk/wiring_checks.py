@@ -7,6 +7,7 @@ enough (an imported role, another app's queue), nothing is reported.
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from oncekey.store.dynamodb.schema import (
@@ -194,7 +195,8 @@ def _allowed(statement: dict[str, Any], *actions: str) -> set[str]:
         action
         for action in actions
         for one in texts(written)
-        if one == action or (one.endswith("*") and action.startswith(one[:-1]))
+        # IAM looks at no case, and a wildcard may stand anywhere.
+        if fnmatchcase(action.lower(), one.lower())
     }
 
 
@@ -203,13 +205,18 @@ def _reaches(app: Templates, policy: Resource, statement: dict[str, Any], table:
     written = statement.get("Resource")
     for one in listed(written) or [written]:
         if isinstance(one, str):
-            if "*" in one:
+            if "*" in one or _names_table(one, table):
                 return True
             continue
         found = app.mentioned(policy, one)
         if table in found or (not found and is_unknown(one)):
             return True
     return False
+
+
+def _names_table(arn: str, table: Resource) -> bool:
+    """Whether an ARN that is written out is that of a table with this name, or of its index."""
+    return arn.partition(":table/")[2].partition("/")[0] == table.properties.get("TableName")
 
 
 def _of_function(app: Templates, function: Resource) -> Iterator[Fault]:

@@ -225,6 +225,20 @@ def test_what_is_missing_or_cannot_be_is_found(service: Written, change: str) ->
     assert rule in RULES
 
 
+@pytest.mark.parametrize("action", ["dynamodb:*Item", "DynamoDB:getitem", "dynamodb:G?tItem", "*"])
+def test_a_grant_of_ones_own_is_a_grant(service: Written, action: str) -> None:
+    """It may have wildcards and letters as IAM takes them, and a table's ARN written out.
+
+    Red when the synthesis refuses a function that has access to its table.
+    """
+    _without_grants(service, "Payments", "dynamodb:")
+    table(service, "Records")["TableName"] = "records"
+    arn = "arn:aws:dynamodb:eu-central-1:111111111111:table/records"
+    _statements(service, "Payments").append({"Action": action, "Resource": arn})
+
+    assert "TableGrant" not in found(service)
+
+
 def _positions(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     children = value.items() if isinstance(value, dict) else enumerate(value)
     for name, child in children:
