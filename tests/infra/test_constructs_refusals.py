@@ -317,6 +317,14 @@ def test_all_that_is_wrong_is_said_at_once(kind: str) -> None:
     assert [one for one in complaints if one not in str(refused.value)] == []
 
 
+def test_an_arn_is_no_name_of_a_table() -> None:
+    """The grants would be for a table of that name, which cannot be there."""
+    arn = "arn:aws:dynamodb:eu-west-1:111111111111:table/records"
+
+    with pytest.raises(ValueError, match="is an ARN: use from_table_arn"):
+        IdempotencyTable.from_table_name(new_stack(), "Records", arn)
+
+
 def test_a_queue_that_hides_messages_for_longer_is_accepted() -> None:
     """A given visibility timeout that is longer than it must be stays."""
     stack = new_stack()

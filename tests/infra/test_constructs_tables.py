@@ -262,14 +262,6 @@ def test_a_table_of_another_account_is_named_by_its_arn() -> None:
         assert IdempotencyTable.from_table_name(stack, "Left", "left").table_name == "left"
 
 
-def test_an_arn_is_no_name_of_a_table() -> None:
-    """The grants would be for a table of that name, which cannot be there."""
-    arn = "arn:aws:dynamodb:eu-west-1:111111111111:table/records"
-
-    with pytest.raises(ValueError, match="is an ARN: use from_table_arn"):
-        IdempotencyTable.from_table_name(new_stack(), "Records", arn)
-
-
 def test_a_table_of_another_stack_and_account_is_named_by_its_arn() -> None:
     """A stack of the same app may be in another account, and its functions would miss the name.
 
