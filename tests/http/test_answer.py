@@ -320,6 +320,14 @@ def test_an_empty_body_of_a_final_is_a_body(body: object, sent: str) -> None:
     assert final_answer(Final(200, body))["body"] == sent
 
 
+@pytest.mark.parametrize("name", ["content-type", "Content-type", "CONTENT-TYPE"])
+def test_a_final_has_one_content_type_however_it_is_spelt(name: str) -> None:
+    """A content type given in another case takes the place of JSON's, and stands not beside it."""
+    final = Final(409, {"error": "taken"}, {name: "application/problem+json"})
+
+    assert final_answer(final)["headers"] == {name: "application/problem+json"}
+
+
 def test_a_final_that_cannot_be_sent_is_a_mistake() -> None:
     """A body without a JSON form is named by its kind."""
     with pytest.raises(TypeError, match=r"cannot be sent as JSON: .* datetime"):

@@ -31,6 +31,7 @@ _ASCII_WRITER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _read = json_text.reader(json.JSONDecoder())
 _written = json_text.writer()
 _SAME_IN_JSON = frozenset({str, int, bool, type(None)})
+_CONTENT_TYPE = "content-type"
 
 
 def stored_form(returned: Any, shape: Shape) -> str:
@@ -120,7 +121,9 @@ def _final_answer(final: Final) -> Answer:
         return {"statusCode": final.status, "headers": headers, "body": final.body}
     if final.body is None:
         return {"statusCode": final.status, "headers": headers, "body": ""}
-    headers = {"Content-Type": wire.JSON, **headers}
+    # Names of headers have no case: with `content-type` given, a second one would be sent.
+    if not any(str(name).lower() == _CONTENT_TYPE for name in headers):
+        headers = {"Content-Type": wire.JSON, **headers}
     return {"statusCode": final.status, "headers": headers, "body": _json(final.body)}
 
 
