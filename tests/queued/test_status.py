@@ -226,6 +226,20 @@ def test_a_text_that_no_operation_is_called_asks_nothing() -> None:
     assert service.store.asked == []
 
 
+def test_an_operation_whose_key_has_expired_is_absent(make: Callable[..., Accepting]) -> None:
+    """With `after_expiry="gone"`, an operation is a 404 as soon as its key gets the 410."""
+    service = make(retention=timedelta(hours=1), after_expiry="gone", gone_for=timedelta(hours=1))
+    _, _, operation_id = accepted(service.send(POST))
+    service.perform()
+    service.clock.advance(HOUR_MS - 1_000)
+    before = shown(service.ask(operation_id))
+    service.clock.advance(1_000)
+
+    assert before["status"] == "completed"
+    assert problem_of(service.send(POST))[:2] == (410, "key-expired")
+    assert problem_of(service.ask(operation_id))[:2] == (404, "operation-unknown")
+
+
 def test_the_operation_of_a_key_used_again_is_another(make: Callable[..., Accepting]) -> None:
     """After the expiry the first id is a 404, though its pointer and a record of its key exist."""
     service = make(retention=timedelta(hours=1))

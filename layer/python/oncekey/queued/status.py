@@ -26,6 +26,7 @@ from oncekey.http.answer import answer_from, status_code, with_headers
 from oncekey.http.event import read_request
 from oncekey.http.preset import IETF, retry_after
 from oncekey.problem import marked
+from oncekey.record.judgement import is_gone
 from oncekey.record.outcome import RETRY_SOON_MS
 from oncekey.record.record import Status
 from oncekey.record.stored_answer import AnswerDamaged, StoredRef, opened
@@ -129,9 +130,10 @@ def _find(operation_id: str, callers: set[str], store: Store, now_ms: int) -> Re
     if pointer is None or pointer.caller not in callers:
         return None
     record = store.read(pointer.pk)
-    if record is None or record.operation_id != operation_id or record.is_expired(now_ms):
+    if record is None or record.operation_id != operation_id:
         return None
-    return record
+    # A retry of the client gets 410 then: the record is there for that alone.
+    return None if record.is_expired(now_ms) or is_gone(record, now_ms) else record
 
 
 def _is_id(text: str) -> bool:

@@ -51,7 +51,7 @@ def judge(
     """
     if record.is_expired(now_ms):
         return Verdict.EXPIRED
-    if _is_gone(record, now_ms, gone_after_ms):
+    if is_gone(record, now_ms, gone_after_ms):
         return Verdict.GONE
     if _holds_open_lease(record, owner, now_ms):
         return Verdict.OURS
@@ -71,7 +71,11 @@ def judge(
             return _judge_in_progress(record, effects, now_ms)
 
 
-def _is_gone(record: Record, now_ms: int, gone_after_ms: int | None) -> bool:
+def is_gone(record: Record, now_ms: int, gone_after_ms: int | None = None) -> bool:
+    """Whether the answer of `record` is no longer given, though its key is not free yet.
+
+    `gone_after_ms` counts if the record does not say how long its answer is given.
+    """
     if record.status is not Status.COMPLETED:
         return False
     if record.policy is not None and record.expires_at_s is not None:
