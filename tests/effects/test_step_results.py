@@ -12,7 +12,8 @@ from uuid import UUID
 import pytest
 
 from infra.service import SERVICE
-from oncekey import Final
+from oncekey import IETF, STRIPE, Final
+from oncekey.problem import as_our_refusal, marked
 from oncekey.record.record import Status
 from oncekey.record.steps import Steps as RecordedSteps
 from oncekey.record.stored_answer import NotKept, Place, StoredRef
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
+
+    from oncekey.http.preset import Preset
 
 RESULTS: list[Any] = [
     *(None, 0, False, "", 0.0, (), [], {}, set(), b"", Decimal("0.00"), timedelta()),
@@ -131,6 +134,39 @@ def test_dynamodb_gives_every_result_again() -> None:
 
     assert same(service.given, [*RESULTS, *RESULTS])
     assert len(service.ran) == len(RESULTS)
+
+
+@pytest.mark.parametrize("preset", [IETF, STRIPE], ids=lambda preset: str(preset.name))
+@pytest.mark.parametrize("is_idempotent", [True, False])
+def test_the_not_now_of_another_operation_is_no_result_of_a_step(
+    preset: Preset, is_idempotent: bool
+) -> None:
+    """A step that gets it has not ended: harmless to repeat, it runs again; else it is in doubt.
+
+    Red when it is on record as the step's result, and so as the last answer to the handler's key.
+    """
+    running = marked(preset.refusal("request-in-progress", base=""), "request-in-progress")
+    service = Steps()
+    first = service.sends(step("pay", running, is_idempotent=is_idempotent), ends=running)
+    answer = service.sends(step("pay", "paid", is_idempotent=is_idempotent))
+
+    assert first["statusCode"] == 409
+    assert service.given[0] == running
+    if is_idempotent:
+        assert (answer["statusCode"], service.given[1:]) == (201, ["paid"])
+    else:
+        assert problem_of(answer)[:2] == (409, "outcome-unknown")
+        assert (service.record.status, service.ran) == (Status.UNKNOWN, ["pay"])
+
+
+def test_the_acceptance_of_another_operation_is_the_result_of_a_step() -> None:
+    """A step that was answered 202 has handed its work over, and does not do so again."""
+    accepted = as_our_refusal({"statusCode": 202, "headers": {}, "body": "{}"})
+    service = Steps()
+    service.sends(step("report", accepted), ends=FAILED)
+    answer = service.sends(step("report"))
+
+    assert (answer["statusCode"], service.ran) == (201, ["report"])
 
 
 def test_what_a_handler_does_to_a_result_does_not_change_what_is_on_record() -> None:

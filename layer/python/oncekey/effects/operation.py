@@ -81,7 +81,9 @@ class Operation(Value, kw_only=True):
         Exceptions are passed on. `NotExecuted`, or an error that `not_executed=` accepts, proves
         that the step did nothing. After any other exception, a step that is not idempotent is in
         doubt, even if the handler catches the exception. `Final` is the step's result: it ends an
-        HTTP handler's operation, and a resuming attempt raises it again.
+        HTTP handler's operation, and a resuming attempt raises it again. If `function` returns the
+        answer of another protected operation that says "same key, wait", the step has not ended,
+        as after an exception.
 
         Steps run one after the other. They must keep their names and their order between releases.
 

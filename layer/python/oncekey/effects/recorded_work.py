@@ -15,7 +15,8 @@ from oncekey.effects.handlers import (
 from oncekey.effects.raised import final_in
 from oncekey.effects.step_results import final_text
 from oncekey.encoding.results import decode, encode
-from oncekey.errors import EffectMisused
+from oncekey.errors import EffectMisused, InProgress
+from oncekey.problem import is_our_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R")
+# The least status of a refusal.
+_REFUSED = 400
 
 
 class Run(Protocol):
@@ -158,6 +161,9 @@ class RecordedWork:
             )
             self.drive(self.run.fail(name, misused))
             raise misused
+        if _is_refused(value):
+            self.drive(self._refused_below(name))
+            return value
         stored = _stored_form(name, value)
         self.drive(self.run.finish(name, stored.text))
         return self._first_answer(stored)
@@ -189,9 +195,19 @@ class RecordedWork:
                 raise final from error
             self.use.untold = None
             raise
+        if _is_refused(value):
+            await self.drive_async(self._refused_below(name))
+            return value
         stored = _stored_form(name, value)
         await self.drive_async(self.run.finish(name, stored.text))
         return self._first_answer(stored)
+
+    def _refused_below(self, name: str) -> Flow[None]:
+        """Note that the step got the "not now" of another operation, and so has not ended.
+
+        On record as done, it would be the last word on what the other operation goes on with.
+        """
+        return self.run.fail(name, InProgress(operation=name))
 
     def _failed(self, name: str, error: BaseException, final: Final | None) -> Flow[None]:
         if final is None:
@@ -244,6 +260,14 @@ def _check(name: str, function: Any, is_idempotent: object) -> None:
         raise EffectMisused(
             f"the step {name!r} has idempotent={is_idempotent!r}: True or False is needed"
         )
+
+
+def _is_refused(value: Any) -> bool:
+    """Whether a step returned the "not now" of another protected operation.
+
+    A 202 is none: the other operation has been accepted, which is what the step was for.
+    """
+    return is_our_refusal(value) and value["statusCode"] >= _REFUSED
 
 
 def _stored_form(name: str, value: Any) -> _Stored:
