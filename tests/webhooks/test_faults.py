@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncekey import ConfigurationError, single_tenant
+from oncekey import (
+    ConfigurationError,
+    api_key_id,
+    authorizer_value,
+    iam_principal,
+    jwt_claim,
+    single_tenant,
+)
 from oncekey.testing import ManualClock
 from oncekey.webhooks import (
     GitHubSignature,
@@ -43,6 +50,11 @@ def publish(delivery: Delivery) -> Publish:
     return Publish(TOPIC, delivery.id)
 
 
+async def never_awaited() -> list[bytes]:
+    """Secrets that nobody gets."""
+    return [b"0123456789abcdef"]
+
+
 class HalfAClock:
     """Tells the time, and can do nothing else."""
 
@@ -60,6 +72,11 @@ class HalfAClock:
         ({"scheme": StripeSignature(tolerance=timedelta())}, "tolerance is datetime.timedelta(0)"),
         ({"scheme": StandardWebhooks(tolerance=timedelta(days=2))}, "at most a day"),
         ({"tenant": None}, "tenant is no source"),
+        *(
+            ({"tenant": source}, "which a webhook does not get: pass a callable of the delivery")
+            for source in (jwt_claim("sub"), authorizer_value("t"), iam_principal(), api_key_id())
+        ),
+        ({"secrets": never_awaited}, "secrets is an async function, which nobody awaits"),
         ({"secrets": []}, "secrets: there is no secret"),
         ({"secrets": b""}, "secrets: there is no secret"),
         ({"secrets": "whsec_0123456789abcdef"}, "secrets: secrets are bytes, 16 or more"),

@@ -15,6 +15,7 @@ from oncekey.declared import second_operation
 from oncekey.effects.handlers import is_coroutine_function, is_generator_function
 from oncekey.errors import ConfigurationError
 from oncekey.misuse import explained, function_faults
+from oncekey.tenants import reads_requests
 from oncekey.value import Value, field
 from oncekey.webhooks.operation import WebhookOperation, mark_webhook
 from oncekey.webhooks.signatures import secrets_faults
@@ -92,6 +93,7 @@ class webhook(Value, kw_only=True):  # noqa: N801 -- written as a decorator
             *options.name_faults(self.operation),
             *self._scheme_faults(),
             *options.caller_faults(self.tenant, None),
+            *options.rule_faults({"secrets": self.secrets}),
             *options.hook_faults({"event_id": self.event_id}),
             *options.duration_faults({"retention": self.retention}),
             *options.text_faults({"problem_base": self.problem_base}),
@@ -99,6 +101,13 @@ class webhook(Value, kw_only=True):  # noqa: N801 -- written as a decorator
             *options.store_faults(self.store),
             *options.settings_faults(self._settings()),
         ]
+        if reads_requests(self.tenant):
+            # It would find nobody in any delivery, and every event would be refused (403).
+            faults.append(
+                "tenant reads the context of an HTTP request, which a webhook does not get: pass a"
+                " callable of the delivery, such as lambda it: it.json()['account'], or"
+                " single_tenant()"
+            )
         if faults:
             raise ConfigurationError(self._where, faults)
 
