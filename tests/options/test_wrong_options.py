@@ -178,6 +178,28 @@ def test_a_source_of_secrets_that_has_none_is_refused(secrets: Any) -> None:
     assert not records(service)
 
 
+async def _async_secrets() -> list[bytes]:
+    return [b"sixteen bytes ..."]
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        (lambda: None, "NoneType"),
+        (lambda: b"sixteen bytes ...", "bytes"),
+        (lambda: "sixteen bytes ...", "str"),
+        (lambda: _async_secrets(), "coroutine"),  # noqa: PLW0108 -- it hides the async function
+    ],
+)
+def test_a_source_of_secrets_that_returns_no_list_is_told_so(source: Any, kind: str) -> None:
+    """The message says what is needed instead, and nothing was written."""
+    service = Protected(fingerprint_secrets=source)
+
+    with pytest.raises(ConfigurationError, match=f"it returned {kind}: a list of secrets"):
+        service.send(POST)
+    assert not records(service)
+
+
 def test_secrets_may_come_from_a_generator() -> None:
     """All of them count, also after they were checked."""
     plain, keyed = Protected(), Protected(fingerprint_secrets=lambda: iter([b"sixteen bytes ..."]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -146,11 +146,17 @@ def secrets_source(
     if secrets is None:
         return lambda: _checked(secret_words(_SECRETS_VARIABLE), _SECRETS_VARIABLE)
     if callable(secrets):
-        return lambda: _given(tuple(secrets()))
+        return lambda: _given(secrets())
     return lambda: tuple(secrets)
 
 
-def _given(secrets: tuple[bytes, ...]) -> tuple[bytes, ...]:
+def _given(returned: Iterable[bytes]) -> tuple[bytes, ...]:
+    given: object = returned
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
+        never_awaited(given)  # closes a coroutine
+        fault = f"it returned {type(given).__name__}: a list of secrets as bytes is needed"
+        raise ConfigurationError("fingerprint_secrets", [fault])
+    secrets = tuple(returned)
     # Without a secret, the table would reveal what the author wants to hide.
     if not secrets:
         raise ConfigurationError("fingerprint_secrets", ["a list of at least one secret is needed"])
