@@ -259,9 +259,10 @@ def test_a_wrong_option_is_refused_when_the_function_is_decorated() -> None:
             tenant=None,  # type: ignore[arg-type]
             effects="none",
             in_progress="accepted",
+            wait_up_to=timedelta(seconds=5),
             fingerprint="id",  # type: ignore[arg-type]
         )
-    assert len(refused.value.faults) == 5
+    assert len(refused.value.faults) == 6
 
     decorator = idempotent_function(operation="x", key="other", tenant=single_tenant())
     with pytest.raises(ConfigurationError, match="other"):

@@ -44,6 +44,10 @@ OPTIONS: dict[str, Any] = {"operation": "POST /payments", "tenant": single_tenan
         ({"retention": timedelta(0)}, "retention_s is 0"),
         ({"wait_up_to": timedelta(seconds=-1)}, "wait_up_to_ms is -1000"),
         ({"reconcile_grace": timedelta(seconds=-1)}, "reconcile_grace_ms is -1000"),
+        ({"gone_for": timedelta(days=7)}, "gone_for needs after_expiry='gone'"),
+        ({"after_expiry": "run", "gone_for": None}, "gone_for needs after_expiry='gone'"),
+        ({"in_progress": "conflict", "wait_up_to": timedelta(1)}, "needs in_progress='wait'"),
+        ({"in_progress": "accepted", "wait_up_to": timedelta(0)}, "needs in_progress='wait'"),
     ],
 )
 def test_a_wrong_option_is_refused_when_the_handler_is_decorated(

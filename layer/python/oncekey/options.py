@@ -311,6 +311,14 @@ def version_faults(response_version: object) -> list[str]:
     return [f"response_version is {response_version!r}: int is needed"]
 
 
+def wait_faults(in_progress: object, wait_up_to: object) -> list[str]:
+    """What is wrong with a time to wait where nothing waits."""
+    # Without `in_progress`, ONCEKEY_IN_PROGRESS may say that repeats wait.
+    if wait_up_to is None or in_progress not in ("conflict", "accepted"):
+        return []
+    return [f"wait_up_to needs in_progress='wait': with {in_progress!r}, no repeat waits"]
+
+
 def mode_faults(
     mode: object, in_progress: object, start_within: object, required: object
 ) -> list[str]:

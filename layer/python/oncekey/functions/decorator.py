@@ -134,6 +134,7 @@ class idempotent_function(Value, kw_only=True):  # noqa: N801 -- written as a de
             *options.store_faults(self.store),
             *options.quota_faults(self.quota),
             *options.duration_faults(self._durations()),
+            *options.wait_faults(self.in_progress, self.wait_up_to),
             *options.settings_faults(self._settings()),
         ]
         if self.fingerprint is not None and not callable(self.fingerprint):

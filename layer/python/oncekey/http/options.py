@@ -12,9 +12,10 @@ from oncekey.http.headers import is_header_name
 if TYPE_CHECKING:
     from oncekey.http.decorator import idempotent
 
-GONE_FOR = timedelta(hours=24)
 _DURATIONS = ["wait_up_to", "retention", "gone_for", "start_within", "max_lease", "reconcile_grace"]
 _SWITCHES = ["required", "store_raw_key"]
+# The default of `gone_for`.
+GONE_FOR = timedelta(hours=24)
 
 
 def option_faults(given: idempotent, settings: dict[str, int | str]) -> list[str]:
@@ -39,6 +40,7 @@ def option_faults(given: idempotent, settings: dict[str, int | str]) -> list[str
         *_replay_faults(given.replay_headers),
         *options.version_faults(given.response_version),
         *options.mode_faults(given.mode, given.in_progress, given.start_within, given.required),
+        *options.wait_faults(given.in_progress, given.wait_up_to),
         *_abandonment_faults(given),
         *_gone_faults(given.after_expiry, given.gone_for),
         *options.clock_faults(given.clock),
@@ -85,7 +87,8 @@ def _replay_faults(chosen: object) -> list[str]:
 
 def _gone_faults(after_expiry: object, gone_for: object) -> list[str]:
     if after_expiry == "run" and gone_for != GONE_FOR:
-        return ["gone_for has no effect without after_expiry='gone': add that, or leave it out"]
+        # Whoever gives a time expects a 410 in it, and the key would run again at once.
+        return ["gone_for needs after_expiry='gone': without it, an expired key runs again"]
     # Without a time, the key would run again at once, as with "run".
     is_time = isinstance(gone_for, timedelta) and gone_for > timedelta(0)
     if after_expiry != "gone" or is_time:
