@@ -20,6 +20,7 @@ from oncekey import (
     jwt_claim,
     single_tenant,
 )
+from oncekey.outbox import OutboxTable, SqsQueue
 from oncekey.record.record import Status
 from oncekey.testing.memory import MemoryStore
 from tests.support.dynamodb import dynamodb_table
@@ -302,6 +303,23 @@ def test_a_bucket_that_cannot_work_is_refused_where_it_is_made(wrong: dict[str, 
     (name,) = wrong
     with pytest.raises(ConfigurationError, match=f"ResponseBucket: {name} is"):
         ResponseBucket(**{"name": "responses", **wrong})
+
+
+@pytest.mark.parametrize("name", [None, "", " ", 1])
+@pytest.mark.parametrize(("kind", "given"), [(SqsQueue, "url"), (OutboxTable, "name")])
+def test_a_queue_or_an_outbox_without_a_name_is_refused(kind: Any, given: str, name: Any) -> None:
+    """No message could be sent, and each would look like an outage."""
+    with pytest.raises(ConfigurationError, match=f"{kind.__name__}: {given} is"):
+        kind(name)
+
+
+@pytest.mark.parametrize(("kind", "service"), [(SqsQueue, "sqs"), (OutboxTable, "dynamodb")])
+def test_a_queue_or_an_outbox_has_a_client_of_its_service(kind: Any, service: str) -> None:
+    """A name, a class or the client of another service is none."""
+    for wrong in ("client", SqsQueue, boto3.client("s3", "eu-west-1")):
+        with pytest.raises(ConfigurationError, match=rf"pass boto3\.client\('{service}'\)"):
+            kind("name", client=wrong)
+    kind("name", client=boto3.client(service, "eu-west-1"))
 
 
 def test_a_resource_or_another_services_client_is_no_client() -> None:

@@ -18,6 +18,7 @@ from oncekey.record.message import Message
 from oncekey.record.stored_answer import Place, StoredRef
 from oncekey.store.dynamodb.outbox import OutboxTable, message_item
 from oncekey.store.sqs import SqsQueue
+from oncekey.testing.memory import ManualClock
 from tests.support.dynamodb import BUCKET, dynamodb_table, make_response_bucket, make_table
 
 if TYPE_CHECKING:
@@ -348,6 +349,24 @@ def test_groups_that_are_no_function_are_refused_when_the_relay_is_made(group: A
     """
     with pytest.raises(ConfigurationError, match="group= is no function of a message"):
         OutboxRelay(group=group)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        ({"table": "outbox"}, "table= is a str: pass OutboxTable(name)"),
+        ({"queue": "https://queue"}, "queue= is a str: pass SqsQueue(url)"),
+        ({"queue": SqsQueue}, "queue= is the class SqsQueue: pass SqsQueue(url)"),
+        ({"clock": ManualClock}, "clock is the class ManualClock"),
+    ],
+)
+def test_a_relay_with_a_wrong_part_is_refused_when_it_is_made(
+    wrong: dict[str, Any], fault: str
+) -> None:
+    """The name of the table or the queue, for example, in place of the object."""
+    with pytest.raises(ConfigurationError) as refused:
+        OutboxRelay(**wrong)
+    assert fault in str(refused.value)
 
 
 async def _async_group(_message: Any) -> str:

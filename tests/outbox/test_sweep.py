@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey.errors import StoreError
+from oncekey.errors import ConfigurationError, StoreError
 from oncekey.outbox.relay import OutboxRelay
 from oncekey.outbox.sweep import OutboxSweep, Swept
 from oncekey.store.sqs import Rejected
@@ -404,3 +404,12 @@ def test_a_sweep_that_cannot_hold_all_sends_the_earliest() -> None:
     while yard.table.messages:
         yard.sweeps()
     assert yard.sqs.ids == [message.id for message in reversed(messages)]
+
+
+@pytest.mark.parametrize("relay", ["relay", OutboxRelay, None])
+def test_a_sweep_needs_a_relay(relay: Any) -> None:
+    """It is told when it is made, and not by each run of the reconciler."""
+    with pytest.raises(ConfigurationError, match=r"OutboxSweep: relay= is .*pass OutboxRelay"):
+        OutboxSweep(relay=relay)
+    with pytest.raises(ConfigurationError, match=r"table= is a str: pass OutboxTable\(name\)"):
+        OutboxSweep(relay=OutboxRelay(), table="outbox")  # type: ignore[arg-type]

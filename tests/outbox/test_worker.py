@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from oncekey import InProgress, OutcomeUnknown, Paused, QuotaExceeded, StoreUnavailable
+from oncekey import (
+    ConfigurationError,
+    InProgress,
+    OutcomeUnknown,
+    Paused,
+    QuotaExceeded,
+    StoreUnavailable,
+)
 from oncekey.errors import StoreError
 from oncekey.outbox.worker import Worker
+from oncekey.store.sqs import SqsQueue
 from oncekey.testing.memory import ManualClock
 
 if TYPE_CHECKING:
@@ -336,3 +344,20 @@ def test_a_queue_that_does_not_answer_costs_nothing_but_patience() -> None:
 
     assert turns.play(turns.record("a"), turns.record("b")) == ["a"]
     assert turns.begun == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        ({"queue": "https://queue"}, "queue= is a str: pass SqsQueue(url)"),
+        ({"queue": SqsQueue}, "queue= is the class SqsQueue: pass SqsQueue(url)"),
+        ({"clock": ManualClock}, "clock is the class ManualClock"),
+    ],
+)
+def test_a_worker_with_a_wrong_part_is_refused_when_it_is_made(
+    wrong: dict[str, Any], fault: str
+) -> None:
+    """The URL of the queue, for example, in place of the object: each batch would fail."""
+    with pytest.raises(ConfigurationError) as refused:
+        Worker(print, **wrong)
+    assert fault in str(refused.value)

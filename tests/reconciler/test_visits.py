@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from oncekey import STRIPE, Completed, ConfigurationError, NotExecuted, resolver
+from oncekey.outbox.relay import OutboxRelay
 from oncekey.reconciler.reconciler import Reconciler
+from oncekey.reconciler.settings import ReconcilerSettings
 from oncekey.record.record import Status
+from oncekey.testing.memory import ManualClock
 from tests.support.accepted import START_WITHIN_MS, Accepted
 from tests.support.function_calls import Calls
 from tests.support.large_answers import LARGE, TOO_LARGE_FOR_AN_ITEM
@@ -281,5 +284,33 @@ def test_what_is_no_resolver_is_refused() -> None:
         return NotExecuted()
 
     Reconciler(resolvers=(declared,))
+    Reconciler(resolvers={declared})
     with pytest.raises(ConfigurationError, match="'undeclared' is not declared with @resolver"):
         Reconciler(resolvers=(declared, undeclared))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        ({"store": "records"}, "store= is a str: pass DynamoDBStore(table)"),
+        ({"escalations": "https://queue"}, "escalations= is a str: pass SqsQueue(url)"),
+        ({"outbox": OutboxRelay()}, "pass OutboxSweep(relay=OutboxRelay(...))"),
+        ({"turns": 10}, "turns= is a int: pass ReconcilerSettings(...)"),
+        ({"turns": ReconcilerSettings}, "turns= is the class ReconcilerSettings"),
+        ({"clock": ManualClock}, "clock is the class ManualClock: pass an object of it"),
+        ({"resolvers": print}, "resolvers= is no list of functions"),
+        ({"resolvers": "what_became_of"}, "resolvers= is no list of functions"),
+        ({"handlers": print}, "handlers= is no list of functions"),
+        ({"handlers": [print]}, "'print' is in handlers=, and is decorated with neither"),
+    ],
+)
+def test_a_wrong_part_is_refused_when_the_reconciler_is_made(
+    wrong: dict[str, Any], fault: str
+) -> None:
+    """It is said at once what to pass instead.
+
+    Red when each escalation fails on the text of a URL, and nobody is told.
+    """
+    with pytest.raises(ConfigurationError) as refused:
+        Reconciler(**wrong)
+    assert fault in str(refused.value)

@@ -216,6 +216,23 @@ def store_faults(store: object) -> list[str]:
     return ["store is no store: pass DynamoDBStore(table), or name the table in ONCEKEY_TABLE"]
 
 
+def part_faults(parts: Mapping[str, tuple[object, str, str]]) -> list[str]:
+    """What is wrong with objects that are given by name: queues, tables and the like.
+
+    Each is given with a method that it needs, and with what to pass instead. None is left out.
+    """
+    return [
+        f"{name} is {_what(given)}: pass {instead}"
+        for name, (given, method, instead) in parts.items()
+        if given is not None and (isinstance(given, type) or not hasattr(given, method))
+    ]
+
+
+def _what(given: object) -> str:
+    kind = given if isinstance(given, type) else type(given)
+    return f"the class {kind.__name__}" if kind is given else f"a {kind.__name__}"
+
+
 def quota_faults(quota: object) -> list[str]:
     """What is wrong with the quota."""
     # Recognised by its attribute, because importing Quota would load it for every operation.

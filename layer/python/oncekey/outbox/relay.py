@@ -17,6 +17,7 @@ from oncekey.effects.handlers import is_coroutine_function, is_generator_functio
 from oncekey.engine.request import remaining_ms
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.flow.driver import NO_STORE, drive
+from oncekey.options import clock_faults, part_faults
 from oncekey.outbox.relay_order import in_order
 from oncekey.outbox.relay_turn import Turn
 from oncekey.store import in_use
@@ -63,7 +64,7 @@ class OutboxRelay:
         clock: for tests.
 
     Raises:
-        ConfigurationError: `group` is no function.
+        ConfigurationError: an argument is wrong; the message names every fault.
     """
 
     def __init__(
@@ -74,11 +75,18 @@ class OutboxRelay:
         group: Callable[[Message], str] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if group is not None and (isinstance(group, type) or not callable(group)):
-            raise ConfigurationError("OutboxRelay", ["group= is no function of a message"])
-        if group is not None and (is_coroutine_function(group) or is_generator_function(group)):
-            fault = "group= is an async function or a generator, which nobody runs: return the text"
-            raise ConfigurationError("OutboxRelay", [fault])
+        faults = [
+            *_group_faults(group),
+            *part_faults(
+                {
+                    "table=": (table, "delete", "OutboxTable(name)"),
+                    "queue=": (queue, "send", "SqsQueue(url)"),
+                }
+            ),
+            *clock_faults(clock),
+        ]
+        if faults:
+            raise ConfigurationError("OutboxRelay", faults)
         self._table = table
         self._queue = queue
         self._group = group
@@ -214,6 +222,16 @@ class OutboxRelay:
         if self._table is None or self._queue is None:
             raise ConfigurationError("OutboxRelay", faults)
         return self._table, self._queue
+
+
+def _group_faults(group: object) -> list[str]:
+    if group is None:
+        return []
+    if isinstance(group, type) or not callable(group):
+        return ["group= is no function of a message"]
+    if is_coroutine_function(group) or is_generator_function(group):
+        return ["group= is an async function or a generator, which nobody runs: return the text"]
+    return []
 
 
 def _tenant(message: Message) -> str:

@@ -6,8 +6,9 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.errors import StoreError
+from oncekey.errors import ConfigurationError, StoreError
 from oncekey.flow.driver import NO_STORE, drive
+from oncekey.options import part_faults
 from oncekey.outbox.relay import OutboxRelay
 from oncekey.outbox.relay_commands import MarkTold, ReadPage, Send
 from oncekey.outbox.relay_order import group_of, published
@@ -68,6 +69,18 @@ class OutboxSweep:
     relay: OutboxRelay
     table: OutboxTable | None = None
     place: Place = field(default_factory=Place)
+
+    def __post_init__(self) -> None:
+        given: object = self.relay
+        faults = ["relay= is None: pass OutboxRelay(...)"] if given is None else []
+        faults += part_faults(
+            {
+                "relay=": (given, "turn", "OutboxRelay(...)"),
+                "table=": (self.table, "waiting", "OutboxTable(name)"),
+            }
+        )
+        if faults:
+            raise ConfigurationError("OutboxSweep", faults)
 
     @classmethod
     def from_environment(cls) -> OutboxSweep | None:

@@ -29,6 +29,7 @@ from oncekey.errors import (
     StoreUnavailable,
 )
 from oncekey.flow.retry import delay_ms
+from oncekey.options import clock_faults, part_faults
 from oncekey.outbox.inbox import has_none, own_queue
 from oncekey.outbox.plain_function import plain_function_faults, refuse_unfinished
 from oncekey.record.outcome import whole_seconds
@@ -97,7 +98,7 @@ class Worker:
         clock: for tests.
 
     Raises:
-        ConfigurationError: `work` is no plain function.
+        ConfigurationError: `work` is no plain function, or another argument is wrong.
     """
 
     def __init__(
@@ -107,7 +108,11 @@ class Worker:
         queue: SqsQueue | None = None,
         clock: Clock | None = None,
     ) -> None:
-        faults = [*plain_function_faults("its work", work)]
+        faults = [
+            *plain_function_faults("its work", work),
+            *part_faults({"queue=": (queue, "hide_all", "SqsQueue(url)")}),
+            *clock_faults(clock),
+        ]
         if faults:
             raise ConfigurationError("oncekey.outbox.Worker", faults)
         self._work = work

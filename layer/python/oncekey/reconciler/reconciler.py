@@ -13,6 +13,7 @@ table and its queue. ONCEKEY_ESCALATION_QUEUE_URL names the escalation queue.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from oncekey.engine.request import remaining_ms
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.flow.driver import drive
 from oncekey.flow.retry import few_tries, read_pauses
+from oncekey.http.job import job_of
+from oncekey.options import clock_faults, part_faults
 from oncekey.outbox.sweep import OutboxSweep
 from oncekey.reconciler.report import Report
 from oncekey.reconciler.settings import reconciler_settings_from
@@ -32,7 +35,7 @@ from oncekey.store.sqs import SqsQueue
 from oncekey.telemetry import watching
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from oncekey.clock import Clock
     from oncekey.flow.commands import Flow
@@ -79,7 +82,8 @@ class Reconciler:
         turns: how often to visit a record, by default from the environment.
 
     Raises:
-        ConfigurationError: one of `resolvers` was not declared with `@resolver`.
+        ConfigurationError: one of `resolvers` was not declared with `@resolver`, or another
+            argument is wrong; the message names every fault.
     """
 
     def __init__(
@@ -93,10 +97,18 @@ class Reconciler:
         clock: Clock | None = None,
         turns: ReconcilerSettings | None = None,
     ) -> None:
+        # Escalations to the text of a URL, for example, would fail one after the other.
         faults = [
-            f"{getattr(each, '__name__', each)!r} is not declared with @resolver"
-            for each in resolvers
-            if not is_declared(each)
+            *_function_faults(resolvers, handlers),
+            *part_faults(
+                {
+                    "store=": (store, "due", "DynamoDBStore(table)"),
+                    "escalations=": (escalations, "send", "SqsQueue(url)"),
+                    "outbox=": (outbox, "run", "OutboxSweep(relay=OutboxRelay(...))"),
+                    "turns=": (turns, "delay_ms", "ReconcilerSettings(...)"),
+                }
+            ),
+            *clock_faults(clock),
         ]
         if faults:
             raise ConfigurationError("Reconciler", faults)
@@ -227,6 +239,24 @@ class Reconciler:
         oldest_at_ms = now_ms if swept.oldest_at_ms is None else swept.oldest_at_ms
         watching.count("OutboxAge", value=(now_ms - oldest_at_ms) // 1000)
         return None
+
+
+def _function_faults(resolvers: object, handlers: object) -> Iterator[str]:
+    if not isinstance(resolvers, Collection) or isinstance(resolvers, str):
+        yield "resolvers= is no list of functions: write resolvers=[what_became_of_a_payment]"
+    else:
+        for each in resolvers:
+            if not is_declared(each):
+                yield f"{getattr(each, '__name__', each)!r} is not declared with @resolver"
+    if not isinstance(handlers, Collection) or isinstance(handlers, str):
+        yield "handlers= is no list of functions: write handlers=[create_report]"
+    else:
+        for each in handlers:
+            if job_of(each) is None:
+                yield (
+                    f"{getattr(each, '__name__', each)!r} is in handlers=, and is decorated with"
+                    " neither @idempotent(mode='queued') nor on_abandoned='complete'"
+                )
 
 
 def _count(visits: Visits, now_ms: int) -> None:

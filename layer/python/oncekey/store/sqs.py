@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from oncekey.errors import StoreError
+from oncekey.errors import ConfigurationError, StoreError
 from oncekey.record.message_text import queue_name
 from oncekey.store.aws_errors import is_of_unsent, store_error
 from oncekey.store.dynamodb.client import making_a_client
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from mypy_boto3_sqs import SQSClient
 
@@ -26,6 +26,8 @@ MOST_BATCH_BYTES = 256 * 1024
 # Lambda function may already have worked on it for 15 minutes.
 LONGEST_DELAY_S = 43_200 - 900
 _TIMEOUT_MS = 5_000
+# A method of boto3's client that those of other services lack.
+_CLIENT_HAS = "send_message_batch"
 # The longest that one call may take: two attempts and the pause between them.
 LONGEST_CALL_MS = 11_000
 
@@ -122,11 +124,17 @@ class SqsQueue:
     """One queue. Creating this object sends nothing. The first call creates the client.
 
     With `call_timeout_ms`, a call makes one attempt and no retry.
+
+    Raises:
+        ConfigurationError: `url` is no text, or `client` is no client of SQS.
     """
 
     def __init__(
         self, url: str, *, client: SQSClient | None = None, call_timeout_ms: int | None = None
     ) -> None:
+        faults = [*_faults(url, client)]
+        if faults:
+            raise ConfigurationError("SqsQueue", faults)
         self._url = url
         self._client = client
         self._call_timeout_ms = call_timeout_ms
@@ -234,6 +242,13 @@ class SqsQueue:
 
     def __repr__(self) -> str:
         return "SqsQueue"
+
+
+def _faults(url: object, client: object) -> Iterator[str]:
+    if not isinstance(url, str) or not url.strip():
+        yield f"url is {url!r}: the queue's URL is needed, as text"
+    if client is not None and (isinstance(client, type) or not hasattr(client, _CLIENT_HAS)):
+        yield f"client is a {type(client).__name__}: pass boto3.client('sqs'), or leave it out"
 
 
 def _own_client(call_timeout_ms: int | None) -> SQSClient:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from oncekey.errors import ConfigurationError
 from oncekey.record.message import Message
 from oncekey.record.set_aside import SetAside
 from oncekey.record.stored_answer import Place, StoredRef
@@ -14,7 +15,7 @@ from oncekey.store.dynamodb.client import making_a_client, own_client
 from oncekey.store.dynamodb.codec import answer_value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
@@ -26,6 +27,8 @@ _MOST_DELETED_AT_ONCE = 25
 _MOST_ON_PAGE = 1_000
 # A message set aside is escalated again if nobody has put it back by then.
 _TOLD_AGAIN_MS = 7 * 24 * 3_600_000
+# A method that boto3's client has, and neither its resource nor the client of another service.
+_CLIENT_HAS = "transact_write_items"
 _TEXTS = ("id", "topic", "operation_id", "operation", "tenant")
 
 
@@ -141,10 +144,24 @@ def _set_aside(item: Mapping[str, Mapping[str, Any]]) -> SetAside:
     )
 
 
+def _faults(name: object, client: object) -> Iterator[str]:
+    if not isinstance(name, str) or not name.strip():
+        yield f"name is {name!r}: the name of the outbox table is needed, as text"
+    if client is not None and (isinstance(client, type) or not hasattr(client, _CLIENT_HAS)):
+        yield f"client is a {type(client).__name__}: pass boto3.client('dynamodb'), or leave it out"
+
+
 class OutboxTable:
-    """The outbox table of a relay. Creating it sends nothing."""
+    """The outbox table of a relay. Creating it sends nothing.
+
+    Raises:
+        ConfigurationError: the name is no text, or `client` is no client of DynamoDB.
+    """
 
     def __init__(self, name: str, *, client: DynamoDBClient | None = None) -> None:
+        faults = [*_faults(name, client)]
+        if faults:
+            raise ConfigurationError("OutboxTable", faults)
         self._name = name
         self._client = client
 
