@@ -108,11 +108,9 @@ class Worker:
         queue: SqsQueue | None = None,
         clock: Clock | None = None,
     ) -> None:
-        faults = [
-            *plain_function_faults("its work", work),
-            *part_faults({"queue=": (queue, "hide_all", "SqsQueue(url)")}),
-            *clock_faults(clock),
-        ]
+        parts = {"queue=": (queue, "hide_all", "SqsQueue(url)")}
+        faults = [*plain_function_faults("its work", work), *part_faults(parts)]
+        faults += clock_faults(clock)
         if faults:
             raise ConfigurationError("oncekey.outbox.Worker", faults)
         self._work = work
@@ -139,8 +137,7 @@ class Worker:
                 continue
             turn.begin()
             self._hold(turn)
-            fault = self._carried_out(each, turn, context)
-            if fault is not None:
+            if (fault := self._carried_out(each, turn, context)) is not None:
                 self._failed(each, fault, turn)
         self._give_back(turn)
         failed = [each.id for each in received if each.id in turn.again_in_s]
@@ -156,12 +153,11 @@ class Worker:
         if left_ms is None:
             left_ms = _WITHOUT_CONTEXT_MS
         usable_ms = left_ms - min(_MARGIN_MS, left_ms // _MARGIN_FRACTION)
+        expected_ms = min(usable_ms // len(received), left_ms // _EXPECTED_FRACTION, _EXPECTED_MS)
         return _Turn(
             whole_ms=left_ms,
             until_ms=now_ms + usable_ms,
-            expected_ms=min(
-                usable_ms // len(received), left_ms // _EXPECTED_FRACTION, _EXPECTED_MS
-            ),
+            expected_ms=expected_ms,
             hidden_until_ms=now_ms + left_ms + settings.lease_margin_ms + _AFTER_LEASE_MS,
             held=received,
         )
@@ -207,8 +203,7 @@ class Worker:
         now_ms = self._clock.now_ms()
         relay_telemetry.message_failed(received.id, received.receives, fault)
         if isinstance(fault, InProgress | OutcomeUnknown | Paused | QuotaExceeded):
-            is_paused = isinstance(fault, Paused)
-            after_s = _PAUSED_S if is_paused else fault.retry_after_s or 0
+            after_s = _PAUSED_S if isinstance(fault, Paused) else fault.retry_after_s or 0
             delay_s = _not_now_s(received, after_s, now_ms)
             turn.fail(received, delay_s)
             # It is hidden now and not with the others: a kill must not lengthen its delay.
