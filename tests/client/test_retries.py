@@ -246,6 +246,22 @@ def test_a_body_that_can_be_read_only_once_is_refused() -> None:
         assert server.got == []
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://me:secret@api.example/a?token=secret", "https://api.example/a"),
+        ("https://secret@api.example#secret", "https://api.example"),
+        ("https://api.example/@me/x", "https://api.example/@me/x"),
+    ],
+)
+def test_the_refusal_of_a_body_repeats_no_secret_of_its_url(url: str, shown: str) -> None:
+    """Neither a password nor a query is in the text of the error, which is logged."""
+    refused = BodyNotReplayable("POST", url)
+
+    assert f"the body of POST {shown} is a stream" in str(refused)
+    assert "secret" not in f"{refused!r} {refused.url}"
+
+
 def test_a_file_is_sent_as_a_whole_each_time() -> None:
     """The body of a retry is not what the first sending left of the file."""
     for name in ("httpx", "requests"):

@@ -80,7 +80,7 @@ def _make_replayable(request: PreparedRequest) -> None:
     if body is None or isinstance(body, bytes | str):
         return
     if not hasattr(body, "read") or "Content-Length" not in request.headers:
-        raise BodyNotReplayable(request.method or "", (request.url or "").partition("?")[0])
+        raise BodyNotReplayable(request.method or "", request.url or "")
     request.body = body.read()
     # Else a redirect would rewind a file.
     cast("Any", request)._body_position = None  # noqa: SLF001 -- there is no other way

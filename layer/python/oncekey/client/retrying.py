@@ -6,6 +6,7 @@ The order of what decides is that of `_is_worth_it`: the most authoritative stat
 from __future__ import annotations
 
 import json
+import re
 import ssl
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
@@ -35,11 +36,12 @@ class BodyNotReplayable(OncekeyError, TypeError):  # noqa: N818 -- the state of 
     """The body of a request can be read only once, so the request cannot be sent again.
 
     Nothing was sent. Pass bytes, text, `json=` or `data=`, or read the body into memory first.
+    `url` has neither a query nor a password, which the text of an error must not repeat.
     """
 
     def __init__(self, method: str, url: str) -> None:
-        self.method, self.url = method, url
-        super().__init__(method, url)
+        self.method, self.url = method, _without_secrets(url)
+        super().__init__(self.method, self.url)
 
     def __str__(self) -> str:
         return (
@@ -115,6 +117,12 @@ class Retrying(Value, kw_only=True):
         return Tries(
             self, is_keyed=wire.KEY in headers, is_safe=method.upper() in SAFE, begun_ms=now_ms
         )
+
+
+def _without_secrets(url: str) -> str:
+    scheme, mark, rest = re.split("[?#]", url, maxsplit=1)[0].partition("://")
+    authority, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{authority.rpartition('@')[2]}{slash}{path}"
 
 
 def _is_number(value: object, kind: Any) -> bool:

@@ -150,7 +150,7 @@ def _must_be_read(request: httpx.Request) -> bool:
     if isinstance(request.stream, httpx.ByteStream):
         return False
     if "Content-Length" not in request.headers:
-        raise BodyNotReplayable(request.method, str(request.url.copy_with(query=None)))
+        raise BodyNotReplayable(request.method, str(request.url))
     return True
 
 
