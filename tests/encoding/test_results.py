@@ -21,6 +21,7 @@ from tests.support.result_kinds import (
     Colour,
     Defaults,
     Derived,
+    Found,
     Item,
     Level,
     Line,
@@ -256,6 +257,12 @@ def test_a_cached_property_is_computed_again() -> None:
     assert "tripled" not in encode(derived)
     assert "shown" not in encode(order)
     assert decode(encode(derived)).tripled == 12
+
+
+def test_a_generic_dataclass_is_stored_however_it_was_made() -> None:
+    """`Found[int](...)` is the same value as `Found(...)`: type arguments are no field."""
+    assert encode(Found[int]([1])) == encode(Found([1]))
+    assert decode(encode(Found[int]([1]))) == Found[int]([1])
 
 
 def test_every_zone_is_found_again() -> None:

@@ -104,6 +104,11 @@ class Mutable:
     value: int
 
 
+@dataclass
+class Found(Generic[T]):
+    items: list[T]
+
+
 class Pair(NamedTuple):
     left: Any
     right: Any = None

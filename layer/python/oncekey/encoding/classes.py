@@ -19,6 +19,8 @@ from typing import Any
 from oncekey.encoding.class_names import class_name, find_class, kind_of
 from oncekey.encoding.refusals import Unreadable, Unstorable
 
+# `Page[Order](...)` notes its type arguments here. They are no part of its value.
+_ORIGIN = "__orig_class__"
 _MODEL_SLOTS = {"__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__"}
 
 
@@ -126,7 +128,7 @@ def _model_parts(name: str, value: Any) -> Parts:
 
 
 def _state(value: object) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The attributes in the object's dictionary and in its slots, without cached properties."""
+    """The attributes in the object's dictionary and in its slots, which are a part of its value."""
     state: Any = object.__getstate__(value)
     values, slots = state if isinstance(state, tuple) else (state, None)
     cached = {
@@ -135,6 +137,7 @@ def _state(value: object) -> tuple[dict[str, Any], dict[str, Any]]:
         for name, item in vars(base).items()
         if isinstance(item, cached_property)
     }
+    cached.add(_ORIGIN)
     return {k: v for k, v in (values or {}).items() if k not in cached}, slots or {}
 
 
