@@ -67,6 +67,16 @@ def test_a_call_without_a_tenant_does_not_run() -> None:
     assert [run.tenant for run in calls.runs] == ["acme", "globex"]
 
 
+def test_a_tenant_that_is_a_number_is_told_so() -> None:
+    """A tenant is named by text; the message says which type was found, and never its value."""
+    calls = Calls(tenant=lambda record: record["tenant"])
+
+    with pytest.raises(KeyMissing, match=r"a value of the type int: give its text") as refused:
+        calls.call({"id": "a", "tenant": 4711})
+    assert "4711" not in str(refused.value)
+    assert calls.runs == []
+
+
 def test_a_repeat_while_the_first_runs_raises() -> None:
     """A call in flight: `InProgress`, with the operation and when to come back."""
     calls = Calls()

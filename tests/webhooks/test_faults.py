@@ -187,6 +187,33 @@ def test_logs_say_why_and_repeat_nothing(caplog: pytest.LogCaptureFixture) -> No
     assert "whsec" not in caplog.text
 
 
+def _raises(_delivery: Delivery) -> NoReturn:
+    raise KeyError("evt_private")
+
+
+@pytest.mark.parametrize("option", ["tenant", "event_id"])
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (_raises, "raised KeyError"),
+        (lambda _delivery: 4711, "returned a int"),
+        (lambda _delivery: None, "returned None"),
+    ],
+)
+def test_the_log_says_what_a_source_did_in_place_of_a_name(
+    option: str, source: Any, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A mistake in the code would refuse every event. The log tells it by types, the sender not."""
+    hook = Hook(**{option: source})
+
+    answer = hook.send("evt_private")
+
+    assert problem_of(answer)[0] in {400, 403}
+    assert f"{option}= {why}" in caplog.text
+    assert f"{option}=" not in answer["body"]
+    assert not any(private in caplog.text for private in ("evt_private", "4711"))
+
+
 # Pieces that signature headers are made of, and pieces that they are not.
 PIECES = st.sampled_from(
     [

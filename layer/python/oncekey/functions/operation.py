@@ -235,7 +235,7 @@ class FunctionOperation(Value, kw_only=True):
             raise KeyMissing(
                 operation=self.name,
                 detail="the call does not say whose key it is: `tenant=` finds nobody in the"
-                " arguments",
+                f" arguments{_in_place_of_a_name(tenant)}",
             )
         return tenant
 
@@ -290,6 +290,13 @@ class FunctionOperation(Value, kw_only=True):
         )
         # If only a deployment helps, the error is not retryable, although others of its class are.
         return error.in_vain() if refusal.needs_deployment else error
+
+
+def _in_place_of_a_name(tenant: object) -> str:
+    """What `tenant=` found if it is no text, by its type: the number of a tenant, for example."""
+    if tenant is None or isinstance(tenant, str):
+        return ""
+    return f", but a value of the type {type(tenant).__name__}: give its text, such as str(...)"
 
 
 def _may_pass(error: BaseException | None) -> TypeGuard[BaseException]:

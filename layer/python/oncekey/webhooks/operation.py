@@ -130,7 +130,9 @@ class WebhookOperation:
             delivery = self._delivery(request, keys, now_ms)
             identity = self._identity(delivery)
         except RequestRefused as error:
-            webhook_telemetry.refused(self.name, error.code, error.detail)
+            # The notes are for the log alone.
+            told = "; ".join([error.detail, *getattr(error, "__notes__", ())])
+            webhook_telemetry.refused(self.name, error.code, told)
             return problem(error.code, request, settings, detail=error.detail)
         watching.look_again()
         tracing = watching.tracing()
@@ -144,13 +146,20 @@ class WebhookOperation:
         delivery = Delivery(id=self.scheme.event_id(request, body), body=body, request=request)
         if self.event_id is None:
             return delivery
-        return replace(delivery, id=checked_id(_asked(self.event_id, delivery)))
+        found, why = _asked("event_id=", self.event_id, delivery)
+        try:
+            return replace(delivery, id=checked_id(found))
+        except RequestRefused as refused:
+            refused.add_note(why)
+            raise
 
     def _identity(self, delivery: Delivery) -> Identity:
-        tenant = _asked(self.tenant, delivery)
+        tenant, why = _asked("tenant=", self.tenant, delivery)
         if not is_name(tenant):
             detail = "The event does not say whose it is; nothing was done."
-            raise RequestRefused("tenant-missing", detail)
+            refused = RequestRefused("tenant-missing", detail)
+            refused.add_note(why)
+            raise refused
         return Identity(tenant=tenant, operation=self.name, key=delivery.id)
 
     def _heard(
@@ -236,13 +245,20 @@ class WebhookOperation:
         return f"@webhook(operation={self.name!r})"
 
 
-def _asked(source: Callable[[Delivery], str | None], delivery: Delivery) -> str | None:
+def _asked(
+    option: str, source: Callable[[Delivery], str | None], delivery: Delivery
+) -> tuple[object, str]:
+    """What `source` finds in the event, and what it did, by types alone, if that is not usable.
+
+    Where it raises for every event, or returns a number, the mistake is in the code.
+    """
     try:
-        return source(delivery)
+        found: object = source(delivery)
     except (*_UNEXPECTED, OSError) as error:
         if not _is_of_the_event(error):
             raise
-        return None
+        return None, f"{option} raised {type(error).__name__}"
+    return found, f"{option} returned {'None' if found is None else f'a {type(found).__name__}'}"
 
 
 def _is_of_the_event(error: Exception) -> bool:
