@@ -80,7 +80,8 @@ def test_pending_and_processing_are_202_by_policy(shape: str, policy: str | None
 
     Red when either is a 409, has no `Retry-After`, or sends the client away past the lease's end.
     """
-    service = Accepting(in_progress=policy, wait_up_to=timedelta(0), timeout_ms=2_000)
+    waiting = {"wait_up_to": timedelta(0)} if policy == "wait" else {}
+    service = Accepting(in_progress=policy, timeout_ms=2_000, **waiting)
     service.send(load(shape))
     waits: list[tuple[str, int]] = [accepted(service.send(load(shape)))[:2]]
 
