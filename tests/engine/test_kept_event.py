@@ -54,8 +54,16 @@ SECRET_MEMBERS = [
     *("client_secret", "password", "passwd", "session", "sessionid", "jwt", "SAMLResponse"),
     *("subscription-key", "AWSAccessKeyId", "X-Goog-Signature", "user[password]", "otp"),
     *("code_verifier", "PHPSESSID", "hmac", "passcode", "passphrase", "totp", "mfa"),
+    *("access_code", "verificationCode", "verify-code", "confirmation_code", "login_code"),
+    *("security_code", "one_time_code", "sms_code", "device_code", "user_code", "auth_code"),
+    *("reset-code", "recovery_code", "backupCode", "invite_code", "activation_code", "card_code"),
 ]
-KEPT_MEMBERS = ["currency", "page", "page_token", "nextToken", "key", "keyword", "design", "spin"]
+KEPT_MEMBERS = [
+    *("currency", "page", "page_token", "nextToken", "key", "keyword", "design", "spin"),
+    *("currency_code", "countryCode", "postal-code", "promo_code", "statusCode", "code_type"),
+    *("principal", "principal_amount", "object_key", "primaryKey", "cache-key", "authored_by"),
+    *("max_tokens", "max_output_tokens", "token_count"),
+]
 SECRET_VALUES = [BEARER, f"basic {CANARY}", JWT, f"AWS4-HMAC-SHA256 Credential={CANARY}"]
 SECRET_VALUES += [
     *(f"{scheme} {CANARY}" for scheme in ("NTLM", "OAuth", "ApiKey", "SharedKey", "JWT")),

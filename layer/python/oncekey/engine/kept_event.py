@@ -45,13 +45,18 @@ _COGNITO = frozenset({"amr", "identityId", "identityPoolId"})
 _SECRET_NAME = re.compile(
     r"auth|token|secret|passw|passphrase|passcode|pwd|credential|cookie|sess(ion|id)|signature"
     r"|assertion|jwt|oidc|saml|csrf|xsrf|dpop|bearer|api-?key|access-?key|client-?cert"
-    r"|origin-verify|principal|hmac|totp|mnemonic|magic-?link|verifier|sec-websocket-protocol"
-    r"|(^|-)(key|sig|sas|otp|mfa|2fa|pin|nonce|ticket|sid|pass|creds?|wsse|code|cvc|cvv|ssn)$"
+    r"|origin-verify|client-principal|hmac|totp|mnemonic|magic-?link|verifier"
+    r"|sec-websocket-protocol"
+    r"|(^|-)(key|sig|sas|otp|mfa|2fa|pin|nonce|ticket|sid|pass|creds?|wsse|cvc|cvv|ssn)$"
+    # Of codes, only those that prove an identity: a `currency_code` is a part of the request.
+    r"|^(x-)?code$|(access|security|verif\w*|confirm\w*|activation|invit\w*|login|one-time|sms"
+    r"|reset|recovery|backup|device|user|card)-code$"
 )
 # Names that match above and are no secrets, such as the client's key or a pagination token.
 _NO_SECRET_NAME = re.compile(
-    r"(.*-)?idempotency-key|authority|(.*-)?authors?|(.*-)?(partition|sort|routing)-key"
-    r"|(next|page|next-page|continuation)-token"
+    r"(.*-)?idempotency-key|authority|(.*-)?author(s|ed-by|ship)?"
+    r"|(.*-)?(partition|sort|routing|primary|foreign|object|cache|row)-key"
+    r"|(next|page|next-page|continuation)-token|max-(.*-)?tokens|(.*-)?token-count"
 )
 # A claim is a part of a token's content. Only claims with these names contain a credential.
 _SECRET_CLAIM = re.compile(
