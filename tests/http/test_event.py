@@ -151,6 +151,21 @@ def test_another_kind_of_event_is_a_mistake(event: dict[str, object]) -> None:
         read_request(event)
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"httpMethod": "POST", "path": "/payments", "headers": {}, "requestContext": {}},
+        {"httpMethod": "POST", "headers": {}, "requestContext": {"requestId": "a"}},
+        {"rawPath": "/payments", "headers": {}, "requestContext": {"requestId": "a"}},
+    ],
+)
+def test_an_http_event_with_a_part_missing_is_told_so(event: dict[str, object]) -> None:
+    """One that was made by hand is not said to be another kind of event, or one for a function."""
+    with pytest.raises(TypeError, match=r"it looks like one, and lacks a member") as refused:
+        read_request(event)
+    assert "idempotent_function" not in str(refused.value)
+
+
 @pytest.mark.parametrize("event", ["{}", None, [], [{}], 1], ids=repr)
 def test_what_is_no_event_is_a_mistake(event: object) -> None:
     """Something other than a dict is named by its type, and never repeated."""

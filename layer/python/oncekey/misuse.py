@@ -86,6 +86,8 @@ def nearest(name: str, known: list[str]) -> str:
     return f" (did you mean {found[0]}?)" if found else ""
 
 
+# The kind of an event of API Gateway, a load balancer or a Function URL.
+A_REQUEST = "an HTTP request"
 _SOURCES = {
     "aws:sqs": "SQS messages",
     "aws:sns": "SNS messages",
@@ -107,7 +109,7 @@ def event_kind(event: object) -> str:
         source = str(records[0].get("eventSource") or records[0].get("EventSource") or "")
         return f"a batch of {_SOURCES.get(source, 'records')}"
     if isinstance(event.get("requestContext"), dict) and event.keys() & {"httpMethod", "rawPath"}:
-        return "an HTTP request"
+        return A_REQUEST
     return "an event of EventBridge" if {"detail-type", "detail"} <= event.keys() else ""
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from oncekey.encoding.key_values import NotAKeyValue, fields_of, json_value, searchable, spelled
 from oncekey.errors import ConfigurationError, KeyMissing
-from oncekey.misuse import event_kind, nearest
+from oncekey.misuse import A_REQUEST, event_kind, nearest
 
 MAX_KEY_LENGTH = 1_024
 
@@ -99,7 +99,7 @@ def _why_nothing(key: str, bound: inspect.BoundArguments) -> str:
         return nothing
     (argument,) = bound.arguments.values()
     kind, fields, name = event_kind(argument), fields_of(argument), type(argument).__name__
-    if kind == "an HTTP request":
+    if kind == A_REQUEST:
         return f"{nothing} in an HTTP request: protect its handler by @idempotent"
     if kind.startswith("a batch"):
         return f"{nothing} in {kind}: call the function for each of them, with that one alone"

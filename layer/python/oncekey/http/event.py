@@ -242,7 +242,7 @@ def _read(event: Mapping[str, Any], shape: Shape) -> HttpRequest:
 
 
 def _no_request(event: object) -> str:
-    from oncekey.misuse import event_kind
+    from oncekey.misuse import A_REQUEST, event_kind
 
     no_request = (
         "oncekey: the event is no HTTP request of API Gateway (HTTP or REST API),"
@@ -251,6 +251,12 @@ def _no_request(event: object) -> str:
     kind = event_kind(event)
     if not kind:
         return no_request
+    if kind == A_REQUEST:
+        return (
+            f"{no_request}: it looks like one, and lacks a member that every gateway sends, such as"
+            " requestContext.http or path, or has it in another type; in a test, make it with"
+            " oncekey.testing.api_event"
+        )
     return f"{no_request}, but {kind}: protect the function of one of them by @idempotent_function"
 
 
