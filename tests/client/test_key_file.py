@@ -135,3 +135,21 @@ def test_a_file_with_something_else_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(OncekeyError, match="holds no key"):
         KeyFile(tmp_path / "key").headers()
+
+
+def test_a_key_is_made_where_no_folder_can_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows refuses to open a folder, and scripts run there, too."""
+
+    def open_(path: os.PathLike[str], flags: int, *_mode: int) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path), flags)
+
+    monkeypatch.setattr("oncekey.client.key_file._FOLDERS_CAN_BE_OPENED", False)
+    monkeypatch.setattr(os, "open", open_)
+    file = KeyFile(tmp_path / "key")
+    headers = file.headers()
+
+    assert KeyFile(tmp_path / "key").headers() == headers
+    file.forget()
+    assert not (tmp_path / "key").exists()

@@ -14,6 +14,8 @@ from oncekey.http.http_date import http_date, read_http_date
 
 # What systems say of a file system without hard links, such as FAT and some network shares.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+# Windows opens no folder, and its NTFS keeps a journal of names.
+_FOLDERS_CAN_BE_OPENED = os.name == "posix"
 _LINES = r"([!-~]{1,255})\n([^\n]+)\n"
 
 
@@ -93,6 +95,8 @@ class KeyFile:
 
     def _sync_folder(self) -> None:
         """Make the file's name, or its absence, outlive a loss of power."""
+        if not _FOLDERS_CAN_BE_OPENED:
+            return
         folder = os.open(self._path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
