@@ -88,6 +88,7 @@ class HalfAClock:
         ),
         ({"event_id": "id"}, "event_id is no callable"),
         ({"retention": 60}, "retention is 60: a timedelta is needed"),
+        ({"retention": None}, "retention is None: a timedelta is needed, or leave it out"),
         ({"retention": timedelta(days=3)}, "an event is sent again for 3 days"),
         ({"problem_base": 1}, "problem_base is 1"),
         ({"store": 1}, "store is no store"),

@@ -157,6 +157,9 @@ class webhook(Value, kw_only=True):  # noqa: N801 -- written as a decorator
             faults += [f"secrets: {each}" for each in secrets_faults(self.scheme, self.secrets)]
         least = self.scheme.sends_again_for
         given: object = self.retention
+        if given is None:
+            # ONCEKEY_RETENTION_S would count, or a day, and events are sent again for longer.
+            faults.append("retention is None: a timedelta is needed, or leave it out")
         if isinstance(given, timedelta) and given <= least:
             faults.append(
                 f"retention is {self.retention}: an event is sent again for {least}, and would then"
