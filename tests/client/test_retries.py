@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from oncekey import ConfigurationError
-from oncekey.client import BodyNotReplayable, IdempotentTransport, Retrying
+from oncekey.client import BodyNotReplayable, IdempotentAdapter, IdempotentTransport, Retrying
 from oncekey.http.http_date import http_date
 from oncekey.testing import ManualClock
 from tests.client.servers import (
@@ -374,3 +374,29 @@ def test_a_client_may_retry_for_any_time_and_any_number_of_times() -> None:
     pauses = [tries.pause_after_error() for _ in range(2_000)]
 
     assert pauses[-2:] == [5_000, None]
+
+
+@pytest.mark.parametrize("made", [IdempotentTransport, IdempotentAdapter])
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        ({"wrapped": Retrying()}, "wrapped is a Retrying: pass a"),
+        ({"wrapped": "https://api.example"}, "wrapped is a str: pass a"),
+        ({"retrying": 5}, "retrying is a int: pass Retrying"),
+        ({"retrying": Retrying}, "retrying is a type: pass Retrying"),
+    ],
+)
+def test_a_wrong_part_is_refused_when_the_transport_is_made(
+    made: Any, wrong: dict[str, Any], fault: str
+) -> None:
+    """Not by the first request, and in words that say what to pass."""
+    with pytest.raises(ConfigurationError) as refused:
+        made(**wrong)
+    assert fault in str(refused.value)
+
+
+@pytest.mark.parametrize("clock", [None, "now", object()])
+def test_a_clock_that_is_none_is_refused_when_the_retries_are_made(clock: Any) -> None:
+    """The first request would fail on it."""
+    with pytest.raises(ConfigurationError, match="clock is no clock: leave it out"):
+        Retrying(clock=clock)

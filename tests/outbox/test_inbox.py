@@ -10,9 +10,9 @@ from moto import mock_aws
 
 from infra.service import WORKER_FUNCTION
 from infra.service_resources import REQUESTED
-from oncekey.errors import StoreError, StoreUnavailable
+from oncekey.errors import ConfigurationError, StoreError, StoreUnavailable
 from oncekey.outbox import Worker
-from oncekey.outbox.inbox import postpone
+from oncekey.outbox.inbox import delivered, postpone
 from oncekey.settings import Settings
 from oncekey.store.sqs import SqsQueue
 from oncekey.testing import MemoryStore, use_store
@@ -190,3 +190,15 @@ def test_a_whole_batch_is_hidden_in_calls_of_ten(line: Line) -> None:
     with pytest.raises(StoreError):
         line.queue.hide_all([("nonsense", 0)])
     assert line.queue.visibility_timeout_s() == 30
+
+
+def test_a_name_in_place_of_a_queue_or_bucket_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """A message is read with no text as its bucket, not even if it needs none; and the text of a
+    URL postpones nothing, which is logged and never raised.
+    """
+    name: Any = "https://queue"
+    with pytest.raises(ConfigurationError, match=r"bucket= is a str: pass ResponseBucket\(name\)"):
+        delivered(message(), bucket=name)
+
+    assert postpone("handle", after_s=5, queue=name) is False
+    assert "queue= is a str: pass SqsQueue(url)" in caplog.text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import Completed, NotExecuted, StillUnknown, resolver, settle
+from oncekey import Completed, ConfigurationError, NotExecuted, StillUnknown, resolver, settle
 from oncekey.errors import StoreError
 from oncekey.outbox.sweep import OutboxSweep, Swept
 from oncekey.reconciler.reconciler import Reconciler
@@ -242,3 +242,12 @@ def test_accepted_work_that_was_looked_at_is_still_sent_off_again(looks: int) ->
     service.handles()
     service.works()
     assert service.send(POST)["statusCode"] == 201
+
+
+def test_what_is_no_store_and_no_clock_settles_nothing() -> None:
+    """The name of a table in place of the store, for example, is told with what to pass."""
+    wrong: Any = {"store": "records", "clock": "now"}
+    reference = f"v1#{'a' * 43}.{'0' * 36}"
+
+    with pytest.raises(ConfigurationError, match=r"settle: store is no store.*clock is no clock"):
+        settle(reference, Completed({"statusCode": 201}), **wrong)

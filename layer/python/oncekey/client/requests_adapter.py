@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 from requests import exceptions
 from requests.adapters import BaseAdapter, HTTPAdapter
 
-from oncekey.client.retrying import BodyNotReplayable, Retrying, is_certificate_refused
+from oncekey.client.retrying import (
+    BodyNotReplayable,
+    Retrying,
+    check_retrying,
+    is_certificate_refused,
+)
+from oncekey.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response
@@ -29,6 +35,7 @@ class IdempotentAdapter(BaseAdapter):
         retrying: how long and how often.
 
     Raises:
+        ConfigurationError: an argument is wrong.
         BodyNotReplayable: the body of a request can be read only once. Nothing was sent.
     """
 
@@ -36,6 +43,11 @@ class IdempotentAdapter(BaseAdapter):
         self, wrapped: BaseAdapter | None = None, *, retrying: Retrying | None = None
     ) -> None:
         super().__init__()
+        given: object = wrapped
+        if given is not None and not isinstance(given, BaseAdapter):
+            fault = f"wrapped is a {type(given).__name__}: pass an adapter, as HTTPAdapter() is"
+            raise ConfigurationError("IdempotentAdapter", [fault])
+        check_retrying("IdempotentAdapter", retrying)
         self._wrapped = wrapped or HTTPAdapter()
         self._retrying = retrying or Retrying()
 

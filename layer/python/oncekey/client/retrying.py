@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _NOT_NOW = frozenset({408, 409, 425, 429})
 _SERVER_FAILED = 500
 _MOST_DIGITS = 12
+_CLOCK = ("now_ms", "pause", "random_fraction", "new_operation_id")
 _LONGEST_S = {"total_s": float("inf"), "first_pause_s": 86_400, "longest_pause_s": 86_400}
 # A millisecond has become longer than any pause by then, and is still a number.
 _MOST_DOUBLINGS = 64
@@ -95,6 +96,8 @@ class Retrying(Value, kw_only=True):
             faults.append(f"sends_first_sent is {self.sends_first_sent!r}: True or False is needed")
         if isinstance(self.clock, type):
             faults.append(f"clock is the class {self.clock.__name__}: pass an object of it")
+        elif not all(hasattr(self.clock, name) for name in _CLOCK):
+            faults.append("clock is no clock: leave it out, or pass a ManualClock in tests")
         given: object = self.methods
         is_listed = isinstance(given, Collection) and not isinstance(given, str | bytes)
         if is_listed and all(isinstance(each, str) for each in self.methods):
@@ -171,6 +174,17 @@ class Tries:
             return 1000 * int(text.lstrip("0")[:_MOST_DIGITS] or 0)
         at_s = read_http_date(text)
         return max(0, 1000 * at_s - self._retrying.clock.now_ms()) if at_s is not None else 0
+
+
+def check_retrying(where: str, retrying: object) -> None:
+    """Return if `retrying` is one, or is left out.
+
+    Raises:
+        ConfigurationError: it is not.
+    """
+    if retrying is not None and not isinstance(retrying, Retrying):
+        kind = type(retrying).__name__
+        raise ConfigurationError(where, [f"retrying is a {kind}: pass Retrying(attempts=5)"])
 
 
 def is_certificate_refused(error: BaseException) -> bool:

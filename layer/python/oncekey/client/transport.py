@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 import anyio
 import httpx
 
-from oncekey.client.retrying import BodyNotReplayable, Retrying, is_certificate_refused
+from oncekey.client.retrying import (
+    BodyNotReplayable,
+    Retrying,
+    check_retrying,
+    is_certificate_refused,
+)
 from oncekey.clock import SystemClock
+from oncekey.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from oncekey.client.retrying import Tries
 
+_TRANSPORTS = (httpx.BaseTransport, httpx.AsyncBaseTransport)
 # These are mistakes of the caller, and would be made again.
 _NOT_TRANSIENT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
 
@@ -43,6 +50,7 @@ class IdempotentTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         retrying: how long and how often.
 
     Raises:
+        ConfigurationError: an argument is wrong.
         BodyNotReplayable: the body of a request can be read only once. Nothing was sent.
     """
 
@@ -52,6 +60,11 @@ class IdempotentTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
         *,
         retrying: Retrying | None = None,
     ) -> None:
+        given: object = wrapped
+        if given is not None and not isinstance(given, _TRANSPORTS):
+            fault = f"wrapped is a {type(given).__name__}: pass a transport, as HTTPTransport() is"
+            raise ConfigurationError("IdempotentTransport", [fault])
+        check_retrying("IdempotentTransport", retrying)
         self._sync = wrapped if isinstance(wrapped, httpx.BaseTransport) else None
         self._async = wrapped if isinstance(wrapped, httpx.AsyncBaseTransport) else None
         self._is_default = wrapped is None

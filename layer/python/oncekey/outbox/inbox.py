@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from oncekey.errors import ConfigurationError, EnvelopeUnreadable, StoreError
+from oncekey.options import part_faults
 from oncekey.outbox.envelope import unsealed
 from oncekey.store import defaults, in_use
 from oncekey.store.sqs import LONGEST_DELAY_S, SqsQueue
@@ -55,9 +56,10 @@ def delivered(body: str, *, bucket: ResponseBucket | None = None) -> Delivered:
     Raises:
         EnvelopeUnreadable: the body is not a message of an outbox, or its payload is gone or
             damaged.
-        ConfigurationError: the payload is in a bucket, and no bucket is named.
+        ConfigurationError: `bucket` is none, or the payload is in a bucket and none is named.
         StoreError: the bucket did not answer.
     """
+    _check("delivered", {"bucket=": (bucket, "get", "ResponseBucket(name)")})
     message = unsealed(body)
     text = message.payload
     if message.payload_ref is not None:
@@ -136,9 +138,10 @@ def own_queue(given: SqsQueue | None = None) -> SqsQueue:
     The last has a short timeout for workers.
 
     Raises:
-        ConfigurationError: the variable is not set.
+        ConfigurationError: `given` is no queue, or the variable is not set.
     """
     replacement: SqsQueue | None = in_use.queue
+    _check("oncekey.outbox", {"queue=": (given, "hide", "SqsQueue(url)")})
     if replacement is not None or given is not None:
         return replacement or given  # type: ignore[return-value]  # one of the two is a queue
     url = os.environ.get("ONCEKEY_QUEUE_URL", "").strip()
@@ -146,6 +149,12 @@ def own_queue(given: SqsQueue | None = None) -> SqsQueue:
         fault = "ONCEKEY_QUEUE_URL is not set: name the queue whose messages are postponed"
         raise ConfigurationError("oncekey.outbox", [fault])
     return _connected_queue(url)
+
+
+def _check(where: str, parts: dict[str, tuple[object, str, str]]) -> None:
+    faults = part_faults(parts)
+    if faults:
+        raise ConfigurationError(where, faults)
 
 
 @cache

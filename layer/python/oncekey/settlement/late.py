@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from oncekey.errors import NotExecuted
+from oncekey.errors import ConfigurationError, NotExecuted
 from oncekey.flow import retry
 from oncekey.flow.driver import drive
+from oncekey.options import clock_faults, store_faults
 from oncekey.record.record import Due, Effects, Status
 from oncekey.record.references import read_reference
 from oncekey.record.rules import applied
@@ -79,7 +80,7 @@ def settle(
             `NotExecuted`, and `found_at_ms` is missing or not in milliseconds. Nothing was written.
         ValueError: the reference is invalid. Or a step is in doubt and `step` does not name it: a
             finding about another step would run this one a second time, or never.
-        ConfigurationError: no table is named.
+        ConfigurationError: no table is named, or `store` or `clock` is none.
     """
     watching.look_again()
     check_finding(finding)
@@ -91,6 +92,9 @@ def settle(
             " event or answer, in epoch milliseconds (Stripe's `created` times 1000)"
         )
     pk, operation_id = read_reference(reference)
+    faults = [*store_faults(store), *clock_faults(clock)]
+    if faults:
+        raise ConfigurationError("settle", faults)
     settings = defaults.settings({})
     store = defaults.store(settings.store_timeout_ms, store)
     clock = in_use.clock_or(clock)
