@@ -64,7 +64,13 @@ KEPT_MEMBERS = [
     *("principal", "principal_amount", "object_key", "primaryKey", "cache-key", "authored_by"),
     *("max_tokens", "max_output_tokens", "token_count"),
 ]
-SECRET_VALUES = [BEARER, f"basic {CANARY}", JWT, f"AWS4-HMAC-SHA256 Credential={CANARY}"]
+SECRET_VALUES = [
+    BEARER,
+    f"basic {CANARY}",
+    f"Basic dXNlcjpwYXNz{CANARY}",
+    JWT,
+    f"AWS4-HMAC-SHA256 Credential={CANARY}",
+]
 SECRET_VALUES += [
     *(f"{scheme} {CANARY}" for scheme in ("NTLM", "OAuth", "ApiKey", "SharedKey", "JWT")),
     *(f"x; t={JWT}", f"eyJhbGciOiJkaXIi..{CANARY}.b.c", f"-----BEGIN PRIVATE KEY-----{CANARY}"),
@@ -125,6 +131,21 @@ def test_a_header_whose_value_is_a_credential_is_left_out(shape: str, value: str
     Red when names alone are looked at.
     """
     assert CANARY not in json.dumps(kept_event(with_header(load(shape), "X-Upstream", value)))
+
+
+@pytest.mark.parametrize(
+    "value", ["Basic monthly", "basic", "BASIC PLAN", "Token of thanks", "digest weekly", "Hawk"]
+)
+@every_shape
+def test_a_value_that_begins_with_an_ordinary_word_is_kept(shape: str, value: str) -> None:
+    """A plan called `Basic monthly` is a part of the request, in a header as in the query."""
+    event = with_query(shape, {"plan": value.replace(" ", "%20")})
+    event = with_header(event, "X-Plan", value)
+
+    kept = kept_event(event)
+
+    assert read_request(kept).raw_query == read_request(event).raw_query
+    assert value in read_request(kept).header_lines("x-plan")
 
 
 def test_a_link_with_a_parameter_named_key_is_kept() -> None:

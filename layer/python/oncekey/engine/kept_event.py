@@ -62,10 +62,12 @@ _NO_SECRET_NAME = re.compile(
 _SECRET_CLAIM = re.compile(
     r"secret|passw|credential|cookie|api-?key|private-?key|(access|refresh|id)-?token|(^|-)(token|otp|pin)$"
 )
-# A value that begins with one of these schemes is a credential, whatever its name.
+# A value that begins with one of these schemes is a credential, whatever its name. Some schemes are
+# ordinary words, and `Basic monthly` is none: what follows them has a sign, a digit or mixed case.
 _SECRET_SCHEME = re.compile(
-    r"(basic|bearer|digest|negotiate|ntlm|kerberos|dpop|hawk|token|jwt|oauth|apikey|googlelogin"
-    r"|sharedkey(lite)?|sharedaccesssignature|usernametoken|vapid|aws4-hmac-sha256)\s+\S",
+    r"(bearer|ntlm|kerberos|dpop|jwt|oauth|apikey|googlelogin|sharedkey(lite)?"
+    r"|sharedaccesssignature|usernametoken|vapid|aws4-hmac-sha256)\s+\S"
+    r"|(basic|digest|negotiate|hawk|token)\s+\S*(?-i:[^A-Za-z\s]|[a-z][A-Z])",
     re.IGNORECASE,
 )
 # So is a value that contains one of these: a signed or encrypted JSON web token, a provider's key,
