@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oncekey import EffectMisused, NotExecuted, current_operation
+from oncekey import IETF, EffectMisused, NotExecuted, current_operation
+from oncekey.problem import marked
 from oncekey.record.record import Record, Status
 from tests.support.async_steps import Service, commit, fails, step
 from tests.support.protected import problem_of
@@ -45,6 +46,23 @@ def test_a_coroutine_resumes_after_its_finished_steps_and_commits() -> None:
         "ordered",
         "ship",
     ]
+
+
+def test_the_not_now_of_another_operation_is_no_result_of_an_async_step() -> None:
+    """A step that gets it has not ended, and runs again in the next attempt."""
+    running = marked(IETF.refusal("request-in-progress", base=""), "request-in-progress")
+
+    async def scenario() -> Service:
+        service = Service()
+        with pytest.raises(ValueError, match="it failed"):
+            await service.sends(step("pay", running, is_idempotent=True), fails)
+        await service.sends(step("pay", "paid", is_idempotent=True))
+        return service
+
+    service = asyncio.run(scenario())
+
+    assert service.given == [running, "paid"]
+    assert service.ran == ["pay", "pay"]
 
 
 @pytest.mark.parametrize("gated", ["StartStep", "FinishStep", "commit FinishStep", "fetch"])
