@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import itertools
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal, localcontext
 from enum import Enum, Flag, IntEnum, StrEnum, auto
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 from pydantic import BaseModel, SecretStr
@@ -154,6 +155,9 @@ APART: list[Any] = [
     NOON.date().isoformat(),
     NOON.time(),
     NOON.timetz(),
+    NOON.time().replace(tzinfo=ZoneInfo("Europe/Berlin")),
+    NOON.time().replace(tzinfo=ZoneInfo("America/New_York")),
+    [NOON.time().isoformat(), "Europe/Berlin"],
     NOON + timedelta(microseconds=1),
     timedelta(days=1),
     timedelta(seconds=1),
@@ -225,6 +229,10 @@ GOLDEN: list[tuple[Any, str]] = [
     (NOON.replace(tzinfo=None), 'json:{"$datetime":"2026-11-28T12:00:00.000250"}'),
     (NOON.date(), 'json:{"$date":"2026-11-28"}'),
     (time(12, 30), 'json:{"$time":"12:30:00"}'),
+    (
+        time(12, 30, tzinfo=ZoneInfo("Asia/Tokyo")),
+        'json:{"$time":["12:30:00","Asia/Tokyo"]}',
+    ),
     (timedelta(days=1, seconds=2), 'json:{"$timedelta":[1,2,0]}'),
     (Decimal("-12.50"), 'json:{"$decimal":"-125e-1"}'),
     (b"\x00\xff", 'json:{"$bytes":"AP8="}'),
@@ -289,6 +297,13 @@ def test_equal_values_are_one_key_and_one_fingerprint(values: list[Any]) -> None
     assert len({selected_fingerprint(value).current for value in values}) == 1
 
 
+class _Nameless(tzinfo):
+    def utcoffset(self, at: datetime | None) -> timedelta | None:
+        """Like a zone with summer time: without a day, there is none."""
+        return None if at is None else timedelta(hours=1)
+
+
+NAMELESS = _Nameless()
 REFUSED: list[tuple[Any, str]] = [
     (object(), "it is of the type object"),
     ({"payload": {"items": [1, 2, 3, {"blob": memoryview(b"4242")}]}}, "payload.items[3].blob"),
@@ -302,6 +317,7 @@ REFUSED: list[tuple[Any, str]] = [
     ({"a": ["\ud800"]}, "a[0] is not valid Unicode text"),
     ({"a": {"x": {object()}}}, "a.x is of the type object"),
     ({"a": Line}, "a is of the type type"),
+    ({"a": time(9, tzinfo=NAMELESS)}, "a is a time in a zone without an offset or a name"),
 ]
 
 

@@ -133,7 +133,7 @@ def _scalar(value: Any, path: str) -> dict[str, Any] | None:
         case dt.date():
             return {"$date": value.isoformat()}
         case dt.time():
-            return {"$time": value.isoformat()}
+            return {"$time": _time(value, path)}
         case dt.timedelta():
             return {"$timedelta": [value.days, value.seconds, value.microseconds]}
         case bytes() | bytearray():
@@ -197,6 +197,17 @@ def _instant(value: dt.datetime, path: str) -> str:
         return value.astimezone(dt.UTC).isoformat()
     except OverflowError:
         raise NotAKeyValue(f"{path or 'it'} is a datetime beyond the years of UTC") from None
+
+
+def _time(value: dt.time, path: str) -> str | list[str]:
+    text = value.isoformat()
+    if value.tzinfo is None or value.utcoffset() is not None:
+        return text
+    # The offset depends on the day, so the text is that of every zone.
+    zone: object = getattr(value.tzinfo, "key", None)
+    if not isinstance(zone, str):
+        raise NotAKeyValue(f"{path or 'it'} is a time in a zone without an offset or a name")
+    return [text, zone]
 
 
 def _refused(value: object, path: str) -> NotAKeyValue:
