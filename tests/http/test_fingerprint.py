@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncekey.errors import ConfigurationError
+from oncekey.errors import ConfigurationError, RequestRefused
 from oncekey.http.event import read_request
-from oncekey.http.fingerprint import fingerprints
+from oncekey.http.fingerprint import fingerprints, selected_fingerprint
 from tests.support import events
 from tests.support.stable_names import stable_repr
 
@@ -360,11 +362,36 @@ def test_a_callable_that_selects_no_json_is_a_mistake(value: Any) -> None:
         fingerprints(request, lambda _: value)
 
 
-def test_a_callable_that_selects_too_deep_a_value_is_a_mistake() -> None:
-    """A value nested beyond the stack is refused like one that is no JSON."""
+def _nested(times: int) -> Any:
     deep: list[Any] = []
-    for _ in range(100_000):
+    for _ in range(times):
         deep = [deep]
+    return deep
 
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        _nested(100_000),
+        [Decimal(1), _nested(200)],
+        {"amount": Decimal("NaN")},
+        [Decimal(1), "\ud800"],
+        [Decimal(1), float("inf")],
+        {"at": datetime.max.replace(tzinfo=timezone(timedelta(hours=-1)))},
+        10**5_000,
+    ],
+    ids=["deep", "deep beside a Decimal", "NaN", "surrogate", "infinite", "year 10000", "digits"],
+)
+def test_a_selected_value_without_a_form_is_a_refused_request(
+    value: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its type is right, so that the client's data is the cause: 400, as where the callable raises.
+
+    Red when a client's data is an error of the service.
+    """
+    with pytest.raises(RequestRefused) as refused:
+        fingerprints(read_request(events.load(V2)), lambda _: value)
+    assert refused.value.code == "request-invalid"
+    assert "raised UnfitValue" in caplog.text
     with pytest.raises(ConfigurationError, match="must select a JSON value"):
-        fingerprints(read_request(events.load(V2)), lambda _: deep)
+        selected_fingerprint(value)

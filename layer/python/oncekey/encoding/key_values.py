@@ -34,12 +34,17 @@ class NotAKeyValue(ValueError):  # noqa: N818 -- a property of the value
     """
 
 
+class UnfitValue(NotAKeyValue):
+    """The part has a supported type, and no form: the caller's data, not the code, is the cause."""
+
+
 def json_value(value: Any) -> Any:
     """`value` as a JSON value. Two results are equal only if their values are.
 
     Raises:
-        NotAKeyValue: a part has an unsupported type, is NaN or infinite, is not valid Unicode, or
-            is nested deeper than `MAX_DEPTH`.
+        UnfitValue: a part is NaN or infinite, is not valid Unicode, or is nested deeper than
+            `MAX_DEPTH`.
+        NotAKeyValue: a part has an unsupported type.
     """
     return _converted(value, "", 0)
 
@@ -96,7 +101,7 @@ def fields_of(value: Any) -> dict[str, Any] | None:
 
 def _converted(value: Any, path: str, depth: int) -> Any:
     if depth > MAX_DEPTH:
-        raise NotAKeyValue(f"{path or 'it'} is nested deeper than {MAX_DEPTH}")
+        raise UnfitValue(f"{path or 'it'} is nested deeper than {MAX_DEPTH}")
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -105,7 +110,7 @@ def _converted(value: Any, path: str, depth: int) -> Any:
         return int(value)
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
-            raise NotAKeyValue(f"{path or 'it'} is a float without a value: NaN or infinite")
+            raise UnfitValue(f"{path or 'it'} is a float without a value: NaN or infinite")
         return float(value)
     if isinstance(value, list | tuple):
         return [_converted(item, f"{path}[{n}]", depth + 1) for n, item in enumerate(value)]
@@ -172,13 +177,13 @@ def _text(value: str, path: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise NotAKeyValue(f"{path or 'it'} is not valid Unicode text") from None
+        raise UnfitValue(f"{path or 'it'} is not valid Unicode text") from None
     return text
 
 
 def _decimal(value: decimal.Decimal, path: str) -> str:
     if not value.is_finite():
-        raise NotAKeyValue(f"{path or 'it'} is a Decimal without a value: NaN or infinite")
+        raise UnfitValue(f"{path or 'it'} is a Decimal without a value: NaN or infinite")
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     # `normalize` would round to the context's precision.
@@ -196,7 +201,7 @@ def _instant(value: dt.datetime, path: str) -> str:
     try:
         return value.astimezone(dt.UTC).isoformat()
     except OverflowError:
-        raise NotAKeyValue(f"{path or 'it'} is a datetime beyond the years of UTC") from None
+        raise UnfitValue(f"{path or 'it'} is a datetime beyond the years of UTC") from None
 
 
 def _time(value: dt.time, path: str) -> str | list[str]:

@@ -115,8 +115,9 @@ def fingerprints(
     `model_body` does.
 
     Raises:
-        RequestRefused: the body does not fit the model, or the callable failed on the request
-            (`request-invalid`).
+        RequestRefused: the body does not fit the model, or the callable failed on the request or
+            selected a value without a canonical form, such as NaN (`request-invalid`).
+        ConfigurationError: the callable selected a value of a type that has none.
     """
     counted = left_out.of(request)
     selecting = select if counted is request else _seeing(request, select)
@@ -201,22 +202,39 @@ def _selected(request: HttpRequest, select: Selection) -> tuple[str, bytes]:
         if not isinstance(error, MISFITS) and not is_beyond_the_calendar(error):
             raise
         raise unfit(select, error) from error
-    return _canonical(value)
+    try:
+        return _canonical(value)
+    except _UnfitError as error:
+        from oncekey.encoding.key_values import UnfitValue
+
+        # The selected values are the client's. The log has the name of a public class.
+        raise unfit(select, UnfitValue()) from error
+
+
+class _UnfitError(ConfigurationError):
+    """The selected values have supported types, and one of them has no canonical form."""
 
 
 def _canonical(value: Any) -> tuple[str, bytes]:
-    from oncekey.encoding.key_values import is_json, json_value, spelled
+    from oncekey.encoding.key_values import (
+        NotAKeyValue,
+        UnfitValue,
+        is_json,
+        json_value,
+        spelled,
+    )
 
     try:
         if not is_json(value):
             return "selected values", spelled(json_value(value)).encode("utf-8")
     except RecursionError:
-        raise ConfigurationError(
-            "fingerprint", ["must select a JSON value: it is too deep"]
-        ) from None
+        fault = "must select a JSON value: it is too deep"
+        raise _UnfitError("fingerprint", [fault]) from None
     except ValueError as reason:
         fault = f"must select a JSON value, or dates, UUIDs, models and the like: {reason}"
-        raise ConfigurationError("fingerprint", [fault]) from None
+        is_type = isinstance(reason, NotAKeyValue) and not isinstance(reason, UnfitValue)
+        kind = ConfigurationError if is_type else _UnfitError
+        raise kind("fingerprint", [fault]) from None
     try:
         return "selected", canonical_value(value)
     except NotCanonical:
@@ -229,7 +247,7 @@ def _dumped(value: Any) -> bytes:
     try:
         return json.dumps(value, sort_keys=True).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigurationError("fingerprint", [f"must select a JSON value: {error}"]) from error
+        raise _UnfitError("fingerprint", [f"must select a JSON value: {error}"]) from error
 
 
 def query_pairs(request: HttpRequest) -> Sequence[tuple[bytes, bytes]]:
