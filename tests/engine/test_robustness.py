@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import threading
+import traceback
 from collections import Counter
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from oncekey import (
     Final,
     NotExecuted,
+    Operation,
     iam_principal,
     idempotent,
     jwt_claim,
@@ -138,6 +141,59 @@ def test_a_not_now_that_is_passed_on_is_not_final(effects: str) -> None:
     assert records(outer)[0].status is not Status.COMPLETED
     if effects == "repeatable":
         assert outer.send(POST)["statusCode"] == 201
+
+
+def frames_of(error: BaseException) -> int:
+    """How many frames the traceback of `error` holds."""
+    return sum(1 for _ in traceback.walk_tb(error.__traceback__))
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("constant", [NotExecuted(), Final(402, {})], ids=["not executed", "final"])
+def test_an_exception_that_is_raised_for_each_request_keeps_none_of_them(
+    constant: Exception, is_async: bool
+) -> None:
+    """A sandbox's memory does not grow by the frames of each request, with the event in them."""
+    options: Any = {"operation": "POST /payments", "tenant": single_tenant()}
+    decorate = idempotent(store=MemoryStore(), **options)
+
+    @decorate
+    def handler(_event: Any, _context: Any) -> Any:
+        raise constant
+
+    @idempotent(store=MemoryStore(), **options)
+    async def handler_async(_event: Any, _context: Any) -> Any:
+        raise constant
+
+    for _ in range(3):
+        if is_async:
+            asyncio.run(handler_async(POST, None))
+        else:
+            handler(POST, None)
+
+    assert frames_of(constant) == 0
+
+
+def test_an_answer_for_a_failed_condition_keeps_no_request() -> None:
+    """`otherwise=` is raised anew each time, also where the handler catches it."""
+    taken = Final(409, {"error": "taken"})
+    seen: list[int] = []
+    store = MemoryStore(holds=lambda _write: False)
+
+    @idempotent(operation="POST /p", tenant=single_tenant(), effects="recorded", store=store)
+    def handler(_event: Any, _context: Any, op: Operation) -> Any:
+        op.transaction.put("rides", {"id": "1"}, otherwise=taken)
+        try:
+            op.commit("ride")
+        except Final:
+            seen.append(frames_of(taken))
+        return {"statusCode": 500}
+
+    for _ in range(3):
+        handler(POST, None)
+
+    assert len(seen) == 3
+    assert len(set(seen)) == 1
 
 
 def test_a_providers_replay_marks_are_not_ours() -> None:

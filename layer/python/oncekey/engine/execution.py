@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from oncekey.effects.raised import passed_on
+from oncekey.effects.raised import leaves, passed_on
 from oncekey.flow.driver import drive
 from oncekey.record.outcome import Failed
 from oncekey.store.late import LateStore
@@ -29,6 +29,7 @@ def run(
     `store` is called when the store is first used.
     """
     late: Any = LateStore(store)
+    raised: list[BaseException] = []
 
     def invocation(command: Invoke) -> Result:
         operation = _operation(command, late.made, clock)
@@ -36,10 +37,11 @@ def run(
             try:
                 value = handler(operation)
             except BaseException as error:  # noqa: BLE001 -- it is recorded first, and then raised
+                raised.append(error)
                 return command.raised(error)
             return command.returned(value, operation)
 
-    return _given(drive(flow, store=late, clock=clock, invocation=invocation))
+    return _given(drive(flow, store=late, clock=clock, invocation=invocation), raised)
 
 
 async def run_async(
@@ -53,6 +55,7 @@ async def run_async(
     from oncekey.flow.driver_async import drive_async
 
     late: Any = LateStore(store)
+    raised: list[BaseException] = []
 
     async def invocation(command: Invoke) -> Result:
         operation = _operation(command, late.made, clock)
@@ -60,10 +63,12 @@ async def run_async(
             try:
                 value = await handler(operation)
             except BaseException as error:  # noqa: BLE001 -- it is recorded first, and then raised
+                raised.append(error)
                 return command.raised(error)
             return command.returned(value, operation)
 
-    return _given(await drive_async(flow, store=late, clock=clock, invocation=invocation))
+    done = await drive_async(flow, store=late, clock=clock, invocation=invocation)
+    return _given(done, raised)
 
 
 def _operation(command: Invoke, store: Callable[[], Store], clock: Clock) -> Operation:
@@ -77,8 +82,13 @@ def _operation(command: Invoke, store: Callable[[], Store], clock: Clock) -> Ope
     return operation
 
 
-def _given(outcome: Any) -> Any:
+def _given(outcome: Any, raised: list[BaseException]) -> Any:
     # The error is raised outside the flow, because a coroutine cannot raise `StopIteration`.
     if isinstance(outcome, Failed):
         raise passed_on(outcome.error)
+    # What was raised is answered. Its author may raise the same object for each request, and Python
+    # would add the frames of each, with their events, to those of the requests before.
+    for error in raised:
+        for each in leaves(error):
+            each.__traceback__ = None
     return outcome

@@ -76,5 +76,6 @@ def error_of(commit: Commit, reply: ConditionsFailed | Inapplicable) -> Exceptio
     failed = {write.number for write in reply.writes}
     for write in commit.writes:
         if write.number in failed and write.otherwise is not None:
-            return write.otherwise
+            # The author's object may have been raised before, with frames of another request.
+            return write.otherwise.with_traceback(None)
     return ConditionFailed(reply.writes)
