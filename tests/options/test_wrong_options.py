@@ -319,7 +319,8 @@ def test_a_queue_or_an_outbox_has_a_client_of_its_service(kind: Any, service: st
     for wrong in ("client", SqsQueue, boto3.client("s3", "eu-west-1")):
         with pytest.raises(ConfigurationError, match=rf"pass boto3\.client\('{service}'\)"):
             kind("name", client=wrong)
-    kind("name", client=boto3.client(service, "eu-west-1"))
+    made: Any = boto3
+    kind("name", client=made.client(service, "eu-west-1"))
 
 
 def test_a_resource_or_another_services_client_is_no_client() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from oncekey import ConfigurationError, NotExecuted, jwt_claim, single_tenant
 from oncekey.queued.status import OperationStatus
+from oncekey.record.policy import LONGEST_WORK_S
 from oncekey.record.record import Status
 from oncekey.record.stored_answer import Place, StoredRef
 from tests.support.async_world import (
@@ -237,6 +238,19 @@ def test_an_operation_whose_key_has_expired_is_absent(make: Callable[..., Accept
 
     assert before["status"] == "completed"
     assert problem_of(service.send(POST))[:2] == (410, "key-expired")
+    assert problem_of(service.ask(operation_id))[:2] == (404, "operation-unknown")
+
+
+def test_an_operation_that_failed_and_has_expired_is_absent() -> None:
+    """One without an answer expires as well, after its message can no longer come."""
+    service = Accepting(retention=timedelta(hours=1))
+    service.then = fails(NotExecuted())
+    _, _, operation_id = accepted(service.send(POST))
+    assert service.work() == "NotExecuted"
+    before = shown(service.ask(operation_id))
+    service.clock.advance(1_000 * (3_600 + LONGEST_WORK_S) + 1_000)
+
+    assert before["status"] == "failed_retryable"
     assert problem_of(service.ask(operation_id))[:2] == (404, "operation-unknown")
 
 

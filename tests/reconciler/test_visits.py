@@ -284,7 +284,6 @@ def test_what_is_no_resolver_is_refused() -> None:
         return NotExecuted()
 
     Reconciler(resolvers=(declared,))
-    Reconciler(resolvers={declared})
     with pytest.raises(ConfigurationError, match="'undeclared' is not declared with @resolver"):
         Reconciler(resolvers=(declared, undeclared))
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections import namedtuple
 from dataclasses import dataclass, field
-from datetime import datetime, time
+from datetime import datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from enum import Enum, Flag, IntEnum, IntFlag, StrEnum, auto
 from functools import cached_property
@@ -107,6 +107,22 @@ class Mutable:
 @dataclass
 class Found(Generic[T]):
     items: list[T]
+
+
+class SummerTime(tzinfo):
+    """A zone without a name. Like every zone with summer time, it has no offset without a day."""
+
+    def utcoffset(self, at: datetime | None) -> timedelta | None:
+        """An hour."""
+        return None if at is None else self.dst(at)
+
+    def dst(self, _at: datetime | None) -> timedelta:
+        """An hour."""
+        return timedelta(hours=1)
+
+    def tzname(self, _at: datetime | None) -> str:
+        """The word that calendars print."""
+        return "summer"
 
 
 class Pair(NamedTuple):

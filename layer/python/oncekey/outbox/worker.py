@@ -135,9 +135,10 @@ class Worker:
             if not turn.may_begin(each, self._clock.now_ms()):
                 turn.leave(each)
                 continue
-            turn.begin()
+            turn.has_begun = True
             self._hold(turn)
-            if (fault := self._carried_out(each, turn, context)) is not None:
+            fault = self._carried_out(each, turn, context)
+            if fault is not None:
                 self._failed(each, fault, turn)
         self._give_back(turn)
         failed = [each.id for each in received if each.id in turn.again_in_s]
@@ -203,7 +204,8 @@ class Worker:
         now_ms = self._clock.now_ms()
         relay_telemetry.message_failed(received.id, received.receives, fault)
         if isinstance(fault, InProgress | OutcomeUnknown | Paused | QuotaExceeded):
-            after_s = _PAUSED_S if isinstance(fault, Paused) else fault.retry_after_s or 0
+            is_paused = isinstance(fault, Paused)
+            after_s = _PAUSED_S if is_paused else fault.retry_after_s or 0
             delay_s = _not_now_s(received, after_s, now_ms)
             turn.fail(received, delay_s)
             # It is hidden now and not with the others: a kill must not lengthen its delay.
@@ -318,10 +320,6 @@ class _Turn:
     def has_time(self, now_ms: int) -> bool:
         """Whether there is time for a message as slow as expected, or as the slowest so far."""
         return now_ms + self.expected_ms <= self.until_ms
-
-    def begin(self) -> None:
-        """A message is begun."""
-        self.has_begun = True
 
     def took(self, duration_ms: int) -> None:
         """A message took this time."""

@@ -130,10 +130,10 @@ def _find(operation_id: str, callers: set[str], store: Store, now_ms: int) -> Re
     if pointer is None or pointer.caller not in callers:
         return None
     record = store.read(pointer.pk)
-    if record is None or record.operation_id != operation_id:
+    if record is None or record.operation_id != operation_id or record.is_expired(now_ms):
         return None
     # A retry of the client gets 410 then: the record is there for that alone.
-    return None if record.is_expired(now_ms) or is_gone(record, now_ms) else record
+    return None if is_gone(record, now_ms) else record
 
 
 def _is_id(text: str) -> bool:
