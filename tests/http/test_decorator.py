@@ -38,7 +38,6 @@ OPTIONS: dict[str, Any] = {"operation": "POST /payments", "tenant": single_tenan
         ({"preset": "STRIPE"}, "preset is neither IETF nor STRIPE"),
         ({"store_when": "always"}, "store_when is 'always': 'final', 'begun' or a callable"),
         ({"after_expiry": "410"}, "after_expiry is '410': 'run' or 'gone'"),
-        ({"gone_for": timedelta(days=7)}, "gone_for has no effect without after_expiry='gone'"),
         ({"fingerprint_secrets": [b"short"]}, "fingerprint_secrets is a list of secrets"),
         ({"fingerprint_secrets": "secret"}, "fingerprint_secrets is a list of secrets"),
         ({"retention": timedelta(0)}, "retention_s is 0"),
