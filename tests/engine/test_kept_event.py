@@ -55,6 +55,7 @@ SECRET_MEMBERS = [
     *("subscription-key", "AWSAccessKeyId", "X-Goog-Signature", "user[password]", "otp"),
     *("code_verifier", "PHPSESSID", "hmac", "passcode", "passphrase", "totp", "mfa"),
     *("access_code", "verificationCode", "verify-code", "confirmation_code", "login_code"),
+    *("pin_code", "otp_code", "mfaCode", "2fa-code", "email_code", "signin_code", "pairing_code"),
     *("security_code", "one_time_code", "sms_code", "device_code", "user_code", "auth_code"),
     *("reset-code", "recovery_code", "backupCode", "invite_code", "activation_code", "card_code"),
 ]

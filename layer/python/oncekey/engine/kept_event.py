@@ -49,8 +49,9 @@ _SECRET_NAME = re.compile(
     r"|sec-websocket-protocol"
     r"|(^|-)(key|sig|sas|otp|mfa|2fa|pin|nonce|ticket|sid|pass|creds?|wsse|cvc|cvv|ssn)$"
     # Of codes, only those that prove an identity: a `currency_code` is a part of the request.
-    r"|^(x-)?code$|(access|security|verif\w*|confirm\w*|activation|invit\w*|login|one-time|sms"
-    r"|reset|recovery|backup|device|user|card)-code$"
+    r"|^(x-)?code$|(access|security|verif\w*|confirm\w*|activation|invit\w*|login|sign-?in|one-time"
+    r"|sms|e?-?mail|pin|otp|mfa|2fa|pass|reset|recovery|backup|scratch|pairing|grant"
+    r"|device|user|card)-code$"
 )
 # Names that match above and are no secrets, such as the client's key or a pagination token.
 _NO_SECRET_NAME = re.compile(
