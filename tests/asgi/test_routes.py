@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
@@ -144,6 +145,27 @@ def test_a_route_may_have_options_of_its_own() -> None:
 
     assert [answer["body"] for answer in answers] == ["null", "false"]
     assert [r.effects for r in service.store.records.values()] == ["recorded", "repeatable"]
+
+
+@pytest.mark.parametrize(
+    ("shared", "own"),
+    [
+        ({"after_expiry": "gone", "gone_for": timedelta(days=7)}, {"after_expiry": "run"}),
+        ({"in_progress": "wait", "wait_up_to": timedelta(seconds=1)}, {"in_progress": "conflict"}),
+    ],
+    ids=["gone_for", "wait_up_to"],
+)
+def test_a_route_may_leave_what_the_time_of_all_routes_is_for(
+    shared: dict[str, Any], own: dict[str, Any]
+) -> None:
+    """That time then counts for the other routes alone, and is no fault; one of its own is."""
+    made: Any = IdempotencyMiddleware
+
+    made(FastAPI(), tenant=jwt_claim("t"), routes={"POST /refunds": own}, **shared)
+
+    time = {name: value for name, value in shared.items() if isinstance(value, timedelta)}
+    with pytest.raises(ConfigurationError, match="(gone_for|wait_up_to) needs"):
+        made(FastAPI(), tenant=jwt_claim("t"), routes={"POST /refunds": own | time}, **shared)
 
 
 def test_recorded_steps_resume_in_coroutine_routes() -> None:

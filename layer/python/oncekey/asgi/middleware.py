@@ -51,6 +51,8 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 _SENT = object()
 _NO_OPTIONS: Mapping[str, Any] = {}
+# Times that one choice needs, and any other has no use for.
+_TIMES = {"gone_for": ("after_expiry", "gone"), "wait_up_to": ("in_progress", "wait")}
 # Of a method and a path, or `//host/path` for a route for a host name.
 _NAME = re.compile(r"[A-Z]+ /\S*")
 # Used only to check the options. Each request is named by its route.
@@ -136,7 +138,7 @@ class IdempotencyMiddleware:
             raise ConfigurationError("IdempotencyMiddleware(...)", malformed)
         for name, own in self._routes.items():
             if own is not None:
-                _checked(name, {**options, **own})
+                _checked(name, _merged(options, own))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request: run the app under a lease, replay its answer, or refuse."""
@@ -218,7 +220,7 @@ class IdempotencyMiddleware:
 
     def _bound_to(self, name: str, key: str) -> HttpOperation:
         if name not in self._bound:
-            options = {**self._options, **(self._routes.get(key) or {})}
+            options = _merged(self._options, self._routes.get(key) or {})
             self._bound[name] = _checked(name, options).bound()
         return self._bound[name]
 
@@ -255,6 +257,17 @@ class _Attempt:
     async def _send_on(self, message: Message) -> None:
         self.has_begun_to_send = True
         await self._send(message)
+
+
+def _merged(shared: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a route: its `own`, and those of all routes that it does not change.
+
+    A time of all routes is left out if this route has chosen what needs none.
+    """
+    unneeded = {
+        name for name, (choice, needs_it) in _TIMES.items() if own.get(choice, needs_it) != needs_it
+    }
+    return {name: value for name, value in shared.items() if name not in unneeded} | {**own}
 
 
 def _own_faults(routes: object, has_adapter: object, options: Mapping[str, Any]) -> list[str]:
