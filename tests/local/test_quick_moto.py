@@ -1,15 +1,20 @@
-"""The shortcut through moto's serialiser answers what moto answers."""
+"""The shortcuts through moto and botocore answer what these answer."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.exceptions import ClientError
+from botocore.loaders import Loader
+from moto.core.loaders import create_loader
 from moto.core.serialize import BaseJSONSerializer
 
 from oncekey_local.store import quick_moto
 from tests.support.dynamodb import TABLE, dynamodb_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ITEM: dict[str, Any] = {
     "pk": {"S": "an item"},
@@ -65,3 +70,56 @@ def test_items_of_every_kind_are_answered_as_by_moto_itself(
 
     assert quick == answers()
     assert quick[0] == ITEM
+
+
+def error_codes(loader: Loader) -> dict[str, Any]:
+    """What the errors of SQS are called in the description of it that this loader reads."""
+    shapes = loader.load_service_model("sqs", "service-2")["shapes"]
+    return {name: shape.get("error") for name, shape in shapes.items() if shape.get("exception")}
+
+
+@pytest.mark.parametrize("is_moto_first", [True, False], ids=["moto first", "botocore first"])
+def test_moto_and_botocore_read_each_its_own_description_of_a_service(
+    monkeypatch: pytest.MonkeyPatch, *, is_moto_first: bool
+) -> None:
+    """Moto adds to the codes of errors, and a client that saw them would not know its own errors.
+
+    Red when what one of them has loaded is handed to the other.
+    """
+    quick_moto.quicken()
+    monkeypatch.setattr(quick_moto, "_loaded", {})
+    makers = [create_loader, Loader]
+    if not is_moto_first:
+        makers.reverse()
+    codes = {make: error_codes(make()) for make in makers}
+
+    assert codes[create_loader]["QueueDoesNotExist"]["code"].endswith("NonExistentQueue")
+    assert codes[Loader]["QueueDoesNotExist"] is None
+
+
+def test_a_loader_with_a_further_folder_finds_what_is_in_it(tmp_path: Path) -> None:
+    """boto3 adds its folder after the loader was made, as users add theirs.
+
+    Red when what a loader without the folder did not find is kept for all.
+    """
+    quick_moto.quicken()
+    folder = tmp_path / "made-up" / "2026-01-01"
+    folder.mkdir(parents=True)
+    (folder / "service-2.json").write_text("{}")
+    assert "made-up" not in Loader().list_available_services("service-2")
+    loader = Loader()
+    loader.list_available_services("service-2")
+
+    loader.search_paths.append(str(tmp_path))
+
+    assert "made-up" in loader.list_available_services("service-2")
+
+
+def test_what_one_loader_has_read_the_next_of_its_kind_has_as_well() -> None:
+    """Each session makes a loader, and to read a description takes longer than most tests.
+
+    Red when each loader reads for itself.
+    """
+    quick_moto.quicken()
+    first, second = (Loader().load_service_model("sqs", "service-2") for _ in range(2))
+    assert first is second

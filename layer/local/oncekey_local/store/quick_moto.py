@@ -37,13 +37,13 @@ _tables: Any = Table
 _serialize_structure = _serializers._serialize_type_structure
 _lex_condition = _conditions._lex_condition_expression
 _make_update = _updates.make
-_make_loader = _loaders.__init__
 _query_table = _tables.query
 _query_signature = inspect.signature(_query_table)
 _all_items = _tables.all_items
 # The attribute without which an item is not in the index that is being queried.
 _indexed: ContextVar[str | None] = ContextVar("indexed", default=None)
-_loaded: dict[Any, Any] = {}
+# By what decides what a loader finds: moto's adds to the descriptions of the services.
+_loaded: dict[Any, dict[Any, Any]] = {}
 # What follows from a name or a class. moto asks it at each request.
 _camelcase_to_underscores = cache(utils.camelcase_to_underscores)
 _method_names_from_class = cache(utils.method_names_from_class)
@@ -56,7 +56,7 @@ def quicken() -> None:
     _conditions._lex_condition_expression = _lex
     # The tree of an update is copied before anything is put into it.
     _updates.make = lru_cache(_MOST_EXPRESSIONS)(_make_update)
-    _loaders.__init__ = _share_loaded
+    _loaders._cache = property(_read_by, _keep_shared)
     _tables.query = _query
     _tables.all_items = _items
     # These modules have them from another one.
@@ -85,10 +85,15 @@ def _items(table: Any) -> Any:
     return sorted(indexed, key=lambda item: item.hash_key)
 
 
-def _share_loaded(loader: Any, *arguments: Any, **options: Any) -> None:
-    """Every session reads the description of a service from the same files."""
-    _make_loader(loader, *arguments, **options)
-    loader._cache = _loaded
+def _read_by(loader: Any) -> dict[Any, Any]:
+    """What a loader of this kind has read, in whatever session: always the same files."""
+    kind = (type(loader), type(loader.file_loader))
+    places = (tuple(loader.search_paths), tuple(loader.extras_types))
+    return _loaded.setdefault((kind, places), {})
+
+
+def _keep_shared(_loader: Any, _empty: dict[Any, Any]) -> None:
+    """A loader that is made begins with what is shared, where botocore's begins with nothing."""
 
 
 def _serialize(
