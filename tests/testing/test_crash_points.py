@@ -112,3 +112,13 @@ def test_every_write_of_the_store_has_a_name() -> None:
     """No transition is without a name for its crash points."""
     assert {*typing.get_args(Transition)} <= {*CALLS}
     assert len({*CALLS.values()}) == len(CALLS)
+
+
+@pytest.mark.parametrize("store", [None, MemoryStore, "payments"])
+def test_what_is_no_store_is_refused_when_it_is_given(store: Any) -> None:
+    """A class in place of its instance is said to be one, before a handler runs.
+
+    Red when it is noticed at the handler's first call.
+    """
+    with pytest.raises(TypeError, match="CrashingStore: store is"):
+        CrashingStore(store)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from oncekey.options import store_faults
 from oncekey.record import transitions
 from oncekey.record.commit import Commit
 from oncekey.value import Value, field
@@ -136,6 +137,10 @@ class WatchedStore:
     """Another store, with `around` about each of its calls. Everything else is that store's."""
 
     def __init__(self, store: Store) -> None:
+        given: object = store
+        faults = ["store is None"] if given is None else store_faults(store)
+        if faults:
+            raise TypeError(f"{type(self).__name__}: {'; '.join(faults)}")
         self.store = store
 
     @property
