@@ -18,6 +18,7 @@ from aws_lambda_powertools.utilities.parser import event_parser
 from pydantic import BaseModel
 
 from oncekey import DynamoDBStore, Operation, idempotent, idempotent_function, jwt_claim
+from oncekey.outbox import Worker
 from oncekey.powertools import idempotent_route
 from oncekey.testing import MemoryStore
 from tests.support.documents import rows, text_of
@@ -187,6 +188,11 @@ def _a_batch_for_a_function_of_one_message() -> None:
     def work(record: Any) -> None: ...
 
     work(BATCH)
+
+
+@CALLED.told("its event is an HTTP request: its event source is an SQS queue")
+def _a_request_for_a_worker() -> None:
+    Worker(lambda _record, _context: None)(POST, None)
 
 
 @CALLED.told("in an HTTP request: protect its handler by @idempotent")

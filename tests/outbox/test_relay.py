@@ -20,6 +20,7 @@ from oncekey.store.dynamodb.outbox import OutboxTable, message_item
 from oncekey.store.sqs import SqsQueue
 from oncekey.testing.memory import ManualClock
 from tests.support.dynamodb import BUCKET, dynamodb_table, make_response_bucket, make_table
+from tests.support.events import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -339,6 +340,28 @@ def test_a_relay_without_table_or_queue_says_what_to_set(monkeypatch: pytest.Mon
 
     with pytest.raises(ConfigurationError, match=r"ONCEKEY_OUTBOX_TABLE.*ONCEKEY_QUEUE_URL"):
         OutboxRelay()({"Records": []}, None)
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        (load("sqs_payment_requested"), "a batch of SQS messages"),
+        ({"Records": [{"eventSource": "aws:kinesis", "kinesis": {}}]}, "a batch of Kinesis"),
+        (load("apigw_http_v2_post"), "an HTTP request"),
+        ([{"dynamodb": {}, "eventName": "INSERT"}], "a list"),
+        ({}, "no batch of records"),
+    ],
+    ids=["queue", "kinesis", "http", "pipe", "nothing"],
+)
+def test_a_relay_that_gets_other_events_than_those_of_its_stream_fails(
+    line: Line, event: Any, kind: str
+) -> None:
+    """A relay on the queue itself must not acknowledge the messages that it does not understand.
+
+    Red when it skips them, and the queue deletes them unread.
+    """
+    with pytest.raises(ConfigurationError, match=f"its event is {kind}"):
+        line.relay(event, None)
 
 
 @pytest.mark.parametrize("group", ["tenant", OutboxRelay])

@@ -19,6 +19,7 @@ from oncekey.errors import StoreError
 from oncekey.outbox.worker import Worker
 from oncekey.store.sqs import SqsQueue
 from oncekey.testing.memory import ManualClock
+from tests.support.events import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -361,3 +362,22 @@ def test_a_worker_with_a_wrong_part_is_refused_when_it_is_made(
     with pytest.raises(ConfigurationError) as refused:
         Worker(print, **wrong)
     assert fault in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        ({"Records": [{"eventSource": "aws:kinesis", "kinesis": {}}]}, "a batch of Kinesis"),
+        (load("apigw_http_v2_post"), "an HTTP request"),
+        ([{"messageId": "a"}], "a list"),
+        ({}, "no batch of records"),
+    ],
+    ids=["kinesis", "http", "pipe", "nothing"],
+)
+def test_a_worker_that_gets_other_events_than_those_of_a_queue_fails(event: Any, kind: str) -> None:
+    """A worker on a route or a stream must not answer as if it had done the work.
+
+    Red when a client gets a success for a request that nobody has read.
+    """
+    with pytest.raises(ConfigurationError, match=f"its event is {kind}"):
+        Turns().worker(event, None)

@@ -18,6 +18,7 @@ from oncekey.engine.request import remaining_ms
 from oncekey.errors import ConfigurationError, StoreError
 from oncekey.flow.driver import NO_STORE, drive
 from oncekey.options import clock_faults, part_faults
+from oncekey.outbox.batch import records_of
 from oncekey.outbox.relay_order import in_order
 from oncekey.outbox.relay_turn import Turn
 from oncekey.store import in_use
@@ -100,8 +101,8 @@ class OutboxRelay:
         https://docs.aws.amazon.com/lambda/latest/dg/services-ddb-batchfailurereporting.html
 
         Raises:
-            ConfigurationError: there is no table or no queue, or the stream does not contain the
-                new items; nothing was sent.
+            ConfigurationError: there is no table or no queue, the event is none of the table's
+                stream, or the stream does not contain the new items; nothing was sent.
         """
         watching.look_again()
         relaying = self.relay_flow(event, _is_time_left(context))
@@ -120,7 +121,7 @@ class OutboxRelay:
         turn = self.turn(is_time_left)
         numbers: dict[str, str] = {}
         messages: list[Message] = []
-        for record in event.get("Records", []):
+        for record in records_of(event, "dynamodb", "OutboxRelay", "the outbox table's stream"):
             if record.get("eventName") != "INSERT":
                 continue
             change = record["dynamodb"]

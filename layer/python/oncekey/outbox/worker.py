@@ -30,6 +30,7 @@ from oncekey.errors import (
 )
 from oncekey.flow.retry import delay_ms
 from oncekey.options import clock_faults, part_faults
+from oncekey.outbox.batch import Received, records_of
 from oncekey.outbox.inbox import has_none, own_queue
 from oncekey.outbox.plain_function import plain_function_faults, refuse_unfinished
 from oncekey.record.outcome import whole_seconds
@@ -44,9 +45,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from oncekey.clock import Clock
+    from oncekey.outbox.batch import Record
     from oncekey.store.sqs import SqsQueue
-
-    Record = Mapping[str, Any]
 
 # The time reserved for returning messages to the queue; a quarter of a short invocation.
 _MARGIN_MS = 2_000
@@ -119,8 +119,13 @@ class Worker:
         self._visibility_timeout_s: int | None = None
 
     def __call__(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Work on the event's records, and return those that the queue must deliver again."""
-        received = [_Received.of(record) for record in event.get("Records", [])]
+        """Work on the event's records, and return those that the queue must deliver again.
+
+        Raises:
+            ConfigurationError: the event is none of a queue; nothing was begun.
+        """
+        records = records_of(event, "messageId", "oncekey.outbox.Worker", "an SQS queue")
+        received = [Received.of(record) for record in records]
         if not received:
             return {"batchItemFailures": []}
         watching.look_again()
@@ -129,7 +134,7 @@ class Worker:
         finally:
             watching.flush(self._clock.now_ms())
 
-    def _worked(self, received: list[_Received], context: Any) -> dict[str, Any]:
+    def _worked(self, received: list[Received], context: Any) -> dict[str, Any]:
         turn = self._turn(context, received)
         for each in _in_turn(received):
             if not turn.may_begin(each, self._clock.now_ms()):
@@ -148,7 +153,7 @@ class Worker:
     def _clock(self) -> Clock:
         return in_use.clock_or(self._given_clock)
 
-    def _turn(self, context: Any, received: list[_Received]) -> _Turn:
+    def _turn(self, context: Any, received: list[Received]) -> _Turn:
         settings = defaults.settings({})
         now_ms, left_ms = self._clock.now_ms(), remaining_ms(context)
         if left_ms is None:
@@ -173,7 +178,7 @@ class Worker:
             if self._hide((each, hidden_s) for each in turn.held):
                 turn.held = []
 
-    def _carried_out(self, received: _Received, turn: _Turn, context: Any) -> Exception | None:
+    def _carried_out(self, received: Received, turn: _Turn, context: Any) -> Exception | None:
         """None if the message is done; otherwise the error."""
         tries = 0
         while True:
@@ -200,7 +205,7 @@ class Worker:
                 turn.took(self._clock.now_ms() - begun_ms)
                 return None
 
-    def _failed(self, received: _Received, fault: Exception, turn: _Turn) -> None:
+    def _failed(self, received: Received, fault: Exception, turn: _Turn) -> None:
         now_ms = self._clock.now_ms()
         relay_telemetry.message_failed(received.id, received.receives, fault)
         if isinstance(fault, InProgress | OutcomeUnknown | Paused | QuotaExceeded):
@@ -230,7 +235,7 @@ class Worker:
             if each.id not in turn.again_said
         )
 
-    def _hide(self, delays: Iterable[tuple[_Received, int]]) -> bool:
+    def _hide(self, delays: Iterable[tuple[Received, int]]) -> bool:
         handles = [(each.handle, delay_s) for each, delay_s in delays if each.handle]
         return not handles or self._told(lambda queue: queue.hide_all(handles))
 
@@ -257,41 +262,6 @@ class Worker:
         self._visibility_timeout_s = queue.visibility_timeout_s()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Received:
-    """A record of the event. `group` is set for a FIFO queue only."""
-
-    record: Record
-    id: str
-    handle: str
-    receives: int
-    first_received_ms: int | None
-    group: str | None
-
-    @classmethod
-    def of(cls, record: Record) -> _Received:
-        """The message of a record."""
-        attributes = record.get("attributes", {})
-        # Messages of standard queues may also have groups, which do not order them.
-        is_fifo = str(record.get("eventSourceARN", "")).endswith(".fifo")
-        first_ms = attributes.get("ApproximateFirstReceiveTimestamp")
-        return cls(
-            record=record,
-            id=record["messageId"],
-            handle=record.get("receiptHandle", ""),
-            receives=int(attributes.get("ApproximateReceiveCount", 1)),
-            first_received_ms=None if first_ms is None else int(first_ms),
-            group=attributes.get("MessageGroupId", "") if is_fifo else None,
-        )
-
-    def tried_for_s(self, now_ms: int) -> int:
-        """The time since its first receive, in seconds."""
-        if self.first_received_ms is None or self.first_received_ms > now_ms:
-            # The time is missing or in the future. Only the number of receives is then used.
-            return LONGEST_DELAY_S
-        return whole_seconds(now_ms - self.first_received_ms)
-
-
 @dataclass(slots=True, kw_only=True)
 class _Turn:
     """One invocation: its time, and the state of its messages."""
@@ -301,17 +271,17 @@ class _Turn:
     expected_ms: int
     hidden_until_ms: int
     # The messages that the queue has not confirmed to be hidden.
-    held: list[_Received]
+    held: list[Received]
     longest_s: int | None = None
     has_begun: bool = False
     is_store_down: bool = False
-    failed: list[_Received] = field(default_factory=list)
-    left: list[_Received] = field(default_factory=list)
+    failed: list[Received] = field(default_factory=list)
+    left: list[Received] = field(default_factory=list)
     again_said: set[str] = field(default_factory=set)
     again_in_s: dict[str, int] = field(default_factory=dict)
     delay_of_group: dict[str, int] = field(default_factory=dict)
 
-    def may_begin(self, received: _Received, now_ms: int) -> bool:
+    def may_begin(self, received: Received, now_ms: int) -> bool:
         """Whether a message may be begun. The first always may, so that there is progress."""
         if self.is_store_down or received.group in self.delay_of_group:
             return False
@@ -325,19 +295,19 @@ class _Turn:
         """A message took this time."""
         self.expected_ms = max(self.expected_ms, duration_ms)
 
-    def fail(self, received: _Received, delay_s: int) -> None:
+    def fail(self, received: Received, delay_s: int) -> None:
         """A message failed; it is delivered again after `delay_s`."""
         self.failed.append(received)
         self.again_in_s[received.id] = delay_s
         if received.group is not None:
             self.delay_of_group[received.group] = delay_s
 
-    def leave(self, received: _Received) -> None:
+    def leave(self, received: Received) -> None:
         """A message was not begun."""
         self.left.append(received)
 
 
-def _traced(received: _Received) -> AbstractContextManager[object]:
+def _traced(received: Received) -> AbstractContextManager[object]:
     """The span of a message that is worked on, if traces are on."""
     tracing = watching.tracing()
     if tracing is None:
@@ -352,7 +322,7 @@ def _traced(received: _Received) -> AbstractContextManager[object]:
     )
 
 
-def _in_turn(received: Sequence[_Received]) -> list[_Received]:
+def _in_turn(received: Sequence[Received]) -> list[Received]:
     """The messages that were received most often first, before they become dead letters.
 
     The messages of a FIFO queue keep their order.
@@ -362,7 +332,7 @@ def _in_turn(received: Sequence[_Received]) -> list[_Received]:
     return sorted(received, key=lambda each: -each.receives)
 
 
-def _again_s(received: _Received, now_ms: int, longest_s: int) -> int:
+def _again_s(received: Received, now_ms: int, longest_s: int) -> int:
     """The delay in seconds until a failed message is delivered again.
 
     It doubles with each receive, up to the time since the first receive and up to `longest_s`. So
@@ -375,7 +345,7 @@ def _again_s(received: _Received, now_ms: int, longest_s: int) -> int:
     return min(doubled_s, tried_for_s, longest_s)
 
 
-def _not_now_s(received: _Received, after_s: int, now_ms: int) -> int:
+def _not_now_s(received: Received, after_s: int, now_ms: int) -> int:
     """The delay in seconds for a message that must wait for another attempt or another time.
 
     It doubles each time, because the message would otherwise become a dead letter before a lease
