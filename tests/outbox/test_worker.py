@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -362,6 +363,42 @@ def test_a_worker_with_a_wrong_part_is_refused_when_it_is_made(
     with pytest.raises(ConfigurationError) as refused:
         Worker(print, **wrong)
     assert fault in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        asyncio.CancelledError(),
+        BaseExceptionGroup("both", [asyncio.CancelledError(), ValueError()]),
+    ],
+    ids=["cancelled", "group"],
+)
+def test_work_that_was_cancelled_fails_alone(error: BaseException) -> None:
+    """`asyncio.run` raises the cancellation of a coroutine, which is no `Exception`: its message
+    fails, and the others of its batch are done.
+
+    Red when the whole batch comes again with it, each time, and becomes dead letters with it.
+    """
+    turns = Turns()
+    turns.raises["a"] = [error]
+
+    again = turns.play(turns.record("a"), turns.record("b"))
+
+    assert (turns.begun, again) == (["a", "b"], ["a"])
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(1), BaseExceptionGroup("both", [asyncio.CancelledError(), SystemExit(1)])]
+)
+def test_an_exit_ends_the_worker(error: BaseException) -> None:
+    """An exit is of the process, also in a group: nothing more is begun."""
+    turns = Turns()
+    turns.raises["a"] = [error]
+
+    with pytest.raises(type(error)):
+        turns.play(turns.record("a"), turns.record("b"))
+
+    assert turns.begun == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,14 @@ def is_exit(error: BaseException) -> bool:
     return any(isinstance(each, exits()) for each in leaves(error))
 
 
+def is_cancelled(error: BaseException) -> bool:
+    """Whether `error` has a cancellation in it, and apart from that only exceptions."""
+    # Its type comes after the exits of the process. It is missing if asyncio was not imported.
+    cancelled = exits()[2:-1]
+    others = [each for each in leaves(error) if not isinstance(each, Exception)]
+    return bool(others) and all(isinstance(each, cancelled) for each in others)
+
+
 def is_stop(error: BaseException) -> bool:
     """Whether `error` is `RunStopped`, and nothing else."""
     return all(isinstance(each, RunStopped) for each in leaves(error))

@@ -17,6 +17,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from oncekey.effects.raised import is_cancelled
 from oncekey.engine.request import remaining_ms
 from oncekey.errors import (
     ConfigurationError,
@@ -70,9 +71,9 @@ _PAUSED_S = 300
 class Worker:
     """A Lambda handler that calls `work` for each record of an SQS event, one after the other.
 
-    If `work` raises, or returns an awaitable or a generator, its message stays in the queue. A
-    message may be delivered twice, so `work` should call an idempotent function or make conditional
-    writes.
+    If `work` raises, is cancelled, or returns an awaitable or a generator, its message stays in the
+    queue. A message may be delivered twice, so `work` should call an idempotent function or make
+    conditional writes.
 
     - Each message is hidden until shortly after the invocation's end. After a kill, it is delivered
       again at that time, and not after the queue's visibility timeout.
@@ -178,7 +179,7 @@ class Worker:
             if self._hide((each, hidden_s) for each in turn.held):
                 turn.held = []
 
-    def _carried_out(self, received: Received, turn: _Turn, context: Any) -> Exception | None:
+    def _carried_out(self, received: Received, turn: _Turn, context: Any) -> BaseException | None:
         """None if the message is done; otherwise the error."""
         tries = 0
         while True:
@@ -189,7 +190,11 @@ class Worker:
             except ResultUnavailable:
                 # It was done before, and only its result is unavailable.
                 return None
-            except Exception as error:  # noqa: BLE001 -- one message must not stop the others
+            except BaseException as error:
+                # One message must not stop the others. `asyncio.run` raises the cancellation of
+                # its coroutine, which is no `Exception`, and no exit.
+                if not isinstance(error, Exception) and not is_cancelled(error):
+                    raise
                 if not _is_outage(error):
                     return error
                 tries += 1
@@ -205,7 +210,7 @@ class Worker:
                 turn.took(self._clock.now_ms() - begun_ms)
                 return None
 
-    def _failed(self, received: Received, fault: Exception, turn: _Turn) -> None:
+    def _failed(self, received: Received, fault: BaseException, turn: _Turn) -> None:
         now_ms = self._clock.now_ms()
         relay_telemetry.message_failed(received.id, received.receives, fault)
         if isinstance(fault, InProgress | OutcomeUnknown | Paused | QuotaExceeded):
@@ -355,14 +360,14 @@ def _not_now_s(received: Received, after_s: int, now_ms: int) -> int:
     return min(doubled_s, max(after_s, received.tried_for_s(now_ms)), LONGEST_DELAY_S)
 
 
-def _is_outage(error: Exception) -> bool:
+def _is_outage(error: BaseException) -> bool:
     """Whether the same message may succeed after a wait."""
     if isinstance(error, StoreError):
         return error.transient
     return isinstance(error, StoreUnavailable) or is_passing(error)
 
 
-def _told_ms(error: Exception) -> int:
+def _told_ms(error: BaseException) -> int:
     # While the breaker is open, no call is made. Its error says for how long.
     after_s = error.retry_after_s if isinstance(error, StoreUnavailable) else None
     return 1000 * (after_s or 0)

@@ -119,7 +119,7 @@ def topic_unknown(message_id: str, topic: str, error: Exception) -> None:
     )
 
 
-def message_failed(sqs_message_id: str, receives: int, error: Exception) -> None:
+def message_failed(sqs_message_id: str, receives: int, error: BaseException) -> None:
     """A worker's message raised an error; the line has its type.
 
     Only the error's type is logged, because the text of an error may repeat the message.
@@ -142,7 +142,7 @@ def message_failed(sqs_message_id: str, receives: int, error: Exception) -> None
     )
 
 
-def worker_waits(error: Exception) -> None:
+def worker_waits(error: BaseException) -> None:
     """The store does not answer a worker.
 
     Then: it tries the same message again, within its time.
