@@ -14,7 +14,7 @@ from oncekey.outbox.relay import OutboxRelay
 from tests.support.accepted import Accepted
 from tests.support.events import with_body, with_header
 from tests.support.hooks import Hook, event_body, status_of
-from tests.support.memory_outbox import MemoryOutbox, failed_of, stream_of
+from tests.support.memory_outbox import MemoryOutbox, failed_of, stream_of, waiting
 from tests.support.protected import problem_of
 from tests.support.recorded import World, publish, transfer
 from tests.support.steps import POST
@@ -203,3 +203,17 @@ def test_what_is_accepted_with_half_a_character_arrives(world: World) -> None:
     (job,) = relayed(accepting.store.messages)
     assert job.payload["event"]["body"] == '"\ud800"'
     assert sealed(accepting.store.messages[0]).isascii()
+
+
+def test_groups_go_to_a_standard_queue_too() -> None:
+    """A standard queue takes a group, which makes it fair, and no id to deduplicate by.
+
+    Red when it refuses each message, and all are set aside in the end.
+    """
+    messages, sqs = [waiting(1, tenant="a"), waiting(2, tenant="b")], StrictSqs()
+    table = MemoryOutbox(*messages)
+    relay = OutboxRelay(table=table, queue=sqs.queue, group=lambda message: message.tenant)
+
+    relay(stream_of(messages), None)
+
+    assert (sorted(sqs.ids), table.tries) == ([message.id for message in messages], {})

@@ -85,6 +85,8 @@ class StrictSqs:
         group, known_by = entry.get("MessageGroupId"), entry.get("MessageDeduplicationId")
         if self.fifo and (group is None or known_by is None):
             return "MissingParameter"
+        if not self.fifo and known_by is not None:
+            return "InvalidParameterValue"
         if not all(NAME.fullmatch(name) for name in (group, known_by) if name is not None):
             return "InvalidParameterValue"
         return self.refuses(entry["MessageBody"])

@@ -61,7 +61,7 @@ class OutboxRelay:
             Messages of one group are sent in order: no later message is sent while an earlier one
             of its group is in the table. A name that SQS does not accept is replaced by its hash.
             Such a relay reads the table at each call; the table is nearly empty unless the queue is
-            down.
+            down. A standard queue gets the groups too, and does not keep their order.
         clock: for tests.
 
     Raises:

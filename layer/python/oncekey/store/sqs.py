@@ -68,7 +68,7 @@ _OF_THE_MESSAGE = frozenset({"BatchRequestTooLong", "InvalidMessageContents", "M
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One message to be sent. `group` is for a FIFO queue, which deduplicates by `id`.
+    """One message to be sent. `group` is mostly for a FIFO queue, which deduplicates by `id`.
 
     `traceparent` is the span that the message belongs to, if it is traced.
     """
@@ -227,10 +227,10 @@ class SqsQueue:
     def _request(self, number: int, entry: Entry) -> dict[str, Any]:
         request: dict[str, Any] = {"Id": str(number), "MessageBody": entry.body}
         if entry.group is not None:
-            request |= {
-                "MessageGroupId": entry.group,
-                "MessageDeduplicationId": queue_name(entry.id),
-            }
+            request["MessageGroupId"] = entry.group
+            if self.is_fifo:
+                # A standard queue takes a group, and refuses this.
+                request["MessageDeduplicationId"] = queue_name(entry.id)
         return request
 
     def _connected(self) -> SQSClient:
